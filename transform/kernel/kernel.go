@@ -1,0 +1,105 @@
+// Package kernel says which accelerated code paths are compiled in, which of them this processor can run, and which
+// one is in use. Every accelerated function of the project has a generic twin that is its reference; the choice between
+// them is made from the one [Level] that this package reports.
+//
+// The environment variable IMGFEED_KERNELS (generic, avx2 or avx512) lowers the level, for measurements, for tests and
+// for ruling the accelerated code out when something looks wrong. It never raises it above what the processor has.
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
+
+// A Level is a set of instructions that kernels are written for. Each level includes the ones below it.
+type Level uint8
+
+const (
+	// Generic is plain Go, on every platform.
+	Generic Level = iota
+	// AVX2 is x86-64-v3: AVX2, BMI1, BMI2 and FMA (Haswell, Zen, and every cloud since).
+	AVX2
+	// AVX512 is AVX2 and AVX-512 F, BW, DQ, VL, VBMI, VBMI2, VNNI, BITALG and GFNI (Ice Lake, Zen 4, and later).
+	AVX512
+)
+
+// EnvVar names the environment variable that lowers the level.
+const EnvVar = "IMGFEED_KERNELS"
+
+var names = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512"}
+
+// String returns the level's name, as IMGFEED_KERNELS takes it.
+func (l Level) String() string {
+	if int(l) < len(names) {
+		return names[l]
+	}
+	return fmt.Sprintf("kernel.Level(%d)", uint8(l))
+}
+
+// ParseLevel is the inverse of [Level.String].
+func ParseLevel(s string) (Level, error) {
+	for i, n := range names {
+		if s == n {
+			return Level(i), nil
+		}
+	}
+	return Generic, fmt.Errorf("kernel: unknown level %q, want one of %s", s, strings.Join(names[:], ", "))
+}
+
+// Compiled returns the highest level that this binary holds code for: [Generic] unless it was built for amd64 with
+// GOEXPERIMENT=simd.
+func Compiled() Level { return compiled }
+
+// Detected returns the highest level that this processor can run, compiled in or not.
+func Detected() Level {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI &&
+		cpu.X86.HasAVX512VBMI2 && cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512BITALG && cpu.X86.HasAVX512GFNI && hasAVX2():
+		return AVX512
+	case hasAVX2():
+		return AVX2
+	}
+	return Generic
+}
+
+func hasAVX2() bool {
+	return cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasFMA
+}
+
+// Available returns every level that can run here, lowest first. Tests range over it so that each path is compared.
+func Available() []Level {
+	var levels []Level
+	for l := Generic; l <= min(Compiled(), Detected()); l++ {
+		levels = append(levels, l)
+	}
+	return levels
+}
+
+// Active returns the level in use: the lowest of what is compiled in, what the processor has and what IMGFEED_KERNELS
+// allows. The variable is read once. An unknown value means [Generic], the safe choice; [CheckEnv] reports it.
+func Active() Level { return active() }
+
+var active = sync.OnceValue(func() Level {
+	level := min(Compiled(), Detected())
+	if s := os.Getenv(EnvVar); s != "" {
+		limit, _ := ParseLevel(s)
+		level = min(level, limit)
+	}
+	return level
+})
+
+// CheckEnv returns an error if IMGFEED_KERNELS is set to something that names no level. Programs call it at the start.
+func CheckEnv() error {
+	s := os.Getenv(EnvVar)
+	if s == "" {
+		return nil
+	}
+	if _, err := ParseLevel(s); err != nil {
+		return fmt.Errorf("%s: %w", EnvVar, err)
+	}
+	return nil
+}
