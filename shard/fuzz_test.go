@@ -1,6 +1,11 @@
 package shard
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,7 +59,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzManifest decodes any bytes; what is accepted must be encoded to something that is accepted, too.
+// FuzzManifest decodes any bytes; with sign, the checksum is made right first. What is accepted must be encoded to
+// something that is accepted, too.
 func FuzzManifest(f *testing.F) {
 	paths, err := filepath.Glob(goldenDir + "/*/" + manifestName)
 	if err != nil || len(paths) == 0 {
@@ -65,9 +71,13 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
+		f.Add(data, false)
+		f.Add(data, true)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
+		if at := bytes.LastIndex(data, []byte(manifestKey)); sign && at >= 0 {
+			data = fmt.Appendf(data[:at:at], manifestTail, checksum(data[:at]))
+		}
 		m, err := decodeManifest("manifest.json", data)
 		if err != nil {
 			return
@@ -80,4 +90,49 @@ func FuzzManifest(f *testing.F) {
 			t.Fatalf("%v\n%s", err, again)
 		}
 	})
+}
+
+// TestMutatedFiles writes strange numbers over a shard's structure, with the checksums made right or not, many times:
+// reading gives the samples or a *CorruptError.
+func TestMutatedFiles(t *testing.T) {
+	good := shardBytes(t, 6)
+	places := sections(t, good)
+	names := []string{"header", "entries", "keys", "footer"}
+	strange := []uint64{0, 1, 7, 8, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1, uint64(len(good)), uint64(len(good)) - footerSize}
+	rng := rand.New(rand.NewPCG(11, 13))
+	refused := 0
+	const rounds = 20000
+	for round := range rounds {
+		p := bytes.Clone(good)
+		for range 1 + rng.IntN(3) {
+			place := places[names[rng.IntN(len(names))]]
+			at := place[0] + rng.Int64N(place[1]-place[0])
+			value := strange[rng.IntN(len(strange))]
+			switch rng.IntN(3) {
+			case 0:
+				p[at] = byte(rng.Uint32())
+			case 1:
+				if at = at &^ 3; at+4 <= int64(len(p)) {
+					binary.LittleEndian.PutUint32(p[at:], uint32(value))
+				}
+			case 2:
+				if at = at &^ 7; at+8 <= int64(len(p)) {
+					binary.LittleEndian.PutUint64(p[at:], value)
+				}
+			}
+		}
+		if round%4 != 0 {
+			f := parseFooter(p[len(p)-footerSize:])
+			resign(p, &f)
+		}
+		if err := readAll(p); err != nil {
+			if _, unsupported := errors.AsType[*UnsupportedError](err); !isCorrupt(err) && !unsupported {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			refused++
+		}
+	}
+	if refused < rounds/2 || refused == rounds {
+		t.Errorf("%d of %d files refused", refused, rounds)
+	}
 }
