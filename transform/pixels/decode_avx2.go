@@ -61,7 +61,8 @@ func makeInterleaveShuffles(flip int) (t [3][3][32]int8) {
 	return t
 }
 
-// interleaveAVX2 makes 32 pixels at a time. The last 32 may overlap those before.
+// interleaveAVX2 makes 32 pixels at a time. The last 32 may overlap those before. Mirrored rows are read from their end,
+// not written from it: memory is slower the wrong way round.
 func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 	if width < 32 {
 		interleaveGeneric(dst, planes, stride, width, flip)
@@ -84,6 +85,9 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 			x = width - 32
 		}
 		p := unsafe.Add(src, x)
+		if flip {
+			p = unsafe.Add(src, width-32-x)
+		}
 		g := load32(p)
 		offset := g.Xor(mid)
 		r := load32(unsafe.Add(p, stride)).Add(offset)
@@ -92,13 +96,12 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 		v1 := r.PermuteOrZeroGrouped(r1).Or(g.PermuteOrZeroGrouped(g1)).Or(b.PermuteOrZeroGrouped(b1))
 		v2 := r.PermuteOrZeroGrouped(r2).Or(g.PermuteOrZeroGrouped(g2)).Or(b.PermuteOrZeroGrouped(b2))
 		// Lane 0 of v0, v1 and v2 are the first 16 pixels, lane 1 the others.
+		o := unsafe.Add(out, 3*x)
 		if flip {
-			o := unsafe.Add(out, 3*(width-32-x))
 			store32(v0.Select128FromPair(1, 3, v1), o)
 			store32(v2.Select128FromPair(1, 2, v0), unsafe.Add(o, 32))
 			store32(v1.Select128FromPair(0, 2, v2), unsafe.Add(o, 64))
 		} else {
-			o := unsafe.Add(out, 3*x)
 			store32(v0.Select128FromPair(0, 2, v1), o)
 			store32(v2.Select128FromPair(0, 3, v0), unsafe.Add(o, 32))
 			store32(v1.Select128FromPair(1, 3, v2), unsafe.Add(o, 64))
@@ -127,13 +130,15 @@ func planarAVX2(dst []byte, planeBytes int, planes []byte, stride, width int, fl
 			x = width - 32
 		}
 		p := unsafe.Add(src, x)
+		if flip {
+			p = unsafe.Add(src, width-32-x)
+		}
 		g := load32(p)
 		offset := g.Xor(mid)
 		r := load32(unsafe.Add(p, stride)).Add(offset)
 		b := load32(unsafe.Add(p, 2*stride)).Add(offset)
 		o := unsafe.Add(out, x)
 		if flip {
-			o = unsafe.Add(out, width-32-x)
 			r, g, b = r.PermuteOrZeroGrouped(reverse), g.PermuteOrZeroGrouped(reverse), b.PermuteOrZeroGrouped(reverse)
 			r, g, b = r.Select128FromPair(1, 0, r), g.Select128FromPair(1, 0, g), b.Select128FromPair(1, 0, b)
 		}

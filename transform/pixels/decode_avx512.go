@@ -116,15 +116,15 @@ func interleaveAVX512(dst, planes []byte, stride, width int, flip bool) {
 			x = width - 32
 		}
 		p := unsafe.Add(src, x)
+		if flip {
+			p = unsafe.Add(src, width-32-x)
+		}
 		g := load32(p)
 		offset := g.Xor(mid)
 		r := load32(unsafe.Add(p, stride)).Add(offset)
 		b := load32(unsafe.Add(p, 2*stride)).Add(offset)
 		redGreen, blue := Uint8x64{}.SetLo(r).SetHi(g), Uint8x64{}.SetLo(b)
 		o := unsafe.Add(out, 3*x)
-		if flip {
-			o = unsafe.Add(out, 3*(width-32-x))
-		}
 		store64(redGreen.ConcatPermute(blue, low), o)
 		store32(redGreen.ConcatPermute(blue, high).GetLo(), unsafe.Add(o, 64))
 	}
@@ -145,13 +145,15 @@ func planarAVX512(dst []byte, planeBytes int, planes []byte, stride, width int, 
 			x = width - 64
 		}
 		p := unsafe.Add(src, x)
+		if flip {
+			p = unsafe.Add(src, width-64-x)
+		}
 		g := load64(p)
 		offset := g.Xor(mid)
 		r := load64(unsafe.Add(p, stride)).Add(offset)
 		b := load64(unsafe.Add(p, 2*stride)).Add(offset)
 		o := unsafe.Add(out, x)
 		if flip {
-			o = unsafe.Add(out, width-64-x)
 			r, g, b = r.Permute(reverse), g.Permute(reverse), b.Permute(reverse)
 		}
 		store64(r, o)
