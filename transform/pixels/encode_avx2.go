@@ -122,7 +122,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 
 // packAVX512 transposes both rows of a plane by VGF2P8AFFINEQB and gathers the planes that are needed by VPCOMPRESSB.
 func packAVX512(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
-	reverse, unit, spread := LoadInt8x64(&reverse8), LoadUint8x64(&identity), LoadInt8x64(&spreadBias)
+	reverse, unit, spread := LoadInt8x64(&constants512.reverse8), LoadUint8x64(&constants512.identity), LoadInt8x64(&constants512.spreadBias)
 	src, out, head := start(residuals), start(payload), start(headers)
 	taken := uint(0)
 	for range 3 * chunks {

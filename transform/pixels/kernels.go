@@ -30,6 +30,9 @@ type kernels struct {
 	// pack writes the headers and payloads of one pair of rows and returns the payload's length. It may write 64
 	// bytes behind it.
 	pack func(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int
+
+	// leave ends the use of the others for one image: it clears what would slow other code's SSE instructions down.
+	leave func()
 }
 
 var genericKernels = kernels{
@@ -40,6 +43,7 @@ var genericKernels = kernels{
 	planar:     planarGeneric,
 	residuals:  residualsGeneric,
 	pack:       packGeneric,
+	leave:      func() {},
 }
 
 // kernelsFor returns the kernels for a level, or those of the highest level below it that is compiled in.

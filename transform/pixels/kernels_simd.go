@@ -20,6 +20,7 @@ func acceleratedKernels(level kernel.Level) kernels {
 			planar:     planarAVX512,
 			residuals:  residualsAVX2,
 			pack:       packAVX512,
+			leave:      ClearAVXUpperBits,
 		}
 	}
 	return kernels{
@@ -30,6 +31,7 @@ func acceleratedKernels(level kernel.Level) kernels {
 		planar:     planarAVX2,
 		residuals:  residualsAVX2,
 		pack:       packAVX2,
+		leave:      ClearAVXUpperBits,
 	}
 }
 
