@@ -23,6 +23,9 @@ type kernels struct {
 	// planar writes width pixels as three runs of R, G and B, planeBytes apart.
 	planar func(dst []byte, planeBytes int, planes []byte, stride, width int, flip bool)
 
+	// split is the reverse of an interleave without flip. It writes exactly width bytes of each plane.
+	split func(planes []byte, stride int, src []byte, width int)
+
 	// residuals makes the residuals of whole chunks of two rows of pixels. above holds the row above in planes, chunk
 	// by chunk, and is left holding the bottom row.
 	residuals func(dst, top, bottom, above []byte, chunks int, first bool)
@@ -41,6 +44,7 @@ var genericKernels = kernels{
 	predict:    predictGeneric,
 	interleave: interleaveGeneric,
 	planar:     planarGeneric,
+	split:      splitGeneric,
 	residuals:  residualsGeneric,
 	pack:       packGeneric,
 	leave:      func() {},
