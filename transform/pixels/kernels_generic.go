@@ -7,6 +7,7 @@ const (
 	lowBits  = 0x7f7f7f7f7f7f7f7f
 	signBits = 0x8080808080808080
 	ones     = 0x0101010101010101
+	halfBits = 0x00000000ffffffff
 )
 
 // addBytes adds the bytes of a and b, each mod 256.
@@ -181,7 +182,8 @@ func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals [
 			var group [4]uint8
 			rowBytes := 0
 			for g := range group {
-				group[g] = codes.choose(top[g*groupColumns:], bottom[g*groupColumns:])
+				a, b := binary.LittleEndian.Uint64(top[g*groupColumns:]), binary.LittleEndian.Uint64(bottom[g*groupColumns:])
+				group[g] = codes.choose(a, b)
 				rowBytes += int(t.width[group[g]])
 			}
 			headers[chunkHeaderBytes*c+2*plane] = group[0] | group[1]<<4
@@ -201,11 +203,22 @@ func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals [
 }
 
 // choose returns the code for the group of 8 columns whose rows these are.
-func (t *codeTable) choose(top, bottom []byte) uint8 {
-	low, high := int8(127), int8(-128)
-	for i := range groupColumns {
-		a, b := int8(top[i]), int8(bottom[i])
-		low, high = min(low, a, b), max(high, a, b)
-	}
-	return t[int(uint8(high)^128)<<8|int(uint8(low)^128)]
+func (t *codeTable) choose(top, bottom uint64) uint8 {
+	// The residuals plus 128 order as unsigned bytes, and the smallest of them is the largest of their complements.
+	top, bottom = top^signBits, bottom^signBits
+	high, low := maxBytes(top, bottom), maxBytes(^top, ^bottom)
+	// From here on, the low half of the word looks for the highest, the high half for the lowest.
+	m := maxBytes(high&halfBits|low<<32, high>>32|low&^halfBits)
+	m = maxBytes(m, m>>16)
+	m = maxBytes(m, m>>8)
+	return t[uint16(m)<<8|uint16(^uint8(m>>32))]
+}
+
+// maxBytes returns the larger of each two unsigned bytes.
+func maxBytes(a, b uint64) uint64 {
+	// Bit 7 of each byte of lower: the low seven bits of a are not less than those of b.
+	lower := (a | signBits) - b&lowBits
+	greater := (a&^b | ^(a^b)&lower) & signBits
+	mask := greater<<1 - greater>>7
+	return a&mask | b&^mask
 }
