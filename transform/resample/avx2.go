@@ -51,7 +51,7 @@ func (r *Resampler) prepareAVX2(p *bandPlan) {
 	pairs := (h.taps + 1) / 2
 	pixels := (h.n + 1) &^ 1
 	s.bases = grown(s.bases, pixels)
-	p.reach = 0
+	p.tapPairs, p.reach = pairs, 0
 	for i := range s.bases {
 		s.bases[i] = 3 * (h.low[i] - int32(h.first))
 		p.reach = max(p.reach, int(s.bases[i])+6*(pairs-1)+16)
@@ -80,7 +80,7 @@ func (r *Resampler) prepareAVX2(p *bandPlan) {
 
 func horizontalAVX2(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	h, s := &r.horizontal, &r.simd
-	taps := (h.taps + 1) / 2
+	taps := p.tapPairs
 	switch {
 	case taps == 1 && !h.signed:
 		horizontal1AVX2(dst, src, stride, p.ringStride, pairs, s.taps256, s.bases)
@@ -107,8 +107,8 @@ func storePixels(to unsafe.Pointer, pairs archsimd.Int32x8) {
 	pairs.GetHi().Store((*[4]int32)(unsafe.Add(to, 12)))
 }
 
-// topPairs256 makes pairs of words of two rows' top bytes. The shifts are vectors because a constant one, inlined,
-// becomes a register move each time.
+// topPairs256 makes pairs of words of two rows' top bytes. The shifts are vectors because a constant one in an inlined
+// function becomes a register move each time.
 func topPairs256(x, y, by24, by8, upper archsimd.Uint32x8) archsimd.Int32x8 {
 	return x.ShiftRight(by24).Or(y.ShiftRight(by8).And(upper)).AsInt32x8()
 }
@@ -157,7 +157,7 @@ func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 	}
 }
 
-// storeSums finishes two rows' sums and stores them as pairs of words.
+// storeSums256 finishes two rows' sums and stores them as pairs of words.
 func storeSums256(to unsafe.Pointer, x, y archsimd.Int32x8, signed bool) {
 	if !signed {
 		storePixels(to, topPairs256(x.AsUint32x8(), y.AsUint32x8(), archsimd.BroadcastUint32x8(24),

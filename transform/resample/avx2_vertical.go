@@ -9,7 +9,7 @@ import (
 
 // verticalAVX2 makes output row y, 16·vectors bytes, from row pairs of the ring.
 func verticalAVX2(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, pairs int) {
-	k := r.verticalWeights(y, pairs)
+	k := r.verticalWeights(p, y)
 	row0 := r.ringRow(p, firstPair)
 	switch {
 	case pairs == 1 && !r.vertical.signed:
@@ -17,7 +17,7 @@ func verticalAVX2(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, p
 	case pairs == 2 && !r.vertical.signed:
 		vertical2AVX2(dst, row0, r.ringRow(p, firstPair+1), p.vectors, (*[4]int32)(k))
 	default:
-		verticalAnyAVX2(dst, unsafe.Pointer(&r.simd.ring[0]), firstPair, p, k, r.vertical.signed)
+		verticalAnyAVX2(dst, unsafe.Pointer(&r.simd.ring[0]), firstPair, p, k[:2*pairs], r.vertical.signed)
 	}
 }
 

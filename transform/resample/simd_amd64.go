@@ -53,6 +53,8 @@ type bandPlan struct {
 	ringMask   int // number of row pairs in the ring, less 1
 	reach      int // bytes behind the begin of a source row up to which kernels read
 	batch      int // row pairs that are made at a time
+	tapPairs   int // of the horizontal pass, for each vector (AVX-512) or two pixels (AVX2)
+	rowPairs   int // of the vertical pass: entries of its table for each output row
 	horizontal func(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, pairs int)
 	vertical   func(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, pairs int)
 }
@@ -77,9 +79,9 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	if r.level >= kernel.AVX512 {
 		p.vertical = verticalAVX512
 	}
-	verticalPairs := r.prepareVertical()
+	r.prepareVertical(p)
 	slots := 8
-	for slots < verticalPairs+p.batch {
+	for slots < p.rowPairs+p.batch {
 		slots *= 2
 	}
 	p.ringMask = slots - 1
@@ -90,32 +92,36 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	return true
 }
 
-// prepareVertical splits the vertical weights for the ring's row pairs and returns the most pairs that an output row
-// has. Pair 0 holds the rows v.first and v.first+1; a window that begins on an odd row has weight 0 on its first.
-func (r *Resampler) prepareVertical() int {
+// prepareVertical splits the vertical weights for the ring's row pairs. Pair 0 holds the rows v.first and v.first+1; a
+// window that begins on an odd row has weight 0 on its first. Filters that clip get four pairs at least: with weight 0
+// it does not matter what the ring holds there.
+func (r *Resampler) prepareVertical(p *bandPlan) {
 	v := &r.vertical
 	pairs := v.taps/2 + 1
+	if v.signed {
+		pairs = max(pairs, 4)
+	}
+	p.rowPairs = pairs
 	r.simd.vertical = grown(r.simd.vertical, 2*pairs*v.n)
 	scale := v.lowScale()
 	for y := range v.n {
 		odd := (int(v.low[y]) - v.first) & 1
 		count := int(v.count[y])
 		row := r.simd.vertical[2*pairs*y:][:2*pairs]
-		for p := range pairs {
+		for i := range pairs {
 			var k0, k1 int32
-			if t := 2*p - odd; t >= 0 && t < count {
+			if t := 2*i - odd; t >= 0 && t < count {
 				k0 = v.weight[t*v.pitch+y]
 			}
-			if t := 2*p + 1 - odd; t < count {
+			if t := 2*i + 1 - odd; t < count {
 				k1 = v.weight[t*v.pitch+y]
 			}
 			high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
 			low0, low1 := (k0-high0<<splitBits)<<scale, (k1-high1<<splitBits)<<scale
-			row[2*p] = high0&0xffff | high1<<16
-			row[2*p+1] = low0&0xffff | low1<<16
+			row[2*i] = high0&0xffff | high1<<16
+			row[2*i+1] = low0&0xffff | low1<<16
 		}
 	}
-	return pairs
 }
 
 // lowScale returns by how much the low part of a weight is shifted to make the result the sum's top byte.
@@ -186,8 +192,7 @@ func (r *Resampler) ringRow(p *bandPlan, i int) unsafe.Pointer {
 	return unsafe.Pointer(&r.simd.ring[(i&p.ringMask)*p.ringStride])
 }
 
-// verticalWeights returns row y's table of split weights for its pairs.
-func (r *Resampler) verticalWeights(y, pairs int) []int32 {
-	perRow := 2 * (r.vertical.taps/2 + 1)
-	return r.simd.vertical[perRow*y:][:2*pairs]
+// verticalWeights returns row y's table of split weights, two entries for each pair.
+func (r *Resampler) verticalWeights(p *bandPlan, y int) []int32 {
+	return r.simd.vertical[2*p.rowPairs*y:][:2*p.rowPairs]
 }

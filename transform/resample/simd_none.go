@@ -13,3 +13,5 @@ func (a *axis) computeSIMD(axisSpec, kernel.Level) bool { return false }
 func (r *Resampler) resizeSIMD(Output, []byte, int) bool { return false }
 
 func (r *Resampler) putRow(dst Output, y int, row []byte) { dst.putRow(y, row) }
+
+func (r *Resampler) mirrorRow(dst, src []byte) { mirror(dst, src) }
