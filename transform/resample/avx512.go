@@ -58,7 +58,7 @@ func (r *Resampler) prepareAVX512(p *bandPlan) bool {
 		a, b := h.low[16*v/3], h.low[(16*v+15)/3] // the other way round when mirrored
 		s.bases[v] = 3 * (min(a, b) - int32(h.first))
 		span = max(span, 3*int(max(a, b)-min(a, b))+6)
-		p.reach = max(p.reach, int(s.bases[v])+6*(max(pairs, 4)-1))
+		p.reach = max(p.reach, int(s.bases[v])+6*(max(pairs, 3)-1))
 	}
 	if span > 128 {
 		return false
@@ -70,7 +70,7 @@ func (r *Resampler) prepareAVX512(p *bandPlan) bool {
 	}
 	p.tapPairs = pairs
 	if h.signed {
-		p.tapPairs = max(pairs, 4) // zeros for horizontal4SignedAVX512
+		p.tapPairs = max(pairs, 3) // zeros for horizontal3SignedAVX512
 	}
 	s.taps512 = grown(s.taps512, p.tapPairs*p.vectors)
 	half, bits, word := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits), archsimd.BroadcastInt32x16(0xffff)
@@ -105,6 +105,8 @@ func horizontalAVX512(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride
 	h, s := &r.horizontal, &r.simd
 	taps := p.tapPairs
 	switch {
+	case taps == 3 && !s.window128 && h.signed:
+		horizontal3SignedAVX512(dst, src, stride, p.ringStride, pairs, s.taps512, s.bases)
 	case taps == 4 && !s.window128 && h.signed:
 		horizontal4SignedAVX512(dst, src, stride, p.ringStride, pairs, s.taps512, s.bases)
 	case taps == 1 && !s.window128 && !h.signed:
@@ -164,42 +166,6 @@ func horizontal2AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 			y := total512(b0.DotProductPairs(high0).Add(b1.DotProductPairs(high1)),
 				b0.DotProductPairs(low0).Add(b1.DotProductPairs(low1)), round, shift)
 			x.ConcatPermute(y, top).Masked(even).Store((*[64]uint8)(to))
-			from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride)
-		}
-	}
-}
-
-// horizontal4SignedAVX512 serves bicubic down to a scale of 2: up to 8 taps, clipped.
-func horizontal4SignedAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair512, bases []int32) {
-	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits)
-	even := archsimd.Mask8x64FromBits(evenBytes)
-	for v, base := range bases {
-		t := taps[4*v:][:4]
-		index := archsimd.LoadUint8x64(&t[0].index)
-		high0, low0 := archsimd.LoadInt16x32(&t[0].high), archsimd.LoadInt16x32(&t[0].low)
-		high1, low1 := archsimd.LoadInt16x32(&t[1].high), archsimd.LoadInt16x32(&t[1].low)
-		high2, low2 := archsimd.LoadInt16x32(&t[2].high), archsimd.LoadInt16x32(&t[2].low)
-		high3, low3 := archsimd.LoadInt16x32(&t[3].high), archsimd.LoadInt16x32(&t[3].low)
-		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
-			w := loadWords(from, index, even)
-			high, low := w.DotProductPairs(high0), w.DotProductPairs(low0)
-			w = loadWords(unsafe.Add(from, 6), index, even)
-			high, low = high.Add(w.DotProductPairs(high1)), low.Add(w.DotProductPairs(low1))
-			w = loadWords(unsafe.Add(from, 12), index, even)
-			high, low = high.Add(w.DotProductPairs(high2)), low.Add(w.DotProductPairs(low2))
-			w = loadWords(unsafe.Add(from, 18), index, even)
-			high, low = high.Add(w.DotProductPairs(high3)), low.Add(w.DotProductPairs(low3))
-			x := total512(high, low, round, shift)
-			w = loadWords(unsafe.Add(from, stride), index, even)
-			high, low = w.DotProductPairs(high0), w.DotProductPairs(low0)
-			w = loadWords(unsafe.Add(from, stride+6), index, even)
-			high, low = high.Add(w.DotProductPairs(high1)), low.Add(w.DotProductPairs(low1))
-			w = loadWords(unsafe.Add(from, stride+12), index, even)
-			high, low = high.Add(w.DotProductPairs(high2)), low.Add(w.DotProductPairs(low2))
-			w = loadWords(unsafe.Add(from, stride+18), index, even)
-			high, low = high.Add(w.DotProductPairs(high3)), low.Add(w.DotProductPairs(low3))
-			storePairs512(to, x, total512(high, low, round, shift), true)
 			from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride)
 		}
 	}

@@ -16,7 +16,9 @@ func verticalAVX512(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair,
 		vertical1AVX512(dst, row0, p.vectors, (*[2]int32)(k))
 	case pairs == 2 && !r.vertical.signed:
 		vertical2AVX512(dst, row0, r.ringRow(p, firstPair+1), p.vectors, (*[4]int32)(k))
-	case r.vertical.signed && p.rowPairs == 4:
+	case pairs <= 3 && r.vertical.signed:
+		vertical3SignedAVX512(dst, row0, r.ringRow(p, firstPair+1), r.ringRow(p, firstPair+2), p.vectors, (*[6]int32)(k))
+	case pairs == 4 && r.vertical.signed:
 		vertical4SignedAVX512(dst, row0, r.ringRow(p, firstPair+1), r.ringRow(p, firstPair+2), r.ringRow(p, firstPair+3),
 			p.vectors, (*[8]int32)(k))
 	default:
@@ -75,34 +77,6 @@ func vertical2AVX512(dst, row0, row1 unsafe.Pointer, vectors int, k *[4]int32) {
 func clipped512(x, y archsimd.Uint8x64) archsimd.Uint8x32 {
 	words := x.ConcatPermute(y, archsimd.LoadUint8x64(&highPack512)).AsInt16x32().ShiftAllRight(weightBits - 16)
 	return words.Max(archsimd.BroadcastInt16x32(0)).AsUint16x32().SaturateToUint8()
-}
-
-// vertical4SignedAVX512 serves bicubic down to a scale of 1.5 or so, two vectors at a time.
-func vertical4SignedAVX512(dst, row0, row1, row2, row3 unsafe.Pointer, vectors int, k *[8]int32) {
-	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits)
-	high0, low0, high1, low1 := weights512(k[0]), weights512(k[1]), weights512(k[2]), weights512(k[3])
-	high2, low2, high3, low3 := weights512(k[4]), weights512(k[5]), weights512(k[6]), weights512(k[7])
-	for v := 0; v < vectors; v += 2 {
-		at := 64 * min(v, vectors-2)
-		w := rowWords512(row0, at)
-		high, low := w.DotProductPairs(high0), w.DotProductPairs(low0)
-		w = rowWords512(row1, at)
-		high, low = high.Add(w.DotProductPairs(high1)), low.Add(w.DotProductPairs(low1))
-		w = rowWords512(row2, at)
-		high, low = high.Add(w.DotProductPairs(high2)), low.Add(w.DotProductPairs(low2))
-		w = rowWords512(row3, at)
-		high, low = high.Add(w.DotProductPairs(high3)), low.Add(w.DotProductPairs(low3))
-		x := total512(high, low, round, shift)
-		w = rowWords512(row0, at+64)
-		high, low = w.DotProductPairs(high0), w.DotProductPairs(low0)
-		w = rowWords512(row1, at+64)
-		high, low = high.Add(w.DotProductPairs(high1)), low.Add(w.DotProductPairs(low1))
-		w = rowWords512(row2, at+64)
-		high, low = high.Add(w.DotProductPairs(high2)), low.Add(w.DotProductPairs(low2))
-		w = rowWords512(row3, at+64)
-		high, low = high.Add(w.DotProductPairs(high3)), low.Add(w.DotProductPairs(low3))
-		clipped512(x, total512(high, low, round, shift)).Store((*[32]uint8)(unsafe.Add(dst, at>>2)))
-	}
 }
 
 // verticalAnyAVX512 serves any number of pairs, k holding two entries for each; four vectors at a time.

@@ -93,13 +93,13 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 }
 
 // prepareVertical splits the vertical weights for the ring's row pairs. Pair 0 holds the rows v.first and v.first+1; a
-// window that begins on an odd row has weight 0 on its first. Filters that clip get four pairs at least: with weight 0
+// window that begins on an odd row has weight 0 on its first. Filters that clip get three pairs at least: with weight 0
 // it does not matter what the ring holds there.
 func (r *Resampler) prepareVertical(p *bandPlan) {
 	v := &r.vertical
 	pairs := v.taps/2 + 1
 	if v.signed {
-		pairs = max(pairs, 4)
+		pairs = max(pairs, 3)
 	}
 	p.rowPairs = pairs
 	r.simd.vertical = grown(r.simd.vertical, 2*pairs*v.n)
