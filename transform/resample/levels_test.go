@@ -36,7 +36,7 @@ func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) 
 			if i := firstDifference(pix, want); i >= 0 {
 				t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, r.level, layout, flip, i, pix[i], want[i])
 			}
-			g.check(t, c, len(want))
+			g.check(t, c)
 		}
 	}
 }
@@ -113,6 +113,37 @@ func TestLevelsEveryKeep(t *testing.T) {
 						compareLevels(t, g, c, levels[1:])
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestCopyBetweenGuardPages copies rows of every width, whose buffers end where memory does.
+func TestCopyBetweenGuardPages(t *testing.T) {
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(23, 24))
+	for w := 1; w <= 200; w++ {
+		h := 1 + rng.IntN(3)
+		keep := image.Rect(0, 0, w, h)
+		c := resizeCase{srcW: w, srcH: h, outW: w, outH: h, keep: keep}
+		c.draw(rng)
+		c.keep = keep
+		src := g.source(c, keep)
+		for variant := range 4 {
+			layout, flip := Layout(variant&1), variant&2 != 0
+			want := Output{make([]byte, 3*w*h), w, h, layout, flip}
+			if err := Copy(want, c.src, 3*w, keep, keep); err != nil {
+				t.Fatal(err)
+			}
+			for _, level := range kernel.Available() {
+				got := Output{g.output(3 * w * h), w, h, layout, flip}
+				if err := New(level).Copy(got, src, 3*w, keep, keep); err != nil {
+					t.Fatal(err)
+				}
+				if i := firstDifference(got.Pix, want.Pix); i >= 0 {
+					t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, level, layout, flip, i, got.Pix[i], want.Pix[i])
+				}
+				g.check(t, c)
 			}
 		}
 	}
