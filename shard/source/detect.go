@@ -7,11 +7,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 const (
 	trainTarName = "ILSVRC2012_img_train.tar"
 	valTarName   = "ILSVRC2012_img_val.tar"
+	// valNamePrefix begins the name of each image of ILSVRC2012's validation split.
+	valNamePrefix = "ILSVRC2012_val_"
 )
 
 // isSplitFolder says that a folder of this name holds a split by custom.
@@ -86,13 +90,10 @@ func look(path string) (sight, error) {
 	return seen, nil
 }
 
-// isShardSet says that a folder is the output of a build.
+// isShardSet says that a folder is the output of a build, whole or damaged.
 func isShardSet(path string) bool {
-	if _, err := os.Stat(filepath.Join(path, "manifest.json")); err != nil {
-		return false
-	}
-	ranks, _ := filepath.Glob(filepath.Join(escapeGlob(path), "rank-[0-9]*"))
-	return len(ranks) > 0
+	_, err := shard.ReadManifest(path)
+	return !errors.Is(err, shard.ErrNotSet)
 }
 
 // splits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder, since a

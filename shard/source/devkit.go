@@ -66,7 +66,7 @@ func FindDevkit(what string, folders []string) (*Devkit, error) {
 		slices.Sort(found)
 		for _, p := range append(found, folder) {
 			d, err := OpenDevkit(p)
-			if err == nil || !errors.Is(err, errNoDevkit) {
+			if err == nil || !errors.Is(err, errNoDevkit) && !errors.Is(err, errNotTar) {
 				return d, err
 			}
 		}

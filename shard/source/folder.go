@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // folderDepthMax bounds how deep folders are followed below a class.
@@ -140,8 +142,8 @@ func (f *folder) read(key string, buf []byte) ([]byte, error) {
 
 // readSized reads exactly size bytes and makes sure that there are no more.
 func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error) {
-	if int64(cap(buf)) <= size {
-		buf = make([]byte, size+size/4+512)
+	if int64(cap(buf)) < size+shard.SlackBytes {
+		buf = make([]byte, size+size/4+shard.SlackBytes)
 	}
 	buf = buf[:size+1]
 	n, err := io.ReadFull(r, buf)

@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // shape is what the entries of a tar are.
@@ -293,7 +295,10 @@ func newStream(p string, opts Options, devkitFolders []string) (*stream, error) 
 		switch parts := strings.Split(h.Name, "/"); {
 		case len(parts) == 1 && !looksLikeImage(t.tar):
 			continue // a README beside class folders
-		case len(parts) == 1:
+		case len(parts) == 1 || len(parts) == 2 && strings.HasPrefix(parts[1], valNamePrefix):
+			if len(parts) == 2 { // the folder was packed with its name
+				st.strip = parts[0] + "/"
+			}
 			st.shape = shapeFlat
 			st.devkit, err = openOrFindDevkit(p, opts, devkitFolders)
 			return st, err
@@ -329,15 +334,9 @@ func openOrFindDevkit(what string, opts Options, folders []string) (*Devkit, err
 	return FindDevkit(what, folders)
 }
 
-// looksLikeImage tells by its first bytes that a file is an image of a kind that datasets have.
+// looksLikeImage tells by its first bytes that a file is an image.
 func looksLikeImage(r io.Reader) bool {
 	head := make([]byte, 12)
 	n, _ := io.ReadFull(r, head)
-	head = head[:n]
-	for _, magic := range []string{"\xff\xd8", "\x89PNG\r\n\x1a\n", "GIF8", "BM", "II*\x00", "MM\x00*"} {
-		if strings.HasPrefix(string(head), magic) {
-			return true
-		}
-	}
-	return n == 12 && string(head[:4]) == "RIFF" && string(head[8:]) == "WEBP"
+	return shard.SniffFormat(head[:n]) != shard.FormatUnknown
 }
