@@ -144,6 +144,26 @@ func (m *Manifest) check() error {
 	return nil
 }
 
+// placedShard is a shard with its place in its partition.
+type placedShard struct {
+	ShardInfo
+	number int // of the shard
+	start  int // of its first sample
+}
+
+// placed returns the manifest's shards with their places.
+func (m *Manifest) placed() []placedShard {
+	shards := make([]placedShard, len(m.Shards))
+	for i, info := range m.Shards {
+		shards[i].ShardInfo = info
+		if i > 0 && m.Shards[i-1].Rank == info.Rank {
+			shards[i].number = shards[i-1].number + 1
+			shards[i].start = shards[i-1].start + shards[i-1].Samples
+		}
+	}
+	return shards
+}
+
 // Class returns the name of a label's class, "" for a label without one.
 func (m *Manifest) Class(label int32) string {
 	if label < 0 || int(label) >= len(m.Classes) {
