@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	stdjpeg "image/jpeg"
 	"image/png"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/transform/jpeg"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 	"github.com/imgfeed/imgfeed/transform/pixels"
 	"github.com/imgfeed/imgfeed/transform/resample"
@@ -162,6 +164,44 @@ func TestEngineMatchesNaive(t *testing.T) {
 	}
 }
 
+// TestEngineMatchesNaiveJPEG does the same for JPEG files, with and without a row index.
+func TestEngineMatchesNaiveJPEG(t *testing.T) {
+	for _, level := range kernel.Available() {
+		engine := NewEngine(level)
+		for s, size := range [][2]int{{50, 37}, {97, 130}, {21, 21}} {
+			w, h := size[0], size[1]
+			data, index := encodeJPEG(t, randomImage(w, h, uint64(s)), w, h)
+			whole, _, _, err := engine.DecodeFull(Source{Image: data})
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole = bytes.Clone(whole) // it is the engine's memory
+			sources := []Source{{Image: data}, {Format: FormatJPEG, Image: data, Aux: index}}
+			for _, text := range testSpecs {
+				compareWithNaive(t, engine, mustParse(text), sources, whole, w, h)
+			}
+		}
+	}
+}
+
+// encodeJPEG returns a 4:2:0 file and its row index.
+func encodeJPEG(t testing.TB, pix []byte, w, h int) (data, index []byte) {
+	t.Helper()
+	img := image.NewRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		img.SetRGBA(i%w, i/w, color.RGBA{pix[3*i], pix[3*i+1], pix[3*i+2], 255})
+	}
+	var b bytes.Buffer
+	if err := stdjpeg.Encode(&b, img, nil); err != nil {
+		t.Fatal(err)
+	}
+	index, _, err := jpeg.New(kernel.Generic).AppendIndex(nil, b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), index
+}
+
 func compareWithNaive(t *testing.T, engine *Engine, spec *Spec, sources []Source, pix []byte, w, h int) {
 	t.Helper()
 	for index := range 4 {
@@ -242,23 +282,29 @@ func TestApplyErrors(t *testing.T) {
 
 func TestApplyDoesNotAllocate(t *testing.T) {
 	params := &pixels.Params{}
-	src := Source{Format: FormatPixels, Image: encodePixels(t, params, randomImage(300, 256, 1), 300, 256), Pixels: params}
+	pix := randomImage(300, 256, 1)
+	data, index := encodeJPEG(t, pix, 300, 256)
 	engine := NewEngine(kernel.Active())
-	for _, name := range []string{"eval", "train", "train-resize", "cifar", testSpecs[9]} {
-		spec := mustParse(name)
-		dst := resample.Output{Pix: make([]byte, spec.OutputBytes())}
-		index := 0
-		run := func() {
-			index++
-			if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, index%50)); err != nil {
-				t.Fatal(err)
+	for _, src := range []Source{
+		{Format: FormatPixels, Image: encodePixels(t, params, pix, 300, 256), Pixels: params},
+		{Format: FormatJPEG, Image: data, Aux: index},
+	} {
+		for _, name := range []string{"eval", "train", "train-resize", "cifar", testSpecs[9]} {
+			spec := mustParse(name)
+			dst := resample.Output{Pix: make([]byte, spec.OutputBytes())}
+			index := 0
+			run := func() {
+				index++
+				if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, index%50)); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		for range 50 {
-			run()
-		}
-		if n := testing.AllocsPerRun(100, run); n != 0 {
-			t.Errorf("%s: %v allocations an image", name, n)
+			for range 50 {
+				run()
+			}
+			if n := testing.AllocsPerRun(100, run); n != 0 {
+				t.Errorf("%v %s: %v allocations an image", src.Format, name, n)
+			}
 		}
 	}
 }
