@@ -24,7 +24,6 @@ type Set struct {
 // partition is the samples of one rank, in consecutive shards.
 type partition struct {
 	present bool
-	samples int // of the shards; 0 while they are missing
 	shards  []*Reader
 	starts  []int // of each shard: the place in the partition of its first sample
 	keys    atomic.Pointer[shardKeys]
@@ -77,30 +76,25 @@ func OpenSet(dir string) (*Set, error) {
 	return s, nil
 }
 
-// openShards opens the shards of the partitions that are present.
+// openShards opens the shards of the partitions that are present, several at a time.
 func (s *Set) openShards() error {
-	for _, info := range s.manifest.Shards {
+	shards := s.manifest.placed()
+	for _, info := range shards {
 		if p := &s.partitions[info.Rank]; p.present {
-			p.starts = append(p.starts, p.samples)
+			p.starts = append(p.starts, info.start)
 			p.shards = append(p.shards, nil)
-			p.samples += info.Samples
 		}
 	}
 	var group errgroup.Group
 	group.SetLimit(openParallel)
-	rank, number := 0, -1
-	for _, info := range s.manifest.Shards {
-		if number++; info.Rank != rank {
-			rank, number = info.Rank, 0
-		}
+	for _, info := range shards {
 		p := &s.partitions[info.Rank]
 		if !p.present {
 			continue
 		}
-		place := &p.shards[number]
-		number := number
+		place := &p.shards[info.number]
 		group.Go(func() (err error) {
-			*place, err = openShard(s.dir, s.manifest, info, number)
+			*place, err = openShard(s.dir, s.manifest, info)
 			return err
 		})
 	}
@@ -108,7 +102,7 @@ func (s *Set) openShards() error {
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
-func openShard(dir string, m *Manifest, info ShardInfo, number int) (*Reader, error) {
+func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
 	path := filepath.Join(dir, filepath.FromSlash(info.Path))
 	r, err := OpenReader(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,9 +117,9 @@ func openShard(dir string, m *Manifest, info ShardInfo, number int) (*Reader, er
 		err = fmt.Errorf("%d samples, the manifest says %d", f.count, info.Samples)
 	case f.fileLength != info.Bytes:
 		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
-	case h.Split != m.Split || h.World != m.World || h.Rank != info.Rank || h.Shard != number:
+	case h.Split != m.Split || h.World != m.World || h.Rank != info.Rank || h.Shard != info.number:
 		err = fmt.Errorf("shard %d of rank %d in world %d of split %q, the manifest says %d of rank %d in world %d of split %q: it is another set's",
-			h.Shard, h.Rank, h.World, h.Split, number, info.Rank, m.World, m.Split)
+			h.Shard, h.Rank, h.World, h.Split, info.number, info.Rank, m.World, m.Split)
 	case !h.Encoding.equal(m.Encoding):
 		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
 	case fmt.Sprintf("%08x", f.crc) != info.Footer:
