@@ -7,6 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // DataEnv names the environment variable that says where the shard sets are.
@@ -32,16 +36,19 @@ func (e *NotFoundError) Error() string {
 	return b.String()
 }
 
-// Discover looks for shard sets with find, which returns the sets that a folder is or holds: in arg if that is not
-// empty, else in $IMGFEED_DATA, in the current folder, and in /data, in this order. It returns the first place with a
-// set, and what was skipped before it.
-func Discover[T any](arg string, find func(dir string) (map[string]T, error)) (sets map[string]T, at Place, skipped []Place, err error) {
+// Discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
+// in this order. It returns the folder of each split's set at the first place that is or holds one, and the places
+// before it. A set that is there but damaged is an error, not a reason to look further.
+func Discover(arg string) (sets map[string]string, at Place, skipped []Place, err error) {
 	for _, place := range places(arg) {
-		sets, err := find(place.Path)
-		if len(sets) > 0 {
+		sets, err := shard.FindSets(place.Path)
+		switch {
+		case err == nil:
 			return sets, place, skipped, nil
+		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
+			return nil, place, skipped, err
 		}
-		place.Saw = describe(place.Path, err)
+		place.Saw = describe(place.Path)
 		skipped = append(skipped, place)
 	}
 	return nil, Place{}, nil, &NotFoundError{Places: skipped}
@@ -65,8 +72,8 @@ func absolute(path string) string {
 	return path
 }
 
-// describe says what is at a path that holds no set; findErr is why reading it as one failed, if it did.
-func describe(path string, findErr error) string {
+// describe says what is at a path that holds no set.
+func describe(path string) string {
 	const namesMax = 5
 	info, err := os.Stat(path)
 	switch {
@@ -96,9 +103,6 @@ func describe(path string, findErr error) string {
 		names = append(names, "…")
 	}
 	saw := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
-	if findErr != nil {
-		saw += "; " + findErr.Error()
-	}
 	if looksLikeSource(path, entries) {
 		saw += "; these look like images that are not packed yet: `imgshard build " + path + "`"
 	}

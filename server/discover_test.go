@@ -8,18 +8,10 @@ import (
 	"testing"
 )
 
-// findByMarker stands in for shard.FindSets: a folder with a manifest.json is one set.
-func findByMarker(dir string) (map[string]string, error) {
-	if _, err := os.Stat(filepath.Join(dir, "manifest.json")); err != nil {
-		return nil, nil
-	}
-	return map[string]string{"train": dir}, nil
-}
-
 func TestDiscoverOrder(t *testing.T) {
 	with := func() string {
 		dir := t.TempDir()
-		os.WriteFile(filepath.Join(dir, "manifest.json"), []byte("{}"), 0o600)
+		writeSet(t, filepath.Join(dir, "train-shards"), "train", 1, 1)
 		return dir
 	}
 	arg, env, cwd, empty := with(), with(), with(), t.TempDir()
@@ -31,8 +23,8 @@ func TestDiscoverOrder(t *testing.T) {
 		{"", empty, cwd, "current folder"},
 	} {
 		t.Setenv(DataEnv, tt.env)
-		sets, at, skipped, err := Discover(tt.arg, findByMarker)
-		if err != nil || at.Path != tt.want || at.Why != tt.why || sets["train"] != tt.want {
+		sets, at, skipped, err := Discover(tt.arg)
+		if err != nil || at.Path != tt.want || at.Why != tt.why || sets["train"] != filepath.Join(tt.want, "train-shards") {
 			t.Errorf("%+v: %v at %+v, %v", tt, sets, at, err)
 		}
 		if tt.env == empty && (len(skipped) != 1 || skipped[0].Saw != "is an empty folder") {
@@ -48,7 +40,7 @@ func TestDiscoverSaysWhatItSaw(t *testing.T) {
 	os.WriteFile(filepath.Join(env, "n01440764", "n01440764_10026.JPEG"), nil, 0o600)
 	t.Setenv(DataEnv, env)
 	var nf *NotFoundError
-	if _, _, _, err := Discover("", findByMarker); !errors.As(err, &nf) {
+	if _, _, _, err := Discover(""); !errors.As(err, &nf) {
 		t.Skip("this machine has a set in /data")
 	}
 	if len(nf.Places) != 3 {
@@ -62,8 +54,22 @@ func TestDiscoverSaysWhatItSaw(t *testing.T) {
 	file := filepath.Join(env, "f")
 	os.WriteFile(file, []byte("x"), 0o600)
 	for path, want := range map[string]string{file: "not a folder", filepath.Join(env, "nothing"): "does not exist"} {
-		if _, _, _, err := Discover(path, findByMarker); !errors.As(err, &nf) || len(nf.Places) != 1 || !strings.Contains(err.Error(), want) {
+		if _, _, _, err := Discover(path); !errors.As(err, &nf) || len(nf.Places) != 1 || !strings.Contains(err.Error(), want) {
 			t.Errorf("Discover(%s): %v", path, err)
 		}
+	}
+}
+
+func TestDiscoverStopsAtADamagedSet(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv(DataEnv, "")
+	writeSet(t, filepath.Join(dir, "train-shards"), "train", 1, 1)
+	if err := os.WriteFile(filepath.Join(dir, "train-shards", "manifest.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var nf *NotFoundError
+	if _, _, _, err := Discover(""); err == nil || errors.As(err, &nf) || !strings.Contains(err.Error(), "manifest.json") {
+		t.Errorf("a damaged manifest: %v", err)
 	}
 }
