@@ -1,11 +1,11 @@
 """imgfeed: a DataLoader that is fed by the imgfeed server through shared memory.
 
-    from imgfeed import DataLoader
-    loader = DataLoader("/data/train-shards", batch_size=256, transform="train", shuffle=True, seed=0)
-    for epoch in range(90):
-        loader.set_epoch(epoch)
-        for images, labels in loader:
-            ...
+from imgfeed import DataLoader
+loader = DataLoader("/data/train-shards", batch_size=256, transform="train", shuffle=True, seed=0)
+for epoch in range(90):
+    loader.set_epoch(epoch)
+    for images, labels in loader:
+        ...
 """
 
 from .errors import (
@@ -17,7 +17,7 @@ from .errors import (
     ProtocolError,
     ServerError,
     StateError,
-    TimeoutError,
+    TimeoutError,  # noqa: A004
     UnsupportedError,
 )
 from .loader import DataLoader

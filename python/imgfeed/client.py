@@ -71,7 +71,13 @@ class Session:
         self.pid: int = hello["pid"]
         self.sets = [
             SetInfo(
-                s["split"], s["samples"], s["classes"], s["built_world"], s["fingerprint"], s["encoding"], tuple(s["partitions"])
+                s["split"],
+                s["samples"],
+                s["classes"],
+                s["built_world"],
+                s["fingerprint"],
+                s["encoding"],
+                tuple(s["partitions"]),
             )
             for s in hello["sets"]
         ]
@@ -150,7 +156,7 @@ class Session:
             count = self._request({"type": "labels"}, "labels")["count"]
             raw = np.empty(count, dtype="<i4")
             if count:
-                self.connection.receive_raw(memoryview(raw).cast("B"))
+                self.connection.receive_raw(raw.data.cast("B"))
             return raw
 
     def classes(self) -> list[str]:
@@ -187,6 +193,8 @@ class Session:
             if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
                 self._pushed.append((reply, raw))
             elif reply["type"] == "error":
+                if reply.get("request") in ("release", "stop"):
+                    continue  # these have no reply of their own, so it is no answer to this one
                 raise _error(reply)
             else:
                 self.connection.close()
@@ -197,7 +205,7 @@ class Session:
         raw: Array | None = None
         if message["type"] == "batch" and self._ring is None:
             raw = np.empty(message["bytes"], dtype=np.uint8)
-            self.connection.receive_raw(memoryview(raw))
+            self.connection.receive_raw(raw.data)
         elif message["type"] == "error" and message.get("fatal"):
             self.connection.close()
         return message, raw

@@ -15,7 +15,7 @@ class Dataset:
     """The split that a loader serves. Its samples come by iterating the loader; ``dataset[i]`` does not exist."""
 
     def __init__(self, info: SetInfo, session: Callable[[], Session]) -> None:
-        """info is the served split; session returns an open session to ask."""
+        """Describe the served split; session returns an open session to ask."""
         self._session = session
         self.split = info.split
         self.fingerprint = info.fingerprint
@@ -50,7 +50,7 @@ class Sampler:
     """The loader's order, under the name by which scripts for DistributedSampler reach it."""
 
     def __init__(self, set_epoch: Callable[[int], None], samples: int) -> None:
-        """samples is how many samples a rank gets in an epoch."""
+        """Take set_epoch, and how many samples a rank gets in an epoch."""
         self._set_epoch = set_epoch
         self._samples = samples
 

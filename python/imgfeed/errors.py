@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 
 class ImgfeedError(Exception):
     """Base of every error that imgfeed reports. The message is the server's own where the server found the fault."""
@@ -35,7 +37,7 @@ class BinaryNotFoundError(ServerError, FileNotFoundError):
     """The ``imgfeed`` program was not found; the message lists where it was looked for."""
 
 
-class TimeoutError(ImgfeedError, TimeoutError):  # noqa: A001 - the built-in's name, as in asyncio and concurrent.futures
+class TimeoutError(ImgfeedError, builtins.TimeoutError):  # noqa: A001 - as asyncio and concurrent.futures had it
     """No batch, or no reply, came within the time allowed."""
 
 

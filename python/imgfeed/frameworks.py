@@ -95,7 +95,7 @@ class TorchOutput:
     """Hands batches to the caller as torch tensors; images are NCHW in shape whatever their order in memory."""
 
     def __init__(self, layout: str, pin: bool, normalize: Any, dtype: Any) -> None:
-        """pin copies each batch into page-locked memory of torch; normalize and dtype as in DataLoader."""
+        """Take normalize and dtype as in DataLoader; pin copies each batch into page-locked memory of torch."""
         self._torch = torch()
         self._nhwc = layout == "NHWC"
         self._pin = pin
@@ -145,7 +145,7 @@ class CudaOutput:
     """
 
     def __init__(self, device: Any, tensors: TorchOutput) -> None:
-        """device is a torch.device of type cuda."""
+        """Copy to device, a torch.device of type cuda."""
         self._torch = torch()
         self._device = device
         self._tensors = tensors

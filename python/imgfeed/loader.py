@@ -151,7 +151,9 @@ class DataLoader:
             "with_params": with_params,
             "on_error": on_error,
         }
-        self._output, self._cuda = _outputs(framework, layout, pin_memory, device, normalize, dtype)
+        self._output, self._cuda = _outputs(
+            framework, layout, pin_memory=pin_memory, device=device, normalize=normalize, dtype=dtype
+        )
         self._split = split
         self._server: OwnServer | None = None
         self._session: Session | None = None
@@ -161,7 +163,7 @@ class DataLoader:
         self._next = (0, 0)  # where the next iteration begins
         self._connect()
         assert self._info is not None
-        self.dataset = Dataset(self._info, self._connect)
+        self.dataset: Dataset = Dataset(self._info, self._connect)
         self.sampler = Sampler(self.set_epoch, rank_samples(self._info.samples, self.rank, self.world, self._policy))
 
     def __len__(self) -> int:
@@ -383,7 +385,7 @@ def _refuse(refused: Mapping[str, Any]) -> None:
 
 
 def _outputs(
-    framework: str, layout: str, pin_memory: bool, device: Any, normalize: Any, dtype: Any
+    framework: str, layout: str, *, pin_memory: bool, device: Any, normalize: Any, dtype: Any
 ) -> tuple[frameworks.NumpyOutput | frameworks.TorchOutput, frameworks.CudaOutput | None]:
     if layout not in ("NHWC", "NCHW"):
         raise ValueError(f"imgfeed: layout must be 'NHWC' or 'NCHW', not {layout!r}")

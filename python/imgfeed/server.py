@@ -66,7 +66,7 @@ class OwnServer:
         command = [find_binary(), "serve", data, "--owner", str(os.getpid())]
         if threads:
             command += ["--threads", str(threads)]
-        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")
+        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close
         with tempfile.TemporaryDirectory(prefix="imgfeed-") as folder:
             path = os.path.join(folder, "sock")
             self._process = subprocess.Popen(

@@ -39,7 +39,8 @@ def check(state: Mapping[str, Any], **want: Any) -> tuple[int, int]:
     for name, reason in reasons.items():
         if state.get(name) != want[name]:
             raise errors.StateError(
-                f"imgfeed: this state can't be resumed here: {reason} ({name} is {state.get(name)!r}, this loader's is {want[name]!r})"
+                f"imgfeed: this state can't be resumed here: {reason} "
+                f"({name} is {state.get(name)!r}, this loader's is {want[name]!r})"
             )
     epoch, consumed = state.get("epoch"), state.get("consumed")
     if not isinstance(epoch, int) or not isinstance(consumed, int) or epoch < 0 or consumed < 0:
