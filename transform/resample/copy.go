@@ -1,0 +1,79 @@
+package resample
+
+import "image"
+
+// Copy writes the part keep of an image to dst without resizing, with dst's flip and layout. src holds interleaved RGB,
+// rows stride bytes apart, of the region have, which must contain keep. It runs the generic code; [Resampler.Copy] is
+// the same with a Resampler's kernels.
+func Copy(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
+	var r Resampler
+	return r.Copy(dst, src, stride, have, keep)
+}
+
+// Copy writes the part keep of an image to dst without resizing, with dst's flip and layout. src holds interleaved RGB,
+// rows stride bytes apart, of the region have, which must contain keep.
+func (r *Resampler) Copy(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
+	if keep.Empty() {
+		return argumentError("part %v to keep is empty", keep)
+	}
+	if err := checkBuffers(dst, src, stride, have, keep, keep); err != nil {
+		return err
+	}
+	r.copyRegion(dst, src, stride, have, keep)
+	return nil
+}
+
+// CopyPadded is [Resampler.Copy] for a part that may lie partly or wholly outside the image: what is not in have becomes
+// black, as under torchvision's RandomCrop(padding).
+func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
+	if keep.Empty() {
+		return argumentError("part %v to keep is empty", keep)
+	}
+	inside := keep.Intersect(have)
+	if err := checkBuffers(dst, src, stride, have, inside, keep); err != nil {
+		return err
+	}
+	if inside == keep {
+		r.copyRegion(dst, src, stride, have, keep)
+		return nil
+	}
+	r.scratch.line = grown(r.scratch.line, 3*keep.Dx())
+	line := r.scratch.line
+	for y := range keep.Dy() {
+		clear(line)
+		if row := keep.Min.Y + y; !inside.Empty() && row >= inside.Min.Y && row < inside.Max.Y {
+			at := (row-have.Min.Y)*stride + 3*(inside.Min.X-have.Min.X)
+			copy(line[3*(inside.Min.X-keep.Min.X):], src[at:][:3*inside.Dx()])
+		}
+		r.putCopiedRow(dst, y, line)
+	}
+	return nil
+}
+
+func (r *Resampler) copyRegion(dst Output, src []byte, stride int, have, keep image.Rectangle) {
+	at := (keep.Min.Y-have.Min.Y)*stride + 3*(keep.Min.X-have.Min.X)
+	rowBytes := 3 * keep.Dx()
+	for y := range keep.Dy() {
+		r.putCopiedRow(dst, y, src[at+y*stride:][:rowBytes])
+	}
+}
+
+// putCopiedRow writes an interleaved row in source order as row y of dst.
+func (r *Resampler) putCopiedRow(dst Output, y int, row []byte) {
+	if dst.Flip {
+		r.scratch.line = grown(r.scratch.line, len(row))
+		// CopyPadded hands in scratch.line itself: mirror swaps in place then.
+		mirror(r.scratch.line, row)
+		row = r.scratch.line
+	}
+	dst.putRow(y, row)
+}
+
+// mirror writes the pixels of src to dst in reverse order. dst and src are the same row or do not overlap.
+func mirror(dst, src []byte) {
+	for i, j := 0, len(src)-3; i <= j; i, j = i+3, j-3 {
+		a, b := [3]byte(src[i:i+3]), [3]byte(src[j:j+3])
+		copy(dst[i:i+3], b[:])
+		copy(dst[j:j+3], a[:])
+	}
+}
