@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
 	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
@@ -19,6 +20,9 @@ type Source struct {
 	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; a wrong one gives an error
 	// or the right pixels.
 	Aux []byte
+	// Pixels are the codec's parameters of a FormatPixels image: those of its set. Sources of one set should share one
+	// pointer, by which the engine finds the codec that it has made.
+	Pixels *pixels.Params
 }
 
 // An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from
@@ -115,7 +119,7 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 // cannot (a resize of a resized image), the step so far is rendered to an image in memory that the next one starts from.
 type passes struct {
 	engine *Engine
-	from   pixels
+	from   pixelSource
 	count  int
 }
 
@@ -194,7 +198,7 @@ func (p *passes) flush(now *step) error {
 }
 
 // render writes the step's result to dst, which has keep's size.
-func (e *Engine) render(dst resample.Output, from pixels, s *step) error {
+func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
 	inside := s.keep.Intersect(s.visible)
 	if inside.Empty() {
 		clear(dst.Pix[:dst.Width*dst.Height*3])
@@ -204,11 +208,8 @@ func (e *Engine) render(dst resample.Output, from pixels, s *step) error {
 	need := inside
 	if s.resizes() {
 		need = resample.SourceRegion(boxW, boxH, s.width, s.height, inside, s.filter)
-	} else if inside == s.keep && dst.Layout == resample.NHWC && !dst.Flip {
-		if _, isRaw := from.raw(); !isRaw {
-			started := time.Now()
-			err := from.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, need.Add(s.box.Min))
-			e.times.Decode += time.Since(started)
+	} else if inside == s.keep {
+		if done, err := e.decodeStraight(dst, from, need.Add(s.box.Min)); done {
 			return err
 		}
 	}
@@ -233,9 +234,22 @@ func (e *Engine) render(dst resample.Output, from pixels, s *step) error {
 	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep)
 }
 
+// decodeStraight writes region r to its final place without a stop in between, where the decoder can.
+func (e *Engine) decodeStraight(dst resample.Output, from pixelSource, r image.Rectangle) (done bool, err error) {
+	if _, isRaw := from.raw(); isRaw {
+		return false, nil
+	}
+	started := time.Now()
+	if done, err = from.decodeTo(dst, r); !done && dst.Layout == resample.NHWC && !dst.Flip {
+		done, err = true, from.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, r)
+	}
+	e.times.Decode += time.Since(started)
+	return done, err
+}
+
 // pixelsOf returns the pixels of region r of an image, decoding them if they are not in memory. The slice begins at r's
 // first pixel, is as long as r needs, and has slackBytes of capacity behind it.
-func (e *Engine) pixelsOf(from pixels, r image.Rectangle) (pix []byte, stride int, err error) {
+func (e *Engine) pixelsOf(from pixelSource, r image.Rectangle) (pix []byte, stride int, err error) {
 	if img, isRaw := from.raw(); isRaw {
 		stride = img.width * 3
 		first := r.Min.Y*stride + r.Min.X*3

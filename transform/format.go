@@ -15,10 +15,12 @@ const (
 	FormatGIF
 	FormatBMP
 	FormatWebP
+	FormatPixels // package pixels; it has no magic bytes
 )
 
 var formatNames = [...]string{
 	FormatUnknown: "unknown", FormatJPEG: "JPEG", FormatPNG: "PNG", FormatGIF: "GIF", FormatBMP: "BMP", FormatWebP: "WebP",
+	FormatPixels: "pixels",
 }
 
 // String returns the format's usual name.

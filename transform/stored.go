@@ -1,18 +1,23 @@
 package transform
 
 import (
+	"errors"
 	"image"
 
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
-// pixels is where a pass takes its pixels from.
-type pixels interface {
+// A pixelSource is where a pass takes its pixels from.
+type pixelSource interface {
 	// raw returns the image if all of it is in memory.
 	raw() (*rgbImage, bool)
 	// decode writes the RGB pixels of r to dst, rows stride bytes apart, for an image that is not raw.
-	// It may be called once.
+	// decode and decodeTo may be called once, together.
 	decode(dst []byte, stride int, r image.Rectangle) error
+	// decodeTo writes the pixels of r to an output of r's size, if the decoder can flip and lay out by itself.
+	decodeTo(dst resample.Output, r image.Rectangle) (done bool, err error)
 }
 
 // An rgbImage is a whole image in memory, rows without gaps, with slackBytes of capacity behind.
@@ -31,14 +36,22 @@ func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
 	panic("transform: decode of an image that is in memory")
 }
 
+func (m *rgbImage) decodeTo(resample.Output, image.Rectangle) (bool, error) { return false, nil }
+
 // A storedImage decodes sources of every format, one after the other: regions of those formats that can, whole images of
 // the others.
 type storedImage struct {
+	level  kernel.Level
 	format Format
-	whole  rgbImage
+	whole  rgbImage // of a format without regions
+	codecs map[*pixels.Params]pixels.Codec
+	codec  pixels.Codec // of the blob at hand
+	blob   []byte
 }
 
-func newStoredImage(level kernel.Level) storedImage { return storedImage{} }
+func newStoredImage(level kernel.Level) storedImage {
+	return storedImage{level: level, codecs: make(map[*pixels.Params]pixels.Codec)}
+}
 
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
@@ -46,14 +59,62 @@ func (s *storedImage) open(src Source) (width, height int, err error) {
 	if s.format == FormatUnknown {
 		s.format = Sniff(src.Image)
 	}
-	if err := decodeWhole(&s.whole, s.format, src.Image); err != nil {
+	switch s.format {
+	case FormatPixels:
+		width, height, err = s.openPixels(src)
+	default:
+		err = decodeWhole(&s.whole, s.format, src.Image)
+		width, height = s.whole.width, s.whole.height
+	}
+	if err != nil {
 		return 0, 0, &ImageError{s.format, err}
 	}
-	return s.whole.width, s.whole.height, nil
+	return width, height, nil
 }
 
-func (s *storedImage) raw() (*rgbImage, bool) { return &s.whole, true }
+var errNoParams = errors.New("the source says no parameters of its codec")
+
+// codecsMax bounds the codecs that are kept; one process serves a few sets.
+const codecsMax = 64
+
+func (s *storedImage) openPixels(src Source) (width, height int, err error) {
+	if src.Pixels == nil {
+		return 0, 0, errNoParams
+	}
+	codec := s.codecs[src.Pixels]
+	if codec == nil {
+		if codec, err = pixels.New(*src.Pixels, s.level); err != nil {
+			return 0, 0, err
+		}
+		if len(s.codecs) >= codecsMax {
+			clear(s.codecs)
+		}
+		s.codecs[src.Pixels] = codec
+	}
+	config, err := pixels.DecodeConfig(src.Image)
+	s.codec, s.blob = codec, src.Image
+	return config.Width, config.Height, err
+}
+
+func (s *storedImage) raw() (*rgbImage, bool) {
+	return &s.whole, s.format != FormatPixels
+}
 
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
+	if err := s.codec.Decode(dst, stride, s.blob, r); err != nil {
+		return &ImageError{s.format, err}
+	}
 	return nil
+}
+
+func (s *storedImage) decodeTo(dst resample.Output, r image.Rectangle) (bool, error) {
+	layout := pixels.NHWC
+	if dst.Layout == resample.NCHW {
+		layout = pixels.NCHW
+	}
+	out := pixels.Output{Pix: dst.Pix, Width: dst.Width, Height: dst.Height, Layout: layout, Flip: dst.Flip}
+	if err := s.codec.DecodeTo(out, s.blob, r); err != nil {
+		return true, &ImageError{s.format, err}
+	}
+	return true, nil
 }
