@@ -57,7 +57,7 @@ func newBuildCommand() *cobra.Command {
 		Short:   "Pack a dataset into a shard set",
 		Long:    buildHelp,
 		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --world 8",
-		Args:    cobra.ExactArgs(1),
+		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
 		},
@@ -77,17 +77,13 @@ func newBuildCommand() *cobra.Command {
 
 func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f buildFlags) error {
 	if f.world < 1 || f.world > shard.WorldMax {
-		return fmt.Errorf("--world %d: from 1 to %d partitions can be made", f.world, shard.WorldMax)
+		return usageError{fmt.Errorf("--world %d: from 1 to %d partitions can be made", f.world, shard.WorldMax)}
 	}
 	if f.jobs < 0 {
-		return fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)
+		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilHangup(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 
 	splits, err := source.Open(src, f.sources)
 	if err != nil {
@@ -110,6 +106,17 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 		return errors.New("interrupted; the unfinished set is removed")
 	}
 	return err
+}
+
+// untilHangup ends a context also when the terminal goes away, unless the program was started to outlive it (nohup). Once it has ended, whether by
+// that or by Ctrl-C, signals do again what they do by default, so that a second Ctrl-C ends the program at once.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	stop := func() {}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
+	return ctx, stop
 }
 
 // printSummary tells what a build made.
