@@ -28,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="imgfeed.demo", description=__doc__)
     parser.add_argument("--data", type=Path, help="an ImageNet-like dataset, or a shard set; a synthetic one if not given")
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for what the demo writes")
-    parser.add_argument("--images", type=int, default=2000, help="size of the synthetic dataset")
+    parser.add_argument(
+        "--images", type=int, default=200, help="training images of each of the synthetic dataset's ten classes"
+    )
     parser.add_argument("--transform", default="train")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--join", help=argparse.SUPPRESS)
@@ -65,7 +67,7 @@ def pack(args: argparse.Namespace) -> Path:
     if source is None:
         source = args.out / "synthetic"
         if not source.exists():
-            call("synth", str(source), "--images", str(args.images))
+            call("synth", str(source), "--train", str(args.images))
     if any(source.glob("manifest.json")) or any(source.glob("*/manifest.json")):
         return source
     shards: Path = args.out / f"{source.resolve().name}-shards"

@@ -17,8 +17,8 @@ import pytest
 from imgfeed import DataLoader
 from imgfeed.server import find_binary
 
-SAMPLES = 101
 CLASSES = 5
+SAMPLES = 21 * CLASSES
 
 
 def imgshard(*args: str | Path) -> str:
@@ -31,9 +31,12 @@ def imgshard(*args: str | Path) -> str:
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of class folders with small JPEGs."""
-    folder = tmp_path_factory.mktemp("images") / "train"
-    imgshard("synth", folder, "--images", str(SAMPLES), "--classes", str(CLASSES), "--seed", "1")
-    return folder
+    folder = tmp_path_factory.mktemp("images")
+    of_each = str(SAMPLES // CLASSES)
+    imgshard(
+        "synth", folder / "synth", "--classes", str(CLASSES), "--train", of_each, "--val", "0", "--size", "120", "--seed", "1"
+    )
+    return folder / "synth" / "train"
 
 
 @pytest.fixture(scope="session")
