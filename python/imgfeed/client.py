@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections import deque
@@ -110,7 +111,8 @@ class Session:
                 if fd is None:
                     raise errors.ProtocolError("imgfeed: no shared memory came with the reply to open")
                 try:
-                    self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, self._release)
+                    release = functools.partial(_release, self.connection)  # not self: the ring would then never go
+                    self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, release)
                 finally:
                     os.close(fd)
             return opened
@@ -222,16 +224,17 @@ class Session:
                 arrays = arrays.copy()
         return Batch(message["batch"], message["consumed"], tuple(message.get("blank") or ()), arrays)
 
-    def _release(self, slot: int) -> None:
-        self.connection.send_later({"type": "release", "slot": slot})
-
     def _drop_pushed(self) -> None:
         while self._pushed:
             self._drop(self._pushed.popleft()[0])
 
     def _drop(self, message: wire.Message) -> None:
         if message["type"] == "batch" and self._ring is not None:
-            self._release(message["slot"])
+            _release(self.connection, message["slot"])
+
+
+def _release(connection: wire.Connection, slot: int) -> None:
+    connection.send_later({"type": "release", "slot": slot})
 
 
 def _spare(slots: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from .client import Session, SetInfo
 class Dataset:
     """The split that a loader serves. Its samples come by iterating the loader; ``dataset[i]`` does not exist."""
 
-    def __init__(self, info: SetInfo, session: Callable[[], Session]) -> None:
-        """Describe the served split; session returns an open session to ask."""
+    def __init__(self, info: SetInfo, session: Callable[[], Session], facts: dict[str, Any]) -> None:
+        """Describe the served split; session returns an open session to ask, facts keeps what it has said."""
         self._session = session
+        self._facts = facts
         self.split = info.split
         self.fingerprint = info.fingerprint
         self.encoding = info.encoding
@@ -26,20 +27,26 @@ class Dataset:
         """Return the number of samples in the split, of all ranks together."""
         return self._samples
 
-    @cached_property
+    @property
     def classes(self) -> list[str]:
         """The names of the classes; class i has label i."""
-        return self._session().classes()
+        if "classes" not in self._facts:
+            self._facts["classes"] = self._session().classes()
+        names: list[str] = self._facts["classes"]
+        return names
 
-    @cached_property
+    @property
     def class_to_idx(self) -> dict[str, int]:
         """The label of each class."""
         return {name: i for i, name in enumerate(self.classes)}
 
-    @cached_property
+    @property
     def targets(self) -> npt.NDArray[np.int64]:
         """The label of every sample, in index order: int64, -1 where a sample's partition is out of reach."""
-        return self._session().labels().astype(np.int64)
+        if "targets" not in self._facts:
+            self._facts["targets"] = self._session().labels().astype(np.int64)
+        labels: npt.NDArray[np.int64] = self._facts["targets"]
+        return labels
 
     def key(self, index: int) -> str:
         """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""

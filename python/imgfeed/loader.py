@@ -158,24 +158,32 @@ class DataLoader:
         self._server: OwnServer | None = None
         self._session: Session | None = None
         self._info: SetInfo | None = None
+        self._facts: dict[str, Any] = {}  # what the server has told about the data
         self._running: weakref.ref[_Epoch] | None = None
         self._place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
         self._next = (0, 0)  # where the next iteration begins
         self._connect()
-        assert self._info is not None
-        self.dataset: Dataset = Dataset(self._info, self._connect)
-        self.sampler = Sampler(self.set_epoch, rank_samples(self._info.samples, self.rank, self.world, self._policy))
+
+    @property
+    def dataset(self) -> Dataset:
+        """What is served: its length, ``classes``, ``class_to_idx`` and ``targets``."""
+        return Dataset(self._served, self._connect, self._facts)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The order, for scripts that call ``loader.sampler.set_epoch``."""
+        return Sampler(self.set_epoch, rank_samples(self._served.samples, self.rank, self.world, self._policy))
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in a whole epoch."""
-        return rank_batches(len(self.dataset), self.rank, self.world, self._policy, self.batch_size)
+        return rank_batches(self._served.samples, self.rank, self.world, self._policy, self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Begin an epoch, where a loaded state says or at its start."""
         session = self._connect()
         epoch, consumed = self._next
         with self._explained():
-            running = session.start(epoch, min(consumed, len(self.dataset)))
+            running = session.start(epoch, min(consumed, self._served.samples))
         self._place, self._next = (epoch, consumed), (epoch, 0)
         iteration = _Epoch(self, session, running)
         self._running = weakref.ref(iteration)
@@ -230,9 +238,20 @@ class DataLoader:
         """Close the loader."""
         self.close()
 
+    def __del__(self) -> None:
+        """Let the server go on without this loader's session. A server of its own ends by its own finalizer."""
+        session = getattr(self, "_session", None)
+        if session is not None:
+            session.close()
+
+    @property
+    def _served(self) -> SetInfo:
+        assert self._info is not None  # the constructor has connected
+        return self._info
+
     def _identity(self) -> dict[str, Any]:
-        dataset = self.dataset
-        return {"seed": self.seed, "shuffle": self.shuffle, "fingerprint": dataset.fingerprint, "split": dataset.split}
+        served = self._served
+        return {"seed": self.seed, "shuffle": self.shuffle, "fingerprint": served.fingerprint, "split": served.split}
 
     def _connect(self) -> Session:
         """Return the session; in a forked child, or after the connection broke, a new one."""

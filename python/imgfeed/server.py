@@ -76,7 +76,7 @@ class OwnServer:
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
             )
-            self._end = weakref.finalize(self, _end, self._process, os.getpid())
+            self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._log)
             try:
                 self.session = self._connect(path)
             except BaseException:
@@ -100,7 +100,6 @@ class OwnServer:
     def close(self) -> None:
         """End the server and wait until it is gone."""
         self._end()
-        self._log.close()
 
     def _connect(self, path: str) -> client.Session:
         deadline = time.monotonic() + START_TIMEOUT
@@ -127,8 +126,9 @@ class OwnServer:
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
 
 
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    """End a server, kindly first. A forked child of the owner leaves it alone."""
+def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:
+    """End a server, kindly first, and close its log. A forked child of the owner leaves the server alone."""
+    log.close()
     if os.getpid() != owner or process.poll() is not None:
         return
     process.terminate()
