@@ -3,6 +3,8 @@ package server
 import (
 	"errors"
 	"fmt"
+	"image/jpeg"
+	"image/png"
 	"slices"
 	"strings"
 
@@ -75,6 +77,11 @@ func kindOf(err error) string {
 		return wire.KindCorrupt
 	}
 	return wire.KindInternal
+}
+
+// isUnsupportedImage tells an image of a kind that no decoder here knows from a damaged one.
+func isUnsupportedImage(err error) bool {
+	return is[jpeg.UnsupportedError](err) || is[png.UnsupportedError](err) || errors.Is(err, transform.ErrFormat)
 }
 
 func is[E error](err error) bool {

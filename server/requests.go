@@ -32,26 +32,26 @@ func (s *session) handle(m wire.Message) error {
 	if open, ok := m.(wire.OpenRequest); ok {
 		return s.open(open)
 	}
-	st := s.stream.Load()
-	if st == nil {
+	f := s.feed.Load()
+	if f == nil {
 		return badRequest("%s needs an open session: send open first", m.Kind())
 	}
 	switch m := m.(type) {
 	case wire.LabelsRequest:
-		return s.labels(st)
+		return s.labels(f)
 	case wire.ClassesRequest:
-		return s.send(wire.Classes{Classes: orEmpty(st.set.Manifest().Classes)})
+		return s.send(wire.Classes{Classes: orEmpty(f.set.Manifest().Classes)})
 	case wire.KeyRequest:
-		return s.key(st, m.Index)
+		return s.key(f, m.Index)
 	case wire.StartRequest:
-		return s.start(st, m)
+		return s.start(f, m)
 	case wire.Release:
-		return st.release(m.Slot)
+		return f.release(m.Slot)
 	case wire.Stop:
 		s.stopEpoch()
 		return nil
 	case wire.StatsRequest:
-		return s.send(st.stats())
+		return s.send(f.stats())
 	}
 	panic(fmt.Sprintf("server: no handler for %T", m))
 }
@@ -68,18 +68,18 @@ func (s *session) hello(m wire.HelloRequest) error {
 }
 
 func (s *session) open(m wire.OpenRequest) error {
-	if s.stream.Load() != nil {
+	if s.feed.Load() != nil {
 		return badRequest("this connection has a session: open another connection for a second one")
 	}
-	st, err := s.server.newStream(s, m)
+	f, err := s.server.newFeed(m)
 	if err != nil {
 		return err
 	}
-	s.stream.Store(st)
-	s.log.Info("session opened", "split", st.split, "transform", st.spec.String(), "batch_size", m.BatchSize, "rank", st.plan.Rank, "world", st.plan.World,
-		"transport", st.transport(), "slots", st.ring.Slots(), "ring", FormatBytes(st.ring.Size()))
-	reply := st.opened(s.id)
-	if !st.shared {
+	s.feed.Store(f)
+	s.log.Info("session opened", "split", f.split, "transform", f.spec.String(), "batch_size", m.BatchSize, "rank", f.plan.Rank, "world", f.plan.World,
+		"transport", f.transport(), "slots", f.ring.Slots(), "ring", FormatBytes(f.ring.Size()))
+	reply := f.opened(s.id)
+	if !f.shared {
 		return s.send(reply)
 	}
 	s.writeMu.Lock()
@@ -87,13 +87,13 @@ func (s *session) open(m wire.OpenRequest) error {
 	if err := s.encode(reply); err != nil {
 		return err
 	}
-	return wire.WriteRights(s.conn, s.frame, st.ring.File())
+	return wire.WriteRights(s.conn, s.frame, f.ring.File())
 }
 
 // labels sends the labels a piece at a time, so that a large set costs no second copy.
-func (s *session) labels(st *stream) error {
+func (s *session) labels(f *feed) error {
 	const piece = 16 << 10
-	labels := st.set.Labels()
+	labels := f.set.Labels()
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
 	if err := s.encode(wire.Labels{Count: len(labels)}); err != nil {
@@ -117,11 +117,11 @@ func (s *session) labels(st *stream) error {
 	}
 }
 
-func (s *session) key(st *stream, index int) error {
-	if index < 0 || index >= st.set.Len() {
-		return badRequest("there is no sample %d: indices are 0 to %d", index, st.set.Len()-1)
+func (s *session) key(f *feed, index int) error {
+	if index < 0 || index >= f.set.Len() {
+		return badRequest("there is no sample %d: indices are 0 to %d", index, f.set.Len()-1)
 	}
-	key, err := st.set.Key(index)
+	key, err := f.set.Key(index)
 	if err != nil {
 		return err
 	}

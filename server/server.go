@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,7 +84,8 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.pool = loader.NewPool(loader.PoolOptions{Workers: cfg.Threads})
+	s.totals = newTotals(s.splits)
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads})
 	return s, nil
 }
 
@@ -171,6 +173,20 @@ func (s *Server) Sets() []wire.Set {
 		list = append(list, describeSet(s.sets[split]))
 	}
 	return list
+}
+
+func describeSet(set *shard.Set) wire.Set {
+	m := set.Manifest()
+	d := wire.Set{
+		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), BuiltWorld: set.World(), Fingerprint: m.Fingerprint, Partitions: []int{},
+	}
+	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
+	for r := range set.World() {
+		if set.Has(r) {
+			d.Partitions = append(d.Partitions, r)
+		}
+	}
+	return d
 }
 
 // hello returns the reply to a client's first message.

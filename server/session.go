@@ -32,13 +32,12 @@ type session struct {
 
 	writeMu sync.Mutex // held for a whole message with what follows it
 	frame   []byte
-	writing atomic.Int64 // since when a write of an epoch has been under way, UnixNano; 0 if none
 
-	// Only the reader touches these; others read stream through the atomic pointer.
+	// The reader's alone, but for feed, which the status page looks at too.
 	greeted    bool
 	generation uint64
 	epoch      *epoch
-	stream     atomic.Pointer[stream]
+	feed       atomic.Pointer[feed]
 }
 
 // errHangUp ends a session whose last message has been sent.
@@ -57,8 +56,8 @@ func (s *session) run(ctx context.Context) {
 	err := s.serve()
 	s.conn.Close() // before the epoch's end, which may be stuck in a write
 	s.stopEpoch()
-	if st := s.stream.Swap(nil); st != nil {
-		st.close()
+	if f := s.feed.Swap(nil); f != nil {
+		f.close()
 	}
 	switch {
 	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp):

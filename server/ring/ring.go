@@ -1,11 +1,6 @@
-// Package ring is the memory that batches travel in: a number of equal slots, each of which is free, being filled by the
-// server, or lent to the client.
-//
-//	         Acquire              Lend
-//	free ──────────────► filling ──────► lent
-//	 ▲                      │             │
-//	 └──── Abandon ─────────┘             │
-//	 └──────────────── Release ───────────┘
+// Package ring is the memory that batches travel in: a number of equal slots, each of which is the server's or lent to the
+// client. Which of its own slots the server fills next is the loader's business; the ring keeps account of what is lent,
+// so that a client gives back exactly what it was given.
 //
 // The shared kind is an anonymous file (memfd_create(2)), sealed against shrinking and growing, so that no client can
 // pull the memory from under the server (which would be SIGBUS), and nothing is left behind however either side ends.
@@ -14,7 +9,6 @@
 package ring
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,9 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// ErrClosed is returned by the methods of a ring after Close.
-var ErrClosed = errors.New("ring: closed")
 
 // A SlotError means that a client named a slot that is not lent to it: out of range, or released twice.
 type SlotError struct {
@@ -38,26 +29,15 @@ func (e *SlotError) Error() string {
 	return fmt.Sprintf("ring: slot %d is not lent: it was released already, or never delivered", e.Slot)
 }
 
-type state uint8
-
-const (
-	free state = iota
-	filling
-	lent
-)
-
-// A Ring is safe for concurrent use.
+// A Ring's Lend, Release and Lent are safe for concurrent use.
 type Ring struct {
 	file     *os.File // nil in a private ring
 	mem      []byte
 	slotSize int64
-	queue    chan int // free slots, first come, first served
 
-	mu      sync.Mutex
-	states  []state
-	counts  [lent + 1]int
-	closed  bool
-	closing chan struct{}
+	mu    sync.Mutex
+	lent  []bool
+	count int // of lent slots
 }
 
 // New returns a ring of slots slots of slotSize bytes (a multiple of the page size) in a sealed anonymous file. All its
@@ -78,7 +58,7 @@ func New(slots int, slotSize int64) (*Ring, error) {
 		file.Close()
 		return nil, fmt.Errorf("ring: %d slots of %d bytes: %w", slots, slotSize, err)
 	}
-	return newRing(file, mem, slots, slotSize), nil
+	return &Ring{file: file, mem: mem, slotSize: slotSize, lent: make([]bool, slots)}, nil
 }
 
 // NewPrivate returns a ring that only this process sees: for sessions whose batches travel through the socket.
@@ -91,7 +71,7 @@ func NewPrivate(slots int, slotSize int64) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: %d slots of %d bytes: mmap: %w", slots, slotSize, err)
 	}
-	return newRing(nil, mem, slots, slotSize), nil
+	return &Ring{mem: mem, slotSize: slotSize, lent: make([]bool, slots)}, nil
 }
 
 func totalSize(slots int, slotSize int64) (int64, error) {
@@ -126,137 +106,65 @@ func reserve(fd int, size int64) ([]byte, error) {
 	return mem, nil
 }
 
-func newRing(file *os.File, mem []byte, slots int, slotSize int64) *Ring {
-	r := &Ring{
-		file: file, mem: mem, slotSize: slotSize,
-		queue: make(chan int, slots), states: make([]state, slots), closing: make(chan struct{}),
-	}
-	r.counts[free] = slots
-	for i := range slots {
-		r.queue <- i
-	}
-	return r
-}
-
 // File returns the memory's descriptor, to be passed to the client. It is nil in a private ring.
 func (r *Ring) File() *os.File { return r.file }
 
 // Slots returns the number of slots.
-func (r *Ring) Slots() int { return len(r.states) }
+func (r *Ring) Slots() int { return len(r.lent) }
 
 // SlotSize returns the size of a slot in bytes.
 func (r *Ring) SlotSize() int64 { return r.slotSize }
 
 // Size returns the size of the ring in bytes.
-func (r *Ring) Size() int64 { return int64(len(r.states)) * r.slotSize }
+func (r *Ring) Size() int64 { return int64(len(r.lent)) * r.slotSize }
 
-// Acquire waits for a free slot and returns it to be filled. It returns ctx's error when that ends first, and [ErrClosed]
-// once the ring is closed. The caller must end with Lend or Abandon.
-func (r *Ring) Acquire(ctx context.Context) (int, error) {
-	select {
-	case <-r.closing: // before the queue, which select would take half the time
-		return 0, ErrClosed
-	default:
-	}
-	select {
-	case slot := <-r.queue:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.closed {
-			return 0, ErrClosed
-		}
-		r.move(slot, filling)
-		return slot, nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-r.closing:
-		return 0, ErrClosed
-	}
-}
-
-// Bytes returns the memory of a slot that was acquired. It must not be touched after Lend or Abandon.
+// Bytes returns the memory of a slot. It is gone after Close.
 func (r *Ring) Bytes(slot int) []byte {
 	start := int64(slot) * r.slotSize
 	return r.mem[start : start+r.slotSize : start+r.slotSize]
 }
 
-// Lend hands a filled slot to the client.
+// Lend notes that a slot is the client's from now on. Lending it twice is the server's bug and panics.
 func (r *Ring) Lend(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mustBeFilling(slot)
-	r.move(slot, lent)
-	r.unmapIfIdle()
+	if r.lent[slot] {
+		panic(fmt.Sprintf("ring: slot %d is lent already", slot))
+	}
+	r.lent[slot] = true
+	r.count++
 }
 
-// Abandon takes back a slot that was acquired and will not be delivered.
-func (r *Ring) Abandon(slot int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mustBeFilling(slot)
-	r.move(slot, free)
-	r.queue <- slot
-	r.unmapIfIdle()
-}
-
-// Release takes back a slot from the client. It returns a [*SlotError] for a slot that is not lent, and changes nothing
-// then.
+// Release notes that the client gives a slot back. It returns a [*SlotError] for a slot that is not lent, and changes
+// nothing then.
 func (r *Ring) Release(slot int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return ErrClosed
+	if slot < 0 || slot >= len(r.lent) || !r.lent[slot] {
+		return &SlotError{Slot: slot, Slots: len(r.lent)}
 	}
-	if slot < 0 || slot >= len(r.states) || r.states[slot] != lent {
-		return &SlotError{Slot: slot, Slots: len(r.states)}
-	}
-	r.move(slot, free)
-	r.queue <- slot
+	r.lent[slot] = false
+	r.count--
 	return nil
 }
 
-// Count returns how many slots are free and lent; the others are being filled.
-func (r *Ring) Count() (free, lent int) {
+// Lent returns how many slots are with the client.
+func (r *Ring) Lent() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.counts[0], r.counts[2]
+	return r.count
 }
 
-// Close closes the file and unmaps the memory, at once or, if slots are still being filled, when the last of them is lent
-// or abandoned: a worker that is late never writes to memory that is gone. The client's own mapping stays valid.
+// Close unmaps the memory and closes the file. Nobody may be writing to a slot any more. The client's own mapping stays
+// valid.
 func (r *Ring) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
+	if r.mem == nil {
 		return nil
 	}
-	r.closed = true
-	close(r.closing)
-	r.unmapIfIdle()
+	err := unix.Munmap(r.mem)
+	r.mem = nil
 	if r.file != nil {
-		return r.file.Close()
+		err = errors.Join(err, r.file.Close())
 	}
-	return nil
-}
-
-// unmapIfIdle is called with mu held.
-func (r *Ring) unmapIfIdle() {
-	if r.closed && r.counts[filling] == 0 && r.mem != nil {
-		if err := unix.Munmap(r.mem); err != nil {
-			panic(fmt.Sprintf("ring: munmap: %v", err))
-		}
-		r.mem = nil
-	}
-}
-
-func (r *Ring) move(slot int, to state) {
-	r.counts[r.states[slot]]--
-	r.counts[to]++
-	r.states[slot] = to
-}
-
-func (r *Ring) mustBeFilling(slot int) {
-	if r.states[slot] != filling {
-		panic(fmt.Sprintf("ring: slot %d is not being filled", slot))
-	}
+	return err
 }

@@ -1,13 +1,11 @@
 package ring
 
 import (
-	"context"
 	"errors"
 	"math"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,58 +67,47 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 
 func page() int64 { return int64(os.Getpagesize()) }
 
-func TestSlotsGoRound(t *testing.T) {
-	r, err := New(2, page())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	ctx := t.Context()
-	a, _ := r.Acquire(ctx)
-	b, _ := r.Acquire(ctx)
-	if a != 0 || b != 1 {
-		t.Fatalf("acquired %d and %d, want 0 and 1", a, b)
-	}
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	if _, err := r.Acquire(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("a third slot of two: %v", err)
-	}
-	r.Lend(a)
-	r.Abandon(b)
-	if free, lent := r.Count(); free != 1 || lent != 1 {
-		t.Errorf("%d free, %d lent; want 1 and 1", free, lent)
-	}
-	if err := r.Release(a); err != nil {
-		t.Error(err)
-	}
-	for _, want := range []int{b, a} {
-		if got, err := r.Acquire(ctx); got != want || err != nil {
-			t.Errorf("got slot %d, %v; want %d", got, err, want)
-		}
-	}
-}
-
 func TestReleaseOnlyWhatIsLent(t *testing.T) {
 	r, err := New(3, page())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	filled, _ := r.Acquire(t.Context())
-	lent, _ := r.Acquire(t.Context())
-	r.Lend(lent)
-	for slot, want := range map[int]string{-1: "no slot", 3: "no slot", math.MaxInt: "no slot", 2: "not lent", filled: "not lent"} {
+	r.Lend(1)
+	for slot, want := range map[int]string{-1: "no slot", 3: "no slot", math.MaxInt: "no slot", 0: "not lent", 2: "not lent"} {
 		var se *SlotError
 		if err := r.Release(slot); !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
 			t.Errorf("release of slot %d: %v, want %q", slot, err, want)
 		}
 	}
-	if err := r.Release(lent); err != nil {
+	if r.Lent() != 1 {
+		t.Errorf("%d slots are lent, want 1", r.Lent())
+	}
+	if err := r.Release(1); err != nil {
 		t.Error(err)
 	}
-	if err := r.Release(lent); err == nil {
+	if err := r.Release(1); err == nil {
 		t.Error("a slot was released twice")
+	}
+	r.Lend(1) // and goes round again
+}
+
+func TestPrivateRing(t *testing.T) {
+	r, err := NewPrivate(2, page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.File() != nil {
+		t.Error("a private ring has a file")
+	}
+	copy(r.Bytes(1), "pixels")
+	if got := r.Bytes(1); int64(len(got)) != page() || int64(cap(got)) != page() || string(got[:6]) != "pixels" {
+		t.Errorf("slot 1 has %d bytes, capacity %d", len(got), cap(got))
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -139,8 +126,7 @@ func TestFileIsSealedAndShared(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
 		t.Error("a client could add a seal")
 	}
-	slot, _ := r.Acquire(t.Context())
-	copy(r.Bytes(slot), "pixels")
+	copy(r.Bytes(0), "pixels")
 	client, err := unix.Mmap(fd, 0, int(r.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
@@ -153,58 +139,8 @@ func TestFileIsSealedAndShared(t *testing.T) {
 	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, r.Size()); err != nil {
 		t.Fatal(err)
 	}
-	copy(r.Bytes(slot), "again!")
+	copy(r.Bytes(0), "again!")
 	if got := string(client[:6]); got != "again!" {
 		t.Errorf("after the hole the client sees %q", got)
 	}
-}
-
-func TestCloseWaitsForFillers(t *testing.T) {
-	for _, private := range []bool{false, true} {
-		make := New
-		if private {
-			make = NewPrivate
-		}
-		r, err := make(3, page())
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, _ := r.Acquire(t.Context())
-		second, _ := r.Acquire(t.Context())
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
-		copy(r.Bytes(first), "late") // would be a fault if the memory were gone
-		r.Lend(first)
-		copy(r.Bytes(second), "later")
-		r.Abandon(second)
-		if r.mem != nil {
-			t.Error("the memory is still mapped after the last filler")
-		}
-		if _, err := r.Acquire(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Errorf("Acquire of a closed ring: %v", err)
-		}
-		if err := r.Release(first); !errors.Is(err, ErrClosed) {
-			t.Errorf("Release of a closed ring: %v", err)
-		}
-		if err := r.Close(); err != nil {
-			t.Errorf("second Close: %v", err)
-		}
-	}
-}
-
-func TestCloseWakesAcquire(t *testing.T) {
-	r, err := NewPrivate(1, page())
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot, _ := r.Acquire(t.Context())
-	done := make(chan error)
-	go func() { _, err := r.Acquire(context.Background()); done <- err }()
-	time.Sleep(time.Millisecond)
-	r.Close()
-	if err := <-done; !errors.Is(err, ErrClosed) {
-		t.Errorf("Acquire: %v, want ErrClosed", err)
-	}
-	r.Abandon(slot)
 }
