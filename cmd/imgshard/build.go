@@ -126,8 +126,8 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept (--force builds it again)\n", s.Split, s.Output)
 		return
 	}
-	fmt.Fprintf(w, "%s: %s images of %s classes in %s shards, %s, at %s\n", s.Split, grouped(m.Samples), grouped(len(m.Classes)), grouped(len(m.Shards)),
-		bytesText(s.OutputBytes), s.Output)
+	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, counted(m.Samples, "image", "images"), counted(len(m.Classes), "class", "classes"),
+		counted(len(m.Shards), "shard", "shards"), bytesText(s.OutputBytes), s.Output)
 	var formats []string
 	for f, n := range s.Formats {
 		formats = append(formats, fmt.Sprintf("%s %v", grouped(n), f))
@@ -138,12 +138,15 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "  world     %d partitions of %s to %s images\n", m.World, grouped(m.Samples/m.World), grouped((m.Samples+m.World-1)/m.World))
 	}
 	seconds := s.Duration.Seconds()
-	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(100*time.Millisecond), grouped(int(float64(m.Samples)/seconds)),
+	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), grouped(int(float64(m.Samples)/seconds)),
 		bytesText(int64(float64(s.ImageBytes)/seconds)))
 	if s.Rejected > 0 {
-		fmt.Fprintf(w, "  left out  %s files that cannot be read as images, listed in %s; the first:\n", grouped(s.Rejected), filepath.Join(s.Output, pack.RejectsName))
+		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", counted(s.Rejected, "file", "files"), filepath.Join(s.Output, pack.RejectsName))
 		for _, r := range s.Rejects[:min(3, len(s.Rejects))] {
 			fmt.Fprintf(w, "            %s: %s\n", r.Key, r.Reason)
+		}
+		if s.Rejected > 3 {
+			fmt.Fprintf(w, "            …\n")
 		}
 	}
 	for _, n := range s.Notes {

@@ -123,6 +123,14 @@ func grouped(n int) string {
 	return s
 }
 
+// counted writes a number with its noun: "1 shard", "1,000 classes".
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
+}
+
 // bytesText writes a number of bytes with three digits and a unit of 1,000s: "147 GB".
 func bytesText(n int64) string {
 	if n < 1000 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/gif"
-	"image/jpeg"
 	"image/png"
 	"io"
 
@@ -13,6 +12,8 @@ import (
 	"golang.org/x/image/webp"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform/jpeg"
+	"github.com/imgfeed/imgfeed/transform/kernel"
 )
 
 // pixelsMax is how many pixels an image may have: Pillow refuses larger ones as decompression bombs (twice its MAX_IMAGE_PIXELS).
@@ -52,9 +53,10 @@ type Originals struct{}
 func (Originals) Encoding() shard.Encoding { return shard.Encoding{Name: "jpeg"} }
 
 // NewWorker returns a worker that checks images by decoding them.
-func (Originals) NewWorker() Worker { return &originalsWorker{} }
+func (Originals) NewWorker() Worker { return &originalsWorker{jpeg: jpeg.New(kernel.Active())} }
 
 type originalsWorker struct {
+	jpeg   *jpeg.Decoder
 	reader bytes.Reader
 }
 
@@ -63,22 +65,28 @@ func (w *originalsWorker) Encode(scratch *Scratch, in Input) (shard.Sample, erro
 	if len(in.Data) == 0 {
 		return s, fmt.Errorf("the file is empty")
 	}
-	codec, ok := codecs[s.Format]
-	if !ok {
-		return s, fmt.Errorf("not an image of a known format (it begins %s)", firstBytes(in.Data))
+	if s.Format == shard.FormatJPEG {
+		aux, config, err := w.jpeg.AppendIndex(scratch.Aux[:0], in.Data)
+		s.Width, s.Height, s.Aux, scratch.Aux = config.Width, config.Height, aux, aux
+		return s, err
 	}
-	err := w.check(&s, codec)
-	return s, err
+	codec, ok := codecs[s.Format]
+	switch {
+	case ok:
+		return s, w.check(&s, codec)
+	case s.Format != shard.FormatUnknown:
+		return s, fmt.Errorf("images of the format %v are not read", s.Format)
+	}
+	return s, fmt.Errorf("not an image (it begins %s)", firstBytes(in.Data))
 }
 
-// codec decodes one format.
+// codec decodes one format other than JPEG. These are the formats and decoders of package transform.
 type codec struct {
 	config func(io.Reader) (image.Config, error)
 	decode func(io.Reader) (image.Image, error)
 }
 
 var codecs = map[shard.Format]codec{
-	shard.FormatJPEG: {jpeg.DecodeConfig, jpeg.Decode},
 	shard.FormatPNG:  {png.DecodeConfig, png.Decode},
 	shard.FormatGIF:  {gif.DecodeConfig, gif.Decode},
 	shard.FormatBMP:  {bmp.DecodeConfig, bmp.Decode},

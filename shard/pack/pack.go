@@ -45,9 +45,14 @@ type Options struct {
 	Encoder    Encoder // nil means Originals
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
+
+	bucketBytes int64 // of a spool file; 0 means bucketBytesDefault, tests set less
 }
 
 func (o *Options) fill() {
+	if o.bucketBytes == 0 {
+		o.bucketBytes = bucketBytesDefault
+	}
 	if o.World == 0 {
 		o.World = 1
 	}
@@ -128,6 +133,22 @@ func (e *StrictError) Error() string {
 	return b.String()
 }
 
+// TakenError says that the output is a finished set, which is not to be replaced. It is an fs.ErrExist.
+type TakenError struct {
+	Output       string
+	OtherOptions bool // it was built with other options
+}
+
+func (e *TakenError) Error() string {
+	if e.OtherOptions {
+		return e.Output + " is a finished shard set, built with other options: --force replaces it"
+	}
+	return e.Output + " is a finished shard set already: --force replaces it"
+}
+
+// Is makes the error an fs.ErrExist.
+func (e *TakenError) Is(target error) bool { return target == fs.ErrExist }
+
 // Task is a split and the folder that its set will stand in.
 type Task struct {
 	Split  *source.Split
@@ -169,7 +190,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 	}
 	if finished == len(tasks) {
-		return fmt.Errorf("%s is a finished shard set already: --force replaces it: %w", tasks[0].Output, fs.ErrExist)
+		return &TakenError{Output: tasks[0].Output}
 	}
 	var classes []string
 	for i, t := range tasks {
@@ -178,7 +199,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 		if m := kept[i]; m != nil {
 			if !o.builtAlike(m) {
-				return fmt.Errorf("%s is a finished shard set already, built with other options: --force replaces it: %w", t.Output, fs.ErrExist)
+				return &TakenError{Output: t.Output, OtherOptions: true}
 			}
 			classes = m.Classes
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// bucketBytes is what a bucket should hold; it bounds the keys in memory, and what is read out of order lies close together.
-	bucketBytes = 256 << 20
-	bucketsMax  = 512
+	// bucketBytesDefault is what a bucket should hold; it bounds the keys in memory, and what is read out of order lies close together.
+	bucketBytesDefault = 256 << 20
+	bucketsMax         = 512
 	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
 	bucketBufferBytes = 128 << 10
 	spoolHeaderBytes  = 8
@@ -45,9 +45,9 @@ type bucket struct {
 }
 
 // newSpool makes the buckets' files in a folder and unlinks them at once.
-func newSpool(folder, path string, seed uint64, bytes int64) (*spoolFeed, error) {
+func newSpool(folder, path string, seed uint64, buckets int64) (*spoolFeed, error) {
 	f := &spoolFeed{path: path, seed: seed}
-	n := min(max(1, (bytes+bucketBytes-1)/bucketBytes), bucketsMax)
+	n := min(max(1, buckets), bucketsMax)
 	for i := range n {
 		name := filepath.Join(folder, fmt.Sprintf("bucket-%03d", i))
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -69,7 +69,7 @@ func (b *builder) spool(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := newSpool(folder, b.split.Path, b.options.Seed, b.split.Bytes())
+	f, err := newSpool(folder, b.split.Path, b.options.Seed, b.split.Bytes()/b.options.bucketBytes+1)
 	if err != nil {
 		return err
 	}
