@@ -4,6 +4,7 @@ import (
 	"errors"
 	"image"
 
+	"github.com/imgfeed/imgfeed/transform/jpeg"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 	"github.com/imgfeed/imgfeed/transform/pixels"
 	"github.com/imgfeed/imgfeed/transform/resample"
@@ -44,13 +45,14 @@ type storedImage struct {
 	level  kernel.Level
 	format Format
 	whole  rgbImage // of a format without regions
+	jpeg   *jpeg.Decoder
 	codecs map[*pixels.Params]pixels.Codec
 	codec  pixels.Codec // of the blob at hand
 	blob   []byte
 }
 
 func newStoredImage(level kernel.Level) storedImage {
-	return storedImage{level: level, codecs: make(map[*pixels.Params]pixels.Codec)}
+	return storedImage{level: level, jpeg: jpeg.New(level), codecs: make(map[*pixels.Params]pixels.Codec)}
 }
 
 // open starts on a source and returns its size in pixels.
@@ -60,6 +62,10 @@ func (s *storedImage) open(src Source) (width, height int, err error) {
 		s.format = Sniff(src.Image)
 	}
 	switch s.format {
+	case FormatJPEG:
+		var config jpeg.Config
+		config, err = s.jpeg.Reset(src.Image, src.Aux)
+		width, height = config.Width, config.Height
 	case FormatPixels:
 		width, height, err = s.openPixels(src)
 	default:
@@ -97,17 +103,26 @@ func (s *storedImage) openPixels(src Source) (width, height int, err error) {
 }
 
 func (s *storedImage) raw() (*rgbImage, bool) {
-	return &s.whole, s.format != FormatPixels
+	return &s.whole, s.format != FormatPixels && s.format != FormatJPEG
 }
 
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
-	if err := s.codec.Decode(dst, stride, s.blob, r); err != nil {
+	var err error
+	if s.format == FormatJPEG {
+		err = s.jpeg.Decode(dst, stride, r)
+	} else {
+		err = s.codec.Decode(dst, stride, s.blob, r)
+	}
+	if err != nil {
 		return &ImageError{s.format, err}
 	}
 	return nil
 }
 
 func (s *storedImage) decodeTo(dst resample.Output, r image.Rectangle) (bool, error) {
+	if s.format != FormatPixels {
+		return false, nil
+	}
 	layout := pixels.NHWC
 	if dst.Layout == resample.NCHW {
 		layout = pixels.NCHW

@@ -7,7 +7,6 @@ import (
 	"image"
 	"image/color"
 	"image/gif"
-	"image/jpeg"
 	"image/png"
 
 	"golang.org/x/image/bmp"
@@ -40,8 +39,6 @@ func decodeWhole(dst *rgbImage, format Format, data []byte) error {
 	}
 	var img image.Image
 	switch format {
-	case FormatJPEG:
-		img, err = jpeg.Decode(bytes.NewReader(data))
 	case FormatPNG:
 		img, err = png.Decode(bytes.NewReader(data))
 	case FormatGIF:
@@ -67,8 +64,6 @@ func decodeWhole(dst *rgbImage, format Format, data []byte) error {
 func configOf(format Format, data []byte) (image.Config, error) {
 	r := bytes.NewReader(data)
 	switch format {
-	case FormatJPEG:
-		return jpeg.DecodeConfig(r)
 	case FormatPNG:
 		return png.DecodeConfig(r)
 	case FormatGIF:
@@ -158,30 +153,4 @@ func straight(c color.Color) (r, g, b byte) {
 	}
 	n := color.NRGBAModel.Convert(c).(color.NRGBA)
 	return n.R, n.G, n.B
-}
-
-// decodeGIF decodes the first frame onto the logical screen, whose other pixels are palette entry 0.
-func decodeGIF(dst *rgbImage, config image.Config, data []byte) error {
-	img, err := gif.Decode(bytes.NewReader(data))
-	if err != nil {
-		return err
-	}
-	frame, ok := img.(*image.Paletted)
-	if !ok || len(frame.Palette) == 0 {
-		return fmt.Errorf("the first frame has no palette")
-	}
-	w, h := config.Width, config.Height
-	dst.resize(w, h)
-	r, g, b := straight(frame.Palette[0])
-	for i := 0; i < w*h*3; i += 3 {
-		dst.pix[i], dst.pix[i+1], dst.pix[i+2] = r, g, b
-	}
-	box := frame.Bounds().Intersect(image.Rect(0, 0, w, h))
-	for y := box.Min.Y; y < box.Max.Y; y++ {
-		for x := box.Min.X; x < box.Max.X; x++ {
-			i := (y*w + x) * 3
-			dst.pix[i], dst.pix[i+1], dst.pix[i+2] = straight(frame.Palette[frame.ColorIndexAt(x, y)])
-		}
-	}
-	return nil
 }
