@@ -194,6 +194,12 @@ func randomCase(rng *rand.Rand, f Filter, limit int) resizeCase {
 	c := resizeCase{filter: f}
 	c.srcW, c.outW = randomSides(rng, limit)
 	c.srcH, c.outH = randomSides(rng, limit)
+	c.draw(rng)
+	return c
+}
+
+// draw sets the part to keep and the pixels for the sides in c.
+func (c *resizeCase) draw(rng *rand.Rand) {
 	c.keep = image.Rect(0, 0, c.outW, c.outH)
 	if rng.IntN(3) > 0 {
 		x, y := rng.IntN(c.outW), rng.IntN(c.outH)
@@ -207,7 +213,6 @@ func randomCase(rng *rand.Rand, f Filter, limit int) resizeCase {
 			c.src[i] = byte(int8(c.src[i]) >> 7)
 		}
 	}
-	return c
 }
 
 // run resizes with the whole source given.

@@ -186,10 +186,11 @@ func checkOutput(dst Output, keep image.Rectangle) error {
 
 // scratch is the memory of the row loops.
 type scratch struct {
-	rows    []byte  // generic: the source rows after the horizontal pass
-	weights []int32 // generic: the horizontal table with the taps of one output side by side
-	sums    []int32 // generic: one row of the vertical pass
-	line    []byte  // one finished row, interleaved
+	rows     []byte  // generic: the source rows after the horizontal pass
+	weights  []int32 // generic: the horizontal table with the taps of one output side by side
+	sums     []int32 // generic: one row of the vertical pass
+	line     []byte  // one finished row, interleaved
+	mirrored []byte  // one row of a copy
 }
 
 // grown returns s with length n, reallocated only when it must grow. The contents are unspecified.
