@@ -239,3 +239,9 @@ func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
 }
 
 func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }
+
+func (r *repeatedSet) ReadAhead(i int) {
+	if set, ok := r.Set.(readAheader); ok {
+		set.ReadAhead(r.index(i))
+	}
+}
