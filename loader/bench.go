@@ -181,7 +181,7 @@ func (p *Pool) decodeWhole(ctx context.Context, set Set, order *plan.Plan) error
 func (w *worker) decodeWhole(set Set, index int) error {
 	started := time.Now()
 	record, buf, err := set.Read(index, w.buf)
-	w.buf = buf
+	w.keep(buf)
 	w.pending.Read += time.Since(started)
 	if err != nil {
 		return err
