@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 )
 
@@ -32,6 +35,7 @@ type serveFlags struct {
 	readyFD        int
 	logLevel       slog.Level
 	logJSON        bool
+	exact          bool
 }
 
 const serveLong = `Serve the shard sets in DATA to training processes on this machine.
@@ -67,6 +71,7 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
+	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -136,7 +141,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
 	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Name: name, Log: log})
+	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log})
 	if err != nil {
 		return err
 	}
@@ -189,13 +194,21 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []wire.Set, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.Path, at.Why)
 	for _, set := range sets {
-		fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s; %s\n", set.Split, set.Samples, set.Classes, set.Encoding, partitions(set), paths[set.Split])
+		fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s; %s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), paths[set.Split])
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
 	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
 	if metrics != "" {
 		fmt.Fprintf(out, "metrics on http://%s/metrics\n", metrics)
 	}
+}
+
+func encoding(set wire.Set) string {
+	var e shard.Encoding
+	if json.Unmarshal(set.Encoding, &e) != nil {
+		return string(set.Encoding)
+	}
+	return loader.DescribeEncoding(e)
 }
 
 func partitions(set wire.Set) string {

@@ -53,14 +53,13 @@ func sortRefs(path string, refs []ref) error {
 }
 
 // gather walks over the source and sets up the feed.
-func (b *builder) gather(ctx context.Context) error {
-	b.rejects.writer = b.writer
-	if b.split.Streamed() {
-		return b.spool(ctx)
+func (b *builder) gather(ctx context.Context, split *source.Split) error {
+	if split.Streamed() {
+		return b.spool(ctx, split)
 	}
-	f := &folderFeed{split: b.split}
+	f := &folderFeed{split: split}
 	b.feed = f
-	err := b.split.Walk(ctx, func(it source.Item) error {
+	err := split.Walk(ctx, func(it source.Item) error {
 		f.items = append(f.items, ref{hash: shard.OrderHash(b.options.Seed, it.Key), key: it.Key, reason: it.Reason})
 		b.report(StageList, len(f.items), 0, 0)
 		return nil
@@ -68,7 +67,7 @@ func (b *builder) gather(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return sortRefs(b.split.Path, f.items)
+	return sortRefs(split.Path, f.items)
 }
 
 // folderFeed reads files where they lie.
