@@ -289,12 +289,12 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 
 // TestStopTellsTheClients ends a server under sessions of every kind.
 func TestStopTellsTheClients(t *testing.T) {
-	ts := startServer(t, oneSet(t, 1000, 1), nil)
+	ts := startServer(t, oneSet(t, 200, 1), nil)
 	idle := ts.dial()
 	busy := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
 	busy.send(wire.StartRequest{})
 	expect[wire.Started](busy)
-	stuck := ts.dial().hello().open(wire.OpenRequest{BatchSize: 500, Transport: wire.TransportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
+	stuck := ts.dial().hello().open(wire.OpenRequest{BatchSize: 200, Transport: wire.TransportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
 	stuck.send(wire.StartRequest{})
 	time.Sleep(20 * time.Millisecond)
 	started := time.Now()
