@@ -51,6 +51,7 @@ type Stream struct {
 	shut  bool   // closed: no slot is handed out any more; guarded by Pool.mu
 
 	order     chan *job // published batches, in order; closed behind the last
+	feedErr   error     // why there are no more, if not for the plan's end; for Next once order is closed
 	head      *job      // taken from order, not handed out; Next's
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -100,6 +101,11 @@ func (s *Stream) feed() {
 		if slot == nil {
 			return
 		}
+		if n := s.cfg.Plan.BatchLen(b); !slot.fits(n, s.cfg.Spec.OutputBytes()) {
+			s.feedErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Spec.OutputBytes())
+			s.cfg.Supply.Put(slot)
+			return
+		}
 		j := s.newJob(b, slot)
 		s.unfinished.Add(1)
 		s.pool.publish(j)
@@ -143,9 +149,6 @@ func (s *Stream) newJob(b int, slot *Slot) *job {
 	j.fail.Store(nil)
 	j.left.Store(int64(len(j.indices)))
 	j.next.Store(0)
-	if !slot.fits(len(j.indices), s.cfg.Spec.OutputBytes()) {
-		panic(fmt.Sprintf("loader: slot %d is too small for a batch of %d", slot.ID, len(j.indices)))
-	}
 	return j
 }
 
@@ -189,11 +192,7 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 		select {
 		case j, more := <-s.order:
 			if !more {
-				s.ended.Store(true)
-				if s.ctx.Err() != nil {
-					return Batch{}, ErrClosed
-				}
-				return Batch{}, io.EOF
+				return Batch{}, s.end()
 			}
 			s.head = j
 		case <-s.ctx.Done():
@@ -216,6 +215,18 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 		return Batch{}, f.err
 	}
 	return s.handOut(j)
+}
+
+// end returns what Next has to say when there are no more batches.
+func (s *Stream) end() error {
+	s.ended.Store(true)
+	switch {
+	case s.ctx.Err() != nil:
+		return ErrClosed
+	case s.feedErr != nil:
+		return s.feedErr
+	}
+	return io.EOF
 }
 
 // handOut gives the finished batch away, unless the stream was closed meanwhile and Close has put its slot back.

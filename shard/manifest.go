@@ -54,16 +54,23 @@ func shardPath(rank, shard int) string { return fmt.Sprintf("%s/%05d.imgshard", 
 
 // encode returns the manifest's bytes. The checksum covers all that stands before its name in the file.
 func (m *Manifest) encode() ([]byte, error) {
+	text, err := encodeJSON(m, " ")
+	if err != nil {
+		return nil, fmt.Errorf("shard: encode manifest: %w", err)
+	}
+	body := bytes.TrimSuffix(text, []byte("\n}\n"))
+	body = append(body, ",\n "...)
+	return fmt.Appendf(body, manifestTail, checksum(body)), nil
+}
+
+// encodeJSON encodes v, and a new line, with strings and raw messages as they are.
+func encodeJSON(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(m); err != nil {
-		return nil, fmt.Errorf("shard: encode manifest: %w", err)
-	}
-	body := bytes.TrimSuffix(b.Bytes(), []byte("\n}\n"))
-	body = append(body, ",\n "...)
-	return fmt.Appendf(body, manifestTail, checksum(body)), nil
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // decodeManifest reads and checks a manifest; path is for messages.

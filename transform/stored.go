@@ -123,12 +123,7 @@ func (s *storedImage) decodeTo(dst resample.Output, r image.Rectangle) (bool, er
 	if s.format != FormatPixels {
 		return false, nil
 	}
-	layout := pixels.NHWC
-	if dst.Layout == resample.NCHW {
-		layout = pixels.NCHW
-	}
-	out := pixels.Output{Pix: dst.Pix, Width: dst.Width, Height: dst.Height, Layout: layout, Flip: dst.Flip}
-	if err := s.codec.DecodeTo(out, s.blob, r); err != nil {
+	if err := s.codec.DecodeTo(dst, s.blob, r); err != nil {
 		return true, &ImageError{s.format, err}
 	}
 	return true, nil

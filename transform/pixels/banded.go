@@ -6,6 +6,7 @@ import (
 	"image"
 	"slices"
 
+	"github.com/imgfeed/imgfeed/transform/resample"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -87,7 +88,7 @@ func (c *bandedCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectan
 	return decodeRows(&c.window, &c.kernels, c, &t, r)
 }
 
-func (c *bandedCodec) DecodeTo(out Output, blob []byte, r image.Rectangle) error {
+func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
 	h, err := open(blob, c.id, r)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // dataEnv names a folder of images to measure on, as binary PPM files (P6, maximum 255). Without it the benchmarks make
@@ -122,11 +123,11 @@ func memcpyContender(images []rawImage) contender {
 	}}
 }
 
-func decodeContender(tb testing.TB, p Params, level kernel.Level, layout Layout, flip bool, images []rawImage) contender {
+func decodeContender(tb testing.TB, p Params, level kernel.Level, layout resample.Layout, flip bool, images []rawImage) contender {
 	c := mustNew(tb, p, level)
 	blobs, total := encodeAll(tb, c, images)
 	name := fmt.Sprintf("%s-%s", p.Codec, level)
-	if layout == NCHW {
+	if layout == resample.NCHW {
 		name += "-nchw"
 	}
 	if flip {
@@ -134,7 +135,7 @@ func decodeContender(tb testing.TB, p Params, level kernel.Level, layout Layout,
 	}
 	ratio := float64(total) / float64(rawBytes(images))
 	return contender{name: name, ratio: ratio, run: func(i int, out []byte, r image.Rectangle) error {
-		return c.DecodeTo(Output{out, r.Dx(), r.Dy(), layout, flip}, blobs[i], r)
+		return c.DecodeTo(resample.Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}, blobs[i], r)
 	}}
 }
 
@@ -150,15 +151,15 @@ func BenchmarkDecodeCrop(b *testing.B) {
 	images := benchImages(b)
 	contenders := []contender{memcpyContender(images)}
 	for _, level := range kernel.Available() {
-		contenders = append(contenders, decodeContender(b, Params{Codec: Bitpack}, level, NHWC, false, images))
+		contenders = append(contenders, decodeContender(b, Params{Codec: Bitpack}, level, resample.NHWC, false, images))
 	}
 	top := kernel.Active()
 	contenders = append(contenders,
-		decodeContender(b, Params{Codec: Bitpack}, top, NHWC, true, images),
-		decodeContender(b, Params{Codec: Bitpack}, top, NCHW, false, images),
-		decodeContender(b, Params{Codec: Zstd}, top, NHWC, false, images),
-		decodeContender(b, Params{Codec: LZ4}, top, NHWC, false, images),
-		decodeContender(b, Params{Codec: None}, top, NHWC, false, images),
+		decodeContender(b, Params{Codec: Bitpack}, top, resample.NHWC, true, images),
+		decodeContender(b, Params{Codec: Bitpack}, top, resample.NCHW, false, images),
+		decodeContender(b, Params{Codec: Zstd}, top, resample.NHWC, false, images),
+		decodeContender(b, Params{Codec: LZ4}, top, resample.NHWC, false, images),
+		decodeContender(b, Params{Codec: None}, top, resample.NHWC, false, images),
 	)
 	batch := make([]byte, benchBatch*3*benchCrop*benchCrop)
 	for b.Loop() {

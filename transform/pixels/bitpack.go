@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"image"
 	"slices"
+
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // bitpackCodec packs groups of 8 by 2 residuals as bit planes.
@@ -46,7 +48,7 @@ func (c *bitpackCodec) Decode(dst []byte, stride int, blob []byte, r image.Recta
 	return decodeRows(&c.window, &c.kernels, c, &t, r)
 }
 
-func (c *bitpackCodec) DecodeTo(out Output, blob []byte, r image.Rectangle) error {
+func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
 	h, err := open(blob, idBitpack, r)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"image"
 
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // Names of the codecs, as flags and manifests have them.
@@ -75,7 +76,7 @@ type Codec interface {
 	Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error
 
 	// DecodeTo writes the pixels of r into out, whose size is r's, in out's layout and flipped if out says so.
-	DecodeTo(out Output, blob []byte, r image.Rectangle) error
+	DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error
 }
 
 // New returns the codec that p names, with kernels of the given level or the highest below it that is compiled in. The
@@ -92,7 +93,7 @@ func New(p Params, level kernel.Level) (Codec, error) {
 	case Zstd, LZ4:
 		return newBanded(base)
 	case None:
-		return &rawCodec{base: base}, nil
+		return newRaw(base, level), nil
 	}
 	return nil, fmt.Errorf("pixels: unknown codec %q, want one of %v", p.Codec, Names())
 }

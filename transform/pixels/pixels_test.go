@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // testSizes are widths and heights around every boundary: groups, chunks, vectors, pairs and bands.
@@ -60,7 +61,7 @@ func testRegions(w, h int, rng *rand.Rand) []image.Rectangle {
 }
 
 // wantOutput is what DecodeTo must write, one pixel at a time.
-func wantOutput(pix []byte, w int, r image.Rectangle, layout Layout, flip bool) []byte {
+func wantOutput(pix []byte, w int, r image.Rectangle, layout resample.Layout, flip bool) []byte {
 	want := make([]byte, 3*r.Dx()*r.Dy())
 	for y := range r.Dy() {
 		for x := range r.Dx() {
@@ -70,7 +71,7 @@ func wantOutput(pix []byte, w int, r image.Rectangle, layout Layout, flip bool) 
 			}
 			for c := range 3 {
 				to := 3*(y*r.Dx()+x) + c
-				if layout == NCHW {
+				if layout == resample.NCHW {
 					to = (c*r.Dy()+y)*r.Dx() + x
 				}
 				want[to] = pix[3*((r.Min.Y+y)*w+r.Min.X+from)+c]
@@ -118,7 +119,7 @@ func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectang
 	if err := c.Decode(dst, stride, blob, r); err != nil {
 		t.Fatalf("Decode of %v: %v", r, err)
 	}
-	want := wantOutput(pix, w, r, NHWC, false)
+	want := wantOutput(pix, w, r, resample.NHWC, false)
 	for y := range r.Dy() {
 		row := dst[y*stride:][:stride]
 		if !bytes.Equal(row[:3*r.Dx()], want[3*r.Dx()*y:][:3*r.Dx()]) {
@@ -128,10 +129,10 @@ func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectang
 			t.Fatalf("Decode of %v: wrote behind row %d", r, y)
 		}
 	}
-	for _, layout := range []Layout{NHWC, NCHW} {
+	for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
 		for _, flip := range []bool{false, true} {
 			out := bytes.Repeat([]byte{guard}, 3*r.Dx()*r.Dy()+64)
-			o := Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
+			o := resample.Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
 			if err := c.DecodeTo(o, blob, r); err != nil {
 				t.Fatalf("DecodeTo of %v: %v", r, err)
 			}
@@ -222,7 +223,10 @@ func TestWrongArguments(t *testing.T) {
 		if err := c.Decode(dst[:len(dst)-1], 120, blob, image.Rect(0, 0, 40, 30)); err == nil {
 			t.Error("Decode accepted a destination that is too short")
 		}
-		for _, o := range []Output{{dst, 40, 29, NHWC, false}, {dst[:len(dst)-1], 40, 30, NCHW, true}} {
+		for _, o := range []resample.Output{
+			{Pix: dst, Width: 40, Height: 29},
+			{Pix: dst[:len(dst)-1], Width: 40, Height: 30, Layout: resample.NCHW, Flip: true},
+		} {
 			if err := c.DecodeTo(o, blob, image.Rect(0, 0, 40, 30)); err == nil {
 				t.Errorf("DecodeTo accepted an output of %d×%d with %d bytes", o.Width, o.Height, len(o.Pix))
 			}
@@ -249,7 +253,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := Output{Pix: make([]byte, 3*224*224), Width: 224, Height: 224, Layout: NCHW}
+		out := resample.Output{Pix: make([]byte, 3*224*224), Width: 224, Height: 224, Layout: resample.NCHW}
 		scratch := make([]byte, 0, 2*len(pix))
 		exact := bytes.Clone(blob)[:len(blob):len(blob)]
 		allocs := testing.AllocsPerRun(20, func() {
@@ -278,7 +282,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	out := Output{Pix: make([]byte, 3*8*8), Width: 8, Height: 8, Layout: NCHW}
+	out := resample.Output{Pix: make([]byte, 3*8*8), Width: 8, Height: 8, Layout: resample.NCHW}
 	if err := codec.DecodeTo(out, blob, image.Rect(10, 20, 18, 28)); err != nil {
 		panic(err)
 	}

@@ -3,23 +3,9 @@ package pixels
 import (
 	"fmt"
 	"image"
+
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
-
-// A Layout is the order of an output's bytes.
-type Layout uint8
-
-const (
-	NHWC Layout = iota // R, G, B of a pixel together, rows of pixels
-	NCHW               // a plane of R, a plane of G, a plane of B
-)
-
-// An Output is one image's place in a batch: 3·Width·Height bytes without gaps.
-type Output struct {
-	Pix           []byte
-	Width, Height int
-	Layout        Layout
-	Flip          bool // mirror left and right
-}
 
 // target is where the rows of a rectangle go.
 type target struct {
@@ -40,7 +26,7 @@ func rowsTarget(dst []byte, stride int, r image.Rectangle) (target, error) {
 }
 
 // outputTarget is the target of a DecodeTo.
-func outputTarget(out Output, r image.Rectangle) (target, error) {
+func outputTarget(out resample.Output, r image.Rectangle) (target, error) {
 	w, h := r.Dx(), r.Dy()
 	if out.Width != w || out.Height != h {
 		return target{}, fmt.Errorf("pixels: the output is %d×%d, the rectangle %d×%d", out.Width, out.Height, w, h)
@@ -49,7 +35,7 @@ func outputTarget(out Output, r image.Rectangle) (target, error) {
 		return target{}, fmt.Errorf("pixels: the output has %d bytes, %d×%d pixels need %d", len(out.Pix), w, h, 3*w*h)
 	}
 	t := target{pix: out.Pix, width: w, rowBytes: 3 * w, flip: out.Flip}
-	if out.Layout == NCHW {
+	if out.Layout == resample.NCHW {
 		t.rowBytes, t.planeBytes = w, w*h
 	}
 	return t, nil
