@@ -7,6 +7,7 @@ import (
 	"image/gif"
 	"image/png"
 	"io"
+	"strings"
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
@@ -115,6 +116,9 @@ func (w *originalsWorker) check(s *shard.Sample, c codec) error {
 func reason(f shard.Format, err error) error {
 	if err == io.ErrUnexpectedEOF || err == io.EOF {
 		return fmt.Errorf("%v: the file is cut short", f)
+	}
+	if strings.HasPrefix(err.Error(), f.String()+":") {
+		return err
 	}
 	return fmt.Errorf("%v: %w", f, err)
 }

@@ -65,7 +65,7 @@ type walker struct {
 func (st *stream) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	w := &walker{ctx: ctx, st: st, fn: fn, classes: make(map[string]int)}
 	for _, p := range st.paths {
-		if err := w.file(p); err != nil {
+		if err := w.file(s, p); err != nil {
 			return labels{}, err
 		}
 	}
@@ -88,15 +88,25 @@ func (st *stream) walk(ctx context.Context, s *Split, fn func(Item) error) (labe
 }
 
 // file walks over one tar file.
-func (w *walker) file(p string) error {
+func (w *walker) file(s *Split, p string) error {
 	t, err := openTar(p)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	if w.st.perFile {
-		return w.class(t, path.Base(stem(p)))
+		err = w.class(t, path.Base(stem(p)))
+	} else {
+		err = w.entries(t)
 	}
+	if err == nil && !t.endMarked() {
+		s.note("%s does not end as a tar should: it may be incomplete", p)
+	}
+	return err
+}
+
+// entries walks over the entries of the one tar.
+func (w *walker) entries(t *tarReader) error {
 	buf := bufio.NewReaderSize(nil, readAheadBytes)
 	for {
 		h, err := w.next(t)

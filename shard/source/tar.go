@@ -28,6 +28,7 @@ type tarReader struct {
 	file  *os.File
 	count *countingReader
 	buf   *bufio.Reader
+	rest  io.Reader // the unpacked bytes of a compressed tar, nil for a plain one
 }
 
 // countingReader counts the bytes that were read of a file, for the places in errors.
@@ -86,7 +87,7 @@ func (t *tarReader) start(buf *bufio.Reader) error {
 		if head, err = unpacked.Peek(tarBlockBytes); err != nil && err != io.EOF {
 			return t.wrap("", err)
 		}
-		buf = unpacked
+		buf, t.rest = unpacked, unpacked
 	}
 	if !isTar(head) {
 		return &FormatError{Path: t.path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
@@ -97,13 +98,33 @@ func (t *tarReader) start(buf *bufio.Reader) error {
 
 func (t *tarReader) Close() error { return t.file.Close() }
 
-// next returns the next header; io.EOF ends the archive.
+// next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
 func (t *tarReader) next() (*tar.Header, error) {
 	h, err := t.tar.Next()
+	if err == io.EOF && t.rest != nil {
+		if _, err := io.Copy(io.Discard, t.rest); err != nil {
+			return nil, t.wrap("", err)
+		}
+	}
 	if err != nil && err != io.EOF {
 		return nil, t.wrap("", err)
 	}
 	return h, err
+}
+
+// endMarked says that a plain tar file ends in the two blocks of zeros that every tar should end in. One that was cut short between two entries
+// reads well but lacks them.
+func (t *tarReader) endMarked() bool {
+	if t.rest != nil || t.file == nil {
+		return true
+	}
+	info, err := t.file.Stat()
+	if err != nil || info.Size() < 2*tarBlockBytes {
+		return false
+	}
+	end := make([]byte, 2*tarBlockBytes)
+	_, err = t.file.ReadAt(end, info.Size()-int64(len(end)))
+	return err == nil && len(bytes.Trim(end, "\x00")) == 0
 }
 
 // name is an entry's name for people: that of the inner tar too.
