@@ -31,8 +31,9 @@ type BenchConfig struct {
 // BenchResult is what [Bench] has measured, warm-up excluded.
 type BenchResult struct {
 	ImagesPerSecond float64     `json:"images_per_second"`
-	CPUSeconds      float64     `json:"cpu_seconds"` // user and system time of the process
-	Seconds         float64     `json:"seconds"`     // by the clock
+	CPUSeconds      float64     `json:"cpu_seconds"`           // user and system time of the process
+	ImagesPerCPU    float64     `json:"images_per_cpu_second"` // what a core does that has nothing else to do
+	Seconds         float64     `json:"seconds"`               // by the clock
 	Images          int64       `json:"images"`
 	BytesRead       int64       `json:"bytes_read"` // stored bytes
 	Stages          BenchStages `json:"stage_seconds"`
@@ -105,6 +106,9 @@ func (r *BenchResult) measure(pool *Pool, d time.Duration, failed <-chan error) 
 	r.Seconds, r.CPUSeconds = time.Since(started).Seconds(), cpuSeconds()-cpu
 	r.Images, r.BytesRead = done.Images, done.BytesRead
 	r.ImagesPerSecond = float64(done.Images) / r.Seconds
+	if r.CPUSeconds > 0 {
+		r.ImagesPerCPU = float64(done.Images) / r.CPUSeconds
+	}
 	r.Stages = BenchStages{done.Read.Seconds(), done.Decode.Seconds(), done.Resample.Seconds(), done.Wait.Seconds()}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // shardBytes returns one shard's file, of n samples.
@@ -337,6 +339,10 @@ func TestDamagedSets(t *testing.T) {
 		"shard is a folder": {func(dir string) error {
 			p := filepath.Join(dir, "rank-0000/00000.imgshard")
 			return errors.Join(os.Remove(p), os.Mkdir(p, 0o777))
+		}, func(err error) bool { return err != nil }},
+		"shard is a pipe": {func(dir string) error {
+			p := filepath.Join(dir, "rank-0000/00000.imgshard")
+			return errors.Join(os.Remove(p), unix.Mkfifo(p, 0o666))
 		}, func(err error) bool { return err != nil }},
 		"rank is a file": {func(dir string) error {
 			p := filepath.Join(dir, "rank-0000")

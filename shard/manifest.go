@@ -11,7 +11,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -183,12 +182,12 @@ func (m *Manifest) Class(label int32) string {
 // holds no set.
 func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	f, err := os.Open(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 			return nil, fmt.Errorf("shard: %s: %w (no %s there)", dir, ErrNotSet, manifestName)
 		}
-		return nil, fmt.Errorf("shard: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, manifestBytesMax+1))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -230,13 +231,13 @@ func TestEncodingParameters(t *testing.T) {
 // failingFile fails when the budget that it shares is used up.
 type failingFile struct {
 	writableFile
-	budget *int
+	budget *atomic.Int64
 }
 
 var errDiskFull = errors.New("no space left on device")
 
 func (f failingFile) spend() error {
-	if *f.budget--; *f.budget < 0 {
+	if f.budget.Add(-1) < 0 {
 		return errDiskFull
 	}
 	return nil
@@ -254,25 +255,24 @@ func (f failingFile) Sync() error { return errors.Join(f.spend(), f.writableFile
 // TestFailingWrites lets each write and sync of a build fail in turn: the error must surface, and nothing appear.
 func TestFailingWrites(t *testing.T) {
 	samples := makeSamples(11)
-	for calls := 0; ; calls++ {
+	for calls := int64(0); ; calls++ {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "out")
 		w, err := NewSetWriter(dir, testOptions(2))
 		if err != nil {
 			t.Fatal(err)
 		}
-		budget := calls
+		var budget atomic.Int64
+		budget.Store(calls)
 		create := w.create
 		w.create = func(path string) (writableFile, error) {
 			f, err := create(path)
 			return failingFile{f, &budget}, err
 		}
-		w.syncs.SetLimit(1) // the budget is not locked
 		for _, s := range samples {
 			if err = w.Append(s); err != nil {
 				break
 			}
-			w.syncs.Wait()
 		}
 		if err == nil {
 			_, err = w.Commit()

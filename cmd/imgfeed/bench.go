@@ -123,7 +123,7 @@ func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	fmt.Fprintf(w, "images per second   %.0f\n", r.ImagesPerSecond)
 	fmt.Fprintf(w, "measured            %d images in %.2f s, %.1f MB read\n", r.Images, r.Seconds, float64(r.BytesRead)/1e6)
-	fmt.Fprintf(w, "CPU seconds         %.2f\n", r.CPUSeconds)
+	fmt.Fprintf(w, "CPU seconds         %.2f (%.0f images in each)\n", r.CPUSeconds, r.ImagesPerCPU)
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {
 		name    string

@@ -16,6 +16,8 @@ import (
 
 // newCommands makes the subcommands; each stands in the file of its name.
 var newCommands = []func() *cobra.Command{
+	newBuildCommand,
+	newSynthCommand,
 	newLsCommand,
 	newCatCommand,
 	newVerifyCommand,

@@ -86,7 +86,7 @@ func (s axisSpec) output(i int) int {
 // operation rounds once instead of twice, and one table in 400 would differ.
 func (a *axis) computeGeneric(s axisSpec) {
 	g := s.geometry()
-	taps := int(math.Ceil(g.support))*2 + 1
+	taps := min(int(math.Ceil(g.support))*2+1, s.in)
 	a.reserve(s.n, taps)
 	clear(a.weight[:a.pitch*(taps+1)])
 	a.columns = grown(a.columns, taps)

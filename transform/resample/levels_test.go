@@ -85,6 +85,29 @@ func TestLevelsRandom(t *testing.T) {
 	t.Logf("%d cases identical, 4 variants each, at %v", cases, kernel.Available())
 }
 
+// TestLevelsExtremes compares shapes at the far ends: threads of images, and scales far beyond what training meets.
+func TestLevelsExtremes(t *testing.T) {
+	levels := newResamplers(accelerated(t))
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(25, 26))
+	for _, c := range []resizeCase{
+		{srcW: 1, srcH: 5000, outW: 256, outH: 1280000, keep: image.Rect(16, 639888, 240, 640112)},
+		{srcW: 5000, srcH: 1, outW: 1280000, outH: 256, keep: image.Rect(639888, 16, 640112, 240)},
+		{srcW: 20000, srcH: 3, outW: 2, outH: 1, keep: image.Rect(0, 0, 2, 1)},
+		{srcW: 2, srcH: 20000, outW: 3, outH: 1, keep: image.Rect(0, 0, 3, 1)},
+		{srcW: 4097, srcH: 2, outW: 1, outH: 3, keep: image.Rect(0, 0, 1, 3)},
+		{srcW: 70, srcH: 4099, outW: 9, outH: 2, keep: image.Rect(2, 1, 9, 2)},
+	} {
+		c.src = make([]byte, 3*c.srcW*c.srcH)
+		for i := range c.src {
+			c.src[i] = byte(rng.Uint32())
+		}
+		for c.filter = Nearest; c.filter <= Lanczos; c.filter++ {
+			compareLevels(t, g, c, levels)
+		}
+	}
+}
+
 // TestLevelsEveryKeep keeps every rectangle of a small result.
 func TestLevelsEveryKeep(t *testing.T) {
 	levels := newResamplers(kernel.Available())

@@ -117,7 +117,8 @@ func TestResizeErrors(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*args){
 		"no width":          func(a *args) { a.srcW = 0 },
-		"huge result":       func(a *args) { a.outH = sideMax + 1 },
+		"huge source":       func(a *args) { a.srcH = sourceSideMax + 1 },
+		"huge result":       func(a *args) { a.outH = resultSideMax + 1 },
 		"empty keep":        func(a *args) { a.keep = image.Rectangle{} },
 		"keep outside":      func(a *args) { a.keep = image.Rect(1, 0, 6, 5) },
 		"region missing":    func(a *args) { a.have = image.Rect(1, 0, 10, 10) },

@@ -19,7 +19,8 @@ func (a *axis) computeSIMD(s axisSpec, level kernel.Level) bool {
 		return false
 	}
 	g := s.geometry()
-	taps := (int(math.Ceil(2*g.support)) + 2) &^ 1 // no window is longer, even with a rounding error at each end
+	taps := min(int(math.Ceil(2*g.support))+1, s.in) // no window is longer, even with a rounding error at each end
+	taps = (taps + 1) &^ 1
 	a.reserve(s.n, taps)
 	a.columns = grown(a.columns, 8*taps)
 	if level >= kernel.AVX512 {
