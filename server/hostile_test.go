@@ -199,7 +199,7 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 		for i := range 8 {
 			rng := rand.New(rand.NewPCG(3, uint64(i)))
 			wg.Go(func() {
-				for range 15 {
+				for range 8 {
 					c := ts.dial().hello()
 					m := wire.OpenRequest{BatchSize: 1 + rng.IntN(50), Slots: 1 + rng.IntN(4)}
 					if rng.IntN(2) == 0 {
@@ -221,7 +221,7 @@ func TestEpochsRestartedAtOnce(t *testing.T) {
 	ts := startServer(t, oneSet(t, 200, 1), nil)
 	noLeaks(ts, func() {
 		c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 3, Slots: 4})
-		const starts = 50
+		const starts = 20
 		for i := range starts {
 			c.send(wire.StartRequest{Epoch: int64(i)})
 		}

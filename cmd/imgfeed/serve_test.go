@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,7 +37,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// owner starts a server as a training process does, says its process ID and lives until it is killed.
+// owner starts a server as a training process does, says its process ID and lives until it is killed. The thread that
+// starts it ends at once, as Python's may: that is no reason for the server to end.
 func owner() {
 	args := os.Args[1:]
 	for i, arg := range args {
@@ -52,7 +54,12 @@ func owner() {
 			panic(err)
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		started <- cmd.Start()
+	}()
+	if err := <-started; err != nil {
 		panic(err)
 	}
 	fmt.Println(cmd.Process.Pid)
@@ -237,6 +244,10 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 			}
 			if h := hello(t, path); h.PID != pid {
 				t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
+			}
+			time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
+			if h := hello(t, path); h.PID != pid {
+				t.Errorf("the server ended with its owner's thread: %+v", h)
 			}
 			cmd.Process.Kill()
 			cmd.Wait()
