@@ -76,7 +76,7 @@ func kindOf(err error) string {
 		return wire.KindBadRequest
 	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return wire.KindMissing
-	case is[*shard.UnsupportedError](err), isUnsupportedImage(err):
+	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), isUnsupportedImage(err):
 		return wire.KindUnsupported
 	case is[*shard.CorruptError](err), is[*transform.ImageError](err):
 		return wire.KindCorrupt

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/ring"
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -337,6 +338,7 @@ func TestKindOf(t *testing.T) {
 		{&transform.SizeError{}, wire.KindBadRequest},
 		{&shard.MissingPartitionError{}, wire.KindMissing},
 		{&LimitError{}, wire.KindBadRequest},
+		{&ring.UnavailableError{Err: os.ErrPermission}, wire.KindUnsupported},
 		{os.ErrPermission, wire.KindInternal},
 	} {
 		wrapped := &loader.SampleError{Index: 3, Err: tt.err}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,8 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
+
+func init() { runtime.LockOSThread() } // so that main, and in the owner's role owner, runs on the first thread
 
 // roleEnv makes this test program play another part than that of a test.
 const roleEnv = "IMGFEED_TEST_ROLE"
@@ -38,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // owner starts a server as a training process does, says its process ID and lives until it is killed. The thread that
-// starts it ends at once, as Python's may: that is no reason for the server to end.
+// starts it ends as soon as the server listens, as Python's may: that is no reason for the server to end.
 func owner() {
 	args := os.Args[1:]
 	for i, arg := range args {
@@ -55,9 +58,18 @@ func owner() {
 		}
 	}
 	started := make(chan error)
+	if syscall.Gettid() != os.Getpid() {
+		panic("want the first thread, which never ends, held by this goroutine")
+	}
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		started <- cmd.Start()
+		err := cmd.Start()
+		for socket := args[slices.Index(args, "--socket")+1]; err == nil; time.Sleep(time.Millisecond) {
+			if _, err := os.Lstat(socket); err == nil {
+				break
+			}
+		}
+		started <- err
 	}()
 	if err := <-started; err != nil {
 		panic(err)
