@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +23,8 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
+
+func init() { runtime.LockOSThread() } // so that main, and in the owner's role owner, runs on the first thread
 
 // roleEnv makes this test program play another part than that of a test.
 const roleEnv = "IMGFEED_TEST_ROLE"
@@ -36,7 +40,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// owner starts a server as a training process does, says its process ID and lives until it is killed.
+// owner starts a server as a training process does, says its process ID and lives until it is killed. The thread that
+// starts it ends as soon as the server listens, as Python's may: that is no reason for the server to end.
 func owner() {
 	args := os.Args[1:]
 	for i, arg := range args {
@@ -52,7 +57,21 @@ func owner() {
 			panic(err)
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	started := make(chan error)
+	if syscall.Gettid() != os.Getpid() {
+		panic("want the first thread, which never ends, held by this goroutine")
+	}
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		err := cmd.Start()
+		for socket := args[slices.Index(args, "--socket")+1]; err == nil; time.Sleep(time.Millisecond) {
+			if _, err := os.Lstat(socket); err == nil {
+				break
+			}
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil {
 		panic(err)
 	}
 	fmt.Println(cmd.Process.Pid)
@@ -237,6 +256,10 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 			}
 			if h := hello(t, path); h.PID != pid {
 				t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
+			}
+			time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
+			if h := hello(t, path); h.PID != pid {
+				t.Errorf("the server ended with its owner's thread: %+v", h)
 			}
 			cmd.Process.Kill()
 			cmd.Wait()

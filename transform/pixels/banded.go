@@ -50,6 +50,7 @@ func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) 
 	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}
 	c.enc.begin(&c.kernels, rgb, stride, head)
+	defer c.kernels.leave()
 	start := len(dst)
 	dst = head.append(dst)
 	offsets := len(dst)

@@ -160,6 +160,8 @@ func BenchmarkDecodeCrop(b *testing.B) {
 		decodeContender(b, Params{Codec: Zstd}, top, resample.NHWC, false, images),
 		decodeContender(b, Params{Codec: LZ4}, top, resample.NHWC, false, images),
 		decodeContender(b, Params{Codec: None}, top, resample.NHWC, false, images),
+		decodeContender(b, Params{Codec: None}, top, resample.NHWC, true, images),
+		decodeContender(b, Params{Codec: None}, top, resample.NCHW, false, images),
 	)
 	batch := make([]byte, benchBatch*3*benchCrop*benchCrop)
 	for b.Loop() {

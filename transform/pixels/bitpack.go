@@ -105,6 +105,7 @@ func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: idBitpack}
 	c.enc.begin(&c.kernels, rgb, stride, head)
+	defer c.kernels.leave()
 
 	chunks, pairs := head.chunks(), (h+1)/2
 	pairMax := pairLengthBytes + (chunkHeaderBytes+chunkPayloadMax)*chunks

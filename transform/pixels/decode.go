@@ -46,6 +46,7 @@ func (w *window) bandStart(band int) (int, error) {
 
 // decodeRows writes the pixels of r, two rows at a time, from what pairs yields into w.rows.
 func decodeRows(w *window, k *kernels, pairs pairReader, t *target, r image.Rectangle) error {
+	defer k.leave()
 	bandRows := 1 << w.head.bandLog
 	x := r.Min.X - w.firstChunk*chunkColumns
 	for y := r.Min.Y &^ (bandRows - 1); y < r.Max.Y; y += 2 {

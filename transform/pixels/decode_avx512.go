@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Constants of the AVX-512 kernels.
-var (
+// shuffles512 holds the byte shuffles and the other constants of the AVX-512 kernels.
+type shuffles512 struct {
 	// reverse8 reverses each eight bytes, as VGF2P8AFFINEQB wants a matrix's rows.
 	reverse8 [64]int8
 	// spreadBias repeats each of bytes 4 to 7 of an eight-byte word eight times, and all that twice.
@@ -21,22 +21,26 @@ var (
 	mirrorLow, mirrorHigh         [64]uint8
 	// reverse64 reverses 64 bytes.
 	reverse64 [64]uint8
-)
+}
 
-func init() {
+var constants512 = makeShuffles512()
+
+func makeShuffles512() *shuffles512 {
+	t := new(shuffles512)
 	for i := range 64 {
-		reverse8[i] = int8(i&8 + 7 - i&7)
-		spreadBias[i] = int8(4 + i>>3&3)
-		identity[i] = 1 << (i & 7)
-		reverse64[i] = uint8(63 - i)
-		interleaveLow[i] = uint8(i%3*32 + i/3)
-		mirrorLow[i] = uint8(i%3*32 + 31 - i/3)
+		t.reverse8[i] = int8(i&8 + 7 - i&7)
+		t.spreadBias[i] = int8(4 + i>>3&3)
+		t.identity[i] = 1 << (i & 7)
+		t.reverse64[i] = uint8(63 - i)
+		t.interleaveLow[i] = uint8(i%3*32 + i/3)
+		t.mirrorLow[i] = uint8(i%3*32 + 31 - i/3)
 	}
 	for i := range 32 {
 		place := 64 + i
-		interleaveHigh[i] = uint8(place%3*32 + place/3)
-		mirrorHigh[i] = uint8(place%3*32 + 31 - place/3)
+		t.interleaveHigh[i] = uint8(place%3*32 + place/3)
+		t.mirrorHigh[i] = uint8(place%3*32 + 31 - place/3)
 	}
+	return t
 }
 
 // widthsAVX512 looks the two widths of each header byte up by VPSHUFB.
@@ -68,7 +72,7 @@ func widthsAVX512(t *groupTables, headers []byte, n int) int {
 // unpackAVX512 does one plane of a chunk at a time, both rows in one vector: VPEXPANDB spreads the planes to eight bytes
 // for each group, and VGF2P8AFFINEQB transposes the eight groups' bits.
 func unpackAVX512(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool) {
-	reverse, spread, unit := LoadInt8x64(&reverse8), LoadInt8x64(&spreadBias), LoadUint8x64(&identity)
+	reverse, spread, unit := LoadInt8x64(&constants512.reverse8), LoadInt8x64(&constants512.spreadBias), LoadUint8x64(&constants512.identity)
 	head, src := start(headers), start(payload)
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
 	for c := range chunks {
@@ -102,9 +106,9 @@ func interleaveAVX512(dst, planes []byte, stride, width int, flip bool) {
 		interleaveGeneric(dst, planes, stride, width, flip)
 		return
 	}
-	low, high := LoadUint8x64(&interleaveLow), LoadUint8x64(&interleaveHigh)
+	low, high := LoadUint8x64(&constants512.interleaveLow), LoadUint8x64(&constants512.interleaveHigh)
 	if flip {
-		low, high = LoadUint8x64(&mirrorLow), LoadUint8x64(&mirrorHigh)
+		low, high = LoadUint8x64(&constants512.mirrorLow), LoadUint8x64(&constants512.mirrorHigh)
 	}
 	mid := BroadcastUint8x32(128)
 	src, out := start(planes), start(dst)
@@ -135,7 +139,7 @@ func planarAVX512(dst []byte, planeBytes int, planes []byte, stride, width int, 
 		planarAVX2(dst, planeBytes, planes, stride, width, flip)
 		return
 	}
-	mid, reverse := BroadcastUint8x64(128), LoadUint8x64(&reverse64)
+	mid, reverse := BroadcastUint8x64(128), LoadUint8x64(&constants512.reverse64)
 	src, out := start(planes), start(dst)
 	for x := 0; ; x += 64 {
 		if x > width-64 {

@@ -22,41 +22,52 @@ var splitShuffles = func() (t [3][3][32]int8) {
 	return t
 }()
 
-// chunkPlanes are 32 columns as planes G, R−G+128 and B−G+128.
-type chunkPlanes [3][chunkColumns]uint8
-
-// splitAVX2 takes the 32 pixels at p apart.
-func splitAVX2(p unsafe.Pointer, out *chunkPlanes) {
-	v0 := pair16(p, unsafe.Add(p, 48))
-	v1 := pair16(unsafe.Add(p, 16), unsafe.Add(p, 64))
-	v2 := pair16(unsafe.Add(p, 32), unsafe.Add(p, 80))
+// splitChunk takes the 32 pixels at src apart into planes G, R−G+128 and B−G+128, stride bytes apart.
+func splitChunk(planes unsafe.Pointer, stride int, src unsafe.Pointer) {
+	v0 := pair16(src, unsafe.Add(src, 48))
+	v1 := pair16(unsafe.Add(src, 16), unsafe.Add(src, 64))
+	v2 := pair16(unsafe.Add(src, 32), unsafe.Add(src, 80))
 	t := &splitShuffles
 	r := v0.PermuteOrZeroGrouped(LoadInt8x32(&t[0][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32(&t[0][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32(&t[0][2])))
 	g := v0.PermuteOrZeroGrouped(LoadInt8x32(&t[1][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32(&t[1][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32(&t[1][2])))
 	b := v0.PermuteOrZeroGrouped(LoadInt8x32(&t[2][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32(&t[2][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32(&t[2][2])))
 	mid := BroadcastUint8x32(128)
-	g.Store(&out[0])
-	r.Sub(g).Xor(mid).Store(&out[1])
-	b.Sub(g).Xor(mid).Store(&out[2])
+	store32(g, planes)
+	store32(r.Sub(g).Xor(mid), unsafe.Add(planes, stride))
+	store32(b.Sub(g).Xor(mid), unsafe.Add(planes, 2*stride))
+}
+
+// splitAVX2 makes 32 pixels at a time. The last 32 may overlap those before.
+func splitAVX2(planes []byte, stride int, src []byte, width int) {
+	if width < 32 {
+		splitGeneric(planes, stride, src, width)
+		return
+	}
+	out, in := start(planes), start(src)
+	for x := 0; x < width; x += 32 {
+		x = min(x, width-32)
+		splitChunk(unsafe.Add(out, x), stride, unsafe.Add(in, 3*x))
+	}
 }
 
 // residualsAVX2 serves AVX-512 too: it is far from being what packing waits for.
 func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 	const chunkBytes = 3 * chunkColumns
-	var upper, lower chunkPlanes
+	var upper, lower [chunkBytes]uint8 // three planes
 	p0, p1, up, out := start(top), start(bottom), start(above), start(dst)
 	for range chunks {
-		splitAVX2(p0, &upper)
-		splitAVX2(p1, &lower)
+		splitChunk(unsafe.Pointer(&upper), chunkColumns, p0)
+		splitChunk(unsafe.Pointer(&lower), chunkColumns, p1)
 		if first {
 			for plane := range 3 {
 				left := unsafe.Slice((*byte)(unsafe.Add(up, plane*chunkColumns)), chunkColumns)
 				left[0] = 128
-				copy(left[1:], upper[plane][:])
+				copy(left[1:], upper[plane*chunkColumns:])
 			}
 		}
 		for plane := range 3 {
-			a, v0, v1 := unsafe.Add(up, plane*chunkColumns), LoadUint8x32(&upper[plane]), LoadUint8x32(&lower[plane])
+			o := plane * chunkColumns
+			a, v0, v1 := unsafe.Add(up, o), load32(unsafe.Pointer(&upper[o])), load32(unsafe.Pointer(&lower[o]))
 			store32(v0.Sub(load32(a)), out)
 			store32(v1.Sub(v0), unsafe.Add(out, chunkColumns))
 			store32(v1, a)
@@ -122,7 +133,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 
 // packAVX512 transposes both rows of a plane by VGF2P8AFFINEQB and gathers the planes that are needed by VPCOMPRESSB.
 func packAVX512(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
-	reverse, unit, spread := LoadInt8x64(&reverse8), LoadUint8x64(&identity), LoadInt8x64(&spreadBias)
+	reverse, unit, spread := LoadInt8x64(&constants512.reverse8), LoadUint8x64(&constants512.identity), LoadInt8x64(&constants512.spreadBias)
 	src, out, head := start(residuals), start(payload), start(headers)
 	taken := uint(0)
 	for range 3 * chunks {

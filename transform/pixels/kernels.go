@@ -23,6 +23,9 @@ type kernels struct {
 	// planar writes width pixels as three runs of R, G and B, planeBytes apart.
 	planar func(dst []byte, planeBytes int, planes []byte, stride, width int, flip bool)
 
+	// split is the reverse of an interleave without flip. It writes exactly width bytes of each plane.
+	split func(planes []byte, stride int, src []byte, width int)
+
 	// residuals makes the residuals of whole chunks of two rows of pixels. above holds the row above in planes, chunk
 	// by chunk, and is left holding the bottom row.
 	residuals func(dst, top, bottom, above []byte, chunks int, first bool)
@@ -30,6 +33,9 @@ type kernels struct {
 	// pack writes the headers and payloads of one pair of rows and returns the payload's length. It may write 64
 	// bytes behind it.
 	pack func(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int
+
+	// leave ends the use of the others for one image: it clears what would slow other code's SSE instructions down.
+	leave func()
 }
 
 var genericKernels = kernels{
@@ -38,8 +44,10 @@ var genericKernels = kernels{
 	predict:    predictGeneric,
 	interleave: interleaveGeneric,
 	planar:     planarGeneric,
+	split:      splitGeneric,
 	residuals:  residualsGeneric,
 	pack:       packGeneric,
+	leave:      func() {},
 }
 
 // kernelsFor returns the kernels for a level, or those of the highest level below it that is compiled in.

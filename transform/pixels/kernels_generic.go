@@ -7,10 +7,14 @@ const (
 	lowBits  = 0x7f7f7f7f7f7f7f7f
 	signBits = 0x8080808080808080
 	ones     = 0x0101010101010101
+	halfBits = 0x00000000ffffffff
 )
 
 // addBytes adds the bytes of a and b, each mod 256.
 func addBytes(a, b uint64) uint64 { return (a&lowBits + b&lowBits) ^ ((a ^ b) & signBits) }
+
+// subBytes subtracts the bytes of b from those of a, each mod 256.
+func subBytes(a, b uint64) uint64 { return ((a | signBits) - b&lowBits) ^ (a^^b)&signBits }
 
 // transpose8 exchanges rows and columns of an 8×8 matrix of bits: bit i of byte j becomes bit j of byte i (Warren,
 // Hacker's Delight, 2nd edition, section 7-3).
@@ -136,27 +140,34 @@ func planarGeneric(dst []byte, planeBytes int, planes []byte, stride, width int,
 	}
 }
 
+func splitGeneric(planes []byte, stride int, src []byte, width int) {
+	green, red, blue := planes[:width], planes[stride:][:width], planes[2*stride:][:width]
+	src = src[:3*width]
+	for i := range green {
+		p := src[3*i:][:3]
+		green[i], red[i], blue[i] = p[1], p[0]-p[1]+128, p[2]-p[1]+128
+	}
+}
+
 func residualsGeneric(dst, top, bottom, above []byte, chunks int, first bool) {
+	var values [2][3 * chunkColumns]byte
 	for range chunks {
-		var values [2][3][chunkColumns]byte
-		for i := range chunkColumns {
-			r, g, b := top[3*i], top[3*i+1], top[3*i+2]
-			values[0][0][i], values[0][1][i], values[0][2][i] = g, r-g+128, b-g+128
-			r, g, b = bottom[3*i], bottom[3*i+1], bottom[3*i+2]
-			values[1][0][i], values[1][1][i], values[1][2][i] = g, r-g+128, b-g+128
-		}
+		splitGeneric(values[0][:], chunkColumns, top, chunkColumns)
+		splitGeneric(values[1][:], chunkColumns, bottom, chunkColumns)
 		for plane := range 3 {
 			up := above[plane*chunkColumns:][:chunkColumns]
+			upper, lower := values[0][plane*chunkColumns:][:chunkColumns], values[1][plane*chunkColumns:][:chunkColumns]
 			if first {
 				up[0] = 128
-				copy(up[1:], values[0][plane][:])
+				copy(up[1:], upper)
 			}
-			r0, r1 := dst[:chunkColumns], dst[chunkColumns:2*chunkColumns]
-			for i := range chunkColumns {
-				r0[i] = values[0][plane][i] - up[i]
-				r1[i] = values[1][plane][i] - values[0][plane][i]
+			for i := 0; i < chunkColumns; i += 8 {
+				a := binary.LittleEndian.Uint64(upper[i:])
+				b := binary.LittleEndian.Uint64(lower[i:])
+				binary.LittleEndian.PutUint64(dst[i:], subBytes(a, binary.LittleEndian.Uint64(up[i:])))
+				binary.LittleEndian.PutUint64(dst[chunkColumns+i:], subBytes(b, a))
 			}
-			copy(up, values[1][plane][:])
+			copy(up, lower)
 			dst = dst[2*chunkColumns:]
 		}
 		top, bottom, above = top[3*chunkColumns:], bottom[3*chunkColumns:], above[3*chunkColumns:]
@@ -171,7 +182,8 @@ func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals [
 			var group [4]uint8
 			rowBytes := 0
 			for g := range group {
-				group[g] = codes.choose(top[g*groupColumns:], bottom[g*groupColumns:])
+				a, b := binary.LittleEndian.Uint64(top[g*groupColumns:]), binary.LittleEndian.Uint64(bottom[g*groupColumns:])
+				group[g] = codes.choose(a, b)
 				rowBytes += int(t.width[group[g]])
 			}
 			headers[chunkHeaderBytes*c+2*plane] = group[0] | group[1]<<4
@@ -191,11 +203,22 @@ func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals [
 }
 
 // choose returns the code for the group of 8 columns whose rows these are.
-func (t *codeTable) choose(top, bottom []byte) uint8 {
-	low, high := int8(127), int8(-128)
-	for i := range groupColumns {
-		a, b := int8(top[i]), int8(bottom[i])
-		low, high = min(low, a, b), max(high, a, b)
-	}
-	return t[int(uint8(high)^128)<<8|int(uint8(low)^128)]
+func (t *codeTable) choose(top, bottom uint64) uint8 {
+	// The residuals plus 128 order as unsigned bytes, and the smallest of them is the largest of their complements.
+	top, bottom = top^signBits, bottom^signBits
+	high, low := maxBytes(top, bottom), maxBytes(^top, ^bottom)
+	// From here on, the low half of the word looks for the highest, the high half for the lowest.
+	m := maxBytes(high&halfBits|low<<32, high>>32|low&^halfBits)
+	m = maxBytes(m, m>>16)
+	m = maxBytes(m, m>>8)
+	return t[uint16(m)<<8|uint16(^uint8(m>>32))]
+}
+
+// maxBytes returns the larger of each two unsigned bytes.
+func maxBytes(a, b uint64) uint64 {
+	// Bit 7 of each byte of lower: the low seven bits of a are not less than those of b.
+	lower := (a | signBits) - b&lowBits
+	greater := (a&^b | ^(a^b)&lower) & signBits
+	mask := greater<<1 - greater>>7
+	return a&mask | b&^mask
 }

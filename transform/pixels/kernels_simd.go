@@ -18,8 +18,10 @@ func acceleratedKernels(level kernel.Level) kernels {
 			predict:    predictAVX2,
 			interleave: interleaveAVX512,
 			planar:     planarAVX512,
+			split:      splitAVX2,
 			residuals:  residualsAVX2,
 			pack:       packAVX512,
+			leave:      ClearAVXUpperBits,
 		}
 	}
 	return kernels{
@@ -28,8 +30,10 @@ func acceleratedKernels(level kernel.Level) kernels {
 		predict:    predictAVX2,
 		interleave: interleaveAVX2,
 		planar:     planarAVX2,
+		split:      splitAVX2,
 		residuals:  residualsAVX2,
 		pack:       packAVX2,
+		leave:      ClearAVXUpperBits,
 	}
 }
 

@@ -93,7 +93,7 @@ func New(p Params, level kernel.Level) (Codec, error) {
 	case Zstd, LZ4:
 		return newBanded(base)
 	case None:
-		return newRaw(base, level), nil
+		return &rawCodec{base: base}, nil
 	}
 	return nil, fmt.Errorf("pixels: unknown codec %q, want one of %v", p.Codec, Names())
 }

@@ -243,6 +243,34 @@ func TestWrongArguments(t *testing.T) {
 	})
 }
 
+// TestLargestDimensions stores noise as wide and as tall as it may be.
+func TestLargestDimensions(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, size := range [][2]int{{MaxDimension, 3}, {2, MaxDimension}} {
+		w, h := size[0], size[1]
+		pix := make([]byte, 3*w*h)
+		for i := range pix {
+			pix[i] = byte(rng.Uint32())
+		}
+		for _, name := range Names() {
+			c := mustNew(t, Params{Codec: name}, kernel.Active())
+			blob, err := c.Encode(nil, pix, 3*w, w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(pix))
+			if err := c.Decode(got, 3*w, blob, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
+				t.Errorf("%s: %d×%d does not come back (%v)", name, w, h, err)
+			}
+			r := image.Rect(w-2, h-3, w, h)
+			got = got[:3*2*3]
+			if err := c.Decode(got, 6, blob, r); err != nil || !bytes.Equal(got, wantOutput(pix, w, r, resample.NHWC, false)) {
+				t.Errorf("%s: the last corner of %d×%d does not come back (%v)", name, w, h, err)
+			}
+		}
+	}
+}
+
 // TestSteadyStateAllocatesNothing runs every codec until it has seen its largest image.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {

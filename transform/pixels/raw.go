@@ -4,18 +4,13 @@ import (
 	"image"
 	"slices"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
 	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // rawCodec stores the pixels as they are, row after row behind the header.
 type rawCodec struct {
 	base
-	copier *resample.Resampler
-}
-
-func newRaw(b base, level kernel.Level) *rawCodec {
-	return &rawCodec{base: b, copier: resample.New(level)}
+	row rowPair // of which only the top row is used: to mirror pixels, and to split planes
 }
 
 func (c *rawCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
@@ -39,9 +34,7 @@ func (c *rawCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle
 	if err != nil {
 		return err
 	}
-	for y := range r.Dy() {
-		copy(t.pix[y*t.rowBytes:], blob[headerBytes+3*((r.Min.Y+y)*h.width+r.Min.X):][:3*t.width])
-	}
+	c.copyRows(&t, blob, h, r)
 	return nil
 }
 
@@ -50,10 +43,30 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 	if err != nil {
 		return err
 	}
-	if _, err := outputTarget(out, r); err != nil {
+	t, err := outputTarget(out, r)
+	if err != nil {
 		return err
 	}
-	return c.copier.Copy(out, blob[headerBytes:], 3*h.width, image.Rect(0, 0, h.width, h.height), r)
+	c.copyRows(&t, blob, h, r)
+	return nil
+}
+
+// copyRows writes the pixels of r: as they are where that will do, else by way of planes.
+func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
+	defer c.kernels.leave()
+	plain := t.planeBytes == 0 && !t.flip
+	if !plain {
+		c.row.resize((t.width + chunkColumns - 1) / chunkColumns)
+	}
+	for y := range r.Dy() {
+		src := blob[headerBytes+3*((r.Min.Y+y)*h.width+r.Min.X):][:3*t.width]
+		if plain {
+			copy(t.pix[y*t.rowBytes:], src)
+			continue
+		}
+		c.kernels.split(c.row.top, c.row.stride, src, t.width)
+		t.emit(&c.kernels, c.row.top, c.row.stride, 0, y)
+	}
 }
 
 func (c *rawCodec) open(blob []byte, r image.Rectangle) (header, error) {
