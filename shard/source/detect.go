@@ -93,7 +93,9 @@ func look(path string) (sight, error) {
 // isShardSet says that a folder is the output of a build, whole or damaged.
 func isShardSet(path string) bool {
 	_, err := shard.ReadManifest(path)
-	return !errors.Is(err, shard.ErrNotSet)
+	var corrupt *shard.CorruptError
+	var unsupported *shard.UnsupportedError
+	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
 // splits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder, since a
