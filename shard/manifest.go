@@ -11,7 +11,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -54,16 +53,23 @@ func shardPath(rank, shard int) string { return fmt.Sprintf("%s/%05d.imgshard", 
 
 // encode returns the manifest's bytes. The checksum covers all that stands before its name in the file.
 func (m *Manifest) encode() ([]byte, error) {
+	text, err := encodeJSON(m, " ")
+	if err != nil {
+		return nil, fmt.Errorf("shard: encode manifest: %w", err)
+	}
+	body := bytes.TrimSuffix(text, []byte("\n}\n"))
+	body = append(body, ",\n "...)
+	return fmt.Appendf(body, manifestTail, checksum(body)), nil
+}
+
+// encodeJSON encodes v, and a new line, with strings and raw messages as they are.
+func encodeJSON(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(m); err != nil {
-		return nil, fmt.Errorf("shard: encode manifest: %w", err)
-	}
-	body := bytes.TrimSuffix(b.Bytes(), []byte("\n}\n"))
-	body = append(body, ",\n "...)
-	return fmt.Appendf(body, manifestTail, checksum(body)), nil
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // decodeManifest reads and checks a manifest; path is for messages.
@@ -176,12 +182,12 @@ func (m *Manifest) Class(label int32) string {
 // holds no set.
 func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	f, err := os.Open(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 			return nil, fmt.Errorf("shard: %s: %w (no %s there)", dir, ErrNotSet, manifestName)
 		}
-		return nil, fmt.Errorf("shard: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, manifestBytesMax+1))

@@ -36,14 +36,9 @@ type Record struct {
 // OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
 // name. It reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
 func OpenReader(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
-		return nil, fmt.Errorf("shard: %w", err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("shard: %w", err)
+		return nil, err
 	}
 	r, err := newReader(path, f, info.Size())
 	if err != nil {
@@ -51,6 +46,27 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// openRegular opens the file at path. Anything but a regular file is refused before it is opened, since opening a pipe
+// would wait for its writer.
+func openRegular(path string) (*os.File, os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", path)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("shard: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("shard: %w", err)
+	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("shard: %w", err)
+	}
+	return f, info, nil
 }
 
 // newReader opens the shard of size bytes that f holds.

@@ -1,11 +1,13 @@
 package shard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -67,6 +69,11 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 		return nil, &LimitError{What: "world", Got: int64(o.World), Max: WorldMax}
 	case o.Encoding.Name == "":
 		return nil, errors.New("shard: a set needs an encoding")
+	case len(o.Encoding.Params) > 0 && !json.Valid(o.Encoding.Params):
+		return nil, fmt.Errorf("shard: parameters of encoding %s are no JSON: %.100q", o.Encoding.Name, o.Encoding.Params)
+	}
+	if err := checkTexts(append([]string{o.Split, o.Encoding.Name}, o.Classes...)); err != nil {
+		return nil, err
 	}
 	o.ShardSamples = min(o.ShardSamples, ShardSamplesMax)
 	st, err := newStage(dir, o.Replace)
@@ -85,7 +92,20 @@ func (w *SetWriter) SetClasses(classes []string) error {
 	if w.print != nil {
 		return errors.New("shard: SetClasses after Append")
 	}
+	if err := checkTexts(classes); err != nil {
+		return err
+	}
 	w.options.Classes = classes
+	return nil
+}
+
+// checkTexts refuses names that JSON cannot hold as they are.
+func checkTexts(names []string) error {
+	for _, name := range names {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("shard: name %q is not UTF-8", name)
+		}
+	}
 	return nil
 }
 

@@ -2,10 +2,10 @@ package shard
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"hash"
 	"io"
@@ -38,10 +38,11 @@ var zeros [SlackBytes]byte
 // newFileWriter starts a shard file with its header.
 func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 	w := &fileWriter{file: f, sha: sha256.New(), buf: bufio.NewWriterSize(f, writeBufferBytes)}
-	text, err := json.Marshal(h)
+	text, err := encodeJSON(h, "")
 	if err != nil {
 		return nil, fmt.Errorf("shard: encode header: %w", err)
 	}
+	text = bytes.TrimSuffix(text, []byte("\n"))
 	if len(text) > headerBytesMax {
 		return nil, &LimitError{What: "bytes of the encoding's parameters", Got: int64(len(text)), Max: headerBytesMax}
 	}

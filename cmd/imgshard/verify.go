@@ -69,7 +69,7 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int) erro
 	fmt.Fprintf(out, "%s: read %d samples in %d shards, %.1f MB, in %.1f s\n",
 		dir, report.Samples, report.Shards, float64(report.Bytes)/1e6, time.Since(began).Seconds())
 	if report.Problems > 0 {
-		return fmt.Errorf("%s: %d problems found", dir, report.Problems)
+		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
 	}
 	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
 	return nil
