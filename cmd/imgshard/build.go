@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -135,10 +136,9 @@ func printSummary(w io.Writer, s pack.Summary) {
 	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, counted(m.Samples, "image", "images"), counted(len(m.Classes), "class", "classes"),
 		counted(len(m.Shards), "shard", "shards"), bytesText(s.OutputBytes), s.Output)
 	var formats []string
-	for f, n := range s.Formats {
-		formats = append(formats, fmt.Sprintf("%s %v", grouped(n), f))
+	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
+		formats = append(formats, fmt.Sprintf("%s %v", grouped(s.Formats[f]), f))
 	}
-	slices.Sort(formats)
 	fmt.Fprintf(w, "  images    %s, %s; row indexes %s\n", strings.Join(formats, ", "), bytesText(s.ImageBytes), bytesText(s.AuxBytes))
 	if m.World > 1 {
 		fmt.Fprintf(w, "  world     %d partitions of %s to %s images\n", m.World, grouped(m.Samples/m.World), grouped((m.Samples+m.World-1)/m.World))
