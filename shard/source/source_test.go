@@ -283,6 +283,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	whole := sourcetest.TarOfTars(t, tree(), 1)
 	packed := sourcetest.Gzip(t, whole)
 	writeTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
+	writeTree(t, filepath.Join(dir, "halfsorted"), map[string][]byte{"n01/ILSVRC2012_val_00000001.JPEG": nil, "ILSVRC2012_val_00000002.JPEG": nil})
 	writeTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
 	writeTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
@@ -292,6 +293,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{filepath.Join(dir, "missing"), "no such file"},
 		{filepath.Join(dir, "empty"), "empty"},
 		{filepath.Join(dir, "mixed"), "class folders and class tars"},
+		{filepath.Join(dir, "halfsorted"), "finish sorting"},
 		{filepath.Join(dir, "nottar"), "called a tar"},
 		{filepath.Join(dir, "flat"), "--devkit"},
 		{write("text.tar", []byte("hello")), "neither a tar"},
