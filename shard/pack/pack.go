@@ -9,7 +9,7 @@
 // system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open and closed when its
 // range is done, so the disk has to hold the tar's size once, and nothing stays behind whatever ends the process.
 //
-// Memory holds the keys (of a folder: about 80 bytes a sample and the key; of a tar: those of one range) and some images for each worker.
+// Memory holds the keys (of a folder: all of them, with 24 bytes each; of a tar: those of one range) and some images for each worker.
 package pack
 
 import (
