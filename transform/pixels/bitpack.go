@@ -1,0 +1,130 @@
+package pixels
+
+import (
+	"encoding/binary"
+	"image"
+	"slices"
+
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// bitpackCodec packs groups of 8 by 2 residuals as bit planes.
+//
+// A band is a run of row pairs. A pair is
+//
+//	half its payload's length, u16 | a header of 6 bytes for each chunk | the chunks' payloads
+//
+// and a chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then
+// those of the bottom row.
+type bitpackCodec struct {
+	base
+	tables *groupTables
+	codes  *codeTable // made by the first Encode
+	window window
+	place  int // where the next pair starts
+	enc    pairEncoder
+}
+
+const (
+	pairLengthBytes = 2
+	// chunkPayloadMax is what a chunk takes when every group has eight planes.
+	chunkPayloadMax = chunkResiduals
+)
+
+func newBitpack(b base) *bitpackCodec {
+	return &bitpackCodec{base: b, tables: newGroupTables(b.params.Groups)}
+}
+
+func (c *bitpackCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
+	h, err := open(blob, idBitpack, r)
+	if err != nil {
+		return err
+	}
+	t, err := rowsTarget(dst, stride, r)
+	if err != nil {
+		return err
+	}
+	c.window.begin(c.withSlack(blob), h, r)
+	return decodeRows(&c.window, &c.kernels, c, &t, r)
+}
+
+func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
+	h, err := open(blob, idBitpack, r)
+	if err != nil {
+		return err
+	}
+	t, err := outputTarget(out, r)
+	if err != nil {
+		return err
+	}
+	c.window.begin(c.withSlack(blob), h, r)
+	return decodeRows(&c.window, &c.kernels, c, &t, r)
+}
+
+func (c *bitpackCodec) seek(band int) (err error) {
+	c.place, err = c.window.bandStart(band)
+	return err
+}
+
+// next decodes one pair of rows. That the groups' widths add up to the payload's length is checked here, so that no
+// kernel needs to look at where it reads: no chunk starts behind the payload, and none is read further than SlackBytes
+// behind it.
+func (c *bitpackCodec) next(first bool) error {
+	w := &c.window
+	start := c.place
+	headerStart := start + pairLengthBytes
+	payloadStart := headerStart + chunkHeaderBytes*w.chunks
+	if payloadStart > len(w.blob) {
+		return &FormatError{Offset: start, Msg: "a row pair is cut short"}
+	}
+	payload := 2 * int(binary.LittleEndian.Uint16(w.blob[start:]))
+	end := payloadStart + payload
+	if end > len(w.blob) {
+		return &FormatError{Offset: start, Msg: "a row pair is longer than what is left"}
+	}
+	withSlack := w.blob[:end+SlackBytes]
+	headers := withSlack[headerStart:]
+	if 2*c.kernels.widths(c.tables, headers, chunkHeaderBytes*w.chunks) != payload {
+		return &FormatError{Offset: start, Msg: "a row pair's length is not what its groups take"}
+	}
+	if skip := w.firstChunk; skip > 0 {
+		payloadStart += 2 * c.kernels.widths(c.tables, headers, chunkHeaderBytes*skip)
+		headers = headers[chunkHeaderBytes*skip:]
+	}
+	c.kernels.unpack(c.tables, headers, withSlack[payloadStart:], &w.rows, w.lastChunk-w.firstChunk, first)
+	c.place = end
+	return nil
+}
+
+func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+	if err := checkSource(rgb, stride, w, h); err != nil {
+		return nil, err
+	}
+	if c.codes == nil {
+		c.codes = newCodeTable(c.params.Groups)
+	}
+	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: idBitpack}
+	c.enc.begin(&c.kernels, rgb, stride, head)
+	defer c.kernels.leave()
+
+	chunks, pairs := head.chunks(), (h+1)/2
+	pairMax := pairLengthBytes + (chunkHeaderBytes+chunkPayloadMax)*chunks
+	blob := len(dst)
+	dst = slices.Grow(dst, headerBytes+offsetBytes*head.bands()+pairMax*pairs+SlackBytes)
+	dst = head.append(dst)
+	offsets := len(dst)
+	n := offsets + offsetBytes*head.bands()
+	dst = dst[:cap(dst)]
+	for p := range pairs {
+		first := 2*p&(1<<head.bandLog-1) == 0
+		if first {
+			binary.LittleEndian.PutUint32(dst[offsets+offsetBytes*(2*p>>head.bandLog):], uint32(n-blob))
+		}
+		headers := dst[n+pairLengthBytes:]
+		payload := headers[chunkHeaderBytes*chunks:]
+		taken := c.kernels.pack(c.tables, c.codes, headers, payload, c.enc.pair(2*p, first), chunks)
+		binary.LittleEndian.PutUint16(dst[n:], uint16(taken/2))
+		n += pairLengthBytes + chunkHeaderBytes*chunks + taken
+	}
+	return dst[:n], nil
+}
