@@ -13,7 +13,7 @@ after round:
   Go             image/jpeg, and x/image's bilinear scaler, out of memory (stdlib)
 
 Each process is pinned to one core. A figure is the median of the rounds; a ratio is the median of each round's ratio to
-the bare decode that ran directly before in the same round. With --cores A,B imgfeed also runs with two threads on both.
+the bare decode that opened the same column of the same round. With --cores A,B imgfeed also runs with two threads on both.
 
 Needs Go, a C compiler, libturbojpeg0-dev, and a Python with torchvision; without one of the last three its rows are left
 out, and standard error says so.
