@@ -49,7 +49,7 @@ func (t *huffmanTable) build(spec *huffmanSpec, dc bool) error {
 		}
 		k += count
 		if count > 0 && code >= 1<<n {
-			return fmt.Errorf("Huffman table has too many codes of %d bits", n)
+			return fmt.Errorf("the Huffman table has too many codes of %d bits", n)
 		}
 		t.limit[n] = code << (16 - n)
 		code <<= 1
