@@ -13,8 +13,9 @@ const (
 	weightHalf = 1 << (weightBits - 1)
 )
 
-// tableSlack is the number of entries behind the last output of a table, so that vectors may run over its end.
-const tableSlack = 16
+// tableSlack is the number of entries behind the last output of a table, so that kernels may run over its end (a row is
+// made of at least four vectors of 16 bytes, 22 pixels, and a table is read 16 entries at a time).
+const tableSlack = 40
 
 // axisSpec names one direction's table: outputs from .. from+n-1 of a resize from in to out pixels.
 type axisSpec struct {
@@ -85,7 +86,7 @@ func (s axisSpec) output(i int) int {
 // operation rounds once instead of twice, and one table in 400 would differ.
 func (a *axis) computeGeneric(s axisSpec) {
 	g := s.geometry()
-	taps := int(math.Ceil(g.support))*2 + 1
+	taps := min(int(math.Ceil(g.support))*2+1, s.in)
 	a.reserve(s.n, taps)
 	clear(a.weight[:a.pitch*(taps+1)])
 	a.columns = grown(a.columns, taps)

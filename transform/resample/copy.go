@@ -60,20 +60,22 @@ func (r *Resampler) copyRegion(dst Output, src []byte, stride int, have, keep im
 
 // putCopiedRow writes an interleaved row in source order as row y of dst.
 func (r *Resampler) putCopiedRow(dst Output, y int, row []byte) {
-	if dst.Flip {
-		r.scratch.line = grown(r.scratch.line, len(row))
-		// CopyPadded hands in scratch.line itself: mirror swaps in place then.
-		mirror(r.scratch.line, row)
-		row = r.scratch.line
+	switch {
+	case !dst.Flip:
+		r.putRow(dst, y, row)
+	case dst.Layout == NHWC:
+		r.mirrorRow(dst.Pix[y*len(row):][:len(row)], row)
+	default:
+		r.scratch.mirrored = grown(r.scratch.mirrored, len(row))
+		r.mirrorRow(r.scratch.mirrored, row)
+		r.putRow(dst, y, r.scratch.mirrored)
 	}
-	dst.putRow(y, row)
 }
 
-// mirror writes the pixels of src to dst in reverse order. dst and src are the same row or do not overlap.
+// mirror writes the pixels of src to dst, of equal length, in reverse order. They do not overlap.
 func mirror(dst, src []byte) {
-	for i, j := 0, len(src)-3; i <= j; i, j = i+3, j-3 {
-		a, b := [3]byte(src[i:i+3]), [3]byte(src[j:j+3])
-		copy(dst[i:i+3], b[:])
-		copy(dst[j:j+3], a[:])
+	for i, j := 0, len(src)-3; j >= 0; i, j = i+3, j-3 {
+		from, to := src[j:][:3:3], dst[i:][:3:3]
+		to[0], to[1], to[2] = from[0], from[1], from[2]
 	}
 }

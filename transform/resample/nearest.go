@@ -1,6 +1,9 @@
 package resample
 
-import "image"
+import (
+	"image"
+	"slices"
+)
 
 // nearestTables holds, for each kept output column and row, the source's column and row.
 type nearestTables struct {
@@ -41,19 +44,19 @@ func (r *Resampler) resizeNearest(dst Output, src []byte, stride int, have image
 	t := &r.nearest
 	t.columns = nearestPositions(t.columns[:0], srcW, outW, keep.Min.X, keep.Max.X)
 	t.rows = nearestPositions(t.rows[:0], srcH, outH, keep.Min.Y, keep.Max.Y)
+	if dst.Flip {
+		slices.Reverse(t.columns)
+	}
 	r.scratch.line = grown(r.scratch.line, 3*len(t.columns))
 	line := r.scratch.line
 	for y, row := range t.rows {
 		if y == 0 || row != t.rows[y-1] {
 			source := src[(int(row)-have.Min.Y)*stride:]
 			for x, column := range t.columns {
-				to := x
-				if dst.Flip {
-					to = len(t.columns) - 1 - x
-				}
-				copy(line[3*to:][:3], source[3*(int(column)-have.Min.X):])
+				from, to := source[3*(int(column)-have.Min.X):][:3:3], line[3*x:][:3:3]
+				to[0], to[1], to[2] = from[0], from[1], from[2]
 			}
 		}
-		dst.putRow(y, line)
+		r.putRow(dst, y, line)
 	}
 }

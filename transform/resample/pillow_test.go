@@ -78,8 +78,19 @@ func TestPillow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	images := 0
 	for f := Nearest; f <= Lanczos; f++ {
+		cases := []resizeCase{
+			{srcW: 500, srcH: 375, outW: 341, outH: 256, keep: image.Rect(58, 16, 282, 240)},
+			{srcW: 2592, srcH: 1456, outW: 455, outH: 256, keep: image.Rect(115, 16, 339, 240)},
+			{srcW: 37, srcH: 61, outW: 224, outH: 224, keep: image.Rect(0, 0, 224, 224)},
+		}
+		for i := range cases {
+			cases[i].filter = f
+			cases[i].fill(rng)
+		}
 		for range 120 {
-			c := randomCase(rng, f, 300)
+			cases = append(cases, randomCase(rng, f, 300))
+		}
+		for _, c := range cases {
 			want := p.ask(c.src, "resize %d %d %d %d %v %d %d %d %d", c.srcW, c.srcH, c.outW, c.outH, f,
 				c.keep.Min.X, c.keep.Min.Y, c.keep.Max.X, c.keep.Max.Y)
 			for _, level := range kernel.Available() {
@@ -189,16 +200,27 @@ func randomSides(rng *rand.Rand, limit int) (in, out int) {
 	}
 }
 
-// randomCase draws sizes, a part to keep (often all), and pixels: noise, or extremes that make ringing filters clip.
+// randomCase draws sizes, a part to keep and pixels.
 func randomCase(rng *rand.Rand, f Filter, limit int) resizeCase {
 	c := resizeCase{filter: f}
 	c.srcW, c.outW = randomSides(rng, limit)
 	c.srcH, c.outH = randomSides(rng, limit)
+	c.draw(rng)
+	return c
+}
+
+// draw sets the part to keep (often all) and the pixels for the sides in c.
+func (c *resizeCase) draw(rng *rand.Rand) {
 	c.keep = image.Rect(0, 0, c.outW, c.outH)
 	if rng.IntN(3) > 0 {
 		x, y := rng.IntN(c.outW), rng.IntN(c.outH)
 		c.keep = image.Rect(x, y, x+1+rng.IntN(c.outW-x), y+1+rng.IntN(c.outH-y))
 	}
+	c.fill(rng)
+}
+
+// fill sets the pixels: noise, or extremes that make ringing filters clip.
+func (c *resizeCase) fill(rng *rand.Rand) {
 	c.src = make([]byte, c.srcW*c.srcH*3)
 	extremes := rng.IntN(2) == 0
 	for i := range c.src {
@@ -207,7 +229,6 @@ func randomCase(rng *rand.Rand, f Filter, limit int) resizeCase {
 			c.src[i] = byte(int8(c.src[i]) >> 7)
 		}
 	}
-	return c
 }
 
 // run resizes with the whole source given.

@@ -87,9 +87,13 @@ type Output struct {
 	Flip          bool // mirror the image left to right
 }
 
-// Size limits. Pillow reads JPEG files of up to 65,500 pixels a side; PNG may be larger. The limits keep positions in
-// 32 bits and refuse nonsense; they are not meant to be met.
-const sideMax = 1 << 20
+// Limits of the sides of source and result. They keep positions in 32 bits and tables within memory. A JPEG has 65,535
+// pixels a side at most; a result can be much longer, as when Resize(256) makes 256 × 1,280,000 out of 1 × 5,000, of
+// which a crop is kept.
+const (
+	sourceSideMax = 1 << 20
+	resultSideMax = 1 << 30
+)
 
 // ErrArgument is wrapped by every error that this package returns: sizes, rectangles or buffers do not fit together.
 var ErrArgument = errors.New("resample: invalid argument")
@@ -143,10 +147,11 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 }
 
 func checkSizes(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) error {
-	for _, side := range [...]int{srcW, srcH, outW, outH} {
-		if side < 1 || side > sideMax {
-			return argumentError("resize of %dx%d to %dx%d: sides must be within 1..%d", srcW, srcH, outW, outH, sideMax)
-		}
+	if min(srcW, srcH) < 1 || max(srcW, srcH) > sourceSideMax {
+		return argumentError("source of %dx%d pixels: sides must be within 1..%d", srcW, srcH, sourceSideMax)
+	}
+	if min(outW, outH) < 1 || max(outW, outH) > resultSideMax {
+		return argumentError("result of %dx%d pixels: sides must be within 1..%d", outW, outH, resultSideMax)
 	}
 	if keep.Empty() || !keep.In(image.Rect(0, 0, outW, outH)) {
 		return argumentError("part %v to keep is empty or not within the %dx%d result", keep, outW, outH)
@@ -186,10 +191,11 @@ func checkOutput(dst Output, keep image.Rectangle) error {
 
 // scratch is the memory of the row loops.
 type scratch struct {
-	rows    []byte  // generic: the source rows after the horizontal pass
-	weights []int32 // generic: the horizontal table with the taps of one output side by side
-	sums    []int32 // generic: one row of the vertical pass
-	line    []byte  // one finished row, interleaved
+	rows     []byte  // generic: the source rows after the horizontal pass
+	weights  []int32 // generic: the horizontal table with the taps of one output side by side
+	sums     []int32 // generic: one row of the vertical pass
+	line     []byte  // one finished row, interleaved
+	mirrored []byte  // one row of a copy
 }
 
 // grown returns s with length n, reallocated only when it must grow. The contents are unspecified.

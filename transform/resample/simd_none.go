@@ -1,3 +1,5 @@
+//go:build !goexperiment.simd || !amd64
+
 package resample
 
 import "github.com/imgfeed/imgfeed/transform/kernel"
@@ -9,3 +11,7 @@ type simdState struct{}
 func (a *axis) computeSIMD(axisSpec, kernel.Level) bool { return false }
 
 func (r *Resampler) resizeSIMD(Output, []byte, int) bool { return false }
+
+func (r *Resampler) putRow(dst Output, y int, row []byte) { dst.putRow(y, row) }
+
+func (r *Resampler) mirrorRow(dst, src []byte) { mirror(dst, src) }

@@ -1,0 +1,62 @@
+# make demo   packs a dataset, serves it to two ranks, iterates an epoch of each, and leaves a contact sheet in demo/
+# make test   every test, Go and Python
+# make help   the rest
+
+GO     ?= go
+PYTHON ?= python3
+DATA   ?=
+
+# The accelerated kernels are compiled in by GOEXPERIMENT=simd; without it everything works, more slowly.
+export CGO_ENABLED  := 0
+export GOEXPERIMENT ?= simd
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VENV        := .venv
+READY       := $(VENV)/.ready
+BIN         := bin/imgfeed bin/imgshard
+RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
+
+.DEFAULT_GOAL := build
+.PHONY: help build wheel demo test test-go test-python check clean FORCE
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: $(BIN) ## static binaries bin/imgfeed and bin/imgshard
+
+bin/%: FORCE
+	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/$*
+
+wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
+	rm -rf dist
+	cd python && ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
+
+demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
+	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
+
+test: test-go test-python ## every test
+
+test-go:
+	$(GO) test ./...
+
+test-python: build $(READY)
+	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest
+
+check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	GOEXPERIMENT= $(GO) vet ./...
+	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(VENV)/bin/ruff check python
+	$(VENV)/bin/ruff format --check python
+	cd python && ../$(VENV)/bin/mypy
+
+$(READY): python/requirements-dev.txt
+	$(PYTHON) -m venv --system-site-packages $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+clean: ## remove everything that make made
+	rm -rf bin build dist demo $(VENV) python/.pytest_cache python/.mypy_cache python/.ruff_cache
+	find python -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Measure imgfeed beside its peers, in one run, on one core, on the same JPEG files, and print a table.
+
+    python3 bench/peers/run.py IMAGES > table.md
+
+IMAGES is a folder of JPEG files, in class folders or not. They are packed with `imgshard build`; then, alternating, round
+after round:
+
+  imgfeed        `imgfeed bench --threads 1` at each level of kernels: read from the shard set, check the checksum,
+                 decode, resize, write the batch
+  libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here)
+  torchvision    on Pillow, out of memory into a batch (pillow.py)
+  Go             image/jpeg, and x/image's bilinear scaler, out of memory (stdlib)
+
+Each process is pinned to one core. A figure is the median of the rounds; a ratio is the median of each round's ratio to
+the bare decode that ran directly before in the same round. With --cores A,B imgfeed also runs with two threads on both.
+
+Needs Go, a C compiler, libturbojpeg0-dev, and a Python with torchvision; without one of the last three its rows are left
+out, and standard error says so.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LEVELS = ("avx512", "avx2", "generic")
+TRANSFORMS = ("eval", "train", "full")
+TURBO = "libjpeg-turbo, bare decode to RGB"
+
+
+@dataclass
+class Contender:
+    """A row of the table: how to run it for a transform, and what came out, in images per second by round."""
+
+    name: str
+    command: dict[str, list[str]]
+    env: dict[str, str] = field(default_factory=dict)
+    cores: tuple[int, ...] = ()
+    figures: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
+    ratios: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
+
+    def run(self, transform: str) -> float:
+        """Return the images per second of one run, pinned to the row's cores."""
+        done = subprocess.run(
+            self.command[transform],
+            env={**os.environ, **self.env},
+            preexec_fn=lambda: os.sched_setaffinity(0, self.cores),
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        result = json.loads(done.stdout)
+        expected = self.env.get("IMGFEED_KERNELS")
+        if expected and result["kernels"] != expected:
+            raise RuntimeError(f"{self.name} ran the {result['kernels']} kernels")
+        return float(result["images_per_second"])
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def output(*command: str) -> str:
+    """Return a command's output, or "" if it cannot be had."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def build_go(package: str, to: Path) -> Path:
+    env = {**os.environ, "CGO_ENABLED": "0", "GOEXPERIMENT": os.environ.get("GOEXPERIMENT", "simd")}
+    subprocess.run(["go", "build", "-trimpath", "-o", str(to), package], cwd=ROOT, env=env, check=True)
+    return to
+
+
+def build_turbo(to: Path) -> Path | None:
+    compiler = os.environ.get("CC", "cc")
+    command = [compiler, "-O2", "-o", str(to), str(HERE / "turbo.c"), "-lturbojpeg"]
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        say(f"LEFT OUT: libjpeg-turbo ({error}); install libturbojpeg0-dev and a C compiler")
+        return None
+    return to
+
+
+def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
+    """Pack the JPEG files below images as one class, and return the set and the files that it holds."""
+    files = sorted(p for p in images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
+    if not files:
+        raise SystemExit(f"run.py: no .jpg or .jpeg files in {images}")
+    copies = []
+    (work / "images" / "class").mkdir(parents=True)
+    for i, path in enumerate(files):
+        copies.append(work / "images" / "class" / f"{i:07d}.jpg")
+        shutil.copyfile(path, copies[-1])
+    data = work / "set"
+    subprocess.run([str(imgshard), "build", str(work / "images"), "-o", str(data)], stdout=sys.stderr, check=True)
+    rejects = data / "rejects.jsonl"
+    if rejects.exists():
+        rejected = rejects.read_text()
+        say(f"left out by imgshard build:\n{rejected}")
+        copies = [c for c in copies if c.name not in rejected]
+    return data, copies
+
+
+def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) -> list[Contender]:
+    """Return the rows, the bare decode first."""
+    one, seconds = (args.cores[0],), str(args.seconds)
+    rows = []
+    if turbo := build_turbo(work / "turbo"):
+        rows.append(Contender(TURBO, dict.fromkeys(TRANSFORMS, [str(turbo), str(listing), seconds]), cores=one))
+
+    def bench(threads: int) -> dict[str, list[str]]:
+        base = [str(args.imgfeed), "bench", str(data), "--threads", str(threads), "--seconds", seconds, "--json"]
+        return {t: [*base, "--transform", t] for t in TRANSFORMS}
+
+    highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
+    for level in LEVELS[LEVELS.index(highest) :]:
+        rows.append(Contender(f"imgfeed, {level}", bench(1), {"IMGFEED_KERNELS": level}, one))
+    if len(args.cores) > 1:
+        two = tuple(args.cores[:2])
+        rows.append(Contender(f"imgfeed, {highest}, two threads on two cores", bench(2), {"IMGFEED_KERNELS": highest}, two))
+    if output(args.torch_python, "-c", "import torchvision; print(1)"):
+        command = [args.torch_python, str(HERE / "pillow.py"), str(listing), seconds]
+        rows.append(Contender("torchvision on Pillow", {t: [*command, t] for t in TRANSFORMS}, cores=one))
+    else:
+        say(f"LEFT OUT: torchvision ({args.torch_python} cannot import it; see --torch-python)")
+    command = [str(build_go("./bench/peers/stdlib", work / "stdlib")), str(listing), seconds]
+    name = "Go: image/jpeg, x/image bilinear"
+    rows.append(Contender(name, {t: [*command, t] for t in ("eval", "full")}, cores=one))
+    return rows
+
+
+def measure(rows: list[Contender], rounds: int) -> None:
+    """Run all rows round after round; the order of those behind the bare decode rotates."""
+    baseline, others = (rows[0], rows[1:]) if rows[0].name == TURBO else (None, rows)
+    for number in range(rounds):
+        turn = number % len(others)
+        for transform in TRANSFORMS:
+            base = baseline.run(transform) if baseline else 0.0
+            if baseline:
+                baseline.figures[transform].append(base)
+            for row in others[turn:] + others[:turn]:
+                if transform not in row.command:
+                    continue
+                figure = row.run(transform)
+                row.figures[transform].append(figure)
+                if base:
+                    row.ratios[transform].append(figure / base)
+            say(f"round {number + 1} of {rounds}: {transform} done")
+
+
+def table(rows: list[Contender]) -> str:
+    lines = [
+        "| images/s on one core | eval | × bare decode | train | × bare decode | full decode | × bare decode |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        cells = [row.name]
+        for transform in TRANSFORMS:
+            figures, ratios = row.figures[transform], row.ratios[transform]
+            if row.name == TURBO:
+                figures, ratios = (row.figures["full"], [1.0]) if transform == "full" else ([], [])
+            cells.append(f"{statistics.median(figures):,.0f}" if figures else "–")
+            cells.append(f"{statistics.median(ratios):.2f}" if ratios else "–")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def spread(rows: list[Contender]) -> str:
+    """Say how far rounds lie apart: the largest of (max - min) / median over rows."""
+    worst = max(
+        ((max(f) - min(f)) / statistics.median(f), f"{row.name}, {t}")
+        for row in rows
+        for t, f in row.figures.items()
+        if f
+    )
+    return f"{100 * worst[0]:.0f} % at most ({worst[1]})"
+
+
+def scaling(rows: list[Contender]) -> str:
+    """Two threads over one, for the highest level."""
+    two = next((r for r in rows if "two threads" in r.name), None)
+    one = next((r for r in rows if two and r.name == two.name.split(", two")[0]), None)
+    if not two or not one:
+        return ""
+    ratios = [
+        f"{t} {statistics.median(b / a for a, b in zip(one.figures[t], two.figures[t], strict=True)):.2f}"
+        for t in TRANSFORMS
+    ]
+    return "- two threads over one: " + ", ".join(ratios)
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip(), value.strip())
+    ident = f"family {facts.get('cpu family', '?')}, model {facts.get('model', '?')}"
+    return f"{facts.get('model name', platform.machine())} ({ident}), {os.cpu_count()} cores visible"
+
+
+def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) -> str:
+    mean = statistics.mean(f.stat().st_size for f in files) / 1000
+    version = json.loads(output(str(args.imgfeed), "version", "--json"))
+    commit = output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
+    dirty = ", with changes not committed" if output("git", "-C", str(ROOT), "status", "--porcelain", "-uno") else ""
+    pillow = output(
+        args.torch_python,
+        "-c",
+        "import PIL, platform, torchvision, PIL.features as f;"
+        "print(f'torchvision {torchvision.__version__} on Pillow {PIL.__version__} "
+        "with libjpeg-turbo {f.version(\"libjpeg_turbo\")}, Python {platform.python_version()}')",
+    )
+    turbo = output("pkg-config", "--modversion", "libturbojpeg") or "version unknown"
+    lines = [
+        f"- processor: {processor()}",
+        f"- system: {platform.system()} {platform.release()}; one core each, number {args.cores[0]}",
+        f"- imgfeed: commit {commit}{dirty}, {version['go']}, batches of 256 NHWC, shard set in the page cache",
+        f"- peers: libjpeg-turbo {turbo} by TurboJPEG, {output('cc', '--version').splitlines()[0] if output('cc', '--version') else 'no C compiler'}"
+        + (f"; {pillow}" if pillow else ""),
+        f"- images: {len(files)} JPEG files, {mean:.0f} KB on average",
+        f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds lie {spread(rows)} apart",
+        scaling(rows),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def parse() -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("images", type=Path, help="folder of JPEG files")
+    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=2, help="measured in each cell of each round")
+    p.add_argument("--cores", default="0", help="core to pin to; two, as 0,1, also measure two threads")
+    p.add_argument("--torch-python", default=sys.executable, help="a Python that has torchvision")
+    args = p.parse_args()
+    args.cores = [int(c) for c in args.cores.split(",")]
+    return args
+
+
+def main() -> None:
+    args = parse()
+    with tempfile.TemporaryDirectory(prefix="imgfeed-peers-") as folder:
+        work = Path(folder)
+        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
+        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
+        data, files = pack(args.images, work, imgshard)
+        listing = work / "list.txt"
+        listing.write_text("".join(f"{f}\n" for f in files))
+        rows = contenders(args, work, data, listing)
+        measure(rows, args.rounds)
+        print(table(rows), facts(args, files, rows), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()

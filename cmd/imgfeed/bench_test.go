@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"image"
+	"image/png"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// writeBenchSet writes a set of one PNG and returns its folder's folder.
+func writeBenchSet(t *testing.T, split string) string {
+	t.Helper()
+	dir := t.TempDir()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))); err != nil {
+		t.Fatal(err)
+	}
+	w, err := shard.NewSetWriter(filepath.Join(dir, split), shard.SetOptions{
+		Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Append(shard.Sample{Key: "a/1.png", Width: 30, Height: 20, Format: shard.FormatPNG, Image: b.Bytes()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func runBenchCommand(args ...string) (string, error) {
+	cmd := newBenchCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestBenchCommand(t *testing.T) {
+	dir := writeBenchSet(t, "val")
+	out, err := runBenchCommand(dir, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch", "4", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r loader.BenchResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Images == 0 || r.BatchSize != 4 || r.Threads != 1 {
+		t.Errorf("%s: %v", out, err)
+	}
+	for _, field := range []string{"images_per_second", "cpu_seconds", "stage_seconds"} {
+		if !strings.Contains(out, `"`+field+`"`) {
+			t.Errorf("%s is missing in %s", field, out)
+		}
+	}
+	out, err = runBenchCommand(dir, "--transform", "full", "--seconds", "0.05", "--split", "val", "--layout", "nchw")
+	if err != nil || !strings.Contains(out, "images per second") || !strings.Contains(out, "NCHW") {
+		t.Errorf("%s: %v", out, err)
+	}
+}
+
+func TestBenchCommandErrors(t *testing.T) {
+	dir := writeBenchSet(t, "val")
+	for want, args := range map[string][]string{
+		"unknown transform":  {dir, "--transform", "fast"},
+		"no split \"train\"": {dir, "--split", "train"},
+		"unknown layout":     {dir, "--layout", "CHWN"},
+		"must be positive":   {dir, "--batch", "0"},
+		"no such file":       {filepath.Join(dir, "nothing")},
+		"accepts 1 arg":      {},
+		"--seconds":          {dir, "--seconds", "0"},
+		"it holds nothing":   {t.TempDir()},
+	} {
+		if _, err := runBenchCommand(args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want an error with %q", args, err, want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// Command imgfeed serves shard sets, made by imgshard, to training processes.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A usageError is a mistake on the command line: exit status 2.
+type usageError struct{ error }
+
+func main() {
+	root := newRootCommand()
+	err := root.Execute()
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "imgfeed: %v\n", err)
+	os.Exit(exitStatus(err))
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "imgfeed",
+		Short:         "Serve image batches to training processes",
+		Long:          "imgfeed decodes, transforms and shuffles the images of a shard set, and serves them in batches through shared memory.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newServeCommand(), newBenchCommand(), newVersionCommand())
+	for _, cmd := range root.Commands() {
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }
+		}
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return asUsage(err) })
+	return root
+}
+
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// exitStatus is 2 for mistakes on the command line and 1 for everything else.
+func exitStatus(err error) int {
+	if _, ok := errors.AsType[usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+)
+
+// serveFlags are the flags of imgfeed serve.
+type serveFlags struct {
+	socket         string
+	rank, world    int
+	threads        int
+	memory         string
+	metrics        string
+	owner          int
+	exitWithParent bool
+	readyFD        int
+	logLevel       slog.Level
+	logJSON        bool
+}
+
+const serveLong = `Serve the shard sets in DATA to training processes on this machine.
+
+DATA is a shard set or a folder that holds sets of several splits. Without it, the server looks in $IMGFEED_DATA, in the
+current folder and in /data, in this order.
+
+Clients connect to a Unix socket, which only this user can open. Its default path is $XDG_RUNTIME_DIR/imgfeed.sock, or
+/tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server left behind is replaced.
+
+Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it.`
+
+func newServeCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve [DATA]",
+		Short: "Serve shard sets to training processes on this machine",
+		Long:  serveLong,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.socket, "socket", "", "path of the socket")
+	flags.IntVar(&f.rank, "rank", 0, "rank of sessions that name none; its partition must be here")
+	flags.IntVar(&f.world, "world", 0, "number of ranks, for sessions that name none")
+	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each CPU)")
+	flags.StringVar(&f.memory, "memory", "", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
+	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
+	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
+	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
+	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
+	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")
+	flags.MarkHidden("parent-pid")
+	return cmd
+}
+
+// check tells mistakes on the command line from what goes wrong later.
+func (f *serveFlags) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch {
+	case given("rank") != given("world"):
+		return usageError{errors.New("--rank and --world go together: give both or neither")}
+	case given("world") && (f.world < 1 || f.rank < 0 || f.rank >= f.world):
+		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", f.rank, f.world)}
+	case f.threads < 0:
+		return usageError{fmt.Errorf("--threads %d: want 1 or more, or 0 for one for each CPU", f.threads)}
+	case f.owner < 0:
+		return usageError{fmt.Errorf("--owner %d is no process ID", f.owner)}
+	case f.readyFD < 0:
+		return usageError{fmt.Errorf("--ready-fd %d is no descriptor", f.readyFD)}
+	}
+	if f.memory != "" {
+		if _, err := server.ParseBytes(f.memory); err != nil {
+			return usageError{fmt.Errorf("--memory: %w", err)}
+		}
+	}
+	if f.metrics != "" {
+		if _, err := server.MetricsAddr(f.metrics); err != nil {
+			return usageError{err}
+		}
+	}
+	return kernel.CheckEnv()
+}
+
+func (f *serveFlags) logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: f.logLevel}
+	if f.logJSON {
+		return slog.New(slog.NewJSONHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, options))
+}
+
+// run serves until a signal or the owner's end.
+func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error {
+	log := f.logger()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if f.owner != 0 || f.exitWithParent {
+		owner := server.Owner{PID: f.owner}
+		if f.exitWithParent {
+			owner.Stdin = os.Stdin
+		}
+		var err error
+		if ctx, err = owner.Watch(ctx); err != nil {
+			return err
+		}
+	}
+	sets, place, skipped, err := server.Discover(data)
+	if err != nil {
+		return err
+	}
+	for _, p := range skipped {
+		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
+	}
+	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
+	name := "imgfeed " + version().String()
+	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Name: name, Log: log})
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	if f.socket == "" {
+		f.socket = server.DefaultSocket()
+	}
+	listener, err := server.Listen(f.socket)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	metrics, err := f.serveMetrics(ctx, srv, log)
+	if err != nil {
+		return err
+	}
+	printServing(out, name, place, sets, srv.Sets(), listener.Path(), metrics)
+	if err := f.tellReady(listener.Path()); err != nil {
+		return err
+	}
+	err = srv.Serve(ctx, listener)
+	log.Info("stopped", "because", context.Cause(ctx))
+	return err
+}
+
+// serveMetrics serves HTTP beside the sessions, if it was asked for, and returns its address.
+func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *slog.Logger) (string, error) {
+	if f.metrics == "" {
+		return "", nil
+	}
+	addr, err := server.MetricsAddr(f.metrics)
+	if err != nil {
+		return "", err
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("metrics: %w", err)
+	}
+	hs := &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	context.AfterFunc(ctx, func() { hs.Close() })
+	go func() {
+		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics are no longer served", "err", err)
+		}
+	}()
+	return l.Addr().String(), nil
+}
+
+// printServing says what is served, from where, to which socket, and how to connect.
+func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []wire.Set, socket, metrics string) {
+	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.Path, at.Why)
+	for _, set := range sets {
+		fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s; %s\n", set.Split, set.Samples, set.Classes, set.Encoding, partitions(set), paths[set.Split])
+	}
+	fmt.Fprintf(out, "on unix:%s\n", socket)
+	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
+	if metrics != "" {
+		fmt.Fprintf(out, "metrics on http://%s/metrics\n", metrics)
+	}
+}
+
+func partitions(set wire.Set) string {
+	if len(set.Partitions) == set.BuiltWorld {
+		return fmt.Sprintf("all %d partitions", set.BuiltWorld)
+	}
+	return fmt.Sprintf("partitions %v of %d", set.Partitions, set.BuiltWorld)
+}
+
+// tellReady writes the address for whoever started us.
+func (f *serveFlags) tellReady(socket string) error {
+	if f.readyFD == 0 {
+		return nil
+	}
+	ready := os.NewFile(uintptr(f.readyFD), "ready")
+	_, err := fmt.Fprintf(ready, "unix:%s\n", socket)
+	if err := errors.Join(err, ready.Close()); err != nil {
+		return fmt.Errorf("--ready-fd %d: %w", f.readyFD, err)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
+
+SRC is looked at to tell what it holds:
+
+  a folder of class folders               /data/train/n01440764/….JPEG
+  ILSVRC2012_img_train.tar                as downloaded, read in one pass
+  a folder of class tars                  /data/train/n01440764.tar
+  ILSVRC2012_img_val.tar, or its folder   with ILSVRC2012_devkit_t12.tar.gz (or it unpacked) beside it
+  a folder with train/ and val/           both splits; also one with the two tars above
+
+The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
+beside its own; with -o, in OUT/train and OUT/val.
+
+Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
+The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
+Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.`
+
+// buildFlags are the flags of imgshard build.
+type buildFlags struct {
+	out     string
+	world   int
+	seed    uint64
+	size    byteSize
+	jobs    int
+	strict  bool
+	force   bool
+	sources source.Options
+}
+
+func newBuildCommand() *cobra.Command {
+	f := buildFlags{size: shard.ShardBytesDefault}
+	c := &cobra.Command{
+		Use:     "build SRC [-o OUT]",
+		Short:   "Pack a dataset into a shard set",
+		Long:    buildHelp,
+		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --world 8",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
+	fl.IntVar(&f.world, "world", 1, "deal the samples to this many partitions, one for each rank")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
+	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
+	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
+	fl.BoolVar(&f.force, "force", false, "replace a finished set")
+	fl.StringVar(&f.sources.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
+	fl.StringVar(&f.sources.Devkit, "devkit", "", "ILSVRC2012_devkit_t12.tar.gz or its folder (default looked for beside SRC)")
+	return c
+}
+
+func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f buildFlags) error {
+	if f.world < 1 || f.world > shard.WorldMax {
+		return usageError{fmt.Errorf("--world %d: from 1 to %d partitions can be made", f.world, shard.WorldMax)}
+	}
+	if f.jobs < 0 {
+		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
+	}
+	ctx, stop := untilHangup(ctx)
+	defer stop()
+
+	splits, err := source.Open(src, f.sources)
+	if err != nil {
+		return err
+	}
+	for _, s := range splits {
+		fmt.Fprintf(stderr, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
+	}
+	show := newProgress(stderr)
+	options := pack.Options{
+		World: f.world, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
+		Strict: f.strict, Replace: f.force, Progress: show.update,
+	}
+	err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
+		show.finish()
+		printSummary(stdout, s)
+	})
+	show.finish()
+	if err != nil && errors.Is(err, context.Canceled) {
+		return errors.New("interrupted; the unfinished set is removed")
+	}
+	return err
+}
+
+// untilHangup ends a context also when the terminal goes away, unless the program was started to outlive it (nohup). Once it has ended, whether by
+// that or by Ctrl-C, signals do again what they do by default, so that a second Ctrl-C ends the program at once.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	stop := func() {}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
+	return ctx, stop
+}
+
+// printSummary tells what a build made.
+func printSummary(w io.Writer, s pack.Summary) {
+	m := s.Manifest
+	if s.Kept {
+		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept (--force builds it again)\n", s.Split, s.Output)
+		return
+	}
+	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, counted(m.Samples, "image", "images"), counted(len(m.Classes), "class", "classes"),
+		counted(len(m.Shards), "shard", "shards"), bytesText(s.OutputBytes), s.Output)
+	var formats []string
+	for f, n := range s.Formats {
+		formats = append(formats, fmt.Sprintf("%s %v", grouped(n), f))
+	}
+	slices.Sort(formats)
+	fmt.Fprintf(w, "  images    %s, %s; row indexes %s\n", strings.Join(formats, ", "), bytesText(s.ImageBytes), bytesText(s.AuxBytes))
+	if m.World > 1 {
+		fmt.Fprintf(w, "  world     %d partitions of %s to %s images\n", m.World, grouped(m.Samples/m.World), grouped((m.Samples+m.World-1)/m.World))
+	}
+	seconds := s.Duration.Seconds()
+	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), grouped(int(float64(m.Samples)/seconds)),
+		bytesText(int64(float64(s.ImageBytes)/seconds)))
+	if s.Rejected > 0 {
+		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", counted(s.Rejected, "file", "files"), filepath.Join(s.Output, pack.RejectsName))
+		for _, r := range s.Rejects[:min(3, len(s.Rejects))] {
+			fmt.Fprintf(w, "            %s: %s\n", r.Key, r.Reason)
+		}
+		if s.Rejected > 3 {
+			fmt.Fprintf(w, "            …\n")
+		}
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(w, "  note      %s\n", n)
+	}
+}
+
+// byteSize is a flag's value in bytes: "512MiB", "1GB", "300000000".
+type byteSize int64
+
+var byteUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"B", 1}, {"", 1}}
+
+// Set parses a size.
+func (b *byteSize) Set(text string) error {
+	upper := strings.ToUpper(strings.TrimSpace(text))
+	for _, u := range byteUnits {
+		number, ok := strings.CutSuffix(upper, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if bytes := n * float64(u.bytes); err == nil && bytes >= 1 && bytes <= 1<<50 {
+			*b = byteSize(bytes)
+			return nil
+		}
+		break
+	}
+	return fmt.Errorf("%q is no size, such as 256MB or 1GiB", text)
+}
+
+// String returns the size as it may be given.
+func (b *byteSize) String() string {
+	if *b > 0 && *b%(1<<20) == 0 {
+		return fmt.Sprintf("%dMiB", *b>>20)
+	}
+	return strconv.FormatInt(int64(*b), 10)
+}
+
+// Type names the value in the help.
+func (b *byteSize) Type() string { return "size" }

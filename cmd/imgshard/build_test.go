@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source/synth"
+)
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]byteSize{
+		"512MiB": 512 << 20, "1GB": 1e9, "256mb": 256e6, "1.5k": 1536, "300000000": 300000000, "64 KiB": 64 << 10, "7B": 7,
+	} {
+		var b byteSize
+		if err := b.Set(text); err != nil || b != want {
+			t.Errorf("%q: %d, %v, want %d", text, b, err, want)
+		}
+	}
+	for _, text := range []string{"", "MB", "-1MB", "0", "1XB", "nan", "1e300GB", "1GBMB"} {
+		var b byteSize
+		if err := b.Set(text); err == nil {
+			t.Errorf("%q is taken as %d", text, b)
+		}
+	}
+	for b, want := range map[byteSize]string{512 << 20: "512MiB", 1000: "1000"} {
+		if got := b.String(); got != want {
+			t.Errorf("%d is written %q, want %q", int64(b), got, want)
+		}
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1281167: "1,281,167", -1234: "-1,234"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d is written %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.00 kB", 99_960: "100 kB", 999_600: "1.00 MB", 147_000_000_000: "147 GB", 12_345_678: "12.3 MB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d bytes are written %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestProgressPrintsALineNowAndThen(t *testing.T) {
+	var out bytes.Buffer
+	clock := time.Unix(0, 0)
+	p := newProgress(&out)
+	p.now = func() time.Time { return clock }
+	for i := range 100 {
+		clock = clock.Add(300 * time.Millisecond)
+		p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: i + 1, Bytes: int64(i+1) * 1e6, Total: 1500, Rejected: i / 90})
+	}
+	p.finish()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || lines[1] != "train: packing 69 of 1,500 images, 3.38 MB/s, 7m3s left" {
+		t.Errorf("printed %q", lines)
+	}
+}
+
+func TestBuildPrintsWhatItMade(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	run := func(f buildFlags) error {
+		out.Reset()
+		return runBuild(context.Background(), &out, &errOut, filepath.Join(dir, "demo"), f)
+	}
+	if err := run(buildFlags{world: 2, size: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 file not readable", "n90000000/x.txt: not an image",
+		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards")} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+	if !strings.Contains(errOut.String(), "is a folder of class folders") {
+		t.Errorf("stderr: %s", errOut.String())
+	}
+	if err := run(buildFlags{world: 2, size: 1 << 20}); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("a second time: %v", err)
+	}
+	var usage usageError
+	for _, f := range []buildFlags{{world: 0}, {world: 1, jobs: -1}} {
+		if err := run(f); !errors.As(err, &usage) {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+func newCatCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "cat OUT INDEX|KEY",
+		Short: "Write one sample's stored image to standard output",
+		Long: `Write the stored image of one sample of the shard set OUT: with the encoding "jpeg" the bytes of the original file.
+
+A sample is named by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
+The record's checksum is checked first: nothing is written of a damaged one.`,
+		Args: usageArgs(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := openSet(args[0])
+			if err != nil {
+				return err
+			}
+			defer set.Close()
+			index, err := findSample(set, args[1])
+			if err != nil {
+				return err
+			}
+			record, _, err := set.Read(index, nil)
+			if err != nil {
+				return err
+			}
+			return writeImage(cmd.OutOrStdout(), file, record.Image)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
+	return cmd
+}
+
+// findSample returns the index of the sample that name means: a number is an index, unless it is a sample's key.
+func findSample(set *shard.Set, name string) (int, error) {
+	index, numErr := strconv.Atoi(name)
+	if numErr == nil && index >= 0 && index < set.Len() {
+		return index, nil
+	}
+	found, err := set.Find(name)
+	if numErr == nil && errors.Is(err, shard.ErrNotFound) {
+		return 0, fmt.Errorf("index %d: the set has samples 0 to %d: %w", index, set.Len()-1, shard.ErrNotFound)
+	}
+	return found, err
+}
+
+// writeImage writes to a file, or to out if it has no name.
+func writeImage(out io.Writer, file string, image []byte) error {
+	if file != "" {
+		return os.WriteFile(file, image, 0o666)
+	}
+	_, err := out.Write(image)
+	return err
+}

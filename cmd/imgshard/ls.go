@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// lsLine is what ls says of a sample.
+type lsLine struct {
+	Index  int    `json:"index"`
+	Key    string `json:"key"`
+	Label  int32  `json:"label"`
+	Class  string `json:"class"`
+	Width  int32  `json:"width"`
+	Height int32  `json:"height"`
+	Bytes  uint32 `json:"bytes"`
+	Shard  string `json:"shard"`
+	Rank   int    `json:"rank"`
+	Format string `json:"format"`
+}
+
+func newLsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls OUT",
+		Short: "List the samples of a shard set",
+		Long: `List the samples of the shard set OUT, a line for each, in the order of their index.
+
+The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, rank.
+With --json each line is an object with these names, and "format" (jpeg, png, ...).
+Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := openSet(args[0])
+			if err != nil {
+				return err
+			}
+			defer set.Close()
+			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+			if err := list(cmd, out, set, asJSON); err != nil {
+				return err
+			}
+			if err := out.Flush(); err != nil {
+				return err
+			}
+			if missing := set.Missing(); len(missing) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %d partitions, which are not here\n", len(missing), set.World())
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each sample")
+	return cmd
+}
+
+// list writes the lines of the samples that are here.
+func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON bool) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	for i := range set.Len() {
+		if !set.Has(i % set.World()) {
+			continue
+		}
+		if i%1024 < set.World() && cmd.Context().Err() != nil {
+			return cmd.Context().Err()
+		}
+		line, err := describe(set, i)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = enc.Encode(line)
+		} else {
+			_, err = fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d\n", line.Index, printable(line.Key), line.Label,
+				printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Rank)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe collects what ls says of sample i.
+func describe(set *shard.Set, i int) (lsLine, error) {
+	entry, err := set.Entry(i)
+	if err != nil {
+		return lsLine{}, err
+	}
+	key, err := set.Key(i)
+	if err != nil {
+		return lsLine{}, err
+	}
+	at, err := set.Locate(i)
+	if err != nil {
+		return lsLine{}, err
+	}
+	return lsLine{
+		Index: i, Key: key, Label: entry.Label, Class: set.Manifest().Class(entry.Label),
+		Width: entry.Width, Height: entry.Height, Bytes: entry.ImageLength,
+		Shard: at.Path, Rank: at.Partition, Format: entry.Format.String(),
+	}, nil
+}
+
+// printable quotes a text that would spoil a line of columns.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+// Command imgshard packs datasets into shard sets and looks into them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// newCommands makes the subcommands; each stands in the file of its name.
+var newCommands = []func() *cobra.Command{
+	newBuildCommand,
+	newSynthCommand,
+	newLsCommand,
+	newCatCommand,
+	newVerifyCommand,
+}
+
+// usageError is a mistake in the command line: the program exits with 2 instead of 1.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run executes a command line and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintln(stderr, "imgshard:", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintln(stderr, "imgshard: see imgshard --help")
+		return 2
+	}
+	return 1
+}
+
+// newRoot makes the command with all its subcommands.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "imgshard",
+		Short:         "Pack image datasets into shard sets, and look into them",
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	for _, newCommand := range newCommands {
+		root.AddCommand(newCommand())
+	}
+	return root
+}
+
+// usageArgs makes the errors of a check of the arguments usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// version returns what the build knows of itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version + " " + info.GoVersion
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/imgfeed/imgfeed/shard/pack"
+)
+
+const (
+	barEvery  = 100 * time.Millisecond
+	lineEvery = 10 * time.Second
+)
+
+// progress shows how far a build is: a bar on a terminal, a line now and then elsewhere.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	bar      *progressbar.ProgressBar
+	stage    pack.Stage
+	split    string
+	start    time.Time // of the stage
+	shown    time.Time
+	now      func() time.Time
+}
+
+func newProgress(w io.Writer) *progress {
+	p := &progress{w: w, now: time.Now}
+	if f, ok := w.(*os.File); ok {
+		p.terminal = term.IsTerminal(int(f.Fd()))
+	}
+	return p
+}
+
+// update takes a report of the builder; it is called for every image, and mostly does nothing.
+func (p *progress) update(r pack.Progress) {
+	now := p.now()
+	if r.Stage != p.stage || r.Split != p.split {
+		p.finish()
+		p.stage, p.split, p.start, p.shown = r.Stage, r.Split, now, now
+		if p.terminal {
+			p.bar = p.newBar(r.Total)
+		}
+	}
+	every := lineEvery
+	if p.terminal {
+		every = barEvery
+	}
+	if now.Sub(p.shown) < every {
+		return
+	}
+	p.shown = now
+	text := p.describe(r, now.Sub(p.start))
+	if p.bar == nil {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	p.bar.Describe(text)
+	if r.Total > 0 {
+		p.bar.Set64(min(done(r), r.Total))
+	} else {
+		p.bar.Add(1)
+	}
+}
+
+// done is the progress in the units of Total.
+func done(r pack.Progress) int64 {
+	if r.Stage == pack.StageRead {
+		return r.Bytes
+	}
+	return int64(r.Images)
+}
+
+func (p *progress) newBar(total int64) *progressbar.ProgressBar {
+	if total <= 0 {
+		total = -1
+	}
+	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))
+}
+
+// describe says in words: "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
+func (p *progress) describe(r pack.Progress, took time.Duration) string {
+	text := fmt.Sprintf("%s: %s %s", r.Split, r.Stage, grouped(r.Images))
+	if r.Total > 0 && r.Stage == pack.StagePack {
+		text += " of " + grouped(int(r.Total))
+	}
+	text += " images"
+	if r.Bytes > 0 && took > 0 {
+		text += fmt.Sprintf(", %s/s", bytesText(int64(float64(r.Bytes)/took.Seconds())))
+	}
+	if d := done(r); r.Total > d && d > 0 {
+		left := time.Duration(float64(took) * float64(r.Total-d) / float64(d))
+		text += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	if r.Rejected > 0 {
+		text += fmt.Sprintf(", %s left out", grouped(r.Rejected))
+	}
+	return text
+}
+
+// finish clears the bar, so that other lines can follow.
+func (p *progress) finish() {
+	if p.bar != nil {
+		p.bar.Clear()
+		p.bar = nil
+	}
+	p.stage = ""
+}
+
+// grouped writes a number with commas: 1,281,167.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// counted writes a number with its noun: "1 shard", "1,000 classes".
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
+}
+
+// bytesText writes a number of bytes with three digits and a unit of 1,000s: "147 GB".
+func bytesText(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, unit := float64(n), ""
+	for _, unit = range []string{"kB", "MB", "GB", "TB", "PB"} {
+		if x /= 1000; x < 999.5 {
+			break
+		}
+	}
+	switch {
+	case x < 9.995:
+		return fmt.Sprintf("%.2f %s", x, unit)
+	case x < 99.95:
+		return fmt.Sprintf("%.1f %s", x, unit)
+	}
+	return fmt.Sprintf("%.0f %s", x, unit)
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var jobs int
+	cmd := &cobra.Command{
+		Use:   "verify OUT",
+		Short: "Check every checksum of a shard set",
+		Long: `Read every byte of the shard set OUT and check every checksum, the order of the samples, and the fingerprint.
+
+Each damaged record or section is one line on stderr that names file, record and offset; then the exit status is 1.
+Of a set without all its partitions, those that are here are verified.`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if jobs < 0 {
+				return usageError{errors.New("--jobs cannot be negative")}
+			}
+			dir, err := setDir(args[0])
+			if err != nil {
+				return err
+			}
+			return verify(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, jobs)
+		},
+	}
+	cmd.Flags().IntVar(&jobs, "jobs", 0, "shards to read at a time (default: one for each CPU)")
+	return cmd
+}
+
+// verify verifies the set in dir, prints each problem to diag, and a summary to out.
+func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int) error {
+	options := shard.VerifyOptions{Jobs: jobs}
+	clearBar := func() {}
+	if diag == os.Stderr && term.IsTerminal(int(os.Stderr.Fd())) {
+		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true),
+			progressbar.OptionSetDescription("verifying"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		options.Progress = func(p shard.VerifyProgress) {
+			bar.ChangeMax64(p.BytesTotal)
+			bar.Set64(p.Bytes)
+		}
+		clearBar = func() { bar.Clear() }
+	}
+	options.Problem = func(err error) {
+		clearBar()
+		fmt.Fprintln(diag, "imgshard:", err)
+	}
+	began := time.Now()
+	report, err := shard.Verify(ctx, dir, options)
+	clearBar()
+	if err != nil {
+		return err
+	}
+	if n := len(report.Missing); n > 0 {
+		fmt.Fprintf(out, "%s: %d partitions are not here and were not verified\n", dir, n)
+	}
+	fmt.Fprintf(out, "%s: read %d samples in %d shards, %.1f MB, in %.1f s\n",
+		dir, report.Samples, report.Shards, float64(report.Bytes)/1e6, time.Since(began).Seconds())
+	if report.Problems > 0 {
+		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
+	}
+	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
+	return nil
+}

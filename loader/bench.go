@@ -1,0 +1,241 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// BenchConfig says what [Bench] measures.
+type BenchConfig struct {
+	Set       *shard.Set
+	Spec      *transform.Spec // nil measures reading and decoding whole images, without a transform
+	Layout    resample.Layout
+	Threads   int           // 0 means one for each processor
+	BatchSize int           // 0 means 256
+	Duration  time.Duration // to measure for, after a quarter of it to warm up; 0 means 5 s
+	Seed      int64
+}
+
+// BenchResult is what [Bench] has measured, warm-up excluded.
+type BenchResult struct {
+	ImagesPerSecond float64     `json:"images_per_second"`
+	CPUSeconds      float64     `json:"cpu_seconds"`           // user and system time of the process
+	ImagesPerCPU    float64     `json:"images_per_cpu_second"` // what a core does that has nothing else to do
+	Seconds         float64     `json:"seconds"`               // by the clock
+	Images          int64       `json:"images"`
+	BytesRead       int64       `json:"bytes_read"` // stored bytes
+	Stages          BenchStages `json:"stage_seconds"`
+	Threads         int         `json:"threads"`
+	BatchSize       int         `json:"batch_size"`
+	Transform       string      `json:"transform"`
+	Encoding        string      `json:"encoding"`
+	Layout          string      `json:"layout"`
+	Kernels         string      `json:"kernels"`
+}
+
+// BenchStages are the seconds that all workers together have spent by stage.
+type BenchStages struct {
+	Read     float64 `json:"read"`
+	Decode   float64 `json:"decode"`
+	Resample float64 `json:"resample"`
+	Wait     float64 `json:"wait"`
+}
+
+// Bench measures the engine alone: it serves the set's samples, shuffled, over and over, in batches that nobody looks
+// at. A bad sample is an error.
+func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
+	if cfg.BatchSize <= 0 {
+		cfg.BatchSize = 256
+	}
+	if cfg.Duration <= 0 {
+		cfg.Duration = 5 * time.Second
+	}
+	set, err := newRepeatedSet(cfg.Set)
+	if err != nil {
+		return BenchResult{}, err
+	}
+	order, err := plan.New(plan.Config{Samples: set.virtual, BatchSize: cfg.BatchSize, Seed: cfg.Seed, Shuffle: true, Policy: plan.DropLast})
+	if err != nil {
+		return BenchResult{}, err
+	}
+	pool := NewPool(PoolConfig{Threads: cfg.Threads})
+	defer pool.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	result := BenchResult{
+		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: cfg.Set.Manifest().Encoding.Name,
+		Layout: cfg.Layout.String(), Kernels: kernel.Active().String(), Transform: "full",
+	}
+	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }
+	if cfg.Spec != nil {
+		result.Transform = cfg.Spec.String()
+		work = func(ctx context.Context) error { return pool.serveBatches(ctx, cfg, set, order) }
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- work(ctx) }()
+	err = result.measure(pool, cfg.Duration, failed)
+	cancel()
+	if err == nil {
+		<-failed
+	}
+	return result, err
+}
+
+// measure lets the work run for a while and fills in what it has done after the warm-up.
+func (r *BenchResult) measure(pool *Pool, d time.Duration, failed <-chan error) error {
+	if err := during(d/4, failed); err != nil {
+		return err
+	}
+	started, cpu, before := time.Now(), cpuSeconds(), pool.Counters()
+	if err := during(d, failed); err != nil {
+		return err
+	}
+	done := pool.Counters().Sub(before)
+	r.Seconds, r.CPUSeconds = time.Since(started).Seconds(), cpuSeconds()-cpu
+	r.Images, r.BytesRead = done.Images, done.BytesRead
+	r.ImagesPerSecond = float64(done.Images) / r.Seconds
+	if r.CPUSeconds > 0 {
+		r.ImagesPerCPU = float64(done.Images) / r.CPUSeconds
+	}
+	r.Stages = BenchStages{done.Read.Seconds(), done.Decode.Seconds(), done.Resample.Seconds(), done.Wait.Seconds()}
+	return nil
+}
+
+// during waits for d to pass, or for an error.
+func during(d time.Duration, failed <-chan error) error {
+	select {
+	case err := <-failed:
+		if err == nil {
+			err = errors.New("loader: the measurement ended early")
+		}
+		return err
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// serveBatches serves the plan as a client would have it, but for the client.
+func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Set, order *plan.Plan) error {
+	slots := make([]*Slot, 3+p.Threads()*8/cfg.BatchSize) // one to finish, two to go on with, more for small batches
+	for i := range slots {
+		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Spec.OutputBytes())
+	}
+	supply := NewSupply(slots...)
+	stream, err := p.NewStream(StreamConfig{Set: set, Plan: order, Spec: cfg.Spec, Layout: cfg.Layout, Supply: supply})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		batch, err := stream.Next(ctx)
+		if err != nil {
+			return err
+		}
+		supply.Put(batch.Slot)
+	}
+}
+
+// decodeWhole reads and decodes whole images on as many goroutines as the pool has workers, with the workers' engines
+// and counters; the pool has no stream meanwhile.
+func (p *Pool) decodeWhole(ctx context.Context, set Set, order *plan.Plan) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var (
+		next    atomic.Int64
+		running sync.WaitGroup
+	)
+	for _, w := range p.workers {
+		running.Go(func() {
+			var indices []int
+			for ctx.Err() == nil {
+				indices = order.Batch(int(next.Add(1)-1)%order.Batches(), indices)
+				for _, index := range indices {
+					if ctx.Err() != nil {
+						return
+					}
+					if err := w.decodeWhole(set, index); err != nil {
+						cancel(newSampleError(set, index, err))
+						return
+					}
+					w.publish()
+				}
+			}
+		})
+	}
+	running.Wait()
+	cancel(nil)
+	return context.Cause(ctx)
+}
+
+func (w *worker) decodeWhole(set Set, index int) error {
+	started := time.Now()
+	record, buf, err := set.Read(index, w.buf)
+	w.buf = buf
+	w.pending.Read += time.Since(started)
+	if err != nil {
+		return err
+	}
+	w.pending.Images++
+	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
+	_, _, _, err = w.engine.DecodeFull(record.Source)
+	return err
+}
+
+// cpuSeconds returns the process's user and system time.
+func cpuSeconds() float64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// A repeatedSet is a set as large as a plan takes, whose samples are those of a shard set, over and over: a measurement
+// then has no epochs with their ends. Of a set that lies here in part, it has the first partition that is here.
+type repeatedSet struct {
+	Set
+	first, step int // sample i stands for first + step · (i mod count)
+	count       int
+	virtual     int
+}
+
+func newRepeatedSet(set *shard.Set) (*repeatedSet, error) {
+	served, err := FromShards(set)
+	if err != nil {
+		return nil, err
+	}
+	r := &repeatedSet{Set: served, step: 1, count: set.Len()}
+	if len(set.Missing()) > 0 {
+		r.count = 0
+		for part := range set.World() {
+			if n := shard.PartitionLen(set.Len(), set.World(), part); set.Has(part) && n > 0 {
+				r.first, r.step, r.count = part, set.World(), n
+				break
+			}
+		}
+	}
+	if r.count == 0 {
+		return nil, fmt.Errorf("loader: %s has no sample here to measure with", set.Dir())
+	}
+	r.virtual = plan.SamplesMax / r.count * r.count
+	return r, nil
+}
+
+func (r *repeatedSet) index(i int) int { return r.first + r.step*(i%r.count) }
+
+func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
+	return r.Set.Read(r.index(i), buf)
+}
+
+func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }

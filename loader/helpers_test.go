@@ -1,0 +1,200 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+const testSpec = `[{"op":"RandomCrop","size":8,"padding":1},{"op":"RandomHorizontalFlip"}]`
+
+// memorySet is a set in memory. Sample i has label i % 10 and key "k".
+type memorySet struct {
+	params pixels.Params
+	blobs  [][]byte
+	bad    map[int]error // samples that cannot be read
+	panics int           // a sample whose reading panics; -1 for none
+	delay  time.Duration // of each read
+	gate   chan struct{} // if not nil, a read waits for a token
+}
+
+func newMemorySet(t testing.TB, n int) *memorySet {
+	t.Helper()
+	s := &memorySet{bad: map[int]error{}, panics: -1}
+	codec, err := pixels.New(s.params, kernel.Generic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range n {
+		w, h := 8+rng.IntN(8), 8+rng.IntN(8)
+		pix := make([]byte, w*h*3)
+		for i := range pix {
+			pix[i] = byte(rng.Uint32())
+		}
+		blob, err := codec.Encode(nil, pix, w*3, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.blobs = append(s.blobs, blob)
+	}
+	return s
+}
+
+func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
+	if s.gate != nil {
+		<-s.gate
+	}
+	if s.delay > 0 {
+		time.Sleep(s.delay)
+	}
+	if i == s.panics {
+		panic("this sample panics")
+	}
+	if err := s.bad[i]; err != nil {
+		return Record{}, buf, err
+	}
+	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixels.SlackBytes)...)
+	return Record{
+		Source: transform.Source{Format: transform.FormatPixels, Image: buf[:len(s.blobs[i])], Pixels: &s.params},
+		Label:  int32(i % 10),
+	}, buf, nil
+}
+
+func (s *memorySet) Key(int) (string, error) { return "k", nil }
+
+func mustSpec(t testing.TB, text string) *transform.Spec {
+	t.Helper()
+	spec, err := transform.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func mustPlan(t testing.TB, cfg plan.Config) *plan.Plan {
+	t.Helper()
+	p, err := plan.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newTestPool(t testing.TB, threads int) *Pool {
+	t.Helper()
+	p := NewPool(PoolConfig{Threads: threads})
+	t.Cleanup(p.Close)
+	return p
+}
+
+// newSlots returns n slots for batches of the plan.
+func newSlots(n, batch int, spec *transform.Spec) []*Slot {
+	slots := make([]*Slot, n)
+	for i := range slots {
+		slots[i] = NewSlot(i, batch, spec.OutputBytes())
+	}
+	return slots
+}
+
+// testStream is the configuration of a stream over set, with quiet logs.
+func testStream(t testing.TB, set Set, cfg plan.Config, slots int) StreamConfig {
+	t.Helper()
+	spec := mustSpec(t, testSpec)
+	return StreamConfig{
+		Set: set, Plan: mustPlan(t, cfg), Spec: spec, Supply: NewSupply(newSlots(slots, cfg.BatchSize, spec)...),
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// epoch is all that a stream handed out.
+type epoch struct {
+	images          []byte
+	labels, indices []int64
+	params          []int32
+	batches         []Batch // their slots must not be looked at
+}
+
+// drain takes every batch of a stream and gives the slots back, overwritten, as a ring would be.
+func drain(t testing.TB, s *Stream, cfg StreamConfig) (e epoch, err error) {
+	t.Helper()
+	size := cfg.Spec.OutputBytes()
+	for {
+		b, err := s.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return e, nil
+		}
+		if err != nil {
+			return e, err
+		}
+		e.images = append(e.images, b.Slot.Images[:b.Count*size]...)
+		e.labels = append(e.labels, b.Slot.Labels[:b.Count]...)
+		e.indices = append(e.indices, b.Slot.Indices[:b.Count]...)
+		e.params = append(e.params, b.Slot.Params[:b.Count*paramsPerSample]...)
+		e.batches = append(e.batches, b)
+		for i := range b.Slot.Images {
+			b.Slot.Images[i] = 0xEE
+		}
+		cfg.Supply.Put(b.Slot)
+	}
+}
+
+// serve runs one stream to its end.
+func serve(t testing.TB, p *Pool, cfg StreamConfig) (epoch, error) {
+	t.Helper()
+	s, err := p.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return drain(t, s, cfg)
+}
+
+// expect computes what a stream must hand out, sample by sample.
+func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
+	t.Helper()
+	engine, order := transform.NewEngine(kernel.Generic), cfg.Plan.Config()
+	for b := range cfg.Plan.Batches() {
+		for _, index := range cfg.Plan.Batch(b, nil) {
+			record, _, err := set.Read(index, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pix := make([]byte, cfg.Spec.OutputBytes())
+			params, err := engine.Apply(cfg.Spec, resample.Output{Pix: pix, Layout: cfg.Layout}, record.Source,
+				transform.NewDraws(order.Seed, order.Epoch, index))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.images = append(e.images, pix...)
+			e.labels = append(e.labels, int64(record.Label))
+			e.indices = append(e.indices, int64(index))
+			e.params = append(e.params, params[:]...)
+		}
+	}
+	return e
+}
+
+// within fails the test if do takes longer than a few seconds.
+func within(t testing.TB, what string, do func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Fatalf("%s hangs", what)
+	}
+}

@@ -1,0 +1,255 @@
+// Package plan is the pure function that says which sample stands where: from a shard set's fingerprint, a seed, an
+// epoch, a rank, a world and a batch size to the samples of each batch. It keeps no array of the samples, touches no
+// file and no clock, and gives the same answer in every process, so a run that is stopped goes on exactly where it was,
+// on the same or on another number of ranks.
+//
+// # The sequence of an epoch
+//
+// A set of N samples built for W partitions keeps sample p in partition p mod W at place p div W. The epoch's global
+// sequence has N positions. Position q lies in partition r = q mod W at place j = q div W, and holds
+//
+//	shuffled    sample r + W·perm(j), perm a keyed permutation of the partition's places (see [permutation])
+//	unshuffled  sample q
+//
+// so that a world of W ranks reads from its own partition only, and yet any other world can serve the same sequence.
+//
+// With `consumed` samples of the sequence already used by all ranks together, rank r of w takes the positions
+// consumed + r, consumed + r + w, consumed + r + 2w, …
+//
+// For example, N = 10, W = 2, w = 2, unshuffled, batches of 2: rank 0 gets [0 2] [4 6] [8], rank 1 [1 3] [5 7] [9].
+// Stopped after the first batch (4 consumed) and resumed by three ranks, they get 4 7 · 5 8 · 6 9.
+//
+// # The end of an epoch
+//
+// N is rarely a multiple of w. [Pad] goes on beyond the last position, with samples from the same partition's beginning,
+// until all ranks have equally many, as torch's DistributedSampler does; [DropLast] leaves the rest and the last
+// incomplete batch out; [Exact] gives each sample once in total, and ranks may then differ by one.
+package plan
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Policy says what happens at the end of an epoch that does not divide evenly.
+type Policy uint8
+
+const (
+	// Pad repeats samples until every rank has ceil(remaining/world) of them; the last batch may be short, by the same
+	// number on every rank.
+	Pad Policy = iota
+	// DropLast gives every rank floor(remaining/world) samples, in full batches only.
+	DropLast
+	// Exact gives every sample once over all ranks. Ranks may differ by one sample, and so by one batch.
+	Exact
+)
+
+var policyNames = [...]string{Pad: "pad", DropLast: "drop_last", Exact: "exact"}
+
+// String returns the policy's name on the wire.
+func (p Policy) String() string {
+	if int(p) < len(policyNames) {
+		return policyNames[p]
+	}
+	return fmt.Sprintf("plan.Policy(%d)", uint8(p))
+}
+
+// ParsePolicy is the inverse of [Policy.String]; the empty string is [Pad].
+func ParsePolicy(s string) (Policy, error) {
+	if s == "" {
+		return Pad, nil
+	}
+	for i, name := range policyNames {
+		if s == name {
+			return Policy(i), nil
+		}
+	}
+	return Pad, fmt.Errorf("plan: unknown policy %q, want pad, drop_last or exact", s)
+}
+
+// SamplesMax is the largest number of samples that a plan takes.
+const SamplesMax = math.MaxInt32
+
+// Config is everything that a plan depends on.
+type Config struct {
+	// Fingerprint names what is served in what order: the manifest's. Only a shuffled plan looks at it.
+	Fingerprint string
+	// Samples is N, the number of samples in the set, at least 1.
+	Samples int
+	// BuiltWorld is W, the number of partitions that the set was built for; 0 means 1.
+	BuiltWorld int
+	// Seed and Epoch key the shuffle.
+	Seed  int64
+	Epoch int
+	// Rank of World asks; World 0 means 1.
+	Rank, World int
+	// BatchSize is the number of samples in a rank's full batch, at least 1.
+	BatchSize int
+	Policy    Policy
+	Shuffle   bool
+	// Consumed is the number of positions of this epoch that all ranks together have used already, 0 ≤ Consumed ≤ Samples.
+	Consumed int
+}
+
+// A ConfigError says which field of a [Config] cannot be.
+type ConfigError struct {
+	Field  string // as on the wire: "rank", "batch_size", …
+	Value  int
+	Reason string
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("plan: %s is %d, want %s", e.Field, e.Value, e.Reason)
+}
+
+// check fills in the defaults and refuses what makes no sense.
+func (c *Config) check() error {
+	if c.BuiltWorld == 0 {
+		c.BuiltWorld = 1
+	}
+	if c.World == 0 {
+		c.World = 1
+	}
+	for _, f := range []struct {
+		name       string
+		value      int
+		low, limit int // low ≤ value ≤ limit
+		reason     string
+	}{
+		{"samples", c.Samples, 1, SamplesMax, "1 or more, and less than 2^31"},
+		{"built_world", c.BuiltWorld, 1, SamplesMax, "1 or more"},
+		{"epoch", c.Epoch, 0, math.MaxInt, "0 or more"},
+		{"world", c.World, 1, 1 << 24, "1 or more"},
+		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
+		{"batch_size", c.BatchSize, 1, 1 << 24, "1 or more"},
+		{"consumed", c.Consumed, 0, c.Samples, fmt.Sprintf("0 to the number of samples, %d", c.Samples)},
+		{"policy", int(c.Policy), int(Pad), int(Exact), "pad, drop_last or exact"},
+	} {
+		if f.value < f.low || f.value > f.limit {
+			return &ConfigError{Field: f.name, Value: f.value, Reason: f.reason}
+		}
+	}
+	return nil
+}
+
+// A Plan is one rank's share of one epoch, or of what is left of it. It is immutable and safe for concurrent use.
+type Plan struct {
+	cfg     Config
+	local   int                  // this rank's number of samples
+	batches int                  // this rank's number of batches
+	perms   map[int]*permutation // of the partitions that this rank can meet; nil if unshuffled
+}
+
+// New returns the plan for cfg, or a [*ConfigError].
+func New(cfg Config) (*Plan, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	p := &Plan{cfg: cfg}
+	left := cfg.Samples - cfg.Consumed
+	switch cfg.Policy {
+	case Pad:
+		p.local = ceilDiv(left, cfg.World)
+	case DropLast:
+		p.local = left / cfg.World / cfg.BatchSize * cfg.BatchSize
+	case Exact:
+		p.local = max(0, ceilDiv(left-cfg.Rank, cfg.World))
+	}
+	p.batches = ceilDiv(p.local, cfg.BatchSize)
+	if cfg.Shuffle {
+		p.perms = make(map[int]*permutation)
+		for _, r := range p.Partitions() {
+			p.perms[r] = newPermutation(cfg.Fingerprint, cfg.Seed, cfg.Epoch, r, p.partitionSize(r))
+		}
+	}
+	return p, nil
+}
+
+// Config returns what the plan was made from, with its defaults filled in.
+func (p *Plan) Config() Config { return p.cfg }
+
+// Samples returns the number of samples that this rank gets from here to the end of the epoch, padding included.
+func (p *Plan) Samples() int { return p.local }
+
+// Batches returns the number of batches that this rank gets from here to the end of the epoch.
+func (p *Plan) Batches() int { return p.batches }
+
+// BatchLen returns the number of samples in batch b, 0 ≤ b < [Plan.Batches].
+func (p *Plan) BatchLen(b int) int {
+	return min(p.cfg.BatchSize, p.local-b*p.cfg.BatchSize)
+}
+
+// Batch appends to dst[:0] the samples' indices of batch b, 0 ≤ b < [Plan.Batches], and returns it.
+// It allocates only if dst is too small.
+func (p *Plan) Batch(b int, dst []int) []int {
+	if b < 0 || b >= p.batches {
+		panic(fmt.Sprintf("plan: batch %d of %d", b, p.batches))
+	}
+	dst = dst[:0]
+	first := b * p.cfg.BatchSize
+	for i := first; i < first+p.BatchLen(b); i++ {
+		dst = append(dst, p.sampleAt(p.cfg.Consumed+p.cfg.Rank+p.cfg.World*i))
+	}
+	return dst
+}
+
+// ConsumedAfter returns the number of positions of the epoch that all ranks together have used once each of them has had
+// batch b: what a checkpoint keeps, and what [Config.Consumed] takes. It never exceeds the number of samples.
+func (p *Plan) ConsumedAfter(b int) int {
+	return min(p.cfg.Consumed+p.cfg.World*p.cfg.BatchSize*(b+1), p.cfg.Samples)
+}
+
+// Partitions returns the partitions, in rising order, that hold the samples of this plan. A server that lacks one of
+// them cannot serve it.
+func (p *Plan) Partitions() []int {
+	n, built := p.cfg.Samples, p.cfg.BuiltWorld
+	var parts []int
+	if n < built { // padding may fall on an empty partition, and then on any other
+		for r := range n {
+			parts = append(parts, r)
+		}
+		return parts
+	}
+	// Steps of w modulo W meet every partition that is congruent to the first one modulo gcd(w, W).
+	step := gcd(p.cfg.World, built)
+	for r := (p.cfg.Consumed + p.cfg.Rank) % step; r < built; r += step {
+		parts = append(parts, r)
+	}
+	return parts
+}
+
+// sampleAt returns the sample at position q ≥ 0 of the epoch's sequence; positions from N on are padding.
+func (p *Plan) sampleAt(q int) int {
+	n, built := p.cfg.Samples, p.cfg.BuiltWorld
+	if q >= n && (built == 1 || p.partitionSize(q%built) == 0) {
+		q %= n
+	}
+	r, j := q%built, q/built
+	if size := p.partitionSize(r); j >= size {
+		j %= size
+	}
+	if perm := p.perms[r]; perm != nil {
+		j = perm.at(j)
+	}
+	return r + built*j
+}
+
+// partitionSize returns the number of samples in partition r.
+func (p *Plan) partitionSize(r int) int {
+	return (p.cfg.Samples - r + p.cfg.BuiltWorld - 1) / p.cfg.BuiltWorld
+}
+
+// ceilDiv returns ⌈a/b⌉ for a ≥ 0, and 0 for a < 0.
+func ceilDiv(a, b int) int {
+	if a <= 0 {
+		return 0
+	}
+	return (a + b - 1) / b
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,304 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// all returns rank's samples, batch after batch.
+func all(t *testing.T, cfg Config) []int {
+	t.Helper()
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, batch []int
+	for b := range p.Batches() {
+		batch = p.Batch(b, batch)
+		if len(batch) != p.BatchLen(b) {
+			t.Fatalf("%+v: batch %d has %d samples, BatchLen says %d", cfg, b, len(batch), p.BatchLen(b))
+		}
+		out = append(out, batch...)
+	}
+	if len(out) != p.Samples() {
+		t.Fatalf("%+v: %d samples, Samples() says %d", cfg, len(out), p.Samples())
+	}
+	return out
+}
+
+// counts returns how often each sample stands in the shares of all ranks.
+func counts(t *testing.T, cfg Config) []int {
+	t.Helper()
+	n := make([]int, cfg.Samples)
+	for cfg.Rank = range cfg.World {
+		for _, s := range all(t, cfg) {
+			n[s]++
+		}
+	}
+	return n
+}
+
+// randomConfigs yields configurations of many shapes, sizes around the worlds' multiples among them.
+func randomConfigs(n int) []Config {
+	rng := rand.New(rand.NewPCG(1, 2))
+	cfgs := make([]Config, n)
+	for i := range cfgs {
+		c := Config{
+			Fingerprint: fmt.Sprint("f", i), Samples: 1 + rng.IntN(200), BuiltWorld: 1 + rng.IntN(9), World: 1 + rng.IntN(9),
+			Seed: rng.Int64() - rng.Int64(), Epoch: rng.IntN(5), BatchSize: 1 + rng.IntN(17), Shuffle: i%4 != 0,
+		}
+		if i%10 == 0 { // a size beyond the tables
+			c.Samples = tableMax*c.BuiltWorld + rng.IntN(5000)
+		}
+		cfgs[i] = c
+	}
+	return cfgs
+}
+
+func TestExactIsDisjointAndComplete(t *testing.T) {
+	for _, cfg := range randomConfigs(300) {
+		cfg.Policy = Exact
+		for s, n := range counts(t, cfg) {
+			if n != 1 {
+				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
+			}
+		}
+	}
+}
+
+func TestPadIsEvenAndComplete(t *testing.T) {
+	for _, cfg := range randomConfigs(300) {
+		cfg.Policy = Pad
+		total := 0
+		for s, n := range counts(t, cfg) {
+			if n == 0 {
+				t.Fatalf("%+v: sample %d is missing", cfg, s)
+			}
+			total += n
+		}
+		perRank := (cfg.Samples + cfg.World - 1) / cfg.World
+		if total != perRank*cfg.World {
+			t.Fatalf("%+v: %d samples in total, want %d", cfg, total, perRank*cfg.World)
+		}
+		for cfg.Rank = range cfg.World {
+			if p, _ := New(cfg); p.Samples() != perRank || p.Batches() != (perRank+cfg.BatchSize-1)/cfg.BatchSize {
+				t.Fatalf("%+v: %d samples in %d batches", cfg, p.Samples(), p.Batches())
+			}
+		}
+	}
+}
+
+func TestDropLastIsEvenAndDisjoint(t *testing.T) {
+	for _, cfg := range randomConfigs(300) {
+		cfg.Policy = DropLast
+		for s, n := range counts(t, cfg) {
+			if n > 1 {
+				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
+			}
+		}
+		want := cfg.Samples / cfg.World / cfg.BatchSize
+		for cfg.Rank = range cfg.World {
+			if p, _ := New(cfg); p.Batches() != want || p.Samples() != want*cfg.BatchSize {
+				t.Fatalf("%+v: %d samples in %d batches, want %d full batches", cfg, p.Samples(), p.Batches(), want)
+			}
+		}
+	}
+}
+
+// TestPadMatchesDistributedSampler compares an unshuffled padded plan of an undivided set with torch's rule:
+// indices += indices[:padding], indices[rank::world].
+func TestPadMatchesDistributedSampler(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		for world := 1; world < 9; world++ {
+			var indices []int
+			for i := range (n + world - 1) / world * world {
+				indices = append(indices, i%n)
+			}
+			for rank := range world {
+				var want []int
+				for i := rank; i < len(indices); i += world {
+					want = append(want, indices[i])
+				}
+				got := all(t, Config{Samples: n, World: world, Rank: rank, BatchSize: 3})
+				if !slices.Equal(got, want) {
+					t.Fatalf("n=%d world=%d rank=%d: %v, want %v", n, world, rank, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestResumeAtEveryBatch stops after every batch and goes on with the same world: the rest must be the same.
+func TestResumeAtEveryBatch(t *testing.T) {
+	for _, cfg := range randomConfigs(60) {
+		for _, cfg.Policy = range []Policy{Pad, DropLast, Exact} {
+			cfg.Rank = cfg.World - 1
+			whole := all(t, cfg)
+			p, _ := New(cfg)
+			for b := range p.Batches() {
+				rest := cfg
+				rest.Consumed = p.ConsumedAfter(b)
+				want := whole[min(len(whole), (b+1)*cfg.BatchSize):]
+				if got := all(t, rest); !slices.Equal(got, want) {
+					t.Fatalf("%+v: after batch %d: %v, want %v", cfg, b, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestElastic changes the world after every batch: what was consumed and what follows is each sample once.
+func TestElastic(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, cfg := range randomConfigs(100) {
+		cfg.Policy = Exact
+		seen := make([]int, cfg.Samples)
+		for consumed := 0; consumed < cfg.Samples; {
+			cfg.Consumed, cfg.World, cfg.BatchSize = consumed, 1+rng.IntN(7), 1+rng.IntN(40)
+			for cfg.Rank = range cfg.World {
+				p, err := New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Batches() > 0 {
+					for _, s := range p.Batch(0, nil) {
+						seen[s]++
+					}
+				}
+				consumed = p.ConsumedAfter(0)
+			}
+		}
+		for s, n := range seen {
+			if n != 1 {
+				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
+			}
+		}
+	}
+}
+
+// TestOwnPartitionOnly checks that the world that a set was built for needs one partition a rank.
+func TestOwnPartitionOnly(t *testing.T) {
+	for _, cfg := range randomConfigs(200) {
+		cfg.World = cfg.BuiltWorld
+		cfg.Consumed = cfg.Samples / 3 / cfg.World * cfg.World
+		for cfg.Rank = range cfg.World {
+			p, _ := New(cfg)
+			if parts := p.Partitions(); cfg.Samples >= cfg.World && !slices.Equal(parts, []int{cfg.Rank}) {
+				t.Fatalf("%+v: partitions %v", cfg, parts)
+			}
+		}
+	}
+}
+
+// TestPartitions checks that a plan meets exactly the partitions it names.
+func TestPartitions(t *testing.T) {
+	for _, cfg := range randomConfigs(300) {
+		cfg.Consumed = cfg.Samples / 5
+		for cfg.Rank = range cfg.World {
+			p, _ := New(cfg)
+			parts := p.Partitions()
+			for _, s := range all(t, cfg) {
+				if !slices.Contains(parts, s%cfg.BuiltWorld) {
+					t.Fatalf("%+v: sample %d is in partition %d, not in %v", cfg, s, s%cfg.BuiltWorld, parts)
+				}
+			}
+		}
+	}
+}
+
+func TestShuffleDependsOnItsKey(t *testing.T) {
+	base := Config{Fingerprint: "a", Samples: 3000, BatchSize: 100, Shuffle: true, Seed: 1}
+	first := all(t, base)
+	if !slices.Equal(first, all(t, base)) {
+		t.Fatal("the same plan differs")
+	}
+	for name, change := range map[string]func(*Config){
+		"fingerprint": func(c *Config) { c.Fingerprint = "b" },
+		"seed":        func(c *Config) { c.Seed = -1 },
+		"epoch":       func(c *Config) { c.Epoch = 1 },
+	} {
+		cfg := base
+		change(&cfg)
+		if slices.Equal(first, all(t, cfg)) {
+			t.Errorf("another %s gives the same order", name)
+		}
+	}
+	batched := base
+	batched.BatchSize = 7
+	if !slices.Equal(first, all(t, batched)) {
+		t.Error("the batch size changes the order")
+	}
+}
+
+// TestGolden pins the order: a change of it would break every checkpoint.
+func TestGolden(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want []int
+	}{
+		{Config{Fingerprint: "golden", Samples: 12, Seed: 7}, []int{3, 2, 11, 8, 6, 10, 9, 0, 7, 5, 1, 4}},
+		{Config{Fingerprint: "golden", Samples: 1281167, Seed: 7, Epoch: 3}, []int{
+			623741, 334581, 1190763, 532774, 537336, 816103, 207420, 393611, 1092234, 142094, 914421, 145325}},
+		{Config{Fingerprint: "golden", Samples: 1281167, Seed: -7, Epoch: 3, BuiltWorld: 8, World: 8, Rank: 5}, []int{
+			96341, 359805, 150245, 1010973, 504109, 1023437, 42445, 126245, 1216733, 791685, 237061, 1076757}},
+	} {
+		c.cfg.Shuffle, c.cfg.BatchSize = true, 12
+		p, err := New(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Batch(0, nil); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %#v, want %v", c.cfg, got, c.want)
+		}
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	good := Config{Samples: 10, BatchSize: 2}
+	for field, change := range map[string]func(*Config){
+		"samples":     func(c *Config) { c.Samples = 0 },
+		"built_world": func(c *Config) { c.BuiltWorld = -1 },
+		"epoch":       func(c *Config) { c.Epoch = -1 },
+		"world":       func(c *Config) { c.World = -1 },
+		"rank":        func(c *Config) { c.Rank = 1 },
+		"batch_size":  func(c *Config) { c.BatchSize = 0 },
+		"consumed":    func(c *Config) { c.Consumed = 11 },
+		"policy":      func(c *Config) { c.Policy = 9 },
+	} {
+		cfg := good
+		change(&cfg)
+		_, err := New(cfg)
+		var ce *ConfigError
+		if !errors.As(err, &ce) || ce.Field != field {
+			t.Errorf("bad %s: %v", field, err)
+		}
+	}
+	for _, p := range []Policy{Pad, DropLast, Exact} {
+		if got, err := ParsePolicy(p.String()); err != nil || got != p {
+			t.Errorf("ParsePolicy(%q) = %v, %v", p, got, err)
+		}
+	}
+	if _, err := ParsePolicy("drop"); err == nil {
+		t.Error("ParsePolicy accepted an unknown name")
+	}
+}
+
+func TestBatchDoesNotAllocate(t *testing.T) {
+	p, _ := New(Config{Samples: 1281167, BatchSize: 256, Shuffle: true})
+	dst := make([]int, 256)
+	if n := testing.AllocsPerRun(10, func() { dst = p.Batch(9, dst) }); n != 0 {
+		t.Errorf("Batch allocates %v times", n)
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	p, _ := New(Config{Samples: 1281167, BatchSize: 256, Shuffle: true})
+	dst := make([]int, 256)
+	for i := 0; b.Loop(); i++ {
+		dst = p.Batch(i%p.Batches(), dst)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/256, "ns/sample")
+}

@@ -1,0 +1,79 @@
+package loader
+
+import (
+	"fmt"
+
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// A Set is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
+type Set interface {
+	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer, and
+	// the buffer for the next call. It has checked the sample's checksum.
+	Read(i int, buf []byte) (Record, []byte, error)
+	// Key returns the name of sample i, for messages.
+	Key(i int) (string, error)
+}
+
+// A Record is one stored sample.
+type Record struct {
+	transform.Source
+	Label int32
+}
+
+// A SampleError says which sample could not be served. Unwrap gives the reason, which names file, record and offset if
+// the shard is at fault.
+type SampleError struct {
+	Index int
+	Key   string // "" if it cannot be read either
+	Err   error
+}
+
+func (e *SampleError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("loader: sample %d: %v", e.Index, e.Err)
+	}
+	return fmt.Sprintf("loader: sample %d (%s): %v", e.Index, e.Key, e.Err)
+}
+
+func (e *SampleError) Unwrap() error { return e.Err }
+
+func newSampleError(set Set, index int, err error) *SampleError {
+	key, keyErr := set.Key(index)
+	if keyErr != nil {
+		key = ""
+	}
+	return &SampleError{Index: index, Key: key, Err: err}
+}
+
+// OnError says what becomes of a sample that cannot be read or decoded.
+type OnError uint8
+
+const (
+	// Fail ends the stream with a [*SampleError] when the sample's batch is due.
+	Fail OnError = iota
+	// Blank gives black pixels and the label [BlankLabel], counts the sample and logs why.
+	Blank
+)
+
+// BlankLabel is the label of a blank sample: the ignore_index of torch's cross-entropy loss.
+const BlankLabel = -100
+
+// ParseOnError reads "error" (or "") and "blank".
+func ParseOnError(s string) (OnError, error) {
+	switch s {
+	case "", "error":
+		return Fail, nil
+	case "blank":
+		return Blank, nil
+	}
+	return Fail, fmt.Errorf("loader: unknown policy for bad samples %q, want error or blank", s)
+}
+
+// String is the inverse of [ParseOnError].
+func (o OnError) String() string {
+	if o == Blank {
+		return "blank"
+	}
+	return "error"
+}

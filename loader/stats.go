@@ -1,0 +1,109 @@
+package loader
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Counters are what workers have done since they started.
+type Counters struct {
+	Images    int64 // samples read, bad ones among them
+	BytesRead int64 // stored bytes
+	// Time spent by all workers together.
+	Read     time.Duration // reading stored bytes and checking them
+	Decode   time.Duration // stored bytes to RGB
+	Resample time.Duration // RGB to finished pixels
+	Wait     time.Duration // nothing to do
+}
+
+// Busy returns the time spent on samples.
+func (c Counters) Busy() time.Duration { return c.Read + c.Decode + c.Resample }
+
+// Sub returns c − d, field by field.
+func (c Counters) Sub(d Counters) Counters {
+	return Counters{
+		c.Images - d.Images, c.BytesRead - d.BytesRead,
+		c.Read - d.Read, c.Decode - d.Decode, c.Resample - d.Resample, c.Wait - d.Wait,
+	}
+}
+
+// counters are one worker's, written by it alone and merged when read. The padding keeps two workers' apart in the cache.
+type counters struct {
+	_                                               [64]byte
+	images, bytesRead, read, decode, resample, wait atomic.Int64
+	_                                               [64]byte
+}
+
+func (c *counters) add(d *Counters) {
+	c.images.Add(d.Images)
+	c.bytesRead.Add(d.BytesRead)
+	c.read.Add(int64(d.Read))
+	c.decode.Add(int64(d.Decode))
+	c.resample.Add(int64(d.Resample))
+}
+
+// Counters returns the sum over the pool's workers.
+func (p *Pool) Counters() Counters {
+	var sum Counters
+	for _, w := range p.workers {
+		c := &w.counters
+		sum.Images += c.images.Load()
+		sum.BytesRead += c.bytesRead.Load()
+		sum.Read += time.Duration(c.read.Load())
+		sum.Decode += time.Duration(c.decode.Load())
+		sum.Resample += time.Duration(c.resample.Load())
+		sum.Wait += time.Duration(c.wait.Load())
+	}
+	return sum
+}
+
+// recent remembers the counters of about a second ago, to tell what the workers are at from what they have been at.
+type recent struct {
+	mu          sync.Mutex
+	older, last Counters
+	lastAt      time.Time
+}
+
+const recentSpan = time.Second
+
+func (r *recent) reset(now time.Time) { r.lastAt = now }
+
+// since returns what was counted in the last one or two spans, as far back as questions were asked.
+func (r *recent) since(c Counters, now time.Time) Counters {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.lastAt) >= recentSpan {
+		r.older, r.last, r.lastAt = r.last, c, now
+	}
+	return c.Sub(r.older)
+}
+
+// WaitingFor names what keeps batches back.
+type WaitingFor string
+
+const (
+	Disk   WaitingFor = "disk"   // workers spend most of their time reading
+	CPU    WaitingFor = "cpu"    // workers spend most of their time decoding and resampling
+	Client WaitingFor = "client" // batches are ready and every slot is in use
+	Idle   WaitingFor = "idle"   // nothing is asked for
+)
+
+// limit tells whether the workers are bound by reading or by computing.
+func (p *Pool) limit() WaitingFor {
+	c := p.recent.since(p.Counters(), time.Now())
+	if c.Read > c.Decode+c.Resample {
+		return Disk
+	}
+	return CPU
+}
+
+// StreamStats describe a stream at one moment.
+type StreamStats struct {
+	Batches    int           // handed out
+	Samples    int           // in them
+	Blank      int           // of which bad
+	Ready      int           // batches that are finished or under way, not handed out
+	SlotWait   time.Duration // time that the stream stood still for want of a free slot
+	WaitingFor WaitingFor
+}

@@ -1,0 +1,382 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+func compareEpochs(t *testing.T, got, want epoch) {
+	t.Helper()
+	switch {
+	case !slices.Equal(got.indices, want.indices):
+		t.Fatalf("indices %v, want %v", got.indices, want.indices)
+	case !slices.Equal(got.labels, want.labels):
+		t.Fatalf("labels %v, want %v", got.labels, want.labels)
+	case !slices.Equal(got.params, want.params):
+		t.Fatal("parameters differ")
+	case !bytes.Equal(got.images, want.images):
+		t.Fatal("pixels differ")
+	}
+}
+
+// TestStream serves whole and rest epochs on any number of threads and slots: always the same, sample for sample.
+func TestStream(t *testing.T) {
+	set := newMemorySet(t, 203)
+	for _, threads := range []int{1, 2, 7} {
+		pool := newTestPool(t, threads)
+		for _, slots := range []int{1, 2, 5} {
+			for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
+				cfg := testStream(t, set, plan.Config{
+					Fingerprint: "f", Samples: 203, Seed: 3, Epoch: 2, BatchSize: 16, Shuffle: true, World: 2, Rank: 1,
+				}, slots)
+				cfg.Layout = layout
+				got, err := serve(t, pool, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareEpochs(t, got, expect(t, set, cfg))
+				for i, b := range got.batches {
+					if b.Number != i || b.Consumed != cfg.Plan.ConsumedAfter(i) || b.Blank != 0 {
+						t.Fatalf("batch %d is %+v", i, b)
+					}
+				}
+				if cfg.Supply.Free() != slots {
+					t.Fatalf("%d of %d slots are free afterwards", cfg.Supply.Free(), slots)
+				}
+			}
+		}
+	}
+}
+
+func TestResume(t *testing.T) {
+	set := newMemorySet(t, 100)
+	pool := newTestPool(t, 2)
+	config := plan.Config{Fingerprint: "f", Samples: 100, BatchSize: 8, Shuffle: true}
+	whole, err := serve(t, pool, testStream(t, set, config, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := mustSpec(t, testSpec).OutputBytes()
+	for _, b := range whole.batches {
+		rest := config
+		rest.Consumed = b.Consumed
+		got, err := serve(t, pool, testStream(t, set, rest, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from := min((b.Number+1)*8, 100); !slices.Equal(got.indices, whole.indices[from:]) || !bytes.Equal(got.images, whole.images[from*size:]) {
+			t.Fatalf("the rest after batch %d differs", b.Number)
+		}
+	}
+}
+
+// TestManyStreams runs several consumers of different speeds on one pool.
+func TestManyStreams(t *testing.T) {
+	set := newMemorySet(t, 150)
+	pool := newTestPool(t, 3)
+	var running sync.WaitGroup
+	for rank := range 6 {
+		running.Go(func() {
+			cfg := testStream(t, set, plan.Config{
+				Fingerprint: "f", Samples: 150, BatchSize: 7, Shuffle: true, World: 6, Rank: rank, Epoch: rank,
+			}, 2+rank)
+			got, err := serve(t, pool, cfg)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			want := expect(t, set, cfg)
+			if !slices.Equal(got.indices, want.indices) || !bytes.Equal(got.images, want.images) {
+				t.Errorf("rank %d differs", rank)
+			}
+		})
+	}
+	within(t, "serving six ranks", running.Wait)
+}
+
+// TestSlowConsumerHoldsNobodyUp leaves one stream's batches untaken while another one runs to its end.
+func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
+	set := newMemorySet(t, 100)
+	pool := newTestPool(t, 1)
+	slow, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	within(t, "the other stream", func() {
+		if _, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)); err != nil {
+			t.Error(err)
+		}
+	})
+	for slow.WaitingFor() != Client {
+		time.Sleep(time.Millisecond)
+	}
+	if stats := slow.Stats(); stats.Ready != 2 || stats.Batches != 0 {
+		t.Errorf("the slow stream's stats are %+v", stats)
+	}
+}
+
+func TestBadSampleFails(t *testing.T) {
+	set := newMemorySet(t, 60)
+	set.bad[33], set.bad[38] = io.ErrUnexpectedEOF, io.ErrClosedPipe
+	pool := newTestPool(t, 4)
+	cfg := testStream(t, set, plan.Config{Samples: 60, BatchSize: 10}, 4)
+	s, err := pool.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := drain(t, s, cfg)
+	for range 2 { // it stays so
+		var bad *SampleError
+		if !errors.As(err, &bad) || bad.Index != 33 || bad.Key != "k" || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("error %v, want that of sample 33", err)
+		}
+		_, err = s.Next(t.Context())
+	}
+	if len(e.batches) != 3 {
+		t.Errorf("%d batches before the bad sample, want 3", len(e.batches))
+	}
+	if s.WaitingFor() != Idle {
+		t.Errorf("a failed stream is waiting for %s", s.WaitingFor())
+	}
+	s.Close()
+	if cfg.Supply.Free() != 4 {
+		t.Errorf("%d of 4 slots came back", cfg.Supply.Free())
+	}
+}
+
+func TestBadSampleIsBlank(t *testing.T) {
+	set := newMemorySet(t, 60)
+	set.bad[33], set.panics = io.ErrUnexpectedEOF, 7
+	set.blobs[50] = set.blobs[50][:9]
+	pool := newTestPool(t, 4)
+	cfg := testStream(t, set, plan.Config{Samples: 60, BatchSize: 10}, 2)
+	cfg.OnError = Blank
+	got, err := serve(t, pool, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, blank := cfg.Spec.OutputBytes(), 0
+	for i, index := range got.indices {
+		isBad := index == 33 || index == 7 || index == 50
+		isBlank := bytes.Equal(got.images[i*size:(i+1)*size], make([]byte, size))
+		if isBad != isBlank || isBad != (got.labels[i] == BlankLabel) {
+			t.Errorf("sample %d: label %d, black %v", index, got.labels[i], isBlank)
+		}
+		if isBad && !slices.Equal(got.params[i*5:i*5+5], make([]int32, 5)) {
+			t.Errorf("sample %d: parameters %v", index, got.params[i*5:i*5+5])
+		}
+	}
+	for _, b := range got.batches {
+		blank += b.Blank
+	}
+	if blank != 3 || len(got.indices) != 60 {
+		t.Errorf("%d blank of %d samples, want 3 of 60", blank, len(got.indices))
+	}
+}
+
+func TestPanicNamesItself(t *testing.T) {
+	set := newMemorySet(t, 10)
+	set.panics = 4
+	_, err := serve(t, newTestPool(t, 2), testStream(t, set, plan.Config{Samples: 10, BatchSize: 5}, 2))
+	var bad *SampleError
+	if !errors.As(err, &bad) || bad.Index != 4 || !strings.Contains(err.Error(), "this sample panics") {
+		t.Errorf("error %v, want sample 4's panic", err)
+	}
+}
+
+// TestCancel closes streams at every stage; all slots must come back and none may be written afterwards.
+func TestCancel(t *testing.T) {
+	set := newMemorySet(t, 500)
+	set.delay = 200 * time.Microsecond
+	pool := newTestPool(t, 3)
+	for taken := range 6 {
+		cfg := testStream(t, set, plan.Config{Samples: 500, BatchSize: 20}, 4)
+		s, err := pool.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lent []*Slot
+		for range min(taken, 3) {
+			b, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lent = append(lent, b.Slot)
+		}
+		time.Sleep(time.Duration(taken) * time.Millisecond)
+		within(t, "Close", s.Close)
+		if got, want := cfg.Supply.Free(), 4-len(lent); got != want {
+			t.Fatalf("%d slots came back, want %d", got, want)
+		}
+		if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Fatalf("Next after Close: %v", err)
+		}
+		for range cfg.Supply.Free() {
+			slot := <-cfg.Supply.free
+			for i := range slot.Images {
+				slot.Images[i] = 0x11
+			}
+			lent = append(lent, slot)
+		}
+		time.Sleep(2 * time.Millisecond)
+		for _, slot := range lent[min(taken, 3):] {
+			if bytes.Count(slot.Images, []byte{0x11}) != len(slot.Images) {
+				t.Fatal("a slot was written after Close")
+			}
+		}
+	}
+}
+
+// TestNextKeepsItsBatch ends the context of a Next that waits: the batch must come with the next call.
+func TestNextKeepsItsBatch(t *testing.T) {
+	set := newMemorySet(t, 20)
+	set.gate = make(chan struct{}, 20)
+	pool := newTestPool(t, 2)
+	s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 20, BatchSize: 10}, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Next with a context that ends: %v", err)
+	}
+	for range 20 {
+		set.gate <- struct{}{}
+	}
+	for want := range 2 {
+		if b, err := s.Next(t.Context()); err != nil || b.Number != want {
+			t.Fatalf("Next: batch %d, %v; want batch %d", b.Number, err, want)
+		}
+	}
+	if _, err := s.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Fatalf("behind the last batch: %v, want io.EOF", err)
+	}
+}
+
+func TestPoolClose(t *testing.T) {
+	set := newMemorySet(t, 100)
+	set.delay = time.Millisecond
+	pool := NewPool(PoolConfig{Threads: 2})
+	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 3)
+	s, err := pool.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "Pool.Close", pool.Close)
+	if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Next: %v, want ErrClosed", err)
+	}
+	within(t, "Stream.Close", s.Close)
+	if cfg.Supply.Free() != 3 {
+		t.Errorf("%d of 3 slots came back", cfg.Supply.Free())
+	}
+	if _, err := pool.NewStream(cfg); !errors.Is(err, ErrClosed) {
+		t.Errorf("NewStream on a closed pool: %v", err)
+	}
+}
+
+func TestStreamConfigErrors(t *testing.T) {
+	pool := newTestPool(t, 1)
+	if _, err := pool.NewStream(StreamConfig{}); err == nil {
+		t.Error("an empty configuration is accepted")
+	}
+	cfg := testStream(t, newMemorySet(t, 4), plan.Config{Samples: 4, BatchSize: 4}, 1)
+	cfg.Supply = NewSupply(NewSlot(0, 3, cfg.Spec.OutputBytes()))
+	s, err := pool.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "slot 0") {
+		t.Errorf("a slot that is too small: %v", err)
+	}
+}
+
+// TestSteadyStateDoesNotAllocate counts the allocations of whole batches on two workers.
+func TestSteadyStateDoesNotAllocate(t *testing.T) {
+	set := newMemorySet(t, 64)
+	set.blobs = slices.Repeat(set.blobs, 1000)
+	pool := newTestPool(t, 2)
+	cfg := testStream(t, set, plan.Config{Samples: 64000, BatchSize: 64, Shuffle: true}, 3)
+	s, err := pool.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	take := func(n int) {
+		for range n {
+			b, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Supply.Put(b.Slot)
+		}
+	}
+	take(200)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	take(700)
+	runtime.ReadMemStats(&after)
+	if n := after.Mallocs - before.Mallocs; n > 100 {
+		t.Errorf("%d allocations for 700 batches of 64", n)
+	}
+}
+
+func TestCounters(t *testing.T) {
+	set := newMemorySet(t, 40)
+	set.delay = time.Millisecond
+	pool := newTestPool(t, 2)
+	cfg := testStream(t, set, plan.Config{Samples: 40, BatchSize: 10}, 2)
+	s, err := pool.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w := s.WaitingFor(); w != Disk && w != Client {
+		t.Errorf("a stream whose reads are slow waits for %s", w)
+	}
+	for range 3 {
+		cfg.Supply.Put(newSlots(1, 10, cfg.Spec)[0])
+		if _, err := s.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := pool.Counters()
+	if c.Images != 40 || c.Read < 40*time.Millisecond || c.Decode <= 0 || c.BytesRead == 0 || c.Busy() < c.Read {
+		t.Errorf("counters %+v", c)
+	}
+	if stats := s.Stats(); stats.Batches != 4 || stats.Samples != 40 || stats.Blank != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+	if limit := pool.limit(); limit != Disk {
+		t.Errorf("the pool is bound by %s, want disk", limit)
+	}
+}
+
+func TestParseOnError(t *testing.T) {
+	for _, o := range []OnError{Fail, Blank} {
+		if got, err := ParseOnError(o.String()); err != nil || got != o {
+			t.Errorf("ParseOnError(%q) = %v, %v", o, got, err)
+		}
+	}
+	if _, err := ParseOnError("skip"); err == nil {
+		t.Error("ParseOnError accepted an unknown policy")
+	}
+}

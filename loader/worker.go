@@ -1,0 +1,70 @@
+package loader
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// A worker is what one goroutine of the pool keeps from sample to sample.
+type worker struct {
+	level    kernel.Level
+	engine   *transform.Engine
+	buf      []byte   // the stored sample
+	pending  Counters // not yet published
+	seen     transform.Times
+	counters counters
+}
+
+func newWorker(level kernel.Level) *worker {
+	return &worker{level: level, engine: transform.NewEngine(level)}
+}
+
+// process serves the sample at a position of a batch. A panic below it is a bug of ours, and yet must not take the other
+// samples along: it becomes an error, and the engine, whose state is unknown then, is replaced.
+func (w *worker) process(j *job, position int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			w.engine, w.buf, w.seen = transform.NewEngine(w.level), nil, transform.Times{}
+		}
+	}()
+	cfg, slot, index := &j.stream.cfg, j.slot, j.indices[position]
+	slot.Indices[position] = int64(index)
+
+	started := time.Now()
+	record, buf, err := cfg.Set.Read(index, w.buf)
+	w.buf = buf
+	w.pending.Read += time.Since(started)
+	w.pending.Images++
+	if err != nil {
+		return err
+	}
+	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
+
+	size := cfg.Spec.OutputBytes()
+	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
+	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(j.stream.seed, j.stream.epoch, index))
+	if err != nil {
+		return err
+	}
+	slot.Labels[position] = int64(record.Label)
+	if slot.Params != nil {
+		copy(slot.Params[position*paramsPerSample:], params[:])
+	}
+	return nil
+}
+
+// publish adds what was counted since the last call to the counters that others read.
+func (w *worker) publish() {
+	times := w.engine.Times()
+	w.pending.Decode += times.Decode - w.seen.Decode
+	w.pending.Resample += times.Resample - w.seen.Resample
+	w.seen = times
+	w.counters.add(&w.pending)
+	w.pending = Counters{}
+}

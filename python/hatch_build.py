@@ -1,0 +1,31 @@
+"""Puts the static binaries of ../bin into the wheel, and tags it for this machine's platform."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+BINARIES = ("imgfeed", "imgshard")
+
+
+class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds imgfeed/bin/ to the wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Set the wheel's tag and its extra files; fails if the binaries were not built."""
+        if version == "editable":
+            return
+        folder = Path(os.environ.get("IMGFEED_WHEEL_BIN", Path(self.root).parent / "bin"))
+        for name in BINARIES:
+            binary = folder / name
+            if not binary.is_file():
+                raise FileNotFoundError(f"{binary}: run `make build` first")
+            build_data["force_include"][str(binary)] = f"imgfeed/bin/{name}"
+        machine = os.environ.get("IMGFEED_WHEEL_MACHINE", platform.machine())
+        # Static binaries need no libc: the oldest tags of glibc and of musl are both true.
+        build_data["tag"] = f"py3-none-manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"
+        build_data["pure_python"] = False

@@ -1,0 +1,39 @@
+"""imgfeed: a DataLoader that is fed by the imgfeed server through shared memory.
+
+from imgfeed import DataLoader
+loader = DataLoader("/data/train-shards", batch_size=256, transform="train", shuffle=True, seed=0)
+for epoch in range(90):
+    loader.set_epoch(epoch)
+    for images, labels in loader:
+        ...
+"""
+
+from .errors import (
+    BadRequestError,
+    BinaryNotFoundError,
+    CorruptError,
+    ImgfeedError,
+    MissingError,
+    ProtocolError,
+    ServerError,
+    StateError,
+    TimeoutError,  # noqa: A004
+    UnsupportedError,
+)
+from .loader import DataLoader
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadRequestError",
+    "BinaryNotFoundError",
+    "CorruptError",
+    "DataLoader",
+    "ImgfeedError",
+    "MissingError",
+    "ProtocolError",
+    "ServerError",
+    "StateError",
+    "TimeoutError",
+    "UnsupportedError",
+]

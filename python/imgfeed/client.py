@@ -1,0 +1,255 @@
+"""A session with a server: what is asked of it, and the batches that it pushes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import errors, wire
+from .ring import Array, Arrays, Ring, Shape, split_raw
+
+REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
+
+
+@dataclass(frozen=True)
+class SetInfo:
+    """One split that the server can serve, as its hello describes it."""
+
+    split: str
+    samples: int
+    classes: int
+    built_world: int
+    fingerprint: str
+    encoding: dict[str, Any]
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch as it came. consumed is what :meth:`Session.start` should be told to go on behind it."""
+
+    number: int
+    consumed: int
+    blank: tuple[int, ...]
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A running epoch, as the reply to ``start`` describes it."""
+
+    epoch: int
+    batches: int
+    generation: int
+
+
+class Session:
+    """One connection with one session opened on it. Its methods may be called from any thread, one at a time each."""
+
+    def __init__(self, connection: wire.Connection) -> None:
+        """Say hello. connection becomes the session's own."""
+        self.connection = connection
+        self._lock = threading.RLock()
+        self._pushed: deque[tuple[wire.Message, Array | None]] = deque()
+        self._ring: Ring | None = None
+        self._shape: Shape | None = None
+        self._generation = 0
+        try:
+            hello = self._request({"type": "hello", "version": wire.VERSION}, "hello")
+        except BaseException:
+            connection.close()
+            raise
+        if hello.get("version") != wire.VERSION:
+            connection.close()
+            raise errors.ProtocolError(f"imgfeed: the server speaks version {hello.get('version')}, this client {wire.VERSION}")
+        self.server: str = hello["server"]
+        self.pid: int = hello["pid"]
+        self.sets = [
+            SetInfo(
+                s["split"],
+                s["samples"],
+                s["classes"],
+                s["built_world"],
+                s["fingerprint"],
+                s["encoding"],
+                tuple(s["partitions"]),
+            )
+            for s in hello["sets"]
+        ]
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process can go on with the session."""
+        return self.connection.usable
+
+    @property
+    def ring(self) -> Ring | None:
+        """The ring, or None when the transport is the socket."""
+        return self._ring
+
+    def open(self, options: wire.Message) -> wire.Message:
+        """Open the session with the fields of docs/format/wire.md's ``open``; returns ``opened``."""
+        with self._lock:
+            opened = self._request({"type": "open", **options}, "opened")
+            self._shape = Shape(
+                height=opened["height"],
+                width=opened["width"],
+                channels=opened["channels"],
+                layout=options.get("layout", "NHWC"),
+                offsets=opened["offsets"],
+                slot_bytes=opened["slot_bytes"],
+                with_params=bool(options.get("with_params")),
+            )
+            fd = self.connection.take_fd()
+            if options.get("transport", "shm") == "shm":
+                if fd is None:
+                    raise errors.ProtocolError("imgfeed: no shared memory came with the reply to open")
+                try:
+                    release = functools.partial(_release, self.connection)  # not self: the ring would then never go
+                    self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, release)
+                finally:
+                    os.close(fd)
+            return opened
+
+    def start(self, epoch: int, consumed: int) -> Epoch:
+        """Begin an epoch behind the first consumed samples (of all ranks). The one that runs ends."""
+        with self._lock:
+            self._drop_pushed()
+            started = self._request({"type": "start", "epoch": epoch, "consumed": consumed}, "started")
+            self._drop_pushed()
+            self._generation = started["generation"]
+            return Epoch(started["epoch"], started["batches"], started["generation"])
+
+    def stop(self) -> None:
+        """End the running epoch, so that the server decodes no more of it."""
+        with self._lock:
+            self._generation = -1
+            self._drop_pushed()
+            self.connection.send({"type": "stop"})
+
+    def next(self, timeout: float | None = None) -> Batch | None:
+        """Return the epoch's next batch, or None at its end. timeout is in seconds; None waits for ever.
+
+        With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
+        would run dry, they are a copy and the slot goes back at once.
+        """
+        with self._lock:
+            while True:
+                self.connection.flush()
+                message, raw = self._pushed.popleft() if self._pushed else self._receive(timeout)
+                if message.get("generation") != self._generation:
+                    self._drop(message)
+                    continue
+                if message["type"] == "batch":
+                    return self._batch(message, raw)
+                if message["type"] == "end":
+                    return None
+                raise _error(message)
+
+    def labels(self) -> Array:
+        """Return the label of every sample, int32 in index order; -1 where its partition is out of reach."""
+        with self._lock:
+            count = self._request({"type": "labels"}, "labels")["count"]
+            raw = np.empty(count, dtype="<i4")
+            if count:
+                self.connection.receive_raw(raw.data.cast("B"))
+            return raw
+
+    def classes(self) -> list[str]:
+        """Return the names of the classes; class i has label i."""
+        with self._lock:
+            return list(self._request({"type": "classes"}, "classes")["classes"])
+
+    def key(self, index: int) -> str:
+        """Return the key (the path below the split's root) of the sample with this index."""
+        with self._lock:
+            return str(self._request({"type": "key", "index": index}, "key")["key"])
+
+    def stats(self) -> wire.Message:
+        """Return the server's account of this session; ``waiting_for`` says what it waits for."""
+        with self._lock:
+            stats = self._request({"type": "stats"}, "stats")
+            del stats["type"]
+            return stats
+
+    def close(self) -> None:
+        """End the session. Arrays that are still held stay as they are."""
+        self.connection.close()
+
+    def _request(self, message: wire.Message, want: str) -> wire.Message:
+        self.connection.send(message)
+        while True:
+            try:
+                reply, raw = self._receive(REPLY_TIMEOUT)
+            except errors.TimeoutError:
+                self.connection.close()  # its answer may still come, and would be taken for another one's
+                raise
+            if reply["type"] == want:
+                return reply
+            if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
+                self._pushed.append((reply, raw))
+            elif reply["type"] == "error":
+                if reply.get("request") in ("release", "stop"):
+                    continue  # these have no reply of their own, so it is no answer to this one
+                raise _error(reply)
+            else:
+                self.connection.close()
+                raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
+
+    def _receive(self, timeout: float | None) -> tuple[wire.Message, Array | None]:
+        message = self.connection.receive(timeout)
+        raw: Array | None = None
+        if message["type"] == "batch" and self._ring is None:
+            raw = np.empty(message["bytes"], dtype=np.uint8)
+            self.connection.receive_raw(raw.data)
+        elif message["type"] == "error" and message.get("fatal"):
+            self.connection.close()
+        return message, raw
+
+    def _batch(self, message: wire.Message, raw: Array | None) -> Batch:
+        assert self._shape is not None
+        count = message["count"]
+        if self._ring is None:
+            assert raw is not None
+            arrays = split_raw(raw, count, self._shape)
+        else:
+            arrays = self._ring.lend(message["slot"], count)
+            if self._ring.held > self._ring.slots - _spare(self._ring.slots):
+                arrays = arrays.copy()
+        return Batch(message["batch"], message["consumed"], tuple(message.get("blank") or ()), arrays)
+
+    def _drop_pushed(self) -> None:
+        while self._pushed:
+            self._drop(self._pushed.popleft()[0])
+
+    def _drop(self, message: wire.Message) -> None:
+        if message["type"] == "batch" and self._ring is not None:
+            _release(self.connection, message["slot"])
+
+
+def _release(connection: wire.Connection, slot: int) -> None:
+    connection.send_later({"type": "release", "slot": slot})
+
+
+def _spare(slots: int) -> int:
+    """How many slots are to stay with the server: one to fill and, where there are enough, one that is ready."""
+    return 2 if slots >= 4 else 1
+
+
+def _error(message: wire.Message) -> errors.ImgfeedError:
+    return errors.from_server(str(message.get("kind")), str(message.get("message")))
+
+
+def connect(path: str) -> Session:
+    """Connect to the server that listens on the Unix socket at path, and say hello."""
+    try:
+        connection = wire.connect(path)
+    except OSError as e:
+        raise errors.ServerError(f"imgfeed: can't connect to {path}: {e.strerror or e}; is a server running there?") from e
+    return Session(connection)

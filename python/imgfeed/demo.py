@@ -1,0 +1,174 @@
+"""The whole road once: pack a dataset, serve it to two ranks, iterate an epoch of each, and show what a model sees.
+
+``make demo`` runs it. It needs Pillow, for the contact sheet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import DataLoader, ImgfeedError
+from .server import find_binary
+
+WORLD = 2
+SHEET_COLUMNS, SHEET_ROWS = 8, 4
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the demo, or, with --rank, one consumer of it."""
+    parser = argparse.ArgumentParser(prog="imgfeed.demo", description=__doc__)
+    parser.add_argument("--data", type=Path, help="an ImageNet-like dataset, or a shard set; a synthetic one if not given")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for what the demo writes")
+    parser.add_argument(
+        "--images", type=int, default=200, help="training images of each of the synthetic dataset's ten classes"
+    )
+    parser.add_argument("--transform", default="train")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--join", help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    try:
+        if args.join:
+            consume(args)
+        else:
+            run(args)
+    except (ImgfeedError, subprocess.CalledProcessError) as e:
+        sys.exit(str(e))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Pack, serve, and let two processes iterate."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    shards = pack(args)
+    with tempfile.TemporaryDirectory(prefix="imgfeed-demo-") as folder:
+        socket = os.path.join(folder, "sock")
+        command = [find_binary(), "serve", str(shards), "--socket", socket, "--owner", str(os.getpid())]
+        print("$", *command, flush=True)
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as server:
+            try:
+                results = iterate(args, socket, server)
+            finally:
+                server.terminate()
+    report(results)
+    print(f"What a model sees: {sheet_path(args)}")
+
+
+def pack(args: argparse.Namespace) -> Path:
+    """Return the folder of the shard set, or sets, to serve; makes it unless the data are packed already."""
+    source: Path | None = args.data
+    if source is None:
+        source = args.out / "synthetic"
+        if not source.exists():
+            call("synth", str(source), "--train", str(args.images))
+    if any(source.glob("manifest.json")) or any(source.glob("*/manifest.json")):
+        return source
+    shards: Path = args.out / f"{source.resolve().name}-shards"
+    if not any(shards.rglob("manifest.json")):
+        call("build", str(source), "-o", str(shards), "--world", str(WORLD))
+    return shards
+
+
+def call(*arguments: str) -> None:
+    """Run imgshard, showing what is run."""
+    command = [find_binary("imgshard"), *arguments]
+    print("$", *command, flush=True)
+    subprocess.run(command, check=True)
+
+
+def iterate(args: argparse.Namespace, socket: str, server: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
+    """Start one process for each rank, as torchrun would, and return what they measured."""
+    while not os.path.exists(socket):
+        if server.poll() is not None:
+            sys.exit("imgfeed.demo: the server did not start")
+        time.sleep(0.01)
+    consumers = []
+    for rank in range(WORLD):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(WORLD)}
+        command = [sys.executable, "-m", "imgfeed.demo", "--join", socket, "--out", str(args.out)]
+        command += ["--transform", args.transform, "--batch-size", str(args.batch_size)]
+        consumers.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE))
+    results = []
+    for consumer in consumers:
+        output, _ = consumer.communicate()
+        if consumer.returncode:
+            sys.exit("imgfeed.demo: a consumer failed")
+        results.append(json.loads(output))
+    return results
+
+
+def consume(args: argparse.Namespace) -> None:
+    """Iterate one epoch of this process's rank; prints one line of JSON."""
+    source = f"unix:{args.join}"
+    options: dict[str, Any] = {"transform": args.transform, "shuffle": True, "seed": 0, "with_index": True}
+    try:
+        loader = DataLoader(source, args.batch_size, **options)
+    except LookupError:  # several splits
+        loader = DataLoader(source, args.batch_size, split="train", **options)
+    images_seen = 0
+    first = 0.0
+    begun = time.perf_counter()
+    for images, labels, _ in loader:
+        if not images_seen:
+            first = time.perf_counter() - begun
+            if loader.rank == 0:
+                drawing = time.perf_counter()
+                contact_sheet(images, labels, loader.dataset.classes, sheet_path(args))
+                begun += time.perf_counter() - drawing  # drawing is no part of the epoch
+        images_seen += len(images)
+    seconds = time.perf_counter() - begun
+    result = {
+        "rank": loader.rank,
+        "split": loader.dataset.split,
+        "images": images_seen,
+        "seconds": seconds,
+        "first_batch_seconds": first,
+        "waiting_for": loader.stats()["waiting_for"],
+    }
+    print(json.dumps(result))
+
+
+def sheet_path(args: argparse.Namespace) -> Path:
+    """Return where the contact sheet goes."""
+    return Path(args.out) / "contact-sheet.png"
+
+
+def contact_sheet(images: Any, labels: Any, classes: Sequence[str], path: Path) -> None:
+    """Draw the first images of a batch, each with its class, as a PNG."""
+    from PIL import Image, ImageDraw  # noqa: PLC0415 - only the demo needs it
+
+    if hasattr(images, "permute"):
+        images = images.permute(0, 2, 3, 1).numpy()
+    height, width = images.shape[1:3]
+    sheet = Image.new("RGB", (SHEET_COLUMNS * width, SHEET_ROWS * height))
+    draw = ImageDraw.Draw(sheet)
+    for i, (pixels, label) in enumerate(zip(images[: SHEET_COLUMNS * SHEET_ROWS], labels, strict=False)):
+        x, y = i % SHEET_COLUMNS * width, i // SHEET_COLUMNS * height
+        sheet.paste(Image.fromarray(pixels), (x, y))
+        text = classes[int(label)]
+        draw.rectangle((x, y, x + 6 * len(text) + 4, y + 13), fill="black")
+        draw.text((x + 2, y + 1), text, fill="white")
+    sheet.save(path)
+
+
+def report(results: Sequence[dict[str, Any]]) -> None:
+    """Print what each rank measured, and all together."""
+    for r in results:
+        rate = r["images"] / r["seconds"]
+        print(
+            f"rank {r['rank']}: {r['images']} images of {r['split']} in {r['seconds']:.2f} s, {rate:,.0f} images/s, "
+            f"first batch after {r['first_batch_seconds'] * 1000:.0f} ms"
+        )
+    total = sum(r["images"] for r in results)
+    print(f"together: {total / max(r['seconds'] for r in results):,.0f} images/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The exceptions that this package raises. All are :class:`ImgfeedError`; each is also the built-in that fits best."""
+
+from __future__ import annotations
+
+import builtins
+
+
+class ImgfeedError(Exception):
+    """Base of every error that imgfeed reports. The message is the server's own where the server found the fault."""
+
+
+class BadRequestError(ImgfeedError, ValueError):
+    """The server refused a request: an unknown transform, a rank outside the world, an index out of range."""
+
+
+class CorruptError(ImgfeedError):
+    """A sample, shard or manifest is damaged. The message names the file, the record and the offset."""
+
+
+class UnsupportedError(ImgfeedError):
+    """The data or the request is well formed, but of a kind that this version can't serve."""
+
+
+class MissingError(ImgfeedError, LookupError):
+    """Something asked for is not in reach: a split, or a partition whose folder isn't on this machine."""
+
+
+class ServerError(ImgfeedError, ConnectionError):
+    """The server failed inside, could not be started or reached, or went away."""
+
+
+class ProtocolError(ServerError):
+    """What came over the socket is not what docs/format/wire.md says."""
+
+
+class BinaryNotFoundError(ServerError, FileNotFoundError):
+    """The ``imgfeed`` program was not found; the message lists where it was looked for."""
+
+
+class TimeoutError(ImgfeedError, builtins.TimeoutError):  # noqa: A001 - as asyncio and concurrent.futures had it
+    """No batch, or no reply, came within the time allowed."""
+
+
+class StateError(ImgfeedError, ValueError):
+    """A state given to ``load_state_dict`` belongs to other data, another seed or another version."""
+
+
+_BY_KIND: dict[str, type[ImgfeedError]] = {
+    "bad_request": BadRequestError,
+    "corrupt": CorruptError,
+    "unsupported": UnsupportedError,
+    "missing": MissingError,
+    "internal": ServerError,
+}
+
+
+def from_server(kind: str, message: str) -> ImgfeedError:
+    """Return the exception for an ``error`` message of the server."""
+    return _BY_KIND.get(kind, ServerError)(message)

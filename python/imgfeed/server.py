@@ -1,0 +1,148 @@
+"""A server of one's own: finding the ``imgfeed`` program, starting it, and seeing to it that it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import weakref
+from pathlib import Path
+from typing import IO
+
+from . import client, errors, wire
+
+START_TIMEOUT = 60.0  # seconds until a server of one's own must listen
+
+
+def find_binary(name: str = "imgfeed") -> str:
+    """Return the path of a program of this project.
+
+    Looks at ``IMGFEED_BIN`` (the path of imgfeed; its siblings lie beside it), in the wheel, in ``bin/`` of a source
+    checkout, and on PATH, in this order. Raises BinaryNotFoundError naming all of them.
+    """
+    here = Path(__file__).resolve().parent
+    candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
+    told = os.environ.get("IMGFEED_BIN")
+    if told:
+        candidates = [Path(told) if name == "imgfeed" else Path(told).with_name(name)]
+    for path in candidates:
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    if told:
+        raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {told}, and {candidates[0]} is no program")
+    # The wheel's console script of the same name calls this function: taking it for the program would never end.
+    script = Path(sysconfig.get_path("scripts")) / name
+    on_path = shutil.which(name)
+    if on_path and not _same(Path(on_path), script):
+        return on_path
+    looked = ", ".join(str(c) for c in candidates)
+    raise errors.BinaryNotFoundError(
+        f"imgfeed: no program {name!r}: looked at {looked}, and on PATH; "
+        "install the wheel, run `make build`, or set IMGFEED_BIN to the path of imgfeed"
+    )
+
+
+def _same(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)
+    except OSError:
+        return False
+
+
+class OwnServer:
+    """An ``imgfeed serve`` that belongs to this process, and one connection to it.
+
+    The server listens in a private directory that is gone as soon as the connection stands, so that nothing is left
+    behind, however this process ends. It ends when this process does: it watches for that itself (``--owner``).
+    """
+
+    def __init__(self, data: str, threads: int) -> None:
+        """Start a server of the set, or folder of sets, at data. threads decode; 0 leaves the number to the server."""
+        command = [find_binary(), "serve", data, "--owner", str(os.getpid())]
+        if threads:
+            command += ["--threads", str(threads)]
+        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close
+        with tempfile.TemporaryDirectory(prefix="imgfeed-") as folder:
+            path = os.path.join(folder, "sock")
+            self._process = subprocess.Popen(
+                [*command, "--socket", path],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
+            )
+            self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._log)
+            try:
+                self.session = self._connect(path)
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._process.pid
+
+    def explain(self, error: errors.ServerError) -> errors.ServerError:
+        """Return error with the last words of the server, if it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(timeout=0.5)
+            words = self._last_words()
+            how = f"signal {-code}" if code < 0 else f"exit status {code}"
+            return errors.ServerError(f"{error}: the server ended ({how}){': ' + words if words else ''}")
+        return error
+
+    def close(self) -> None:
+        """End the server and wait until it is gone."""
+        self._end()
+
+    def _connect(self, path: str) -> client.Session:
+        deadline = time.monotonic() + START_TIMEOUT
+        wait = 0.001
+        while True:
+            with contextlib.suppress(OSError):
+                connection = wire.connect(path)
+                break
+            if self._process.poll() is not None:
+                raise errors.ServerError(f"imgfeed: the server did not start: {self._last_words() or 'it said nothing'}")
+            if time.monotonic() > deadline:
+                raise errors.TimeoutError(f"imgfeed: the server did not start within {START_TIMEOUT:g} s: {self._last_words()}")
+            time.sleep(wait)
+            wait = min(wait * 1.5, 0.05)
+        try:
+            return client.Session(connection)
+        except errors.ServerError as e:
+            raise self.explain(e) from e
+
+    def _last_words(self) -> str:
+        """Return the end of what the server has printed, without the prefix that errors get anyway."""
+        size = os.fstat(self._log.fileno()).st_size
+        text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+        return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
+
+
+def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:
+    """End a server, kindly first, and close its log. A forked child of the owner leaves the server alone."""
+    log.close()
+    if os.getpid() != owner or process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def main() -> None:
+    """Run the program that this was called as (``imgfeed`` or ``imgshard``): the wheel's console scripts."""
+    try:
+        binary = find_binary(Path(sys.argv[0]).name)
+    except errors.BinaryNotFoundError as e:
+        sys.exit(str(e))
+    os.execv(binary, [binary, *sys.argv[1:]])

@@ -1,0 +1,210 @@
+"""The wire: length-prefixed JSON over a Unix stream socket, as docs/format/wire.md specifies it.
+
+A message is a little-endian u32, the length of the JSON object that follows. Some messages have raw bytes behind them
+(labels, and batches when the transport is the socket itself), and the reply to ``open`` brings the ring's memfd.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from . import errors
+
+VERSION = 1
+MESSAGE_BYTES_MAX = 64 << 20
+_LENGTH = struct.Struct("<I")
+_READ_BYTES = 64 << 10
+_ANCILLARY_BYTES = socket.CMSG_SPACE(16 * 4)
+
+Message = dict[str, Any]
+
+
+def encode(message: Message) -> bytes:
+    """Return the bytes of one message."""
+    body = json.dumps(message, separators=(",", ":")).encode()
+    return _LENGTH.pack(len(body)) + body
+
+
+class Connection:
+    """One connection to a server: whole messages in, whole messages out.
+
+    Receiving is for one thread at a time. Sending is safe from any thread, and :meth:`send_later` also from finalizers,
+    which may run in the middle of anything: it takes no lock that it would have to wait for, and never blocks.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._pid = os.getpid()
+        self._in = bytearray()
+        self._fds: list[int] = []
+        self._out: deque[bytes] = deque()
+        self._send_lock = threading.Lock()
+        self._deadline: float | None = None
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self.closed = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process may use the connection: it is open and was not inherited through a fork."""
+        return not self.closed and self._pid == os.getpid()
+
+    def send(self, message: Message) -> None:
+        """Send one message, behind whatever :meth:`send_later` left waiting."""
+        self._check()
+        try:
+            with self._send_lock:
+                while self._out:
+                    self._sock.sendall(self._out.popleft())
+                self._sock.sendall(encode(message))
+        except OSError as e:
+            self.close()
+            raise errors.ServerError(f"imgfeed: the connection to the server broke while sending: {e}") from e
+        except BaseException:
+            self.close()
+            raise
+
+    def send_later(self, message: Message) -> None:
+        """Send one message now if that is possible without waiting, else with the next one. Never raises."""
+        if not self.usable:
+            return
+        self._out.append(encode(message))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what :meth:`send_later` left waiting, as far as possible without waiting."""
+        while self._out and self.usable and self._send_lock.acquire(blocking=False):
+            try:
+                data = self._out.popleft()
+                sent = self._sock.send(data, socket.MSG_DONTWAIT)
+                if sent < len(data):
+                    self._out.appendleft(data[sent:])
+                    return
+            except IndexError:
+                return
+            except BlockingIOError:
+                self._out.appendleft(data)
+                return
+            except OSError:
+                self.closed = True  # whoever reads next learns why
+                return
+            finally:
+                self._send_lock.release()
+
+    def receive(self, timeout: float | None = None) -> Message:
+        """Return the next message. timeout is in seconds for the whole message; None waits for ever.
+
+        Raises TimeoutError (the connection stays good), ServerError when the server is gone, ProtocolError.
+        """
+        self._check()
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            self._fill(_LENGTH.size)
+            (size,) = _LENGTH.unpack_from(self._in)
+            if size > MESSAGE_BYTES_MAX:
+                raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
+            self._fill(_LENGTH.size + size)
+            body = bytes(self._in[_LENGTH.size : _LENGTH.size + size])
+            del self._in[: _LENGTH.size + size]
+            message = json.loads(body)
+            if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+                raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]!r}")
+            return message
+        except errors.TimeoutError:
+            raise
+        except ValueError as e:
+            self.close()
+            raise errors.ProtocolError(f"imgfeed: message that is no JSON: {e}") from e
+        except BaseException:  # also Ctrl-C: bytes may have been lost, so this connection can't go on
+            self.close()
+            raise
+
+    def receive_raw(self, buffer: memoryview) -> None:
+        """Fill buffer (writable, of bytes) with the raw bytes behind the message just received."""
+        self._check()
+        try:
+            have = min(len(self._in), len(buffer))
+            buffer[:have] = self._in[:have]
+            del self._in[:have]
+            while have < len(buffer):
+                n = self._sock.recv_into(buffer[have:])
+                if n == 0:
+                    raise errors.ServerError("imgfeed: the server closed the connection in the middle of a batch")
+                have += n
+        except OSError as e:
+            self.close()
+            if isinstance(e, errors.ImgfeedError):
+                raise
+            raise errors.ServerError(f"imgfeed: the connection to the server broke: {e}") from e
+        except BaseException:
+            self.close()
+            raise
+
+    def take_fd(self) -> int | None:
+        """Return a file descriptor that came with the last messages, or None. The caller closes it."""
+        return self._fds.pop(0) if self._fds else None
+
+    def close(self) -> None:
+        """Close the connection. In a forked child this leaves the parent's connection alone."""
+        self.closed = True
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+        self._sock.close()
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise errors.ServerError(
+                "imgfeed: this connection belongs to the process that opened it, and this is a fork of that process; "
+                "iterate the loader anew (it connects again) or make a loader of its own in each process"
+            )
+        if self.closed:
+            raise errors.ServerError("imgfeed: the connection to the server is closed")
+
+    def _fill(self, size: int) -> None:
+        while len(self._in) < size:
+            self._wait()
+            try:
+                data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
+            except OSError as e:
+                raise errors.ServerError(f"imgfeed: the connection to the server broke: {e}") from e
+            self._take_fds(ancillary)
+            if not data:
+                raise errors.ServerError("imgfeed: the server closed the connection")
+            self._in += data
+
+    def _wait(self) -> None:
+        """Wait until there is something to read. The socket itself always blocks: senders share it."""
+        if self._deadline is None:
+            return
+        wait = self._deadline - time.monotonic()
+        if wait <= 0 or not self._poll.poll(wait * 1000):
+            raise errors.TimeoutError("imgfeed: the server did not answer in time")
+
+    def _take_fds(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                count = len(data) // 4
+                self._fds.extend(struct.unpack(f"{count}i", data[: count * 4]))
+
+
+_CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+def connect(path: str) -> Connection:
+    """Connect to the server that listens on the Unix socket at path. Raises OSError as the system reports it."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return Connection(sock)

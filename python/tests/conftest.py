@@ -1,0 +1,125 @@
+"""Datasets and loaders for the tests: everything runs on the real programs, on sets that the tests pack themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from imgfeed import DataLoader
+from imgfeed.server import find_binary
+
+CLASSES = 5
+SAMPLES = 21 * CLASSES
+
+
+def imgshard(*args: str | Path) -> str:
+    """Run imgshard and return what it prints."""
+    done = subprocess.run([find_binary("imgshard"), *map(str, args)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"imgshard {args}: {done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of class folders with small JPEGs."""
+    folder = tmp_path_factory.mktemp("images")
+    of_each = str(SAMPLES // CLASSES)
+    imgshard(
+        "synth", folder / "synth", "--classes", str(CLASSES), "--train", of_each, "--val", "0", "--size", "120", "--seed", "1"
+    )
+    return folder / "synth" / "train"
+
+
+@pytest.fixture(scope="session")
+def shards(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, packed for a world of two."""
+    out = tmp_path_factory.mktemp("shards") / "train-shards"
+    imgshard("build", images, "-o", out, "--world", "2")
+    return out
+
+
+@pytest.fixture(scope="session")
+def listing(shards: Path) -> list[dict[str, Any]]:
+    """What `imgshard ls --json` says, by index."""
+    rows = [json.loads(line) for line in imgshard("ls", shards, "--json").splitlines()]
+    return sorted(rows, key=lambda row: row["index"])
+
+
+@pytest.fixture(scope="session")
+def socket(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that is there for all tests; the value is what DataLoader takes."""
+    path = tmp_path_factory.mktemp("socket") / "sock"
+    with subprocess.Popen([find_binary(), "serve", str(shards), "--socket", str(path), "--threads", "2"]) as server:
+        wait_for(lambda: path.exists() or server.poll() is not None)
+        assert server.poll() is None
+        yield f"unix:{path}"
+        server.terminate()
+
+
+@pytest.fixture
+def load(socket: str) -> Iterator[Callable[..., DataLoader]]:
+    """Makes loaders of the common server that give numpy arrays and indices, and closes them."""
+    made: list[DataLoader] = []
+
+    def make(batch_size: int = 8, **options: Any) -> DataLoader:
+        options = {"framework": "numpy", "with_index": True, "transform": SMALL, **options}
+        made.append(DataLoader(socket, batch_size, **options))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+#: A transform with little output, so that tests are quick.
+SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
+RANDOM = [{"op": "RandomResizedCrop", "size": 32}, {"op": "RandomHorizontalFlip"}]
+
+
+def indices(batches: Any) -> list[int]:
+    """Return the indices of all batches, in order."""
+    return [int(i) for batch in batches for i in batch[2]]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two batches are equal in every array."""
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def copied(batch: Any) -> tuple[Any, ...]:
+    """Return a batch in memory of its own."""
+    return tuple(np.array(part) for part in batch)
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 10) -> None:
+    """Wait until condition is true; fails when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def script(code: str, *args: str) -> subprocess.Popen[str]:
+    """Start a Python process that can import this package and these helpers."""
+    path = os.pathsep.join(p for p in sys.path if p)
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )

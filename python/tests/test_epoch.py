@@ -1,0 +1,131 @@
+"""What an epoch holds: which samples, in which order, for which rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import CLASSES, RANDOM, SAMPLES, copied, indices, same
+
+from imgfeed import DataLoader
+
+Load = Callable[..., DataLoader]
+
+
+def test_batches_have_the_documented_shapes(load: Load, listing: list[dict[str, Any]]) -> None:
+    loader = load(8, with_params=True)
+    batches = list(loader)
+    assert len(batches) == len(loader) == -(-SAMPLES // 8)
+    images, labels, index, params = batches[0]
+    assert images.shape == (8, 32, 32, 3) and images.dtype == np.uint8
+    assert labels.shape == (8,) and labels.dtype == np.int64
+    assert index.shape == (8,) and index.dtype == np.int64
+    assert params.shape == (8, 5) and params.dtype == np.int32
+    assert len(batches[-1][0]) == SAMPLES % 8
+    assert len(np.unique(np.concatenate([b[0].reshape(len(b[0]), -1) for b in batches]), axis=0)) > SAMPLES * 0.9
+    for batch in batches:
+        for label, i in zip(batch[1], batch[2], strict=True):
+            assert listing[i]["label"] == label
+
+
+def test_unshuffled_is_index_order(load: Load) -> None:
+    assert indices(load()) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_ranks_are_disjoint_and_complete(load: Load, world: int, shuffle: bool) -> None:
+    loaders = [load(8, rank=r, world=world, shuffle=shuffle, seed=3) for r in range(world)]
+    got = [indices(loader) for loader in loaders]
+    assert len({len(g) for g in got}) == 1 and len(got[0]) == -(-SAMPLES // world) == len(loaders[0].sampler)
+    assert {len(loader) for loader in loaders} == {-(-len(got[0]) // 8)}
+    counts = Counter(i for g in got for i in g)
+    assert set(counts) == set(range(SAMPLES))
+    assert sum(counts.values()) - SAMPLES == -SAMPLES % world  # the padding, and nothing else, comes twice
+    assert shuffle == (got[0] != sorted(got[0]))
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_drop_last_gives_full_batches(load: Load, world: int) -> None:
+    loaders = [load(8, rank=r, world=world, shuffle=True, drop_last=True) for r in range(world)]
+    got = []
+    for loader in loaders:
+        batches = list(loader)
+        assert len(batches) == len(loader) == SAMPLES // world // 8
+        assert {len(b[0]) for b in batches} == {8}
+        got += indices(batches)
+    assert len(set(got)) == len(got)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+def test_exact_gives_each_sample_once(load: Load, world: int) -> None:
+    loaders = [load(8, rank=r, world=world, exact=True) for r in range(world)]
+    got = [indices(loader) for loader in loaders]
+    assert [len(g) for g in got] == [len(loader.sampler) for loader in loaders]
+    assert sorted(i for g in got for i in g) == list(range(SAMPLES))
+
+
+def test_epochs_differ_and_repeat(load: Load) -> None:
+    loader, other = (load(8, shuffle=True, seed=7, transform=RANDOM, with_params=True) for _ in range(2))
+    first = [copied(b) for b in loader]
+    second = [copied(b) for b in loader]  # an epoch that came to its end makes the next one the next epoch
+    assert indices(first) != indices(second) and sorted(indices(first)) == sorted(indices(second))
+    other.set_epoch(1)
+    assert all(same(a, b) for a, b in zip(second, other, strict=True))
+    other.sampler.set_epoch(0)
+    assert all(same(a, b) for a, b in zip(first, other, strict=True))
+    assert indices(load(8, shuffle=True, seed=8)) != indices(first)
+
+
+def test_an_iteration_broken_off_begins_again(load: Load) -> None:
+    loader = load(8, shuffle=True)
+    whole = indices(loader)
+    loader.set_epoch(0)
+    for batch in loader:
+        assert indices([batch]) == whole[:8]
+        break
+    assert indices(loader) == whole
+
+
+def test_a_new_iteration_ends_the_one_before(load: Load) -> None:
+    loader = load(8)
+    old = iter(loader)
+    next(old)
+    assert len(indices(loader)) == SAMPLES
+    with pytest.raises(Exception, match="newer iteration"):
+        next(old)
+
+
+def test_transport_layout_and_threads_change_nothing(load: Load, shards: Path) -> None:
+    options: dict[str, Any] = {"shuffle": True, "seed": 1, "transform": RANDOM, "with_params": True}
+    want = [copied(b) for b in load(7, **options)]
+    assert all(same(a, b) for a, b in zip(want, load(7, transport="socket", **options), strict=True))
+    for a, b in zip(want, load(7, layout="NCHW", **options), strict=True):
+        assert b[0].shape == (len(a[0]), 3, 32, 32)
+        assert same(a, (b[0].transpose(0, 2, 3, 1), *b[1:]))
+    with DataLoader(shards, 7, framework="numpy", with_index=True, num_workers=1, **options) as own:
+        assert all(same(a, b) for a, b in zip(want, own, strict=True))
+
+
+def test_dataset(load: Load, listing: list[dict[str, Any]]) -> None:
+    loader = load()
+    dataset = loader.dataset
+    assert len(dataset) == SAMPLES
+    assert len(dataset.classes) == CLASSES and dataset.classes == sorted(dataset.classes)
+    assert dataset.class_to_idx == {name: i for i, name in enumerate(dataset.classes)}
+    assert dataset.targets.tolist() == [row["label"] for row in listing]
+    iteration = iter(loader)  # asking in the middle of an epoch disturbs nothing
+    next(iteration)
+    assert [dataset.key(i) for i in range(SAMPLES)] == [row["key"] for row in listing]
+    assert loader.stats()["waiting_for"] in ("disk", "cpu", "client", "idle")
+    assert indices(iteration) == list(range(8, SAMPLES))
+
+
+def test_rank_and_world_come_from_torchrun(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert indices(load()) == indices(load(rank=1, world=2))

@@ -1,0 +1,105 @@
+"""Errors: the server's words as Python exceptions, and arguments that can't be honoured."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SAMPLES, SMALL, indices
+
+import imgfeed
+from imgfeed import DataLoader
+
+Load = Callable[..., DataLoader]
+
+
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        ("evil", "evil"),
+        ([{"op": "Rotate", "degrees": 5}], "Rotate"),
+        ([{"op": "Resize", "size": -1}], "size"),
+        ([{"op": "Resize", "sise": 256}], "sise"),
+        ([], "transform"),
+    ],
+)
+def test_a_bad_transform_is_named(load: Load, transform: Any, words: str) -> None:
+    with pytest.raises(imgfeed.BadRequestError, match=words) as caught:
+        load(transform=transform)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_an_unknown_split_is_named(load: Load) -> None:
+    with pytest.raises(imgfeed.MissingError, match=r"no split .test.*train"):
+        load(split="test")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sampler": [1, 2]}, "sampler= can't be honoured.*set_epoch"),
+        ({"batch_sampler": [[1]]}, "batch_sampler"),
+        ({"collate_fn": len}, "collate_fn"),
+        ({"worker_init_fn": len}, "worker_init_fn"),
+        ({"multiprocessing_context": "spawn"}, "multiprocessing_context"),
+        ({"generator": object()}, "seed"),
+        ({"prefetch_factor": 4}, "slots="),
+        ({"num_workers": 2}, "num_workers"),
+        ({"drop_last": True, "exact": True}, "choose one"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"timeout": -1}, "timeout"),
+        ({"layout": "HWC"}, "layout"),
+        ({"transport": "tcp"}, "transport"),
+        ({"framework": "jax"}, "framework"),
+        ({"rank": 2, "world": 2}, "rank 2 of a world of 2"),
+        ({"rank": 1}, "both rank and world"),
+        ({"normalize": "imagenet"}, "need torch"),
+        ({"on_error": "ignore"}, "on_error"),
+    ],
+)
+def test_arguments_that_cannot_be_honoured(load: Load, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        load(**options)
+
+
+def test_torchs_defaults_are_taken(load: Load) -> None:
+    loader = load(sampler=None, batch_sampler=None, collate_fn=None, worker_init_fn=None, generator=None, pin_memory_device="")
+    assert len(loader) > 0
+    with pytest.raises(TypeError, match="no argument 'shufle'"):
+        load(shufle=True)
+
+
+@pytest.fixture
+def damaged(shards: Path, tmp_path: Path) -> Path:
+    """The common set with a byte changed in the middle of each shard file's records."""
+    copy = tmp_path / "damaged-shards"
+    shutil.copytree(shards, copy)
+    for path in copy.rglob("*.imgshard"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 0x40
+        path.write_bytes(data)
+    return copy
+
+
+def test_a_damaged_sample_is_an_error_that_names_it(damaged: Path) -> None:
+    with DataLoader(damaged, 4, framework="numpy", transform=SMALL, num_workers=1) as loader:
+        with pytest.raises(imgfeed.CorruptError, match=r"\.imgshard"):
+            list(loader)
+        with pytest.raises(imgfeed.CorruptError):  # and the server is still there
+            list(loader)
+
+
+def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with DataLoader(damaged, 4, framework="numpy", transform=SMALL, num_workers=1, on_error="blank", with_index=True) as loader:
+        blank = 0
+        seen: list[int] = []
+        for batch in loader:
+            blank += int((~np.any(batch[0], axis=(1, 2, 3))).sum())
+            seen += indices([batch])
+    assert seen == list(range(SAMPLES))
+    assert blank == 2  # one in each of the two shard files
+    assert "blank samples" in caplog.text

@@ -1,0 +1,111 @@
+"""A batch stays as it is for as long as anything refers to it, and its slot comes back when nothing does."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import RANDOM, SAMPLES, copied, indices, same, wait_for
+
+from imgfeed import DataLoader
+
+Load = Callable[..., DataLoader]
+OPTIONS: dict[str, Any] = {"shuffle": True, "transform": RANDOM}
+
+
+def ring(loader: DataLoader) -> Any:
+    assert loader._session is not None
+    return loader._session.ring
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 4, 8])
+def test_held_batches_are_never_overwritten(load: Load, slots: int) -> None:
+    loader = load(4, slots=slots, **OPTIONS)
+    held, copies = [], []
+    for _ in range(3):
+        for batch in loader:
+            held.append(batch)
+            copies.append(copied(batch))
+    assert len(held) == 3 * -(-SAMPLES // 4)
+    assert all(same(a, b) for a, b in zip(held, copies, strict=True))
+    assert ring(loader).held < slots
+
+
+def test_a_view_of_a_view_holds_the_slot(load: Load) -> None:
+    loader = load(4, slots=8, **OPTIONS)
+    iteration = iter(loader)
+    pixel = next(iteration)[0][2, 5:9, ::2]
+    want = pixel.copy()
+    gc.collect()
+    assert ring(loader).held == 1
+    for _ in range(2):
+        assert len(indices(loader)) == SAMPLES
+    assert np.array_equal(pixel, want)
+    del pixel, iteration
+    wait_for(lambda: ring(loader).held == 0)
+
+
+def test_slots_come_back(load: Load) -> None:
+    loader = load(4, slots=3, **OPTIONS)
+    for batch in loader:
+        assert not any(part.flags.owndata for part in batch)
+        assert ring(loader).held <= 2
+    del batch
+    assert ring(loader).held == 0
+    wait_for(lambda: loader.stats()["slots_lent"] == 0)
+
+
+def test_batches_are_views_and_not_copies(load: Load) -> None:
+    loader = load(4, slots=4, **OPTIONS)
+    memory = ring(loader).memory
+    begin = memory.ctypes.data
+    for batch in loader:
+        for part in batch:
+            assert begin <= part.ctypes.data < begin + memory.nbytes
+
+
+def test_batches_outlive_the_loader(load: Load) -> None:
+    loader = load(4, slots=8, **OPTIONS)
+    batches = [batch for batch, _ in zip(loader, range(4), strict=False)]
+    copies = [copied(b) for b in batches]
+    loader.close()
+    del loader
+    gc.collect()
+    assert all(same(a, b) for a, b in zip(batches, copies, strict=True))
+
+
+def test_batches_may_be_dropped_by_other_threads(load: Load) -> None:
+    loader = load(2, slots=4, **OPTIONS)
+    total = 0
+
+    def consume(batch: Any, want: Any) -> None:
+        nonlocal total
+        assert same(batch, want)
+        total += len(batch[0])
+
+    for _ in range(3):
+        threads = []
+        for batch in loader:
+            threads.append(threading.Thread(target=consume, args=(batch, copied(batch))))
+            threads[-1].start()
+            del batch
+        for thread in threads:
+            thread.join()
+        threads.clear()
+    assert total == 3 * SAMPLES
+    gc.collect()
+    assert ring(loader).held == 0
+
+
+def test_the_callers_writes_harm_no_other_batch(load: Load) -> None:
+    loader = load(4, slots=3, **OPTIONS)
+    want = [copied(b) for b in loader]
+    loader.set_epoch(0)
+    for batch, expected in zip(loader, want, strict=True):
+        assert same(batch, expected)
+        for part in batch:
+            part[...] = 77

@@ -1,0 +1,174 @@
+"""Processes: who starts, who ends, and what happens when one of them is killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import SAMPLES, SMALL, alive, indices, script, wait_for
+
+import imgfeed
+from imgfeed import DataLoader
+
+Load = Callable[..., DataLoader]
+
+OWNER = """
+import sys, time
+from imgfeed import DataLoader
+loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
+it = iter(loader)
+next(it)
+print(loader._server.pid, flush=True)
+"""
+
+
+def own(shards: Path, **options: object) -> DataLoader:
+    return DataLoader(shards, 8, framework="numpy", with_index=True, transform=SMALL, num_workers=1, **options)  # type: ignore[arg-type]
+
+
+def test_own_server_ends_with_the_loader(shards: Path) -> None:
+    with own(shards) as loader:
+        assert loader._server is not None
+        pid = loader._server.pid
+        assert len(indices(loader)) == SAMPLES
+        assert alive(pid)
+    assert not alive(pid)
+
+
+@pytest.mark.parametrize("end", ["pass", "raise SystemExit(3)", "import os; os._exit(0)", "del loader, it; time.sleep(60)"])
+def test_own_server_ends_with_its_owner(shards: Path, end: str) -> None:
+    with script(OWNER + end, str(shards)) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        wait_for(lambda: not alive(pid))
+        process.kill()
+
+
+def test_own_server_dies_when_its_owner_is_killed(shards: Path) -> None:
+    with script(OWNER + "time.sleep(60)", str(shards)) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert alive(pid)
+        process.send_signal(signal.SIGKILL)
+        wait_for(lambda: not alive(pid))
+
+
+def test_nothing_is_left_behind(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with own(shards) as loader:
+        assert list(tmp_path.iterdir()) == []
+        next(iter(loader))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_server_is_an_error_and_then_replaced(shards: Path) -> None:
+    with own(shards, slots=1) as loader:
+        iteration = iter(loader)
+        next(iteration)
+        assert loader._server is not None
+        os.kill(loader._server.pid, signal.SIGKILL)
+        with pytest.raises(imgfeed.ServerError, match="signal 9"):
+            for _ in iteration:
+                pass
+        assert len(indices(loader)) == SAMPLES
+
+
+def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
+    with own(shards, timeout=0.2, slots=1) as loader:
+        iteration = iter(loader)
+        seen = indices([next(iteration)])
+        assert loader._server is not None
+        os.kill(loader._server.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError):
+                while True:
+                    seen += indices([next(iteration)])
+        finally:
+            os.kill(loader._server.pid, signal.SIGCONT)
+        seen += indices(iteration)
+        assert seen == list(range(SAMPLES))
+
+
+def test_ctrl_c_interrupts_the_wait_for_a_batch(shards: Path) -> None:
+    code = """
+import os, signal, sys, threading, time
+from imgfeed import DataLoader
+loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
+it = iter(loader)
+os.kill(loader._server.pid, signal.SIGSTOP)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    for _ in it: pass
+except KeyboardInterrupt:
+    os.kill(loader._server.pid, signal.SIGCONT)
+    print("interrupted", sum(len(i) for i, _ in loader), flush=True)
+"""
+    with script(code, str(shards)) as process:
+        out, err = process.communicate(timeout=30)
+        assert out.split() == ["interrupted", str(SAMPLES)], err
+
+
+def _in_child(loader: DataLoader, iteration: object, results: object) -> None:
+    try:
+        next(iteration)  # type: ignore[call-overload]
+        error = "none"
+    except imgfeed.ServerError as e:
+        error = str(e)
+    results.put((error, indices(loader)))  # type: ignore[attr-defined]
+    loader.close()
+
+
+def test_a_forked_child_connects_anew(load: Load, shards: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    for loader in (load(8), own(shards)):
+        iteration = iter(loader)
+        held = next(iteration)
+        want = held[0].copy()
+        results = fork.Queue()
+        child = fork.Process(target=_in_child, args=(loader, iteration, results))
+        child.start()
+        error, got = results.get(timeout=30)
+        child.join()
+        assert "fork" in error
+        assert got == list(range(SAMPLES))
+        assert indices(iteration) == list(range(8, SAMPLES))  # the parent's epoch goes on undisturbed
+        assert (held[0] == want).all()
+        loader.close()
+
+
+def test_the_first_batch_comes_soon(shards: Path) -> None:
+    code = """
+import sys, time, numpy
+from imgfeed import DataLoader
+begin = time.perf_counter()
+loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
+next(iter(loader))
+print(time.perf_counter() - begin)
+"""
+    with script(code, str(shards)) as process:
+        out, err = process.communicate(timeout=30)
+        assert float(out) < 2, err  # 0.5 s on a machine with nothing else to do
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(imgfeed.ServerError, match="is a server running there"):
+        DataLoader(f"unix:{tmp_path}/none")
+
+
+def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("IMGFEED_BIN", str(tmp_path / "imgfeed"))
+    with pytest.raises(imgfeed.BinaryNotFoundError, match="IMGFEED_BIN"):
+        DataLoader(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_data_that_is_no_set_says_what_was_found(tmp_path: Path) -> None:
+    with pytest.raises(imgfeed.ServerError, match="did not start") as caught:
+        DataLoader(tmp_path)
+    assert str(tmp_path) in str(caught.value)

@@ -1,0 +1,83 @@
+"""Checkpoints: a loaded state gives the rest of the epoch, at every batch, and with another world or batch size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import RANDOM, SAMPLES, copied, indices, same
+
+from imgfeed import DataLoader, StateError
+
+Load = Callable[..., DataLoader]
+OPTIONS: dict[str, Any] = {"shuffle": True, "seed": 5, "transform": RANDOM, "with_params": True}
+
+
+@pytest.mark.parametrize("policy", [{}, {"drop_last": True}, {"exact": True}])
+def test_resume_at_every_batch(load: Load, policy: dict[str, bool]) -> None:
+    options = {**OPTIONS, **policy, "rank": 1, "world": 2}
+    loader, resumed = load(8, **options), load(8, **options)
+    loader.set_epoch(3)
+    states, batches = [loader.state_dict()], []
+    for batch in loader:
+        batches.append(copied(batch))
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    for done, state in enumerate(states):
+        resumed.load_state_dict(state)
+        resumed.set_epoch(state["epoch"])
+        rest = [copied(b) for b in resumed]
+        assert len(rest) == len(batches) - done
+        assert all(same(a, b) for a, b in zip(batches[done:], rest, strict=True))
+    following = [copied(b) for b in loader]
+    assert all(same(a, b) for a, b in zip(following, resumed, strict=True))
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+def test_resume_with_another_world(load: Load, world: int) -> None:
+    seen: list[int] = []
+    for rank in range(2):
+        loader = load(4, rank=rank, world=2, **OPTIONS)
+        iteration = iter(loader)
+        seen += indices(next(iteration) for _ in range(5))
+    assert len(set(seen)) == 40
+    state = loader.state_dict()
+    assert state["consumed"] == 40
+    rest: list[int] = []
+    for rank in range(world):
+        loader = load(7, rank=rank, world=world, exact=True, **OPTIONS)
+        loader.load_state_dict(state)
+        rest += indices(loader)
+    assert sorted(seen + rest) == list(range(SAMPLES))
+
+
+def test_state_counts_what_the_caller_has_had(load: Load) -> None:
+    loader = load(8, rank=0, world=2)
+    assert loader.state_dict()["consumed"] == 0
+    for n, _ in enumerate(loader, 1):
+        state = loader.state_dict()
+        assert (state["epoch"], state["consumed"]) == (0, min(16 * n, SAMPLES))
+    state = loader.state_dict()
+    assert (state["epoch"], state["consumed"]) == (1, 0)
+    loader.load_state_dict({**state, "epoch": 0, "consumed": 16})
+    loader.set_epoch(2)  # another epoch than the state's begins at its start
+    assert len(indices(loader)) == len(loader.sampler)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"fingerprint": "0" * 64}, "other data"),
+        ({"seed": 6}, "another seed's"),
+        ({"shuffle": False}, "order"),
+        ({"split": "val"}, "split"),
+        ({"version": 2}, "version 2"),
+        ({"consumed": -1}, "consumed -1"),
+        ({"epoch": None}, "epoch None"),
+    ],
+)
+def test_foreign_states_are_refused(load: Load, change: dict[str, Any], reason: str) -> None:
+    loader = load(8, **OPTIONS)
+    with pytest.raises(StateError, match=reason):
+        loader.load_state_dict({**loader.state_dict(), **change})

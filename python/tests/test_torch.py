@@ -1,0 +1,130 @@
+"""Torch tensors, and the same pixels as torchvision on Pillow. Runs where torch and torchvision are installed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import RANDOM, SAMPLES, SMALL
+
+from imgfeed import DataLoader
+
+torch = pytest.importorskip("torch")
+Load = Callable[..., DataLoader]
+
+
+def test_tensors_are_views_in_channels_last_memory(load: Load) -> None:
+    loader, arrays = load(8, framework="torch"), load(8)
+    assert loader._session is not None and loader._session.ring is not None
+    ring = loader._session.ring
+    for (images, labels, index), want in zip(loader, arrays, strict=True):
+        assert images.shape[1:] == (3, 32, 32) and images.dtype == torch.uint8
+        assert images.is_contiguous(memory_format=torch.channels_last)
+        assert labels.dtype == index.dtype == torch.int64
+        assert ring.memory.ctypes.data <= images.data_ptr() < ring.memory.ctypes.data + ring.memory.nbytes
+        assert np.array_equal(images.permute(0, 2, 3, 1).numpy(), want[0])
+        assert np.array_equal(labels.numpy(), want[1])
+
+
+def test_nchw_is_contiguous(load: Load) -> None:
+    for a, b in zip(load(8, framework="torch", layout="NCHW"), load(8, framework="torch"), strict=True):
+        assert a[0].is_contiguous() and torch.equal(a[0], b[0])
+
+
+def test_held_tensors_are_never_overwritten(load: Load) -> None:
+    loader = load(4, framework="torch", slots=4, transform=RANDOM, shuffle=True)
+    held, copies = [], []
+    for _ in range(2):
+        for images, labels, index in loader:
+            held.append((images[1:, :, ::2], labels, index))  # views of views
+            copies.append([t.clone() for t in held[-1]])
+    del images, labels, index
+    for batch, want in zip(held, copies, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(batch, want, strict=True))
+    held.clear()
+    del batch
+    gc.collect()
+    assert loader._session is not None and loader._session.ring is not None
+    assert loader._session.ring.held == 0
+
+
+def test_normalised_images(load: Load) -> None:
+    mean, std = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1), torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+    raw, normal, half = (
+        load(8),
+        load(8, framework="torch", normalize="imagenet"),
+        load(8, framework="torch", dtype=torch.float16),
+    )
+    for (pixels, *_), (images, *_), (halves, *_) in zip(raw, normal, half, strict=True):
+        scaled = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).float()
+        assert torch.allclose(images, (scaled / 255 - mean) / std, atol=1e-5)
+        assert halves.dtype == torch.float16 and torch.equal(halves.float(), scaled)
+
+
+def test_rank_and_world_come_from_torch_distributed(load: Load, tmp_path: Path) -> None:
+    distributed = torch.distributed
+    if not distributed.is_available():
+        pytest.skip("this torch was built without torch.distributed")
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        loader = load(rank=None)
+        assert (loader.rank, loader.world) == (0, 1)
+    finally:
+        distributed.destroy_process_group()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("slots", [1, 2, 3, 8])
+def test_cuda_gets_the_same_batches(load: Load, slots: int) -> None:
+    on_gpu = load(8, framework="torch", device="cuda", slots=slots, transform=RANDOM, shuffle=True)
+    on_cpu = load(8, transform=RANDOM, shuffle=True)
+    for _ in range(3):
+        held = [(images, labels, on_gpu.state_dict()) for images, labels, _ in on_gpu]
+        for (images, labels, state), want in zip(held, on_cpu, strict=True):
+            assert images.is_cuda and np.array_equal(images.permute(0, 2, 3, 1).cpu().numpy(), want[0])
+            assert np.array_equal(labels.cpu().numpy(), want[1])
+            assert state == on_cpu.state_dict()
+
+
+def test_cuda_that_is_not_there_is_an_error(load: Load) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(ValueError, match="no CUDA device"):
+        load(device="cuda", framework="torch")
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_the_same_pixels_as_torchvision(load: Load, images: Path, interpolation: str) -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    image = pytest.importorskip("PIL.Image")
+    functional = transforms.functional
+    mode = functional.InterpolationMode(interpolation)
+    fixed = transforms.Compose([transforms.Resize(64, mode), transforms.CenterCrop(48)])
+    spec = [{"op": "Resize", "size": 64, "interpolation": interpolation}, {"op": "CenterCrop", "size": 48}]
+    drawn: list[dict[str, Any]] = [{**RANDOM[0], "interpolation": interpolation}, RANDOM[1]]
+    evaluated, trained = load(8, transform=spec), load(8, transform=drawn, with_params=True)
+    compared = 0
+    for (pixels, _, index), (crops, _, _, params) in zip(evaluated, trained, strict=True):
+        for k, i in enumerate(index):
+            picture = image.open(images / evaluated.dataset.key(int(i))).convert("RGB")
+            assert np.array_equal(np.asarray(fixed(picture)), pixels[k])
+            top, left, height, width, flip = (int(v) for v in params[k])
+            crop = functional.resized_crop(picture, top, left, height, width, [32, 32], mode)
+            assert np.array_equal(np.asarray(functional.hflip(crop) if flip else crop), crops[k])
+            compared += 2
+    assert compared == 2 * SAMPLES
+    print(f"{compared} images identical to torchvision's")
+
+
+def test_eval_preset_against_torchvision(load: Load, images: Path) -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    image = pytest.importorskip("PIL.Image")
+    preset = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224)])
+    for batch, _ in zip(load(8, transform="eval", framework="torch"), range(3), strict=False):
+        for pixels, i in zip(batch[0], batch[2], strict=True):
+            want = preset(image.open(images / load(transform=SMALL).dataset.key(int(i))).convert("RGB"))
+            assert np.array_equal(np.asarray(want), pixels.permute(1, 2, 0).numpy())

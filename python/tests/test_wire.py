@@ -1,0 +1,290 @@
+"""The client against the wire document: its examples replayed by a scripted server, and servers that break the rules."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import re
+import socket as sockets
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import imgfeed
+from imgfeed import wire
+from imgfeed.client import Session
+from imgfeed.errors import ProtocolError
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "format" / "wire.md"
+HELLO = {"type": "hello", "version": 1, "server": "fake", "pid": 1, "sets": []}
+OPENED = {
+    "type": "opened", "height": 1, "width": 1, "channels": 3, "slots": 2, "slot_bytes": 4096, "ring_bytes": 8192,
+    "offsets": {"images": 0, "labels": 64, "indices": 128, "params": 0}, "notes": [],
+}  # fmt: skip
+STARTED = {"type": "started", "epoch": 0, "batches": 3, "generation": 1}
+
+
+class Fake:
+    """The server's end of a connection, for a script that runs in a thread."""
+
+    def __init__(self, sock: sockets.socket) -> None:
+        self.sock = sock
+        self.file = sock.makefile("rb")
+        self.released: list[int] = []
+
+    def read(self) -> dict[str, Any]:
+        length = int.from_bytes(self.file.read(4), "little")
+        message: dict[str, Any] = json.loads(self.file.read(length))
+        if message["type"] == "release":
+            self.released.append(message["slot"])
+            return self.read()
+        return message
+
+    def await_release(self, slot: int) -> None:
+        while slot not in self.released:
+            length = int.from_bytes(self.file.read(4), "little")
+            message = json.loads(self.file.read(length))
+            assert message["type"] == "release"
+            self.released.append(message["slot"])
+        self.released.remove(slot)
+
+    def send(self, message: dict[str, Any], fd: int | None = None) -> None:
+        data = wire.encode(message)
+        sockets.send_fds(self.sock, [data], [] if fd is None else [fd])
+
+
+@contextlib.contextmanager
+def served(script: Callable[[Fake], None]) -> Iterator[Session]:
+    """Run script against a session; raises what the script raises."""
+    ours, theirs = sockets.socketpair()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            fake = Fake(theirs)
+            with theirs, fake.file:
+                script(fake)
+        except BaseException as e:
+            failed.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    connection = wire.Connection(ours)
+    try:
+        yield Session(connection)
+    finally:
+        connection.close()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def examples() -> list[list[str]]:
+    blocks = re.findall(r"```wire\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    return [[line for line in block.splitlines() if not line.startswith("#")] for block in blocks]
+
+
+def replay(lines: list[str]) -> Callable[[Fake], None]:
+    """Return a server that plays an example's S lines and expects its C lines."""
+
+    def script(fake: Fake) -> None:
+        ring = np.zeros(0, np.uint8)
+        for n, line in enumerate(lines):
+            who, rest = line.split(" ", 1)
+            if who == "C":
+                want = json.loads(rest)
+                if want["type"] == "release":
+                    fake.await_release(want["slot"])
+                else:
+                    got = fake.read()
+                    assert {k: got.get(k) for k in want} == want
+            elif rest.startswith("raw"):
+                fake.sock.sendall(bytes.fromhex(rest[3:]))
+            elif who in ("S", "S+fd"):
+                message = {k: v for k, v in json.loads(rest).items() if v != "…"} | {"server": "fake", "pid": 1}
+                message.setdefault("sets", [])
+                fd = None
+                if who == "S+fd":
+                    fd = os.memfd_create("ring")
+                    os.truncate(fd, message["ring_bytes"])
+                    ring = np.frombuffer(mmap.mmap(fd, message["ring_bytes"]), np.uint8)
+                for following in lines[n + 1 :]:
+                    if not following.startswith("M"):
+                        break
+                    _, offset, data = following.split(" ", 2)
+                    values = np.frombuffer(bytes.fromhex(data), np.uint8)
+                    ring[int(offset) : int(offset) + len(values)] = values
+                fake.send(message, fd)
+                if fd is not None:
+                    os.close(fd)
+
+    return script
+
+
+def example(*marks: str) -> list[str]:
+    """Return the document's first example that holds all marks."""
+    return next(lines for lines in examples() if all(any(m in line for line in lines) for m in marks))
+
+
+def options(lines: list[str]) -> dict[str, Any]:
+    message: dict[str, Any] = next(json.loads(line[2:]) for line in lines if line.startswith('C {"type":"open"'))
+    return {k: v for k, v in message.items() if k != "type"}
+
+
+def test_the_documents_epoch() -> None:
+    lines = example('"slot":1', "M 4096")
+    with served(replay(lines)) as session:
+        session.open(options(lines))
+        assert session.start(0, 0).batches == 3
+        first, second = session.next(), session.next()
+        assert first is not None and second is not None
+        assert first.arrays.images.ravel().tolist() == [0, 0, 7, 0, 2, 7]
+        assert first.arrays.labels.tolist() == [0, 0] and first.arrays.indices.tolist() == [0, 2]
+        assert (first.consumed, second.consumed) == (4, 8)
+        assert second.arrays.images.ravel().tolist() == [0, 4, 7, 0, 6, 7]
+        del first
+        third = session.next()
+        assert third is not None and third.arrays.images.ravel().tolist() == [0, 8, 7]
+        assert session.next() is None
+        del second, third
+        assert session.stats()["waiting_for"] == "idle"
+
+
+def test_the_documents_epoch_through_the_socket() -> None:
+    lines = example('"transport":"socket"', '"consumed":4', "with_params")
+    with served(replay(lines)) as session:
+        session.open(options(lines))
+        assert session.start(0, 4).batches == 2
+        first, second, end = session.next(), session.next(), session.next()
+        assert first is not None and second is not None and end is None
+        assert first.arrays.indices.tolist() == [4, 6] and second.arrays.indices.tolist() == [8]
+        assert first.arrays.params is not None and first.arrays.params.tolist() == [[2, 3, 1, 1, 0]] * 2
+        assert second.arrays.images.shape == (1, 1, 1, 3)
+
+
+def test_the_documents_labels_classes_and_key() -> None:
+    lines = example('{"type":"labels"}')
+    lines = [line.replace('"key":"…"', '"key":"cat/2.jpg"') for line in lines]
+    with served(replay(lines)) as session:
+        session.open(options(lines))
+        assert session.labels().tolist() == [0, 1, 0, 1]
+        assert session.classes() == ["cat", "dog"]
+        assert session.key(2) == "cat/2.jpg"
+
+
+def test_the_documents_corrupt_sample() -> None:
+    lines = example('"kind":"corrupt"')
+    with served(replay(lines)) as session:
+        session.open(options(lines))
+        session.start(0, 0)
+        assert session.next() is not None
+        with pytest.raises(imgfeed.CorruptError):
+            session.next()
+        assert session.start(0, 2).batches == 2
+
+
+def opened(fake: Fake, **change: Any) -> None:
+    """Answer hello and open, with a ring of two slots."""
+    fake.read()
+    fake.send(HELLO)
+    fake.read()
+    fd = os.memfd_create("ring")
+    os.truncate(fd, 8192)
+    fake.send({**OPENED, **change}, fd)
+    os.close(fd)
+
+
+def hello_then(data: bytes) -> Callable[[Fake], None]:
+    def script(fake: Fake) -> None:
+        fake.read()
+        fake.send(HELLO)
+        fake.read()
+        fake.sock.sendall(data)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (b"\xff\xff\xff\xff", ProtocolError, "4294967295 bytes"),
+        (b"\x02\x00\x00\x00[]", ProtocolError, "without a type"),
+        (b"\x02\x00\x00\x00{x", ProtocolError, "no JSON"),
+        (b"\x10\x00\x00\x00{", imgfeed.ServerError, "closed the connection"),
+        (b"", imgfeed.ServerError, "closed the connection"),
+        (wire.encode({"type": "stats"}), ProtocolError, "'stats' came in answer to 'open'"),
+        (wire.encode({**OPENED}), ProtocolError, "no shared memory"),
+        (wire.encode({"type": "error", "kind": "bad_request", "message": "no"}), imgfeed.BadRequestError, "no"),
+        (wire.encode({"type": "error", "kind": "unheard-of", "message": "what", "fatal": True}), imgfeed.ServerError, "what"),
+    ],
+)
+def test_bad_answers(answer: bytes, error: type[Exception], words: str) -> None:
+    with served(hello_then(answer)) as session, pytest.raises(error, match=words):
+        session.open({})
+
+
+def test_a_ring_that_is_too_small_is_refused() -> None:
+    with served(lambda fake: opened(fake, ring_bytes=1 << 20)) as session, pytest.raises(ProtocolError, match="ring of 8192"):
+        session.open({})
+
+
+@pytest.mark.parametrize("change", [{"slot": 2}, {"slot": -1}, {"count": 10**6}])
+def test_a_batch_outside_the_ring_is_refused(change: dict[str, int]) -> None:
+    def script(fake: Fake) -> None:
+        opened(fake)
+        fake.read()
+        fake.send(STARTED)
+        fake.send({"type": "batch", "generation": 1, "batch": 0, "count": 1, "slot": 0, "consumed": 1, **change})
+
+    with served(script) as session:
+        session.open({})
+        session.start(0, 0)
+        with pytest.raises(ProtocolError):
+            session.next()
+
+
+def test_batches_of_an_older_epoch_are_given_back() -> None:
+    def script(fake: Fake) -> None:
+        opened(fake)
+        fake.read()
+        fake.send(STARTED)
+        for n in range(2):
+            fake.send({"type": "batch", "generation": 1, "batch": n, "count": 1, "slot": n, "consumed": 1})
+        fake.read()
+        fake.send({**STARTED, "generation": 2})
+        fake.await_release(0)
+        fake.await_release(1)
+        fake.send({"type": "end", "generation": 2, "epoch": 1})
+
+    with served(script) as session:
+        session.open({})
+        session.start(0, 0)
+        session.start(1, 0)
+        assert session.next() is None
+
+
+def test_a_message_may_come_in_pieces_and_late() -> None:
+    go_on = threading.Event()
+
+    def script(fake: Fake) -> None:
+        opened(fake)
+        fake.read()
+        data = wire.encode(STARTED) + wire.encode({"type": "end", "generation": 1, "epoch": 0})
+        for byte in data[:-3]:
+            fake.sock.sendall(bytes([byte]))
+        go_on.wait(10)
+        fake.sock.sendall(data[-3:])
+
+    with served(script) as session:
+        session.open({})
+        session.start(0, 0)
+        with pytest.raises(TimeoutError):
+            session.next(timeout=0.05)
+        go_on.set()
+        assert session.next(timeout=10) is None

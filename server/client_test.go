@@ -1,0 +1,263 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+)
+
+// testTimeout is what any step of a test may take before it counts as a hang.
+const testTimeout = 20 * time.Second
+
+// A testServer is a real server on a real socket.
+type testServer struct {
+	*Server
+	t    testing.TB
+	path string
+	stop func() error // ends it and returns what Serve returned
+}
+
+// startServer serves the sets in dir until the test ends.
+func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
+	t.Helper()
+	sets, _, _, err := Discover(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Sets: sets, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if change != nil {
+		change(&cfg)
+	}
+	srv, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socketDir, err := os.MkdirTemp("", "imgfeed-test-") // t.TempDir can be longer than a socket's path may be
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(socketDir, "s")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, l) }()
+	ts := &testServer{Server: srv, t: t, path: path}
+	var stopped bool
+	ts.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		defer os.RemoveAll(socketDir)
+		select {
+		case err := <-served:
+			srv.Close()
+			return err
+		case <-time.After(testTimeout):
+			t.Fatal("the server does not stop")
+			return nil
+		}
+	}
+	t.Cleanup(func() { ts.stop() })
+	return ts
+}
+
+// checkIdle waits until all sessions have ended and fails unless they have given everything back.
+func (ts *testServer) checkIdle() {
+	ts.t.Helper()
+	deadline := time.Now().Add(testTimeout)
+	for len(ts.list()) > 0 || ts.memory.inUse() != 0 {
+		if time.Now().After(deadline) {
+			ts.t.Fatalf("%d sessions remain, with %d bytes", len(ts.list()), ts.memory.inUse())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A client is the plainest one possible.
+type client struct {
+	t      testing.TB
+	conn   *net.UnixConn
+	rights *wire.RightsReader
+	frames *wire.Reader
+	opened wire.Opened
+	ring   []byte
+}
+
+func (ts *testServer) dial() *client {
+	ts.t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: ts.path, Net: "unix"})
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(testTimeout))
+	rights := wire.NewRightsReader(conn)
+	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.MaxReplyBytes)}
+	ts.t.Cleanup(c.close)
+	return c
+}
+
+func (c *client) close() {
+	c.conn.Close()
+	for _, f := range c.rights.Take() {
+		f.Close()
+	}
+	if c.ring != nil {
+		unix.Munmap(c.ring)
+		c.ring = nil
+	}
+}
+
+func (c *client) send(m wire.Message) {
+	c.t.Helper()
+	frame, err := wire.AppendFrame(nil, m)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.sendRaw(frame)
+}
+
+func (c *client) sendRaw(b []byte) {
+	c.t.Helper()
+	if _, err := c.conn.Write(b); err != nil {
+		c.t.Fatalf("sending: %v", err)
+	}
+}
+
+// receive returns the next message.
+func (c *client) receive() wire.Message {
+	c.t.Helper()
+	text, err := c.frames.Next()
+	if err != nil {
+		c.t.Fatalf("receiving: %v", err)
+	}
+	m, err := wire.DecodeReply(text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return m
+}
+
+// expect returns the next message, which must be an M.
+func expect[M wire.Message](c *client) M {
+	c.t.Helper()
+	got := c.receive()
+	m, ok := got.(M)
+	if !ok {
+		c.t.Fatalf("got %#v, want a %T", got, m)
+	}
+	return m
+}
+
+// raw returns the next n bytes.
+func (c *client) raw(n int64) []byte {
+	c.t.Helper()
+	b := make([]byte, n)
+	if _, err := io.ReadFull(c.rights, b); err != nil {
+		c.t.Fatalf("receiving %d raw bytes: %v", n, err)
+	}
+	return b
+}
+
+// expectClosed fails unless the server closes the connection without another word.
+func (c *client) expectClosed() {
+	c.t.Helper()
+	if text, err := c.frames.Next(); err == nil {
+		c.t.Fatalf("got %s, want the end of the connection", text)
+	} else if os.IsTimeout(err) {
+		c.t.Fatal("the server does not close the connection")
+	}
+}
+
+func (c *client) hello() *client {
+	c.t.Helper()
+	c.send(wire.HelloRequest{Version: wire.Version})
+	expect[wire.Hello](c)
+	return c
+}
+
+// open opens a session and maps its ring.
+func (c *client) open(m wire.OpenRequest) *client {
+	c.t.Helper()
+	if m.Transform == nil {
+		m.Transform = onePixel
+	}
+	c.send(m)
+	c.opened = expect[wire.Opened](c)
+	if m.Transport != wire.TransportSocket {
+		c.mapRing()
+	}
+	return c
+}
+
+// mapRing maps the memory that came with opened.
+func (c *client) mapRing() {
+	c.t.Helper()
+	files := c.rights.Take()
+	if len(files) != 1 {
+		c.t.Fatalf("%d descriptors came with opened, want 1", len(files))
+	}
+	defer files[0].Close()
+	ring, err := unix.Mmap(int(files[0].Fd()), 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.ring = ring
+}
+
+// onePixel makes of each of writeSet's images its colour.
+var onePixel = json.RawMessage(`[{"op":"CenterCrop","size":1}]`)
+
+// checkBatch fails unless the slot holds 1×1 pixels that match its labels and indices, and returns the indices.
+func (c *client) checkBatch(b wire.Batch) []int64 {
+	c.t.Helper()
+	slot := c.ring[int64(*b.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes]
+	labels := view[int64](slot[c.opened.Offsets.Labels:][:8*b.Count])
+	indices := view[int64](slot[c.opened.Offsets.Indices:][:8*b.Count])
+	for i, index := range indices {
+		pixel := slot[3*i : 3*i+3]
+		if labels[i] != index%2 || pixel[0] != byte(10*(index%2)) || pixel[1] != byte(index) || pixel[2] != 7 {
+			c.t.Fatalf("place %d of batch %d: index %d, label %d, pixel %v", i, b.Batch, index, labels[i], pixel)
+		}
+	}
+	return append([]int64(nil), indices...)
+}
+
+// epoch runs an epoch from consumed and returns the indices of its batches.
+func (c *client) epoch(number, consumed int64) [][]int64 {
+	c.t.Helper()
+	c.send(wire.StartRequest{Epoch: number, Consumed: consumed})
+	started := expect[wire.Started](c)
+	var batches [][]int64
+	for {
+		switch m := c.receive().(type) {
+		case wire.Batch:
+			if m.Generation != started.Generation || m.Batch != len(batches) {
+				c.t.Fatalf("batch %d of generation %d, want %d of %d", m.Batch, m.Generation, len(batches), started.Generation)
+			}
+			batches = append(batches, c.checkBatch(m))
+			c.send(wire.Release{Slot: *m.Slot})
+		case wire.End:
+			if len(batches) != started.Batches {
+				c.t.Fatalf("%d batches, %d were announced", len(batches), started.Batches)
+			}
+			return batches
+		default:
+			c.t.Fatalf("got %#v in an epoch", m)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+)
+
+const wireDocument = "../docs/format/wire.md"
+
+// A block is a fenced block of the document.
+type block struct {
+	info  string
+	line  int // of its first line in the document
+	lines []string
+}
+
+func readBlocks(t *testing.T) []block {
+	t.Helper()
+	text, err := os.ReadFile(wireDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []block
+	inside := false
+	for i, line := range strings.Split(string(text), "\n") {
+		switch {
+		case strings.HasPrefix(line, "```") && !inside:
+			inside = true
+			blocks = append(blocks, block{info: strings.TrimPrefix(line, "```"), line: i + 2})
+		case strings.HasPrefix(line, "```"):
+			inside = false
+		case inside:
+			last := &blocks[len(blocks)-1]
+			last.lines = append(last.lines, line)
+		}
+	}
+	return blocks
+}
+
+// TestDocumentExamples replays every example of the wire document against a server.
+func TestDocumentExamples(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train-shards"), "train", 10, 2)
+	writeSet(t, filepath.Join(dir, "val-shards"), "val", 4, 1)
+	damage(t, filepath.Join(dir, "val-shards"), 1)
+	ts := startServer(t, dir, nil)
+	replayed := map[string]bool{}
+	for _, b := range readBlocks(t) {
+		if b.info != "wire" {
+			continue
+		}
+		t.Run(fmt.Sprintf("line_%d", b.line), func(t *testing.T) {
+			r := replay{client: ts.dial(), kinds: replayed}
+			r.client.t = t
+			defer r.client.close()
+			for i, line := range b.lines {
+				r.step(fmt.Sprintf("%s:%d", wireDocument, b.line+i), line)
+			}
+		})
+	}
+	for _, m := range append(wire.Requests(), wire.Replies()...) {
+		if !replayed[fmt.Sprintf("%T", m)] {
+			t.Errorf("no example of the document shows a %T", m)
+		}
+	}
+	ts.checkIdle()
+}
+
+// A replay is an example being replayed on a connection.
+type replay struct {
+	client *client
+	kinds  map[string]bool // Go types of the messages seen
+}
+
+func (r *replay) step(at, line string) {
+	c := r.client
+	c.t.Helper()
+	what, rest, _ := strings.Cut(line, " ")
+	switch {
+	case what == "#" || what == "":
+	case what == "C" && strings.HasPrefix(rest, "raw "):
+		c.sendRaw(parseHex(c.t, at, rest[4:]))
+	case what == "C":
+		c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(len(rest))))
+		c.sendRaw([]byte(rest))
+		if m, err := wire.DecodeRequest([]byte(rest)); err == nil {
+			r.kinds[fmt.Sprintf("%T", m)] = true
+		}
+	case what == "S" && rest == "closed":
+		c.expectClosed()
+	case what == "S" && strings.HasPrefix(rest, "raw "):
+		want := parseHex(c.t, at, rest[4:])
+		if got := c.raw(int64(len(want))); !bytes.Equal(got, want) {
+			c.t.Fatalf("%s: got % x", at, got)
+		}
+	case what == "S" || what == "S+fd":
+		r.receive(at, rest, what == "S+fd")
+	case what == "M":
+		var offset int
+		place, want, _ := strings.Cut(rest, " ")
+		if _, err := fmt.Sscan(place, &offset); err != nil {
+			c.t.Fatalf("%s: %v", at, err)
+		}
+		if want := parseHex(c.t, at, want); !bytes.Equal(c.ring[offset:offset+len(want)], want) {
+			c.t.Fatalf("%s: the memory holds % x", at, c.ring[offset:offset+len(want)])
+		}
+	default:
+		c.t.Fatalf("%s: not a line of an example: %q", at, line)
+	}
+}
+
+// receive compares the server's next message with the document's.
+func (r *replay) receive(at, want string, withFD bool) {
+	c := r.client
+	c.t.Helper()
+	text, err := c.frames.Next()
+	if err != nil {
+		c.t.Fatalf("%s: %v", at, err)
+	}
+	var got, expected any
+	if err := json.Unmarshal(text, &got); err != nil {
+		c.t.Fatalf("%s: the server sent %s: %v", at, text, err)
+	}
+	if err := json.Unmarshal([]byte(want), &expected); err != nil {
+		c.t.Fatalf("%s: %v", at, err)
+	}
+	if !matches(got, expected) {
+		c.t.Fatalf("%s: the server sent\n%s\nthe document says\n%s", at, text, want)
+	}
+	m, err := wire.DecodeReply(text)
+	if err != nil {
+		c.t.Fatalf("%s: %v", at, err)
+	}
+	r.kinds[fmt.Sprintf("%T", m)] = true
+	if withFD {
+		c.opened = m.(wire.Opened)
+		c.mapRing()
+	} else if files := c.rights.Take(); len(files) > 0 {
+		c.t.Fatalf("%s: a descriptor came with %s", at, text)
+	}
+}
+
+// matches compares two JSON values; "…" in the document matches anything that is not empty.
+func matches(got, want any) bool {
+	switch want := want.(type) {
+	case string:
+		if want == "…" {
+			return got != nil && got != ""
+		}
+	case []any:
+		list, ok := got.([]any)
+		if !ok || len(list) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !matches(list[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok || len(object) != len(want) {
+			return false
+		}
+		for k := range want {
+			if v, ok := object[k]; !ok || !matches(v, want[k]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(got, want)
+}
+
+func parseHex(t testing.TB, at, text string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
+	if err != nil {
+		t.Fatalf("%s: %v", at, err)
+	}
+	return b
+}
+
+// TestDocumentFrame checks the frame that the document shows byte for byte.
+func TestDocumentFrame(t *testing.T) {
+	for _, b := range readBlocks(t) {
+		if b.info != "frame" {
+			continue
+		}
+		text, err := wire.NewReader(bytes.NewReader(parseHex(t, wireDocument, b.lines[0])), wire.MaxRequestBytes).Next()
+		if err != nil || string(text) != b.lines[1] {
+			t.Errorf("the frame holds %q, %v; the document says %q", text, err, b.lines[1])
+		}
+		return
+	}
+	t.Error("the document shows no frame")
+}
+
+// TestDocumentNamesEveryField finds each message and each field in the document, in code marks.
+func TestDocumentNamesEveryField(t *testing.T) {
+	text, err := os.ReadFile(wireDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(name, in string) {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("the document does not explain %s of %s", name, in)
+		}
+	}
+	for _, m := range append(wire.Requests(), append(wire.Replies(), message(wire.Set{}))...) {
+		typ := reflect.TypeOf(m)
+		if w, ok := m.(wrapped); ok {
+			typ = reflect.TypeOf(w.value)
+		} else {
+			find(m.Kind(), "the protocol")
+		}
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			find(name, typ.Name())
+		}
+	}
+}
+
+// wrapped makes a message of a part of one.
+type wrapped struct{ value any }
+
+func (wrapped) Kind() string { return "" }
+
+func message(value any) wire.Message { return wrapped{value} }

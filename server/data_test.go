@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// writeSet writes a set of samples PNGs of 8×6 pixels whose colour is (10·label, index, 7), with label = index mod 2,
+// built for a world.
+func writeSet(t testing.TB, dir, split string, samples, world int) {
+	t.Helper()
+	keys := make([]string, samples)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%04d.png", i)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if shard.OrderHash(0, a) < shard.OrderHash(0, b) {
+			return -1
+		}
+		return 1
+	})
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, World: world})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for i, key := range keys {
+		label := i % 2
+		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: shard.FormatPNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255})}
+		if err := w.Append(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onePNG(t testing.TB, c color.NRGBA) []byte {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, 8, 6))
+	for i := 0; i < len(img.Pix); i += 4 {
+		copy(img.Pix[i:], []byte{c.R, c.G, c.B, c.A})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// damage flips a byte in the middle of the image of sample i of the set in dir.
+func damage(t testing.TB, dir string, i int) {
+	t.Helper()
+	set, err := shard.OpenSet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	at, err := set.Locate(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := set.Entry(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(at.Path)), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	offset := e.Offset + int64(e.ImageLength)/2
+	if _, err := f.ReadAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x40
+	if _, err := f.WriteAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
+}

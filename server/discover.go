@@ -1,0 +1,139 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// DataEnv names the environment variable that says where the shard sets are.
+const DataEnv = "IMGFEED_DATA"
+
+// A Place is somewhere that [Discover] looked.
+type Place struct {
+	Why  string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
+	Path string
+	Saw  string // what was there, in words
+}
+
+// A NotFoundError means that none of the places holds a shard set.
+type NotFoundError struct{ Places []Place }
+
+func (e *NotFoundError) Error() string {
+	var b strings.Builder
+	b.WriteString("no shard set found; looked in")
+	for _, p := range e.Places {
+		fmt.Fprintf(&b, "\n  %s (%s): %s", p.Path, p.Why, p.Saw)
+	}
+	b.WriteString("\nName a folder that `imgshard build` made, as the argument or in $" + DataEnv)
+	return b.String()
+}
+
+// Discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
+// in this order. It returns the folder of each split's set at the first place that is or holds one, and the places
+// before it. A set that is there but damaged is an error, not a reason to look further.
+func Discover(arg string) (sets map[string]string, at Place, skipped []Place, err error) {
+	for _, place := range places(arg) {
+		sets, err := shard.FindSets(place.Path)
+		switch {
+		case err == nil:
+			return sets, place, skipped, nil
+		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
+			return nil, place, skipped, err
+		}
+		place.Saw = describe(place.Path)
+		skipped = append(skipped, place)
+	}
+	return nil, Place{}, nil, &NotFoundError{Places: skipped}
+}
+
+func places(arg string) []Place {
+	if arg != "" {
+		return []Place{{Why: "argument", Path: absolute(arg)}}
+	}
+	var list []Place
+	if dir := os.Getenv(DataEnv); dir != "" {
+		list = append(list, Place{Why: "$" + DataEnv, Path: absolute(dir)})
+	}
+	return append(list, Place{Why: "current folder", Path: absolute(".")}, Place{Why: "usual place", Path: "/data"})
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// describe says what is at a path that holds no set.
+func describe(path string) string {
+	const namesMax = 5
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case err != nil:
+		return err.Error()
+	case !info.IsDir():
+		return fmt.Sprintf("is a file of %d bytes, not a folder", info.Size())
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(entries) == 0 {
+		return "is an empty folder"
+	}
+	var names []string
+	for _, e := range entries[:min(len(entries), namesMax)] {
+		name := e.Name()
+		if e.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	if len(entries) > namesMax {
+		names = append(names, "…")
+	}
+	saw := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
+	if looksLikeSource(path, entries) {
+		saw += "; these look like images that are not packed yet: `imgshard build " + path + "`"
+	}
+	return saw
+}
+
+// looksLikeSource tells a folder of images, of class folders or of dataset tars, by a glance at its first entries.
+func looksLikeSource(path string, entries []fs.DirEntry) bool {
+	isSource := func(name string) bool {
+		switch strings.ToLower(filepath.Ext(name)) {
+		case ".jpg", ".jpeg", ".png", ".tar":
+			return true
+		}
+		return false
+	}
+	for _, e := range entries[:min(len(entries), 20)] {
+		if !e.IsDir() {
+			if isSource(e.Name()) {
+				return true
+			}
+			continue
+		}
+		dir, err := os.Open(filepath.Join(path, e.Name()))
+		if err != nil {
+			continue
+		}
+		names, _ := dir.Readdirnames(1)
+		dir.Close()
+		if len(names) == 1 && isSource(names[0]) {
+			return true
+		}
+	}
+	return false
+}

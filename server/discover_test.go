@@ -1,0 +1,75 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDiscoverOrder(t *testing.T) {
+	with := func() string {
+		dir := t.TempDir()
+		writeSet(t, filepath.Join(dir, "train-shards"), "train", 1, 1)
+		return dir
+	}
+	arg, env, cwd, empty := with(), with(), with(), t.TempDir()
+	t.Chdir(cwd)
+	for _, tt := range []struct{ arg, env, want, why string }{
+		{arg, env, arg, "argument"},
+		{"", env, env, "$IMGFEED_DATA"},
+		{"", "", cwd, "current folder"},
+		{"", empty, cwd, "current folder"},
+	} {
+		t.Setenv(DataEnv, tt.env)
+		sets, at, skipped, err := Discover(tt.arg)
+		if err != nil || at.Path != tt.want || at.Why != tt.why || sets["train"] != filepath.Join(tt.want, "train-shards") {
+			t.Errorf("%+v: %v at %+v, %v", tt, sets, at, err)
+		}
+		if tt.env == empty && (len(skipped) != 1 || skipped[0].Saw != "is an empty folder") {
+			t.Errorf("skipped %+v", skipped)
+		}
+	}
+}
+
+func TestDiscoverSaysWhatItSaw(t *testing.T) {
+	t.Chdir(t.TempDir())
+	env := t.TempDir()
+	os.MkdirAll(filepath.Join(env, "n01440764"), 0o700)
+	os.WriteFile(filepath.Join(env, "n01440764", "n01440764_10026.JPEG"), nil, 0o600)
+	t.Setenv(DataEnv, env)
+	var nf *NotFoundError
+	if _, _, _, err := Discover(""); !errors.As(err, &nf) {
+		t.Skip("this machine has a set in /data")
+	}
+	if len(nf.Places) != 3 {
+		t.Fatalf("looked in %+v, want three places", nf.Places)
+	}
+	for _, want := range []string{env, "$IMGFEED_DATA", "n01440764/", "imgshard build", "is an empty folder", "/data"} {
+		if !strings.Contains(nf.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, nf)
+		}
+	}
+	file := filepath.Join(env, "f")
+	os.WriteFile(file, []byte("x"), 0o600)
+	for path, want := range map[string]string{file: "not a folder", filepath.Join(env, "nothing"): "does not exist"} {
+		if _, _, _, err := Discover(path); !errors.As(err, &nf) || len(nf.Places) != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("Discover(%s): %v", path, err)
+		}
+	}
+}
+
+func TestDiscoverStopsAtADamagedSet(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv(DataEnv, "")
+	writeSet(t, filepath.Join(dir, "train-shards"), "train", 1, 1)
+	if err := os.WriteFile(filepath.Join(dir, "train-shards", "manifest.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var nf *NotFoundError
+	if _, _, _, err := Discover(""); err == nil || errors.As(err, &nf) || !strings.Contains(err.Error(), "manifest.json") {
+		t.Errorf("a damaged manifest: %v", err)
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"image/jpeg"
+	"image/png"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/ring"
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// A requestError is a request that cannot be served as it is.
+type requestError struct{ msg string }
+
+func (e *requestError) Error() string { return e.msg }
+
+func badRequest(format string, args ...any) error { return &requestError{fmt.Sprintf(format, args...)} }
+
+// A ReachError means that a rank needs partitions that are not on this machine.
+type ReachError struct {
+	Dir         string
+	Rank, World int
+	Built       int   // the world that the set was built for
+	Missing     []int // partitions
+}
+
+func (e *ReachError) Error() string {
+	names := make([]string, 0, 4)
+	for _, p := range e.Missing[:min(len(e.Missing), 3)] {
+		names = append(names, fmt.Sprintf("rank-%04d", p))
+	}
+	if more := len(e.Missing) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	advice := "copy what is missing"
+	if e.World != e.Built {
+		advice += fmt.Sprintf(", use a world of %d, which the set was built for, or build it with --world %d", e.Built, e.World)
+	}
+	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir, strings.Join(names, ", "), advice)
+}
+
+// checkReach returns a [*ReachError] if the set lacks a partition that the rank needs when it starts at consumed.
+func checkReach(set *shard.Set, rank, world, consumed int) error {
+	p, err := plan.New(plan.Config{Samples: set.Len(), BuiltWorld: set.World(), Rank: rank, World: world, BatchSize: 1, Consumed: consumed})
+	if err != nil {
+		return err
+	}
+	return checkPlan(set, p)
+}
+
+func checkPlan(set *shard.Set, p *plan.Plan) error {
+	missing := slices.DeleteFunc(p.Partitions(), set.Has)
+	if len(missing) == 0 {
+		return nil
+	}
+	cfg := p.Config()
+	return &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Built: set.World(), Missing: missing}
+}
+
+// kindOf tells the client whose fault an error is.
+func kindOf(err error) string {
+	switch {
+	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
+		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err):
+		return wire.KindBadRequest
+	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
+		return wire.KindMissing
+	case is[*shard.UnsupportedError](err), isUnsupportedImage(err):
+		return wire.KindUnsupported
+	case is[*shard.CorruptError](err), is[*transform.ImageError](err):
+		return wire.KindCorrupt
+	}
+	return wire.KindInternal
+}
+
+// isUnsupportedImage tells an image of a kind that no decoder here knows from a damaged one.
+func isUnsupportedImage(err error) bool {
+	return is[jpeg.UnsupportedError](err) || is[png.UnsupportedError](err) || errors.Is(err, transform.ErrFormat)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,371 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+)
+
+// checkServes fails unless an ordinary client gets a whole and right epoch.
+func checkServes(ts *testServer) {
+	ts.t.Helper()
+	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](1), Slots: 2})
+	defer c.close()
+	c.epoch(0, 0)
+}
+
+func openFiles(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// noLeaks fails if what runs leaves goroutines or descriptors behind.
+func noLeaks(ts *testServer, run func()) {
+	ts.t.Helper()
+	checkServes(ts)
+	ts.checkIdle()
+	goroutines, files := runtime.NumGoroutine(), openFiles(ts.t)
+	run()
+	checkServes(ts)
+	ts.checkIdle()
+	deadline := time.Now().Add(testTimeout)
+	for runtime.NumGoroutine() > goroutines || openFiles(ts.t) > files {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<16)
+			ts.t.Fatalf("%d goroutines, %d before; %d descriptors, %d before\n%s",
+				runtime.NumGoroutine(), goroutines, openFiles(ts.t), files, stacks[:runtime.Stack(stacks, true)])
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestGarbledFrames(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	noLeaks(ts, func() {
+		for _, b := range []string{
+			"\x00\x00\x00\x00", "\x01\x00\x00\x00{", "\x01\x00\x01\x00", "\xff\xff\xff\x7f", "GET / HTTP/1.1\r\n\r\n",
+			"\x02\x00\x00\x00[]", "\x04\x00\x00\x00null", "\x03\x00\x00\x00{{{", "\x04\x00\x00\x00\xff\xfe\xfd\xfc",
+		} {
+			for _, greeted := range []bool{false, true} {
+				c := ts.dial()
+				if greeted {
+					c.hello()
+				}
+				c.sendRaw([]byte(b))
+				if e := expect[wire.Error](c); !e.Fatal || e.ErrKind != wire.KindBadRequest {
+					t.Errorf("%q: %+v", b, e)
+				}
+				c.expectClosed()
+				c.close()
+			}
+		}
+		// Frames that are cut off by the end of the connection.
+		for _, b := range []string{"", "\x10", "\x10\x00\x00\x00", "\x10\x00\x00\x00{\"type\""} {
+			c := ts.dial()
+			c.sendRaw([]byte(b))
+			c.conn.CloseWrite()
+			c.expectClosed()
+			c.close()
+		}
+	})
+}
+
+// TestRandomMessages throws well-framed and other nonsense at a session with an epoch running.
+func TestRandomMessages(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	rng := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{
+		`{"type":"release","slot":0}`, `{"type":"release","slot":1}`, `{"type":"release","slot":-1}`, `{"type":"release","slot":9223372036854775807}`,
+		`{"type":"stop"}`, `{"type":"start","epoch":1}`, `{"type":"start","epoch":9223372036854775807,"consumed":3}`, `{"type":"start","consumed":20}`,
+		`{"type":"stats"}`, `{"type":"labels"}`, `{"type":"classes"}`, `{"type":"key","index":3}`, `{"type":"key","index":-3}`, `{"type":"hello","version":1}`,
+		`{"type":"open","batch_size":1,"transform":"eval"}`, `{"type":"batch"}`, `{"type":"release"}`, `{"type":"release","slot":null}`, `{"type":"start","epoch":{}}`,
+	}
+	noLeaks(ts, func() {
+		for range 30 {
+			c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
+			go func() { // reads whatever comes, so that the server is never held up
+				buf := make([]byte, 4096)
+				for {
+					if _, err := c.conn.Read(buf); err != nil {
+						return
+					}
+				}
+			}()
+			for range rng.IntN(40) {
+				text := pieces[rng.IntN(len(pieces))]
+				if rng.IntN(20) == 0 {
+					b := []byte(text)
+					b[rng.IntN(len(b))] ^= byte(1 + rng.IntN(255))
+					text = string(b)
+				}
+				frame := append([]byte{byte(len(text)), 0, 0, 0}, text...)
+				if _, err := c.conn.Write(frame); err != nil {
+					break // a fatal one came before
+				}
+			}
+			c.close()
+		}
+	})
+}
+
+func TestWrongReleases(t *testing.T) {
+	ts := startServer(t, oneSet(t, 40, 1), nil)
+	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
+	refuse := func(slot int) {
+		t.Helper()
+		c.send(wire.Release{Slot: slot})
+		if e := expect[wire.Error](c); e.Fatal || e.ErrKind != wire.KindBadRequest || e.Request != "release" {
+			t.Errorf("release of slot %d: %+v", slot, e)
+		}
+	}
+	refuse(0) // before any was lent
+	c.send(wire.StartRequest{})
+	expect[wire.Started](c)
+	a, b := expect[wire.Batch](c), expect[wire.Batch](c)
+	refuse(2)
+	refuse(-1)
+	c.send(wire.Release{Slot: *a.Slot})
+	again := expect[wire.Batch](c) // the slot was filled anew
+	if *again.Slot != *a.Slot {
+		t.Fatalf("slot %d came after slot %d was released", *again.Slot, *a.Slot)
+	}
+	c.send(wire.Release{Slot: *b.Slot})
+	expect[wire.Batch](c)
+	c.checkBatch(again)
+	socket := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Transport: wire.TransportSocket})
+	socket.send(wire.Release{Slot: 0})
+	if e := expect[wire.Error](socket); e.ErrKind != wire.KindBadRequest {
+		t.Errorf("release of a slot of a session without any: %+v", e)
+	}
+}
+
+// TestClientsThatDoNotRead holds the server up in every way that a client can, and looks whether others notice.
+func TestClientsThatDoNotRead(t *testing.T) {
+	ts := startServer(t, oneSet(t, 400, 1), nil)
+	noLeaks(ts, func() {
+		large := json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)
+		batches := ts.dial().hello().open(wire.OpenRequest{BatchSize: 100, Transform: large, Transport: wire.TransportSocket})
+		batches.send(wire.StartRequest{})
+		slots := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4})
+		slots.send(wire.StartRequest{})
+		replies := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4})
+		replies.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		frame, _ := wire.AppendFrame(nil, wire.StatsRequest{})
+		for { // until both directions are full
+			if _, err := replies.conn.Write(frame); err != nil {
+				break
+			}
+		}
+		silent := make([]*client, 50)
+		for i := range silent {
+			silent[i] = ts.dial()
+		}
+		checkServes(ts)
+		// A client that wakes up finds everything in order.
+		batches.conn.SetDeadline(time.Now().Add(testTimeout))
+		expect[wire.Started](batches)
+		for i := range 4 {
+			b := expect[wire.Batch](batches)
+			if raw := batches.raw(b.Bytes); b.Batch != i || raw[1] != byte(100*i) {
+				t.Errorf("batch %d begins with %v", b.Batch, raw[:3])
+			}
+		}
+		expect[wire.End](batches)
+		for _, c := range append(silent, batches, slots, replies) {
+			c.close()
+		}
+	})
+}
+
+func TestConnectionsCutAnywhere(t *testing.T) {
+	ts := startServer(t, oneSet(t, 200, 2), nil)
+	noLeaks(ts, func() {
+		var wg sync.WaitGroup
+		for i := range 8 {
+			rng := rand.New(rand.NewPCG(3, uint64(i)))
+			wg.Go(func() {
+				for range 15 {
+					c := ts.dial().hello()
+					m := wire.OpenRequest{BatchSize: 1 + rng.IntN(50), Slots: 1 + rng.IntN(4)}
+					if rng.IntN(2) == 0 {
+						m.Transport = wire.TransportSocket
+					}
+					c.open(m)
+					c.send(wire.StartRequest{Epoch: int64(rng.IntN(5))})
+					time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+					c.close()
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestEpochsRestartedAtOnce starts epochs without waiting for their ends.
+func TestEpochsRestartedAtOnce(t *testing.T) {
+	ts := startServer(t, oneSet(t, 200, 1), nil)
+	noLeaks(ts, func() {
+		c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 3, Slots: 4})
+		const starts = 50
+		for i := range starts {
+			c.send(wire.StartRequest{Epoch: int64(i)})
+		}
+		var generation uint64
+		for ended := false; !ended; {
+			switch m := c.receive().(type) {
+			case wire.Started:
+				if m.Generation != generation+1 {
+					t.Fatalf("generation %d after %d", m.Generation, generation)
+				}
+				generation = m.Generation
+			case wire.Batch:
+				if m.Generation != generation {
+					t.Fatalf("a batch of generation %d after started of %d", m.Generation, generation)
+				}
+				c.checkBatch(m)
+				c.send(wire.Release{Slot: *m.Slot})
+			case wire.End:
+				ended = m.Generation == starts
+			default:
+				t.Fatalf("got %#v", m)
+			}
+		}
+		c.close()
+	})
+}
+
+// TestForeignMemory lets one client scribble over all that it can reach.
+func TestForeignMemory(t *testing.T) {
+	ts := startServer(t, oneSet(t, 60, 1), nil)
+	vandal := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Slots: 2})
+	vandal.send(wire.StartRequest{})
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				for i := range vandal.ring {
+					vandal.ring[i] = 0xaa
+				}
+			}
+		}
+	})
+	for range 5 {
+		checkServes(ts)
+	}
+	close(done)
+	wg.Wait()
+}
+
+// TestDescriptorsFromClients sends descriptors to a server that wants none.
+func TestDescriptorsFromClients(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	noLeaks(ts, func() {
+		null, err := os.Open("/dev/null")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		for range 20 {
+			c := ts.dial()
+			frame, _ := wire.AppendFrame(nil, wire.HelloRequest{Version: 1})
+			if err := wire.WriteRights(c.conn, frame, null); err != nil {
+				t.Fatal(err)
+			}
+			expect[wire.Hello](c)
+			c.close()
+		}
+	})
+}
+
+func TestMemoryIsSharedAndBounded(t *testing.T) {
+	page := int64(os.Getpagesize())
+	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 10 * page })
+	a := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 7})
+	b := ts.dial().hello()
+	b.send(wire.OpenRequest{Transform: onePixel, BatchSize: 2, Slots: 4})
+	if e := expect[wire.Error](b); e.ErrKind != wire.KindBadRequest || e.Fatal {
+		t.Errorf("more than there is: %+v", e)
+	}
+	b.open(wire.OpenRequest{BatchSize: 2}) // leaves the number to the server, which takes what is left
+	if b.opened.Slots != 3 {
+		t.Errorf("%d slots of the three that are left", b.opened.Slots)
+	}
+	a.close()
+	b.close()
+	ts.checkIdle()
+	ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 10})
+}
+
+// TestRingIsSealed does through the socket what a client could try to hurt the server.
+func TestRingIsSealed(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	c := ts.dial().hello()
+	c.send(wire.OpenRequest{Transform: onePixel, BatchSize: 2, Slots: 2})
+	c.opened = expect[wire.Opened](c)
+	files := c.rights.Take()
+	if len(files) != 1 {
+		t.Fatalf("%d descriptors", len(files))
+	}
+	defer files[0].Close()
+	if err := files[0].Truncate(0); err == nil {
+		t.Error("a client shrank the server's memory")
+	}
+	fd := int(files[0].Fd())
+	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, c.opened.RingBytes); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := unix.Mmap(fd, 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ring = ring
+	if n := len(c.epoch(0, 0)); n != 10 {
+		t.Errorf("%d batches after a hole was punched", n)
+	}
+}
+
+func TestManySessions(t *testing.T) {
+	ts := startServer(t, oneSet(t, 64, 4), nil)
+	noLeaks(ts, func() {
+		errs := make(chan error, 16)
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				rank := i % 4
+				c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Slots: 2, Rank: &rank, World: of(4)})
+				defer c.close()
+				for e := range int64(3) {
+					for _, batch := range c.epoch(e, 0) {
+						for _, index := range batch {
+							if int(index)%4 != rank {
+								errs <- fmt.Errorf("rank %d got sample %d", rank, index)
+							}
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		close(errs)
+		for err := range errs {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketPathMax is what sockaddr_un can hold (unix(7)): 108 bytes with the final zero.
+const socketPathMax = 107
+
+// DefaultSocket returns the path of the socket that server and clients use when nobody names one:
+// $XDG_RUNTIME_DIR/imgfeed.sock where that is set, else imgfeed-UID/imgfeed.sock in the folder for temporary files.
+func DefaultSocket() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "imgfeed.sock")
+	}
+	return filepath.Join(os.TempDir(), "imgfeed-"+strconv.Itoa(os.Getuid()), "imgfeed.sock")
+}
+
+// An InUseError means that another server answers on the socket.
+type InUseError struct {
+	Path string
+	PID  int // 0 if unknown
+}
+
+func (e *InUseError) Error() string {
+	who := "a server"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("%s already listens on %s; stop it, or choose another path with --socket", who, e.Path)
+}
+
+// A Listener is a Unix socket that removes its file when it is closed, if the file is still its own.
+type Listener struct {
+	*net.UnixListener
+	path string
+	id   fileID
+}
+
+type fileID struct{ dev, ino uint64 }
+
+// Listen creates the socket at path with mode 0600. The folder is made if it is missing, private to this user. A socket
+// that a dead server left behind is replaced; one that a live server listens on is an [*InUseError]; a file that is no
+// socket is never removed.
+func Listen(path string) (*Listener, error) {
+	if len(path) > socketPathMax {
+		return nil, fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
+	}
+	dir := filepath.Dir(path)
+	if err := privateDir(dir, path == DefaultSocket()); err != nil {
+		return nil, err
+	}
+	unlock := lockDir(dir) // so that two servers that start at once do not both replace the same stale socket
+	defer unlock()
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// The file gets the socket's own mode: it never exists with a wider one, and the umask is left alone.
+		var err error
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+	}}
+	l, err := lc.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	ul := l.(*net.UnixListener)
+	ul.SetUnlinkOnClose(false)
+	id, err := identify(path)
+	if err != nil {
+		ul.Close()
+		return nil, err
+	}
+	return &Listener{UnixListener: ul, path: path, id: id}, nil
+}
+
+// Path returns the socket's path.
+func (l *Listener) Path() string { return l.path }
+
+// Close stops listening and removes the socket's file, unless another server has replaced it.
+func (l *Listener) Close() error {
+	if id, err := identify(l.path); err == nil && id == l.id {
+		os.Remove(l.path)
+	}
+	return l.UnixListener.Close()
+}
+
+func identify(path string) (fileID, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return fileID{dev: uint64(st.Dev), ino: st.Ino}, nil
+}
+
+// privateDir makes the socket's folder if it is missing. The default one in the shared folder for temporary files must
+// also be ours alone: another user may have made it first, to stand between server and clients.
+func privateDir(dir string, mustBeOurs bool) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("socket folder: %w", err)
+	}
+	if !mustBeOurs {
+		return nil
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("socket folder: %w", err)
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if !info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to; choose another path with --socket",
+			dir, info.Mode(), owner, os.Getuid())
+	}
+	return nil
+}
+
+// lockDir takes an advisory lock on the folder for the moment between looking and binding, and goes on without it where
+// that cannot be had.
+func lockDir(dir string) (unlock func()) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return func() {}
+	}
+	for range 100 {
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return func() { f.Close() }
+}
+
+// removeStale removes a socket that nobody listens on.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("socket %s: %w", path, err)
+	}
+	if info.Mode()&fs.ModeSocket == 0 {
+		return fmt.Errorf("%s exists and is no socket (%v): remove it, or choose another path with --socket", path, info.Mode())
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		defer conn.Close()
+		return &InUseError{Path: path, PID: peerPID(conn.(*net.UnixConn))}
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) { // a full backlog, or no permission: somebody may well be there
+		if strings.Contains(err.Error(), "timeout") || errors.Is(err, unix.EAGAIN) {
+			return &InUseError{Path: path}
+		}
+		return fmt.Errorf("socket %s: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("removing the socket of a dead server: %w", err)
+	}
+	return nil
+}
+
+// peerPID returns the process at the other end, or 0.
+func peerPID(conn *net.UnixConn) int {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	pid := 0
+	raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	return pid
+}

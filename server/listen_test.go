@@ -1,0 +1,133 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+func TestListenMakesAPrivateSocket(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	path := filepath.Join(t.TempDir(), "new", "s.sock")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("mode %v, %v; want a socket of mode 0600", info.Mode(), err)
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != 0o700 {
+		t.Errorf("folder mode %v, %v; want 0700", dir.Mode(), err)
+	}
+	l.Close()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket remains after Close: %v", err)
+	}
+}
+
+func TestListenReplacesOnlyDeadSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatalf("a dead server's socket was not replaced: %v", err)
+	}
+	defer l.Close()
+	var inUse *InUseError
+	if _, err := Listen(path); !errors.As(err, &inUse) || inUse.PID != os.Getpid() || !strings.Contains(err.Error(), "--socket") {
+		t.Errorf("a live server's socket: %v, want an InUseError with our pid", err)
+	}
+	file := filepath.Join(t.TempDir(), "precious")
+	os.WriteFile(file, []byte("data"), 0o600)
+	if _, err := Listen(file); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("a file that is no socket: %v", err)
+	}
+	if content, _ := os.ReadFile(file); string(content) != "data" {
+		t.Error("Listen touched a file that is no socket")
+	}
+	if _, err := Listen("/tmp/" + strings.Repeat("x", 120)); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("a path that is too long: %v", err)
+	}
+}
+
+func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	first, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(path)
+	second, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	first.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("closing the first server removed the second one's socket: %v", err)
+	}
+}
+
+func TestListenRace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	dead, _ := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	var wg sync.WaitGroup
+	listeners := make([]*Listener, 8)
+	for i := range listeners {
+		wg.Go(func() { listeners[i], _ = Listen(path) })
+	}
+	wg.Wait()
+	won := 0
+	for _, l := range listeners {
+		if l != nil {
+			won++
+			defer l.Close()
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of 8 servers that started at once got the socket, want 1", won)
+	}
+}
+
+func TestDefaultSocketRefusesAForeignFolder(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", t.TempDir())
+	path := DefaultSocket()
+	if err := os.Mkdir(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(filepath.Dir(path), 0o777)
+	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "not safe") {
+		t.Errorf("a folder that everybody can write to: %v", err)
+	}
+	os.Remove(filepath.Dir(path))
+	os.Symlink(t.TempDir(), filepath.Dir(path))
+	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "not safe") {
+		t.Errorf("a symbolic link: %v", err)
+	}
+	os.Remove(filepath.Dir(path))
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+	if got := DefaultSocket(); got != "/run/user/7/imgfeed.sock" {
+		t.Errorf("DefaultSocket() = %s", got)
+	}
+}

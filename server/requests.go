@@ -1,0 +1,252 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/ring"
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// A versionError means that the client speaks another version of the protocol.
+type versionError struct{ version int }
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("the client speaks version %d of the protocol, this server version %d: bring imgfeed and its client package to the same release", e.version, wire.Version)
+}
+
+// handle serves one request. An error is the reply to it.
+func (s *session) handle(m wire.Message) error {
+	if hello, ok := m.(wire.HelloRequest); ok {
+		return s.hello(hello)
+	}
+	if !s.greeted {
+		return badRequest("the first message must be hello")
+	}
+	if open, ok := m.(wire.OpenRequest); ok {
+		return s.open(open)
+	}
+	f := s.feed.Load()
+	if f == nil {
+		return badRequest("%s needs an open session: send open first", m.Kind())
+	}
+	switch m := m.(type) {
+	case wire.LabelsRequest:
+		return s.labels(f)
+	case wire.ClassesRequest:
+		return s.send(wire.Classes{Classes: orEmpty(f.set.Manifest().Classes)})
+	case wire.KeyRequest:
+		return s.key(f, m.Index)
+	case wire.StartRequest:
+		return s.start(f, m)
+	case wire.Release:
+		return f.release(m.Slot)
+	case wire.Stop:
+		s.stopEpoch()
+		return nil
+	case wire.StatsRequest:
+		return s.send(f.stats())
+	}
+	panic(fmt.Sprintf("server: no handler for %T", m))
+}
+
+func (s *session) hello(m wire.HelloRequest) error {
+	if s.greeted {
+		return badRequest("hello was said already")
+	}
+	if m.Version != wire.Version {
+		return &versionError{m.Version}
+	}
+	s.greeted = true
+	return s.send(s.server.hello())
+}
+
+func (s *session) open(m wire.OpenRequest) error {
+	if s.feed.Load() != nil {
+		return badRequest("this connection has a session: open another connection for a second one")
+	}
+	f, err := s.server.newFeed(m)
+	if err != nil {
+		return err
+	}
+	s.feed.Store(f)
+	s.log.Info("session opened", "split", f.split, "transform", f.spec.String(), "batch_size", m.BatchSize, "rank", f.plan.Rank, "world", f.plan.World,
+		"transport", f.transport(), "slots", f.ring.Slots(), "ring", FormatBytes(f.ring.Size()))
+	reply := f.opened(s.id)
+	if !f.shared {
+		return s.send(reply)
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if err := s.encode(reply); err != nil {
+		return err
+	}
+	return wire.WriteRights(s.conn, s.frame, f.ring.File())
+}
+
+// labels sends the labels a piece at a time, so that a large set costs no second copy.
+func (s *session) labels(f *feed) error {
+	const piece = 16 << 10
+	labels := f.set.Labels()
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if err := s.encode(wire.Labels{Count: len(labels)}); err != nil {
+		return err
+	}
+	out := s.frame
+	for {
+		if _, err := s.conn.Write(out); err != nil {
+			return err
+		}
+		if len(labels) == 0 {
+			return nil
+		}
+		n := min(piece, len(labels))
+		out = out[:0]
+		for _, label := range labels[:n] {
+			out = binary.LittleEndian.AppendUint32(out, uint32(label))
+		}
+		labels = labels[n:]
+		s.frame = out
+	}
+}
+
+func (s *session) key(f *feed, index int) error {
+	if index < 0 || index >= f.set.Len() {
+		return badRequest("there is no sample %d: indices are 0 to %d", index, f.set.Len()-1)
+	}
+	key, err := f.set.Key(index)
+	if err != nil {
+		return err
+	}
+	return s.send(wire.Key{Index: index, Key: key})
+}
+
+// An openConfig is what an open request asks for, checked and with its defaults filled in.
+type openConfig struct {
+	split  string
+	set    *shard.Set
+	spec   *transform.Spec
+	plan   plan.Config // all but epoch and consumed
+	nchw   bool
+	shared bool
+	blank  bool
+	params bool
+	slots  int
+	layout ring.Layout
+}
+
+// checkOpen reads an open request.
+func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
+	c := openConfig{split: m.Split, params: m.WithParams, slots: m.Slots}
+	var err error
+	if c.set, err = s.chooseSet(&c.split); err != nil {
+		return c, err
+	}
+	if c.spec, err = parseTransform(m.Transform); err != nil {
+		return c, err
+	}
+	for _, choice := range []struct {
+		field, value, first, second string
+		second1                     *bool
+	}{
+		{"layout", m.Layout, wire.LayoutNHWC, wire.LayoutNCHW, &c.nchw},
+		{"transport", m.Transport, wire.TransportSocket, wire.TransportShm, &c.shared},
+		{"on_error", m.OnError, wire.OnErrorError, wire.OnErrorBlank, &c.blank},
+	} {
+		switch choice.value {
+		case choice.first, "":
+		case choice.second:
+			*choice.second1 = true
+		default:
+			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.first, choice.second)
+		}
+	}
+	c.shared = m.Transport != wire.TransportSocket
+	if c.slots < 0 || c.slots > slotsMax {
+		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
+	}
+	if c.plan, err = s.planConfig(m, c.set); err != nil {
+		return c, err
+	}
+	height, width := c.spec.OutputSize()
+	c.layout, err = ring.NewLayout(m.BatchSize, height, width, channels, m.WithParams)
+	return c, err
+}
+
+// channels of every output: RGB.
+const channels = 3
+
+func (s *Server) chooseSet(split *string) (*shard.Set, error) {
+	if *split == "" && len(s.splits) == 1 {
+		*split = s.splits[0]
+	}
+	if *split == "" {
+		return nil, badRequest("split is missing; there are %s", strings.Join(s.splits, ", "))
+	}
+	set, ok := s.sets[*split]
+	if !ok {
+		return nil, fmt.Errorf("no split %q here; there are %s: %w", *split, strings.Join(s.splits, ", "), shard.ErrNotFound)
+	}
+	return set, nil
+}
+
+// parseTransform takes a preset's name or a list of operations.
+func parseTransform(raw json.RawMessage) (*transform.Spec, error) {
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
+	}
+	text := string(raw)
+	if raw[0] == '"' {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, badRequest("transform: %v", err)
+		}
+	} else if raw[0] != '[' {
+		return nil, badRequest("transform is %.40s, want a string or a list", raw)
+	}
+	return transform.Parse(text)
+}
+
+// planConfig checks rank, world, seed and policy, by making the plan of epoch 0.
+func (s *Server) planConfig(m wire.OpenRequest, set *shard.Set) (plan.Config, error) {
+	policy, err := plan.ParsePolicy(m.Policy)
+	if err != nil {
+		return plan.Config{}, badRequest("policy is %q, want pad, drop_last or exact", m.Policy)
+	}
+	cfg := plan.Config{
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.World(),
+		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
+	}
+	switch {
+	case m.Shuffle && m.Seed == nil:
+		return cfg, badRequest("shuffle needs a seed: without one no run could be repeated or resumed")
+	case (m.Rank == nil) != (m.World == nil):
+		return cfg, badRequest("rank and world go together: give both or neither")
+	case m.Rank != nil:
+		if *m.World < 1 {
+			return cfg, badRequest("world is %d, want 1 or more", *m.World)
+		}
+		cfg.Rank, cfg.World = *m.Rank, *m.World
+	}
+	if m.Seed != nil {
+		cfg.Seed = *m.Seed
+	}
+	p, err := plan.New(cfg)
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, checkPlan(set, p)
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,170 @@
+// Package ring is the memory that batches travel in: a number of equal slots, each of which is the server's or lent to the
+// client. Which of its own slots the server fills next is the loader's business; the ring keeps account of what is lent,
+// so that a client gives back exactly what it was given.
+//
+// The shared kind is an anonymous file (memfd_create(2)), sealed against shrinking and growing, so that no client can
+// pull the memory from under the server (which would be SIGBUS), and nothing is left behind however either side ends.
+// A ring belongs to one session: one client never sees another's pixels, whatever it does. The server only ever writes to
+// it, so it does not matter what a client writes there.
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A SlotError means that a client named a slot that is not lent to it: out of range, or released twice.
+type SlotError struct {
+	Slot, Slots int
+}
+
+func (e *SlotError) Error() string {
+	if e.Slot < 0 || e.Slot >= e.Slots {
+		return fmt.Sprintf("ring: there is no slot %d: slots are numbered 0 to %d", e.Slot, e.Slots-1)
+	}
+	return fmt.Sprintf("ring: slot %d is not lent: it was released already, or never delivered", e.Slot)
+}
+
+// A Ring's Lend, Release and Lent are safe for concurrent use.
+type Ring struct {
+	file     *os.File // nil in a private ring
+	mem      []byte
+	slotSize int64
+
+	mu    sync.Mutex
+	lent  []bool
+	count int // of lent slots
+}
+
+// New returns a ring of slots slots of slotSize bytes (a multiple of the page size) in a sealed anonymous file. All its
+// memory is reserved before it returns: when the machine or the container has too little, this is where the error comes,
+// not a signal later on.
+func New(slots int, slotSize int64) (*Ring, error) {
+	size, err := totalSize(slots, slotSize)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("imgfeed-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("ring: memfd_create: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "imgfeed-ring")
+	mem, err := reserve(fd, size)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("ring: %d slots of %d bytes: %w", slots, slotSize, err)
+	}
+	return &Ring{file: file, mem: mem, slotSize: slotSize, lent: make([]bool, slots)}, nil
+}
+
+// NewPrivate returns a ring that only this process sees: for sessions whose batches travel through the socket.
+func NewPrivate(slots int, slotSize int64) (*Ring, error) {
+	size, err := totalSize(slots, slotSize)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("ring: %d slots of %d bytes: mmap: %w", slots, slotSize, err)
+	}
+	return &Ring{mem: mem, slotSize: slotSize, lent: make([]bool, slots)}, nil
+}
+
+func totalSize(slots int, slotSize int64) (int64, error) {
+	const sizeMax = int64(^uint(0)>>1) / 2
+	if slots < 1 || slotSize < 1 || slotSize%int64(os.Getpagesize()) != 0 || int64(slots) > sizeMax/slotSize {
+		return 0, &SizeError{fmt.Sprintf("a ring of %d slots of %d bytes is impossible", slots, slotSize)}
+	}
+	return int64(slots) * slotSize, nil
+}
+
+// reserve gives the file its size for good, and maps it.
+func reserve(fd int, size int64) ([]byte, error) {
+	if err := unix.Ftruncate(fd, size); err != nil {
+		return nil, fmt.Errorf("ftruncate: %w", err)
+	}
+	for {
+		err := unix.Fallocate(fd, 0, 0, size)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR { // the runtime's preemption signals can interrupt a long one
+			return nil, fmt.Errorf("fallocate: %w", err)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		return nil, fmt.Errorf("sealing: %w", err)
+	}
+	mem, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mmap: %w", err)
+	}
+	return mem, nil
+}
+
+// File returns the memory's descriptor, to be passed to the client. It is nil in a private ring.
+func (r *Ring) File() *os.File { return r.file }
+
+// Slots returns the number of slots.
+func (r *Ring) Slots() int { return len(r.lent) }
+
+// SlotSize returns the size of a slot in bytes.
+func (r *Ring) SlotSize() int64 { return r.slotSize }
+
+// Size returns the size of the ring in bytes.
+func (r *Ring) Size() int64 { return int64(len(r.lent)) * r.slotSize }
+
+// Bytes returns the memory of a slot. It is gone after Close.
+func (r *Ring) Bytes(slot int) []byte {
+	start := int64(slot) * r.slotSize
+	return r.mem[start : start+r.slotSize : start+r.slotSize]
+}
+
+// Lend notes that a slot is the client's from now on. Lending it twice is the server's bug and panics.
+func (r *Ring) Lend(slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lent[slot] {
+		panic(fmt.Sprintf("ring: slot %d is lent already", slot))
+	}
+	r.lent[slot] = true
+	r.count++
+}
+
+// Release notes that the client gives a slot back. It returns a [*SlotError] for a slot that is not lent, and changes
+// nothing then.
+func (r *Ring) Release(slot int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slot < 0 || slot >= len(r.lent) || !r.lent[slot] {
+		return &SlotError{Slot: slot, Slots: len(r.lent)}
+	}
+	r.lent[slot] = false
+	r.count--
+	return nil
+}
+
+// Lent returns how many slots are with the client.
+func (r *Ring) Lent() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count
+}
+
+// Close unmaps the memory and closes the file. Nobody may be writing to a slot any more. The client's own mapping stays
+// valid.
+func (r *Ring) Close() error {
+	if r.mem == nil {
+		return nil
+	}
+	err := unix.Munmap(r.mem)
+	r.mem = nil
+	if r.file != nil {
+		err = errors.Join(err, r.file.Close())
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package ring
+
+import (
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestLayoutExample(t *testing.T) {
+	got, err := NewLayout(256, 224, 224, 3, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Layout{BatchSize: 256, SampleBytes: 150528, WithParams: true, Labels: 38535168, Indices: 38537216, Params: 38539264, Size: 38547456}
+	if os.Getpagesize() == 4096 && got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestLayoutKeepsArraysApart(t *testing.T) {
+	for _, withParams := range []bool{false, true} {
+		for batch := 1; batch < 70; batch++ {
+			l, err := NewLayout(batch, 3, 5, 3, withParams)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slot := make([]byte, l.Size)
+			images, labels, indices, params := l.Arrays(slot, batch)
+			for i, a := range [][]byte{images, labels, indices, params} {
+				for j := range a {
+					if a[j] != 0 {
+						t.Fatalf("batch %d: array %d overlaps another", batch, i)
+					}
+					a[j] = byte(i + 1)
+				}
+			}
+			if l.Labels%64 != 0 || l.Indices%64 != 0 || l.Params%64 != 0 || l.Size%int64(os.Getpagesize()) != 0 {
+				t.Errorf("batch %d: not aligned: %+v", batch, l)
+			}
+			if sum := len(images) + len(labels) + len(indices) + len(params); int64(sum) != l.BatchBytes(batch) {
+				t.Errorf("batch %d: BatchBytes %d, the arrays have %d", batch, l.BatchBytes(batch), sum)
+			}
+		}
+	}
+}
+
+func TestLayoutRefusesImpossibleSizes(t *testing.T) {
+	var size *SizeError
+	for _, s := range [][4]int{{0, 1, 1, 1}, {-1, 1, 1, 1}, {1, 0, 1, 3}, {1, 1, -5, 3}, {math.MaxInt, 224, 224, 3}, {1, math.MaxInt, math.MaxInt, 3}, {1 << 40, 1 << 20, 1 << 20, 3}} {
+		if l, err := NewLayout(s[0], s[1], s[2], s[3], true); !errors.As(err, &size) {
+			t.Errorf("%v: %+v, %v; want a SizeError", s, l, err)
+		}
+	}
+	for _, s := range []struct {
+		slots int
+		size  int64
+	}{{0, 4096}, {-1, 4096}, {1, 0}, {1, 100}, {math.MaxInt, 1 << 30}} {
+		if _, err := New(s.slots, s.size); !errors.As(err, &size) {
+			t.Errorf("New(%d, %d): %v, want a SizeError", s.slots, s.size, err)
+		}
+	}
+}
+
+func page() int64 { return int64(os.Getpagesize()) }
+
+func TestReleaseOnlyWhatIsLent(t *testing.T) {
+	r, err := New(3, page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.Lend(1)
+	for slot, want := range map[int]string{-1: "no slot", 3: "no slot", math.MaxInt: "no slot", 0: "not lent", 2: "not lent"} {
+		var se *SlotError
+		if err := r.Release(slot); !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
+			t.Errorf("release of slot %d: %v, want %q", slot, err, want)
+		}
+	}
+	if r.Lent() != 1 {
+		t.Errorf("%d slots are lent, want 1", r.Lent())
+	}
+	if err := r.Release(1); err != nil {
+		t.Error(err)
+	}
+	if err := r.Release(1); err == nil {
+		t.Error("a slot was released twice")
+	}
+	r.Lend(1) // and goes round again
+}
+
+func TestPrivateRing(t *testing.T) {
+	r, err := NewPrivate(2, page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.File() != nil {
+		t.Error("a private ring has a file")
+	}
+	copy(r.Bytes(1), "pixels")
+	if got := r.Bytes(1); int64(len(got)) != page() || int64(cap(got)) != page() || string(got[:6]) != "pixels" {
+		t.Errorf("slot 1 has %d bytes, capacity %d", len(got), cap(got))
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFileIsSealedAndShared(t *testing.T) {
+	r, err := New(2, page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fd := int(r.File().Fd())
+	for _, size := range []int64{0, page(), 4 * page()} {
+		if err := unix.Ftruncate(fd, size); err == nil {
+			t.Errorf("a client could resize the ring to %d bytes", size)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
+		t.Error("a client could add a seal")
+	}
+	copy(r.Bytes(0), "pixels")
+	client, err := unix.Mmap(fd, 0, int(r.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(client)
+	if got := string(client[:6]); got != "pixels" {
+		t.Errorf("the client sees %q", got)
+	}
+	// A client that punches a hole into its memory loses its own pixels; the server writes on.
+	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, r.Size()); err != nil {
+		t.Fatal(err)
+	}
+	copy(r.Bytes(0), "again!")
+	if got := string(client[:6]); got != "again!" {
+		t.Errorf("after the hole the client sees %q", got)
+	}
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// Config says what to serve, and with what.
+type Config struct {
+	// Sets holds the folder of each split's shard set, as [shard.FindSets] returns them.
+	Sets map[string]string
+	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
+	Threads int
+	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
+	// rank 0 of 1.
+	Rank, World int
+	// MemoryBytes bounds the rings of all sessions together; 0 means half of the machine's or the container's memory.
+	MemoryBytes int64
+	// Name is the program's name and version, for the clients.
+	Name string
+	// Log takes what operators should know; nil discards it.
+	Log *slog.Logger
+}
+
+// A Server serves shard sets to any number of sessions.
+type Server struct {
+	cfg    Config
+	log    *slog.Logger
+	sets   map[string]*shard.Set
+	splits []string // in order
+	pool   *loader.Pool
+	memory budget
+	totals totals
+
+	lastID   atomic.Uint64
+	stopping atomic.Bool
+
+	mu       sync.Mutex
+	sessions map[uint64]*session
+	running  sync.WaitGroup
+}
+
+// New opens the sets and starts the workers. It returns an error that names the folder when a set cannot be read, and
+// when the partitions that rank and world need are not there.
+func New(cfg Config) (*Server, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Threads == 0 {
+		cfg.Threads = runtime.GOMAXPROCS(0)
+	}
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = memoryOfMachine() / 2
+	}
+	switch {
+	case cfg.Threads < 1:
+		return nil, fmt.Errorf("%d threads: at least 1 is needed", cfg.Threads)
+	case cfg.World < 0 || cfg.World == 0 && cfg.Rank != 0 || cfg.World > 0 && (cfg.Rank < 0 || cfg.Rank >= cfg.World):
+		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
+	case len(cfg.Sets) == 0:
+		return nil, errors.New("no shard set to serve")
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, sets: map[string]*shard.Set{}, sessions: map[uint64]*session{}}
+	s.memory.max = cfg.MemoryBytes
+	s.splits = slices.Sorted(maps.Keys(cfg.Sets))
+	for _, split := range s.splits {
+		if err := s.openSet(split, cfg.Sets[split]); err != nil {
+			s.closeSets()
+			return nil, err
+		}
+	}
+	s.totals = newTotals(s.splits)
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads})
+	return s, nil
+}
+
+func (s *Server) openSet(split, dir string) error {
+	set, err := shard.OpenSet(dir)
+	if err != nil {
+		return fmt.Errorf("split %s in %s: %w", split, dir, err)
+	}
+	s.sets[split] = set
+	if s.cfg.World == 0 {
+		return nil
+	}
+	if err := checkReach(set, s.cfg.Rank, s.cfg.World, 0); err != nil {
+		return fmt.Errorf("split %s in %s: %w", split, dir, err)
+	}
+	return nil
+}
+
+// Serve accepts connections until ctx ends, then ends every session and returns nil, or returns the listener's error.
+// It closes the listener.
+func (s *Server) Serve(ctx context.Context, l *Listener) error {
+	stop := context.AfterFunc(ctx, func() {
+		s.stopping.Store(true)
+		l.Close()
+	})
+	defer stop()
+	defer l.Close()
+	sessions, cancel := context.WithCancel(ctx)
+	defer s.running.Wait()
+	defer cancel()
+	for {
+		conn, err := l.AcceptUnix()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil: // out of descriptors, most likely: they come back when a session ends
+			s.log.Warn("accepting a connection failed", "err", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		s.running.Go(func() { s.serveConn(sessions, conn) })
+	}
+}
+
+// serveConn runs one connection to its end.
+func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
+	sess := newSession(s, conn)
+	s.mu.Lock()
+	s.sessions[sess.id] = sess
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.sessions, sess.id)
+		s.mu.Unlock()
+	}()
+	sess.run(ctx)
+}
+
+// Close stops the workers and closes the sets. Call it after Serve has returned.
+func (s *Server) Close() error {
+	s.pool.Close()
+	return s.closeSets()
+}
+
+func (s *Server) closeSets() error {
+	var errs []error
+	for _, set := range s.sets {
+		errs = append(errs, set.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Sets describes what is served, in the splits' order.
+func (s *Server) Sets() []wire.Set {
+	list := make([]wire.Set, 0, len(s.splits))
+	for _, split := range s.splits {
+		list = append(list, describeSet(s.sets[split]))
+	}
+	return list
+}
+
+func describeSet(set *shard.Set) wire.Set {
+	m := set.Manifest()
+	d := wire.Set{
+		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), BuiltWorld: set.World(), Fingerprint: m.Fingerprint, Partitions: []int{},
+	}
+	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
+	for r := range set.World() {
+		if set.Has(r) {
+			d.Partitions = append(d.Partitions, r)
+		}
+	}
+	return d
+}
+
+// hello returns the reply to a client's first message.
+func (s *Server) hello() wire.Hello {
+	h := wire.Hello{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets()}
+	if s.cfg.World > 0 {
+		h.Rank, h.World = &s.cfg.Rank, &s.cfg.World
+	}
+	return h
+}

@@ -1,0 +1,62 @@
+// Package wire is the protocol between imgfeed and its clients, as docs/format/wire.md specifies it: length-prefixed
+// JSON messages on a Unix stream socket, with the descriptor of the shared memory riding on one of them.
+//
+//	    4 bytes, little-endian        length bytes
+//	┌─────────────────────────┬──────────────────────────────┐
+//	│ length of the JSON text │ {"type":"hello","version":1} │
+//	└─────────────────────────┴──────────────────────────────┘
+//
+// A few replies announce raw bytes that follow them without a frame: the labels, and the arrays of a batch when the
+// transport is the socket itself.
+//
+// This package knows the messages and their framing, and nothing of what they ask for.
+package wire
+
+// Version is the protocol's version. A client names the version that it speaks in its hello; the server refuses those
+// that it does not know.
+//
+//	1  the first: hello, open, labels, classes, key, start, release, stop, stats
+const Version = 1
+
+const (
+	// MaxRequestBytes bounds the JSON text of a client's message. A longer one ends the connection.
+	MaxRequestBytes = 64 << 10
+	// MaxReplyBytes bounds the JSON text of a server's message; the class list of the largest public datasets takes a
+	// sixteenth of it.
+	MaxReplyBytes = 16 << 20
+	// Align is the alignment of each array within a slot, in bytes.
+	Align = 64
+)
+
+// Kinds of [Error].
+const (
+	KindBadRequest  = "bad_request" // the request is malformed, impossible or over a limit; the client can change it
+	KindCorrupt     = "corrupt"     // stored data is damaged
+	KindUnsupported = "unsupported" // a version, format or feature that this server does not have
+	KindMissing     = "missing"     // a set, partition or sample that is not here
+	KindInternal    = "internal"    // the server's own fault, or the machine's
+)
+
+// Values of the fields of [OpenRequest]; the first of each group is the default.
+const (
+	LayoutNHWC = "NHWC"
+	LayoutNCHW = "NCHW"
+
+	PolicyPad      = "pad"
+	PolicyDropLast = "drop_last"
+	PolicyExact    = "exact"
+
+	TransportShm    = "shm"
+	TransportSocket = "socket"
+
+	OnErrorError = "error"
+	OnErrorBlank = "blank"
+)
+
+// Values of [Stats.WaitingFor].
+const (
+	WaitingIdle   = "idle"
+	WaitingDisk   = "disk"
+	WaitingCPU    = "cpu"
+	WaitingClient = "client"
+)

@@ -1,0 +1,480 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// shardBytes returns one shard's file, of n samples.
+func shardBytes(t testing.TB, n int) []byte {
+	t.Helper()
+	options := testOptions(1)
+	options.ShardSamples = n
+	data, err := os.ReadFile(filepath.Join(writeSet(t, makeSamples(n), options), "rank-0000/00000.imgshard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// memoryFile is a shardFile in memory, which can fail.
+type memoryFile struct {
+	*bytes.Reader
+	fail func(offset int64) error // nil: never
+}
+
+func (f memoryFile) Close() error { return nil }
+
+func (f memoryFile) ReadAt(p []byte, offset int64) (int, error) {
+	if f.fail != nil {
+		if err := f.fail(offset); err != nil {
+			return 0, err
+		}
+	}
+	return f.Reader.ReadAt(p, offset)
+}
+
+func openBytes(data []byte) (*Reader, error) {
+	return newReader("test.imgshard", memoryFile{Reader: bytes.NewReader(data)}, int64(len(data)))
+}
+
+// readAll opens a shard's bytes and reads every record and key.
+func readAll(data []byte) error {
+	r, err := openBytes(data)
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	for j := range r.Len() {
+		if _, buf, err = r.Read(j, buf); err != nil {
+			return err
+		}
+	}
+	_, err = r.Keys()
+	return err
+}
+
+// sections returns the places of a shard's parts, and whether a change in there must be noticed by reading (only the
+// whole file's SHA-256 covers what pads them).
+func sections(t *testing.T, data []byte) map[string][2]int64 {
+	t.Helper()
+	r, err := openBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := r.footer
+	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(data[12:])) + 4
+	return map[string][2]int64{
+		"header":  {0, headerEnd},
+		"entries": {f.entriesOffset, f.keysOffset},
+		"keys":    {f.keysOffset, f.keysOffset + f.keysLength},
+		"footer":  {f.fileLength - footerSize, f.fileLength},
+	}
+}
+
+func TestEveryFlippedBitIsFound(t *testing.T) {
+	data := shardBytes(t, 5)
+	r, err := openBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := sections(t, data)
+	for j := range r.Len() {
+		e := r.Entry(j)
+		places[fmt.Sprintf("record %d", j)] = [2]int64{e.Offset, e.Offset + int64(e.ImageLength) + int64(e.AuxLength)}
+	}
+	flips := 0
+	for name, place := range places {
+		for at := place[0]; at < place[1]; at++ {
+			bit := byte(1) << (at % 8)
+			data[at] ^= bit
+			err := readAll(data)
+			data[at] ^= bit
+			c, ok := errors.AsType[*CorruptError](err)
+			if !ok {
+				t.Fatalf("%s, byte %d, bit %#x: %v", name, at, bit, err)
+			}
+			if section, _, _ := strings.Cut(name, " "); section == "record" &&
+				(name != fmt.Sprintf("record %d", c.Record) || c.Section != section || c.Offset != place[0]) {
+				t.Fatalf("%s, byte %d: %v", name, at, err)
+			}
+			flips++
+		}
+	}
+	if err := readAll(data); err != nil || flips < 1000 {
+		t.Fatalf("%d flips, then %v", flips, err)
+	}
+}
+
+func TestTruncatedFile(t *testing.T) {
+	data := shardBytes(t, 3)
+	for n := range len(data) {
+		if _, err := openBytes(data[:n]); !isCorrupt(err) {
+			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
+		}
+	}
+	if _, err := openBytes(append(bytes.Clone(data), 0)); !isCorrupt(err) {
+		t.Fatalf("a byte too many: %v", err)
+	}
+}
+
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*CorruptError](err)
+	return ok
+}
+
+func TestFileCutWhileOpen(t *testing.T) {
+	samples := makeSamples(8)
+	dir := writeSet(t, samples, testOptions(1))
+	s := openSet(t, dir)
+	at, err := s.Locate(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := s.Entry(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, at.Path)
+	if err := os.Truncate(path, entry.Offset+1); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1000)
+	for i := range samples {
+		buf, err = compareSample(s, i, &samples[i], buf)
+		inCut := i >= 2 && i < 4
+		if inCut {
+			c, ok := errors.AsType[*CorruptError](err)
+			if !ok || c.Path != path || c.Record != i || c.Index != i || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("sample %d: %v", i, err)
+			}
+		} else if i >= 4 && err != nil {
+			t.Errorf("sample %d of an undamaged shard: %v", i, err)
+		}
+	}
+	if _, err := s.Key(0); !isCorrupt(err) {
+		t.Errorf("keys behind the cut: %v", err)
+	}
+}
+
+// TestForgedFiles gives files whose checksums are right and whose contents are not.
+func TestForgedFiles(t *testing.T) {
+	good := shardBytes(t, 4)
+	r, err := openBytes(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entryAt := func(p []byte, j int) []byte { return p[r.footer.entriesOffset+entrySize*int64(j):] }
+	le := binary.LittleEndian
+	forgeries := map[string]func(p []byte, f *footer){
+		"entry before the records":  func(p []byte, f *footer) { le.PutUint64(entryAt(p, 0), 0) },
+		"entry behind the records":  func(p []byte, f *footer) { le.PutUint64(entryAt(p, 3), 1<<40) },
+		"negative offset":           func(p []byte, f *footer) { le.PutUint64(entryAt(p, 3), 1<<63|8) },
+		"offset that is not 8n":     func(p []byte, f *footer) { entryAt(p, 3)[0] |= 1 },
+		"records that overlap":      func(p []byte, f *footer) { copy(entryAt(p, 1)[:8], entryAt(p, 0)) },
+		"image longer than a file":  func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[8:], 1<<32-1) },
+		"aux longer than a file":    func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[12:], 1<<32-1) },
+		"label -2":                  func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[20:], 1<<32-2) },
+		"no width":                  func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[24:], 0) },
+		"negative height":           func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[28:], 1<<31) },
+		"key that ends early":       func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset+4:], 1<<32-1) },
+		"key that begins late":      func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset:], 1) },
+		"keys that do not use all":  func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset+16:], le.Uint32(p[f.keysOffset+12:])) },
+		"more samples than entries": func(p []byte, f *footer) { f.count++ },
+		"too many samples":          func(p []byte, f *footer) { f.count = 1<<32 - 1 },
+		"records from the prefix":   func(p []byte, f *footer) { f.recordsOffset = 0 },
+		"records from far away":     func(p []byte, f *footer) { f.recordsOffset = 1 << 62 },
+		"records end far away":      func(p []byte, f *footer) { f.recordsEnd = 1 << 62 },
+		"entries far away":          func(p []byte, f *footer) { f.entriesOffset = -8 },
+		"keys far away":             func(p []byte, f *footer) { f.keysOffset = 1<<63 - 1 },
+		"keys too long":             func(p []byte, f *footer) { f.keysLength = 1<<63 - 1 },
+		"keys too short":            func(p []byte, f *footer) { f.keysLength = 0 },
+		"another file's length":     func(p []byte, f *footer) { f.fileLength++ },
+		"header too long":           func(p []byte, f *footer) { le.PutUint32(p[12:], 1<<32-1) },
+		"header that is no JSON":    func(p []byte, f *footer) { p[prefixSize] = '[' },
+	}
+	for name, forge := range forgeries {
+		t.Run(name, func(t *testing.T) {
+			p, f := bytes.Clone(good), r.footer
+			forge(p, &f)
+			resign(p, &f)
+			if err := readAll(p); !isCorrupt(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// resign makes the checksums of a forged file right, where its places allow.
+func resign(p []byte, f *footer) {
+	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(p[12:]))
+	if headerEnd+4 <= int64(len(p)) {
+		f.headerCRC = checksum(p[:headerEnd])
+		binary.LittleEndian.PutUint32(p[headerEnd:], f.headerCRC)
+	}
+	inside := func(from, to int64) bool { return from >= 0 && from <= to && to <= int64(len(p)) }
+	if end := f.entriesOffset + entrySize*int64(f.count); inside(f.entriesOffset, end) {
+		f.entriesCRC = checksum(p[f.entriesOffset:end])
+	}
+	if end := f.keysOffset + f.keysLength; inside(f.keysOffset, end) {
+		f.keysCRC = checksum(p[f.keysOffset:end])
+	}
+	copy(p[len(p)-footerSize:], f.bytes())
+}
+
+func TestVersions(t *testing.T) {
+	good := shardBytes(t, 2)
+	for _, version := range []Version{0, 2, 1 << 31} {
+		p := bytes.Clone(good)
+		f := parseFooter(p[len(p)-footerSize:])
+		f.version = version
+		binary.LittleEndian.PutUint32(p[8:], uint32(version))
+		resign(p, &f)
+		_, err := openBytes(p)
+		if u, ok := errors.AsType[*UnsupportedError](err); !ok || u.Version != version {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
+
+func TestFailingDiskIsNoCorruption(t *testing.T) {
+	data := shardBytes(t, 4)
+	boom := errors.New("input/output error")
+	for calls := range 6 {
+		n := 0
+		file := memoryFile{Reader: bytes.NewReader(data), fail: func(int64) error {
+			if n++; n > calls {
+				return boom
+			}
+			return nil
+		}}
+		r, err := newReader("test.imgshard", file, int64(len(data)))
+		if err == nil {
+			_, _, err = r.Read(0, nil)
+		}
+		if err == nil {
+			_, err = r.Keys()
+		}
+		if !errors.Is(err, boom) || isCorrupt(err) || !strings.Contains(err.Error(), "test.imgshard") {
+			t.Errorf("read %d fails: %v", calls, err)
+		}
+	}
+}
+
+func TestManifestDamage(t *testing.T) {
+	samples := makeSamples(12)
+	dir := writeSet(t, samples, testOptions(2))
+	path := filepath.Join(dir, manifestName)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range good {
+		for _, damaged := range [][]byte{good[:at], append(append(bytes.Clone(good[:at]), good[at]^1<<(at%8)), good[at+1:]...)} {
+			if _, err := decodeManifest(path, damaged); !isCorrupt(err) {
+				t.Fatalf("byte %d of %d: %v", at, len(good), err)
+			}
+		}
+	}
+	edit := func(name string, change func(m *Manifest), check func(error) bool) {
+		m, err := decodeManifest(path, good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(m)
+		data, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenSet(dir); !check(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	unsupported := func(err error) bool { _, ok := errors.AsType[*UnsupportedError](err); return ok }
+	edit("version 2", func(m *Manifest) { m.Version = 2 }, unsupported)
+	edit("another format", func(m *Manifest) { m.Format = "imgshort" }, func(err error) bool { return errors.Is(err, ErrNotSet) })
+	edit("no world", func(m *Manifest) { m.World = 0 }, isCorrupt)
+	edit("a great world", func(m *Manifest) { m.World = 1 << 40 }, isCorrupt)
+	edit("more samples", func(m *Manifest) { m.Samples++ }, isCorrupt)
+	edit("negative samples", func(m *Manifest) { m.Samples = -1 }, isCorrupt)
+	edit("too great a shard", func(m *Manifest) { m.Shards[0].Samples = 1 << 62 }, isCorrupt)
+	edit("a shard less", func(m *Manifest) { m.Shards = m.Shards[1:] }, isCorrupt)
+	edit("a shard twice", func(m *Manifest) { m.Shards = append(m.Shards[:1:1], m.Shards...) }, isCorrupt)
+	edit("path outside", func(m *Manifest) { m.Shards[0].Path = "../../etc/passwd" }, isCorrupt)
+	edit("another count", func(m *Manifest) { m.Shards[0].Samples--; m.Shards[1].Samples++ }, isCorrupt)
+	edit("another size", func(m *Manifest) { m.Shards[0].Bytes++ }, isCorrupt)
+	edit("another footer", func(m *Manifest) { m.Shards[0].Footer = "00000000" }, isCorrupt)
+	edit("another encoding", func(m *Manifest) { m.Encoding.Name = "pixels" }, isCorrupt)
+	edit("another split", func(m *Manifest) { m.Split = "val" }, isCorrupt)
+	edit("fewer classes", func(m *Manifest) { m.Classes = m.Classes[:1] }, isCorrupt)
+	edit("no change", func(*Manifest) {}, func(err error) bool { return err == nil })
+}
+
+func TestDamagedSets(t *testing.T) {
+	cases := map[string]struct {
+		damage func(dir string) error
+		check  func(error) bool
+	}{
+		"shard gone": {func(dir string) error { return os.Remove(filepath.Join(dir, "rank-0001/00000.imgshard")) },
+			func(err error) bool { return isCorrupt(err) && errors.Is(err, fs.ErrNotExist) }},
+		"shard half copied": {func(dir string) error { return os.Truncate(filepath.Join(dir, "rank-0001/00001.imgshard"), 300) }, isCorrupt},
+		"shards swapped": {func(dir string) error {
+			a, b := filepath.Join(dir, "rank-0000/00000.imgshard"), filepath.Join(dir, "rank-0001/00000.imgshard")
+			return errors.Join(os.Rename(a, a+"x"), os.Rename(b, a), os.Rename(a+"x", b))
+		}, isCorrupt},
+		"shard is a folder": {func(dir string) error {
+			p := filepath.Join(dir, "rank-0000/00000.imgshard")
+			return errors.Join(os.Remove(p), os.Mkdir(p, 0o777))
+		}, func(err error) bool { return err != nil }},
+		"shard is a pipe": {func(dir string) error {
+			p := filepath.Join(dir, "rank-0000/00000.imgshard")
+			return errors.Join(os.Remove(p), unix.Mkfifo(p, 0o666))
+		}, func(err error) bool { return err != nil }},
+		"rank is a file": {func(dir string) error {
+			p := filepath.Join(dir, "rank-0000")
+			return errors.Join(os.RemoveAll(p), os.WriteFile(p, nil, 0o666))
+		}, func(err error) bool { return err == nil }}, // the other partition is served
+		"no manifest":  {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, func(err error) bool { return errors.Is(err, ErrNotSet) }},
+		"manifest cut": {func(dir string) error { return os.Truncate(filepath.Join(dir, manifestName), 100) }, isCorrupt},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := writeSet(t, makeSamples(14), testOptions(2))
+			if err := c.damage(dir); err != nil {
+				t.Fatal(err)
+			}
+			s, err := OpenSet(dir)
+			if !c.check(err) {
+				t.Errorf("got %v", err)
+			}
+			if err == nil {
+				s.Close()
+			}
+			if _, err := Verify(context.Background(), dir, VerifyOptions{}); errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestVerify(t *testing.T) {
+	samples := makeSamples(30)
+	verify := func(dir string) (VerifyReport, []*CorruptError, error) {
+		var problems []*CorruptError
+		report, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) {
+			c, ok := errors.AsType[*CorruptError](err)
+			if !ok {
+				t.Errorf("problem %v", err)
+				return
+			}
+			problems = append(problems, c)
+		}})
+		return report, problems, err
+	}
+	dir := writeSet(t, samples, testOptions(2))
+	report, problems, err := verify(dir)
+	if err != nil || report.Problems != 0 || report.Samples != 30 || report.Shards != 8 || report.Bytes != report.BytesTotal || len(report.Missing) != 0 {
+		t.Fatalf("a good set: %+v, %v, %v", report, problems, err)
+	}
+
+	flip := func(i int, into int64) {
+		t.Helper()
+		s := openSet(t, dir)
+		entry, _ := s.Entry(i)
+		at, _ := s.Locate(i)
+		f, err := os.OpenFile(filepath.Join(dir, at.Path), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var b [1]byte
+		f.ReadAt(b[:], entry.Offset+into)
+		b[0] ^= 0x10
+		if _, err := f.WriteAt(b[:], entry.Offset+into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip(5, 0)
+	flip(21, 0)
+	report, problems, err = verify(dir)
+	if err != nil || report.Problems != 2 || len(problems) != 2 || problems[0].Index+problems[1].Index != 26 {
+		t.Fatalf("two bad records: %+v, %v, %v", report, problems, err)
+	}
+	for _, c := range problems {
+		sum, ok := errors.AsType[*ChecksumError](c)
+		if !ok || sum.Want == sum.Got || c.Section != "record" {
+			t.Errorf("problem %v", c)
+		}
+		text := c.Error()
+		for _, part := range []string{c.Path, fmt.Sprintf("record %d", c.Record), fmt.Sprintf("byte %d", c.Offset), fmt.Sprintf("%08x", sum.Want), fmt.Sprintf("%08x", sum.Got), "rebuild"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q does not name %q", text, part)
+			}
+		}
+	}
+	flip(5, 0)
+	flip(21, 0)
+	pad := -1
+	for i, s := range samples {
+		if (len(s.Image)+len(s.Aux))%8 != 0 {
+			pad = i
+		}
+	}
+	flip(pad, int64(len(samples[pad].Image)+len(samples[pad].Aux)))
+	report, problems, err = verify(dir)
+	if err != nil || len(problems) != 1 || problems[0].Section != "file" {
+		t.Errorf("padding changed: %+v, %v, %v", report, problems, err)
+	}
+}
+
+func TestVerifyFindsForgedOrder(t *testing.T) {
+	for name, change := range map[string]func(m *Manifest){
+		"seed":        func(m *Manifest) { m.Seed++ },
+		"fingerprint": func(m *Manifest) { m.Fingerprint = strings.Repeat("0", 64) },
+	} {
+		dir := writeSet(t, makeSamples(9), testOptions(1))
+		m, err := ReadManifest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(m)
+		data, _ := m.encode()
+		if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Verify(context.Background(), dir, VerifyOptions{})
+		if err != nil || report.Problems != 1 {
+			t.Errorf("%s: %+v, %v", name, report, err)
+		}
+	}
+}
+
+func TestVerifyOfAPart(t *testing.T) {
+	dir := writeSet(t, makeSamples(30), testOptions(3))
+	if err := os.RemoveAll(filepath.Join(dir, "rank-0002")); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Verify(context.Background(), dir, VerifyOptions{})
+	if err != nil || report.Problems != 0 || report.Samples != 20 || len(report.Missing) != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Verify(ctx, dir, VerifyOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

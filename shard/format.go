@@ -1,0 +1,322 @@
+// Package shard reads and writes shard sets: folders of immutable files that hold the encoded images of one split
+// of a dataset, their labels and their keys, in the order that training serves them.
+//
+// The package moves bytes and checks them; what an image's bytes mean is the business of package transform.
+// docs/format/shard.md specifies every byte. In short, a shard file is
+//
+//	 0        16              16+H   R (8-aligned)
+//	+--------+---------------+------+----------------------+-------+---------+------+--------+
+//	| prefix | header (JSON) | CRC  | records              | slack | entries | keys | footer |
+//	+--------+---------------+------+----------------------+-------+---------+------+--------+
+//	 magic                           image+aux, each record  128     40 bytes  own    96 bytes,
+//	 version                         8-aligned and checked   zeros   a sample, CRC    own CRC,
+//	 H                               by its entry's CRC              one CRC          end magic
+//
+// and a shard set is
+//
+//	train-shards/
+//	  manifest.json            what is here, in what order, with sizes and checksums
+//	  rank-0000/00000.imgshard …
+//	  rank-0001/00000.imgshard …
+//
+// All integers are little-endian; every CRC is CRC-32C (Castagnoli).
+package shard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+)
+
+// Version numbers the format of manifests and shard files; both carry the same number.
+type Version uint32
+
+// The version ledger: what each version added. A reader names the versions that it reads (VersionOldest to
+// VersionCurrent) and refuses others with *UnsupportedError; a writer writes VersionCurrent.
+const (
+	// Version1 is the first: header, records of image and aux bytes, 40-byte entries, a key section, a 96-byte footer.
+	Version1 Version = 1
+
+	// VersionOldest is the oldest version that this package reads.
+	VersionOldest = Version1
+	// VersionCurrent is the version that this package writes.
+	VersionCurrent = Version1
+)
+
+// Sizes of the fixed parts, in bytes.
+const (
+	prefixSize  = 16
+	entrySize   = 40
+	footerSize  = 96
+	recordAlign = 8
+
+	// SlackBytes are readable behind the last byte of every record: zeros after the last record of a file, and
+	// in the buffer that Read fills. Decoders may load whole vectors there; what they load must not matter.
+	SlackBytes = 128
+)
+
+// Limits. A writer refuses what exceeds them with *LimitError; a reader calls a file that claims more corrupt, so
+// that a hostile file can't make it allocate without bound.
+const (
+	// WorldMax is the most partitions that a set can have.
+	WorldMax = 1 << 16
+	// RecordBytesMax bounds the image and aux bytes of one record.
+	RecordBytesMax = 1 << 30
+	// KeyBytesMax bounds one key.
+	KeyBytesMax = 4096
+	// ShardSamplesMax bounds the samples of one shard file.
+	ShardSamplesMax = 1 << 20
+
+	keyBlobBytesMax  = 1 << 28
+	headerBytesMax   = 1 << 20
+	manifestBytesMax = 1 << 28
+)
+
+const (
+	magicStart = "imgshard"
+	magicEnd   = "imgshend"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum returns the CRC-32C of p.
+func checksum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
+
+// crc32Append returns the CRC-32C of the bytes that had crc, followed by p.
+func crc32Append(crc uint32, p []byte) uint32 { return crc32.Update(crc, castagnoli, p) }
+
+// alignUp rounds n up to a multiple of recordAlign.
+func alignUp(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }
+
+// Format tells what kind of file a record's image bytes are. It is told by the bytes' magic, never by a name.
+type Format uint8
+
+// The formats known so far. The numbers are on disk: they never change.
+const (
+	FormatUnknown Format = 0
+	FormatJPEG    Format = 1
+	FormatPNG     Format = 2
+	FormatPixels  Format = 3 // made by the packer, read with the shard's encoding parameters
+	FormatWebP    Format = 4
+	FormatGIF     Format = 5
+	FormatBMP     Format = 6
+	FormatTIFF    Format = 7
+)
+
+var formatNames = [...]string{"unknown", "jpeg", "png", "pixels", "webp", "gif", "bmp", "tiff"}
+
+// String returns the format's lower-case name, or "format(9)" for a number without one.
+func (f Format) String() string {
+	if int(f) < len(formatNames) {
+		return formatNames[f]
+	}
+	return "format(" + strconv.Itoa(int(f)) + ")"
+}
+
+// SniffFormat tells an image file's format by its first bytes, FormatUnknown when it is none that has a number.
+// It does not say that the file can be decoded.
+func SniffFormat(data []byte) Format {
+	has := func(prefix string) bool { return bytes.HasPrefix(data, []byte(prefix)) }
+	switch {
+	case has("\xff\xd8\xff"):
+		return FormatJPEG
+	case has("\x89PNG\r\n\x1a\n"):
+		return FormatPNG
+	case has("RIFF") && len(data) >= 12 && string(data[8:12]) == "WEBP":
+		return FormatWebP
+	case has("GIF87a"), has("GIF89a"):
+		return FormatGIF
+	case has("BM"):
+		return FormatBMP
+	case has("II*\x00"), has("MM\x00*"):
+		return FormatTIFF
+	}
+	return FormatUnknown
+}
+
+// Encoding says how a set stores its images: a name ("jpeg": the original bytes; "pixels": resized once, lossless)
+// and parameters that only the encoding's packer and decoder interpret.
+type Encoding struct {
+	Name   string          `json:"name"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// equal reports whether e and o have the same name and the same parameters, byte for byte but for white space.
+func (e Encoding) equal(o Encoding) bool {
+	return e.Name == o.Name && bytes.Equal(compactJSON(e.Params), compactJSON(o.Params))
+}
+
+// String returns the name and the parameters, cut short where they are long.
+func (e Encoding) String() string {
+	if len(e.Params) == 0 {
+		return e.Name
+	}
+	return fmt.Sprintf("%s %.200s", e.Name, compactJSON(e.Params))
+}
+
+// compactJSON removes the white space from JSON; what is no JSON it leaves as it is.
+func compactJSON(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
+// Sample is one image on its way into a set.
+type Sample struct {
+	Key           string // path relative to the split's root, with forward slashes
+	Label         int32  // index into the classes, or -1 when the sample has none
+	Width, Height int    // of the stored image, in pixels
+	Format        Format
+	Image         []byte
+	Aux           []byte // what helps to decode Image (for JPEG the row index); may be empty
+}
+
+// Entry is what the index knows of one sample.
+type Entry struct {
+	Offset        int64  // of the image bytes in the shard file; the aux bytes follow at once
+	ImageLength   uint32 // bytes
+	AuxLength     uint32 // bytes
+	Checksum      uint32 // CRC-32C of the image and aux bytes
+	Label         int32  // index into the classes, or -1
+	Width, Height int32  // pixels
+	Format        Format
+}
+
+// put writes e's 40 bytes to p.
+func (e *Entry) put(p []byte) {
+	_ = p[entrySize-1]
+	binary.LittleEndian.PutUint64(p[0:], uint64(e.Offset))
+	binary.LittleEndian.PutUint32(p[8:], e.ImageLength)
+	binary.LittleEndian.PutUint32(p[12:], e.AuxLength)
+	binary.LittleEndian.PutUint32(p[16:], e.Checksum)
+	binary.LittleEndian.PutUint32(p[20:], uint32(e.Label))
+	binary.LittleEndian.PutUint32(p[24:], uint32(e.Width))
+	binary.LittleEndian.PutUint32(p[28:], uint32(e.Height))
+	p[32] = byte(e.Format)
+	clear(p[33:entrySize])
+}
+
+// parseEntry reads an entry from its 40 bytes.
+func parseEntry(p []byte) Entry {
+	_ = p[entrySize-1]
+	return Entry{
+		Offset:      int64(binary.LittleEndian.Uint64(p[0:])),
+		ImageLength: binary.LittleEndian.Uint32(p[8:]),
+		AuxLength:   binary.LittleEndian.Uint32(p[12:]),
+		Checksum:    binary.LittleEndian.Uint32(p[16:]),
+		Label:       int32(binary.LittleEndian.Uint32(p[20:])),
+		Width:       int32(binary.LittleEndian.Uint32(p[24:])),
+		Height:      int32(binary.LittleEndian.Uint32(p[28:])),
+		Format:      Format(p[32]),
+	}
+}
+
+// header is the JSON at the start of a shard file. It says how to decode the records and where the file belongs,
+// so that a file that stands in another's place is found out.
+type header struct {
+	Split    string   `json:"split"`
+	Rank     int      `json:"rank"`
+	World    int      `json:"world"`
+	Shard    int      `json:"shard"` // number within the partition
+	Encoding Encoding `json:"encoding"`
+}
+
+// footer is the fixed end of a shard file: where the sections lie, and their checksums.
+type footer struct {
+	recordsOffset int64  // first record
+	recordsEnd    int64  // end of the last record, 8-aligned; SlackBytes zeros follow
+	entriesOffset int64  // = recordsEnd + SlackBytes
+	keysOffset    int64  // = entriesOffset + 40·count
+	keysLength    int64  // 4·(count+1) bytes of offsets, then the keys
+	fileLength    int64  // of the whole file, footer included
+	count         uint32 // samples
+	headerCRC     uint32 // the same as behind the header
+	entriesCRC    uint32
+	keysCRC       uint32
+	version       Version
+	crc           uint32 // of the footer's 84 bytes before it
+}
+
+const (
+	footerVersionAt = 80
+	footerCRCAt     = 84
+	footerMagicAt   = 88
+)
+
+// bytes returns the footer's 96 bytes and sets f.crc.
+func (f *footer) bytes() []byte {
+	p := make([]byte, footerSize)
+	for i, v := range []int64{f.recordsOffset, f.recordsEnd, f.entriesOffset, f.keysOffset, f.keysLength, f.fileLength} {
+		binary.LittleEndian.PutUint64(p[8*i:], uint64(v))
+	}
+	for i, v := range []uint32{f.count, f.headerCRC, f.entriesCRC, f.keysCRC} {
+		binary.LittleEndian.PutUint32(p[48+4*i:], v)
+	}
+	binary.LittleEndian.PutUint32(p[footerVersionAt:], uint32(f.version))
+	f.crc = checksum(p[:footerCRCAt])
+	binary.LittleEndian.PutUint32(p[footerCRCAt:], f.crc)
+	copy(p[footerMagicAt:], magicEnd)
+	return p
+}
+
+// parseFooter reads the fields of a footer whose magic and checksum the caller has checked.
+func parseFooter(p []byte) footer {
+	place := func(i int) int64 { return int64(binary.LittleEndian.Uint64(p[8*i:])) }
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(p[at:]) }
+	return footer{
+		recordsOffset: place(0), recordsEnd: place(1), entriesOffset: place(2),
+		keysOffset: place(3), keysLength: place(4), fileLength: place(5),
+		count: word(48), headerCRC: word(52), entriesCRC: word(56), keysCRC: word(60),
+		version: Version(word(footerVersionAt)), crc: word(footerCRCAt),
+	}
+}
+
+// check says what is impossible about the footer of a file of size bytes, nil if nothing is. After it, every place
+// lies in the file, in order, and no length is negative.
+func (f *footer) check(size int64) error {
+	switch {
+	case f.fileLength != size:
+		return fmt.Errorf("the file has %d bytes, its footer says %d", size, f.fileLength)
+	case f.count > ShardSamplesMax:
+		return fmt.Errorf("%d samples, and a shard has at most %d", f.count, ShardSamplesMax)
+	case f.recordsOffset < prefixSize+4 || f.recordsOffset > alignUp(prefixSize+headerBytesMax+4) ||
+		f.recordsOffset != alignUp(f.recordsOffset):
+		return fmt.Errorf("records cannot begin at byte %d", f.recordsOffset)
+	case f.recordsEnd < f.recordsOffset || f.recordsEnd > size || f.recordsEnd != alignUp(f.recordsEnd):
+		return fmt.Errorf("records that begin at byte %d cannot end at byte %d", f.recordsOffset, f.recordsEnd)
+	case f.entriesOffset != f.recordsEnd+SlackBytes:
+		return fmt.Errorf("entries at byte %d, expected at %d", f.entriesOffset, f.recordsEnd+SlackBytes)
+	case f.keysOffset != f.entriesOffset+entrySize*int64(f.count):
+		return fmt.Errorf("keys at byte %d, expected at %d", f.keysOffset, f.entriesOffset+entrySize*int64(f.count))
+	case f.keysLength < 4*(int64(f.count)+1) || f.keysLength > 4*(int64(f.count)+1)+keyBlobBytesMax:
+		return fmt.Errorf("%d samples cannot have a key section of %d bytes", f.count, f.keysLength)
+	case alignUp(f.keysOffset+f.keysLength)+footerSize != size:
+		return fmt.Errorf("keys end at byte %d, which leaves no footer at the end of %d bytes", f.keysOffset+f.keysLength, size)
+	}
+	return nil
+}
+
+// OrderHash is the sort key that shuffles a set when it is packed: samples stand in the order of
+// (OrderHash(seed, key), key), and a sample's place there is its index. It is the first 8 bytes, big-endian, of
+// SHA-256("imgshard order v1" 0x00 seed-in-decimal 0x00 key), the same on every machine and whatever the source's layout.
+func OrderHash(seed uint64, key string) uint64 {
+	var scratch [128]byte
+	b := append(scratch[:0], "imgshard order v1\x00"...)
+	b = strconv.AppendUint(b, seed, 10)
+	b = append(b, 0)
+	b = append(b, key...)
+	sum := sha256.Sum256(b)
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// PartitionLen returns how many of n samples lie in a partition of a set built for world: those whose index p has
+// p mod world = partition.
+func PartitionLen(n, world, partition int) int {
+	return (n - partition + world - 1) / world
+}

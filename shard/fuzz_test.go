@@ -1,0 +1,138 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies behind the
+// checksums is reached.
+func FuzzReader(f *testing.F) {
+	paths, err := filepath.Glob(goldenDir + "/*/*/*.imgshard")
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("%v: %v", paths, err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, false)
+		f.Add(data, true)
+		f.Add(data[:len(data)-footerSize], true)
+	}
+	f.Add([]byte(magicStart), false)
+	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
+		if sign && len(data) >= prefixSize+footerSize {
+			data = append([]byte(nil), data...)
+			foot := parseFooter(data[len(data)-footerSize:])
+			resign(data, &foot)
+		}
+		r, err := openBytes(data)
+		if err != nil {
+			return
+		}
+		keys, keysErr := r.Keys()
+		var buf []byte
+		for j := range r.Len() {
+			var rec Record
+			rec, buf, err = r.Read(j, buf)
+			if err != nil && !isCorrupt(err) {
+				t.Fatal(err)
+			}
+			if len(buf) > 2*(len(data)+SlackBytes)+4096 {
+				t.Fatalf("a buffer of %d bytes for a file of %d", len(buf), len(data))
+			}
+			if err == nil {
+				_, _ = rec.Image[:len(rec.Image)+SlackBytes], rec.Aux[:len(rec.Aux)+SlackBytes]
+			}
+			if keysErr == nil {
+				keys.At(j)
+			}
+		}
+	})
+}
+
+// FuzzManifest decodes any bytes; with sign, the checksum is made right first. What is accepted must be encoded to
+// something that is accepted, too.
+func FuzzManifest(f *testing.F) {
+	paths, err := filepath.Glob(goldenDir + "/*/" + manifestName)
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("%v: %v", paths, err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, false)
+		f.Add(data, true)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
+		if at := bytes.LastIndex(data, []byte(manifestKey)); sign && at >= 0 {
+			data = fmt.Appendf(data[:at:at], manifestTail, checksum(data[:at]))
+		}
+		m, err := decodeManifest("manifest.json", data)
+		if err != nil {
+			return
+		}
+		again, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeManifest("manifest.json", again); err != nil {
+			t.Fatalf("%v\n%s", err, again)
+		}
+	})
+}
+
+// TestMutatedFiles writes strange numbers over a shard's structure, with the checksums made right or not, many times:
+// reading gives the samples or a *CorruptError.
+func TestMutatedFiles(t *testing.T) {
+	good := shardBytes(t, 6)
+	places := sections(t, good)
+	names := []string{"header", "entries", "keys", "footer"}
+	strange := []uint64{0, 1, 7, 8, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1, uint64(len(good)), uint64(len(good)) - footerSize}
+	rng := rand.New(rand.NewPCG(11, 13))
+	refused := 0
+	const rounds = 20000
+	for round := range rounds {
+		p := bytes.Clone(good)
+		for range 1 + rng.IntN(3) {
+			place := places[names[rng.IntN(len(names))]]
+			at := place[0] + rng.Int64N(place[1]-place[0])
+			value := strange[rng.IntN(len(strange))]
+			switch rng.IntN(3) {
+			case 0:
+				p[at] = byte(rng.Uint32())
+			case 1:
+				if at = at &^ 3; at+4 <= int64(len(p)) {
+					binary.LittleEndian.PutUint32(p[at:], uint32(value))
+				}
+			case 2:
+				if at = at &^ 7; at+8 <= int64(len(p)) {
+					binary.LittleEndian.PutUint64(p[at:], value)
+				}
+			}
+		}
+		if round%4 != 0 {
+			f := parseFooter(p[len(p)-footerSize:])
+			resign(p, &f)
+		}
+		if err := readAll(p); err != nil {
+			if _, unsupported := errors.AsType[*UnsupportedError](err); !isCorrupt(err) && !unsupported {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			refused++
+		}
+	}
+	if refused < rounds/2 || refused == rounds {
+		t.Errorf("%d of %d files refused", refused, rounds)
+	}
+}

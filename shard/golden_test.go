@@ -1,0 +1,154 @@
+package shard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"image"
+	_ "image/jpeg"
+	_ "image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata/v1 anew")
+
+const goldenDir = "testdata/v1"
+
+// goldenSets are the committed sets: train of the images in testdata, val of made-up bytes, which is the worked
+// example of docs/format/shard.md.
+func goldenSets(t *testing.T) map[string]goldenSet {
+	t.Helper()
+	return map[string]goldenSet{
+		"train-shards": {imageSamples(t), SetOptions{
+			Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: []string{"n01440764", "n01443537"}, World: 2, Seed: 1,
+			ShardSamples: 2, Built: map[string]string{"source": "folder", "world": "2", "seed": "1"},
+		}},
+		"val-shards": {[]Sample{
+			{Key: "b.JPEG", Label: 1, Width: 3, Height: 2, Format: FormatJPEG, Image: []byte("first image"), Aux: []byte("ix")},
+			{Key: "a.JPEG", Label: 0, Width: 640, Height: 480, Format: FormatPNG, Image: []byte("second")},
+		}, SetOptions{
+			Split: "val", Encoding: Encoding{Name: "example", Params: json.RawMessage(`{"k":1}`)}, Classes: []string{"cat", "dog"}, Seed: 3,
+		}},
+	}
+}
+
+type goldenSet struct {
+	samples []Sample
+	options SetOptions
+}
+
+// imageSamples reads the images in testdata, with their class folders.
+func imageSamples(t *testing.T) []Sample {
+	t.Helper()
+	var samples []Sample
+	root := os.DirFS("testdata/images")
+	paths, err := fs.Glob(root, "*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := fs.ReadFile(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, name, err := image.DecodeConfig(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Sample{Key: path, Width: config.Width, Height: config.Height, Format: SniffFormat(data), Image: data}
+		if s.Format.String() != name {
+			t.Fatalf("%s: told to be %v, is %s", path, s.Format, name)
+		}
+		if strings.HasPrefix(path, "n01443537/") {
+			s.Label = 1
+		}
+		samples = append(samples, s)
+	}
+	slices.SortFunc(samples, func(a, b Sample) int { return cmp.Compare(OrderHash(1, a.Key), OrderHash(1, b.Key)) })
+	return samples
+}
+
+// TestGoldenSets reads the committed sets, which must stay readable for ever.
+func TestGoldenSets(t *testing.T) {
+	for name, golden := range goldenSets(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(goldenDir, name)
+			fresh := writeSet(t, golden.samples, golden.options)
+			if *update {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.CopyFS(dir, os.DirFS(fresh)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := openSet(t, dir)
+			if s.Len() != len(golden.samples) {
+				t.Fatalf("%d samples, want %d", s.Len(), len(golden.samples))
+			}
+			var buf []byte
+			for i := range golden.samples {
+				var err error
+				if buf, err = compareSample(s, i, &golden.samples[i], buf); err != nil {
+					t.Error(err)
+				}
+			}
+			report, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) { t.Error(err) }})
+			if err != nil || report.Samples != s.Len() {
+				t.Errorf("%+v, %v", report, err)
+			}
+			for _, info := range s.Manifest().Shards { // the writer still writes the same bytes
+				want, err := os.ReadFile(filepath.Join(dir, info.Path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := os.ReadFile(filepath.Join(fresh, info.Path)); !bytes.Equal(got, want) {
+					t.Errorf("%s is written differently now: %v", info.Path, err)
+				}
+			}
+		})
+	}
+}
+
+// TestDocumentedBytes compares the worked example of docs/format/shard.md with the file that it shows.
+func TestDocumentedBytes(t *testing.T) {
+	doc, err := os.ReadFile("../docs/format/shard.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for _, m := range regexp.MustCompile(`(?m)^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)`).FindAllStringSubmatch(string(doc), -1) {
+		if at := fmt.Sprintf("%04x", len(got)); m[1] != at {
+			t.Fatalf("line %q, expected byte %s", m[0], at)
+		}
+		bytes, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, bytes...)
+	}
+	want, err := os.ReadFile(filepath.Join(goldenDir, "val-shards/rank-0000/00000.imgshard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the document shows %d bytes:\n% x\nthe file has %d:\n% x", len(got), got, len(want), want)
+	}
+	manifest, err := os.ReadFile(filepath.Join(goldenDir, "val-shards", manifestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(doc, manifest) {
+		t.Errorf("the document does not show the manifest:\n%s", manifest)
+	}
+}

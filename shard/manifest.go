@@ -1,0 +1,255 @@
+package shard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	manifestName   = "manifest.json"
+	manifestFormat = "imgshard"
+	manifestTail   = "\"crc32c\": \"%08x\"\n}\n"
+	manifestKey    = "\"crc32c\": \""
+)
+
+// Manifest describes a shard set. It is the file manifest.json, JSON with a checksum over itself as its last field.
+type Manifest struct {
+	Format      string            `json:"format"` // "imgshard"
+	Version     Version           `json:"version"`
+	Fingerprint string            `json:"fingerprint"` // what is served in what order, whatever the encoding: 64 hex digits
+	Split       string            `json:"split"`
+	Encoding    Encoding          `json:"encoding"`
+	Samples     int               `json:"samples"`
+	World       int               `json:"world"` // partitions
+	Seed        uint64            `json:"seed"`  // of the order
+	Classes     []string          `json:"classes"`
+	Built       map[string]string `json:"built,omitempty"` // how: the options of the build
+	Shards      []ShardInfo       `json:"shards"`          // by rank, then by number
+}
+
+// ShardInfo is what the manifest knows of one shard file.
+type ShardInfo struct {
+	Path    string `json:"path"` // relative to the set, with forward slashes
+	Rank    int    `json:"rank"`
+	Samples int    `json:"samples"`
+	Bytes   int64  `json:"bytes"`
+	Footer  string `json:"footer"` // CRC-32C in the file's footer, 8 hex digits: told at opening, it pins the index, the keys and the header
+	SHA256  string `json:"sha256"` // of the whole file
+}
+
+func rankDir(rank int) string { return fmt.Sprintf("rank-%04d", rank) }
+
+func shardPath(rank, shard int) string { return fmt.Sprintf("%s/%05d.imgshard", rankDir(rank), shard) }
+
+// encode returns the manifest's bytes. The checksum covers all that stands before its name in the file.
+func (m *Manifest) encode() ([]byte, error) {
+	text, err := encodeJSON(m, " ")
+	if err != nil {
+		return nil, fmt.Errorf("shard: encode manifest: %w", err)
+	}
+	body := bytes.TrimSuffix(text, []byte("\n}\n"))
+	body = append(body, ",\n "...)
+	return fmt.Appendf(body, manifestTail, checksum(body)), nil
+}
+
+// encodeJSON encodes v, and a new line, with strings and raw messages as they are.
+func encodeJSON(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// decodeManifest reads and checks a manifest; path is for messages.
+func decodeManifest(path string, data []byte) (*Manifest, error) {
+	bad := func(offset int, format string, args ...any) error {
+		return corrupt(path, "manifest", int64(offset), fmt.Errorf(format, args...))
+	}
+	var m Manifest
+	jsonErr := json.Unmarshal(data, &m)
+	at := bytes.LastIndex(data, []byte(manifestKey))
+	if at < 0 {
+		if jsonErr == nil && m.Format == manifestFormat && m.Version > VersionCurrent {
+			return nil, &UnsupportedError{Path: path, Version: m.Version}
+		}
+		return nil, bad(len(data), "no checksum at the end of %d bytes: the file is cut short or was edited", len(data))
+	}
+	got := checksum(data[:at])
+	if tail := fmt.Sprintf(manifestTail, got); string(data[at:]) != tail {
+		var want uint32
+		if _, err := fmt.Sscanf(string(data[at:]), manifestTail, &want); err != nil || want == got {
+			return nil, bad(at, "ends in %.40q, expected %q", data[at:], tail)
+		}
+		return nil, corrupt(path, "manifest", 0, &ChecksumError{Length: int64(at), Want: want, Got: got})
+	}
+	if jsonErr != nil {
+		return nil, bad(0, "%w", jsonErr)
+	}
+	if m.Format != manifestFormat {
+		return nil, fmt.Errorf("shard: %s: format %q, expected %q: %w", path, m.Format, manifestFormat, ErrNotSet)
+	}
+	if m.Version < VersionOldest || m.Version > VersionCurrent {
+		return nil, &UnsupportedError{Path: path, Version: m.Version}
+	}
+	if err := m.check(); err != nil {
+		return nil, bad(0, "%w", err)
+	}
+	return &m, nil
+}
+
+// check says what contradicts itself in the manifest. After it, the shards of each partition are numbered from 0 in
+// order, lie inside the set's folder and add up to the partition's length.
+func (m *Manifest) check() error {
+	switch {
+	case m.World < 1 || m.World > WorldMax:
+		return fmt.Errorf("world %d, expected 1 to %d", m.World, WorldMax)
+	case m.Samples < 0:
+		return fmt.Errorf("%d samples", m.Samples)
+	case len(m.Fingerprint) != 2*sha256.Size:
+		return fmt.Errorf("fingerprint %.80q, expected %d hex digits", m.Fingerprint, 2*sha256.Size)
+	case m.Encoding.Name == "":
+		return errors.New("no encoding")
+	}
+	counts := make([]int, m.World)
+	rank, number := 0, 0
+	for i, s := range m.Shards {
+		if s.Rank != rank {
+			if s.Rank < rank || s.Rank >= m.World {
+				return fmt.Errorf("shard %d has rank %d in a set for world %d, after rank %d", i, s.Rank, m.World, rank)
+			}
+			rank, number = s.Rank, 0
+		}
+		if want := shardPath(rank, number); s.Path != want {
+			return fmt.Errorf("shard %d has path %.80q, expected %q", i, s.Path, want)
+		}
+		if s.Samples < 1 || s.Samples > ShardSamplesMax || s.Bytes < footerSize {
+			return fmt.Errorf("shard %s: %d samples in %d bytes", s.Path, s.Samples, s.Bytes)
+		}
+		if counts[rank] += s.Samples; counts[rank] > m.Samples {
+			return fmt.Errorf("the shards of rank %d hold more than the set's %d samples", rank, m.Samples)
+		}
+		number++
+	}
+	for r, got := range counts {
+		if want := PartitionLen(m.Samples, m.World, r); got != want {
+			return fmt.Errorf("the shards of rank %d hold %d samples, expected %d of %d in world %d", r, got, want, m.Samples, m.World)
+		}
+	}
+	return nil
+}
+
+// placedShard is a shard with its place in its partition.
+type placedShard struct {
+	ShardInfo
+	number int // of the shard
+	start  int // of its first sample
+}
+
+// placed returns the manifest's shards with their places.
+func (m *Manifest) placed() []placedShard {
+	shards := make([]placedShard, len(m.Shards))
+	for i, info := range m.Shards {
+		shards[i].ShardInfo = info
+		if i > 0 && m.Shards[i-1].Rank == info.Rank {
+			shards[i].number = shards[i-1].number + 1
+			shards[i].start = shards[i-1].start + shards[i-1].Samples
+		}
+	}
+	return shards
+}
+
+// Class returns the name of a label's class, "" for a label without one.
+func (m *Manifest) Class(label int32) string {
+	if label < 0 || int(label) >= len(m.Classes) {
+		return ""
+	}
+	return m.Classes[label]
+}
+
+// ReadManifest reads the manifest of the set in dir without opening its shards. The error wraps ErrNotSet if dir
+// holds no set.
+func ReadManifest(dir string) (*Manifest, error) {
+	path := filepath.Join(dir, manifestName)
+	f, _, err := openRegular(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
+			return nil, fmt.Errorf("shard: %s: %w (no %s there)", dir, ErrNotSet, manifestName)
+		}
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, manifestBytesMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	if len(data) > manifestBytesMax {
+		return nil, corrupt(path, "manifest", manifestBytesMax, fmt.Errorf("more than %d bytes", manifestBytesMax))
+	}
+	if !bytes.Contains(data[:min(len(data), 256)], []byte(manifestFormat)) && !hasRankDir(dir) {
+		return nil, fmt.Errorf("shard: %s: %w (its %s is another program's)", dir, ErrNotSet, manifestName)
+	}
+	return decodeManifest(path, data)
+}
+
+// hasRankDir reports whether dir holds a partition's folder.
+func hasRankDir(dir string) bool {
+	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "rank-[0-9]*"))
+	return err == nil && len(names) > 0
+}
+
+// escapeGlob makes a path match only itself in filepath.Glob.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// fingerprint accumulates a set's fingerprint: SHA-256 of
+//
+//	"imgshard fingerprint v1" 0x00, u32 world, u32 number of classes, each class as u32 length and bytes,
+//	for each sample by index: u32 length of the key, the key, i32 label; at the end u64 number of samples.
+type fingerprint struct {
+	hash    hash.Hash
+	scratch []byte
+	samples uint64
+}
+
+func newFingerprint(world int, classes []string) *fingerprint {
+	f := &fingerprint{hash: sha256.New()}
+	b := append(f.scratch, "imgshard fingerprint v1\x00"...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(world))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(classes)))
+	for _, c := range classes {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(c)))
+		b = append(b, c...)
+	}
+	f.hash.Write(b)
+	f.scratch = b[:0]
+	return f
+}
+
+// add takes the next sample by index.
+func (f *fingerprint) add(key string, label int32) {
+	b := binary.LittleEndian.AppendUint32(f.scratch[:0], uint32(len(key)))
+	b = append(b, key...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(label))
+	f.hash.Write(b)
+	f.scratch = b[:0]
+	f.samples++
+}
+
+// sum ends the accumulation.
+func (f *fingerprint) sum() string {
+	f.hash.Write(binary.LittleEndian.AppendUint64(nil, f.samples))
+	return hex.EncodeToString(f.hash.Sum(nil))
+}

@@ -1,0 +1,132 @@
+package pack
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/gif"
+	"image/png"
+	"io"
+	"strings"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/webp"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform/jpeg"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+)
+
+// pixelsMax is how many pixels an image may have: Pillow refuses larger ones as decompression bombs (twice its MAX_IMAGE_PIXELS).
+const pixelsMax = 178_956_970
+
+// Encoder makes records of images.
+type Encoder interface {
+	// Encoding names what the records are, with every parameter that their bytes depend on.
+	Encoding() shard.Encoding
+	// NewWorker returns what encodes images in one goroutine.
+	NewWorker() Worker
+}
+
+// Worker encodes images, one at a time.
+type Worker interface {
+	// Encode makes the record of an image file. It must fully decode the image, so that what is packed can be served; its error is the reason for
+	// which the file is left out. The bytes of the sample that it returns are those of the input or of the scratch, which it may grow.
+	Encode(scratch *Scratch, in Input) (shard.Sample, error)
+}
+
+// Input is one image file.
+type Input struct {
+	Key   string
+	Label int32
+	Data  []byte // with at least shard.SlackBytes of capacity behind
+}
+
+// Scratch is memory that an Encode may fill; it stays untouched until the sample is written.
+type Scratch struct {
+	Image, Aux []byte
+}
+
+// Originals is the encoding "jpeg": the files' own bytes, untouched, whatever their format, and for JPEGs an index of their rows.
+type Originals struct{}
+
+// Encoding returns "jpeg".
+func (Originals) Encoding() shard.Encoding { return shard.Encoding{Name: "jpeg"} }
+
+// NewWorker returns a worker that checks images by decoding them.
+func (Originals) NewWorker() Worker { return &originalsWorker{jpeg: jpeg.New(kernel.Active())} }
+
+type originalsWorker struct {
+	jpeg   *jpeg.Decoder
+	reader bytes.Reader
+}
+
+func (w *originalsWorker) Encode(scratch *Scratch, in Input) (shard.Sample, error) {
+	s := shard.Sample{Key: in.Key, Label: in.Label, Format: shard.SniffFormat(in.Data), Image: in.Data}
+	if len(in.Data) == 0 {
+		return s, fmt.Errorf("the file is empty")
+	}
+	if s.Format == shard.FormatJPEG {
+		aux, config, err := w.jpeg.AppendIndex(scratch.Aux[:0], in.Data)
+		s.Width, s.Height, s.Aux, scratch.Aux = config.Width, config.Height, aux, aux
+		return s, err
+	}
+	codec, ok := codecs[s.Format]
+	switch {
+	case ok:
+		return s, w.check(&s, codec)
+	case s.Format != shard.FormatUnknown:
+		return s, fmt.Errorf("images of the format %v are not read", s.Format)
+	}
+	return s, fmt.Errorf("not an image (it begins %s)", firstBytes(in.Data))
+}
+
+// codec decodes one format other than JPEG. These are the formats and decoders of package transform.
+type codec struct {
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+var codecs = map[shard.Format]codec{
+	shard.FormatPNG:  {png.DecodeConfig, png.Decode},
+	shard.FormatGIF:  {gif.DecodeConfig, gif.Decode},
+	shard.FormatBMP:  {bmp.DecodeConfig, bmp.Decode},
+	shard.FormatWebP: {webp.DecodeConfig, webp.Decode},
+}
+
+// check decodes an image and notes its size.
+func (w *originalsWorker) check(s *shard.Sample, c codec) error {
+	w.reader.Reset(s.Image)
+	config, err := c.config(&w.reader)
+	if err != nil {
+		return reason(s.Format, err)
+	}
+	if config.Width <= 0 || config.Height <= 0 || int64(config.Width)*int64(config.Height) > pixelsMax {
+		return fmt.Errorf("%v: %d×%d pixels, at least 1 and at most %d are read", s.Format, config.Width, config.Height, pixelsMax)
+	}
+	s.Width, s.Height = config.Width, config.Height
+	w.reader.Reset(s.Image)
+	if _, err = c.decode(&w.reader); err != nil {
+		return reason(s.Format, err)
+	}
+	return nil
+}
+
+// reason names the format that a decoder's error is about.
+func reason(f shard.Format, err error) error {
+	if err == io.ErrUnexpectedEOF || err == io.EOF {
+		return fmt.Errorf("%v: the file is cut short", f)
+	}
+	if strings.HasPrefix(err.Error(), f.String()+":") {
+		return err
+	}
+	return fmt.Errorf("%v: %w", f, err)
+}
+
+// firstBytes shows how a file begins.
+func firstBytes(data []byte) string {
+	if len(data) > 8 {
+		data = data[:8]
+	}
+	return fmt.Sprintf("% x", data)
+}

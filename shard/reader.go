@@ -1,0 +1,283 @@
+package shard
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// shardFile is what a Reader needs of a file; tests put damaged ones in its place.
+type shardFile interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// Reader reads one shard file. It keeps the file open and its entries (40 bytes a sample) in memory; keys and records
+// are read when they are asked for. All methods may be called by many goroutines at once.
+type Reader struct {
+	path    string
+	file    shardFile
+	footer  footer
+	header  header
+	entries []byte // 40 bytes each, checked
+}
+
+// Record is a sample as read from a shard. Image and Aux lie in the buffer that was given to Read, with at least
+// SlackBytes readable bytes behind each of them: Image[:len(Image)+SlackBytes] is in range.
+type Record struct {
+	Entry
+	Image []byte
+	Aux   []byte
+}
+
+// OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
+// name. It reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
+func OpenReader(path string) (*Reader, error) {
+	f, info, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(path, f, info.Size())
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// openRegular opens the file at path. Anything but a regular file is refused before it is opened, since opening a pipe
+// would wait for its writer.
+func openRegular(path string) (*os.File, os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", path)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("shard: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("shard: %w", err)
+	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("shard: %w", err)
+	}
+	return f, info, nil
+}
+
+// newReader opens the shard of size bytes that f holds.
+func newReader(path string, f shardFile, size int64) (*Reader, error) {
+	r := &Reader{path: path, file: f}
+	for _, step := range []func(int64) error{r.readFooter, r.readHeader, r.readEntries} {
+		if err := step(size); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// readAt fills p from offset. A file that ends before is corrupt; other failures are the file system's.
+func (r *Reader) readAt(p []byte, offset int64, section string) error {
+	n, err := r.file.ReadAt(p, offset)
+	if n == len(p) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w", len(p), n, io.ErrUnexpectedEOF))
+	}
+	return fmt.Errorf("shard: %s: read %s, %d bytes at byte %d: %w", r.path, section, len(p), offset, err)
+}
+
+// readFooter reads and checks the footer, and the prefix, whose version must be the same.
+func (r *Reader) readFooter(size int64) error {
+	if size < prefixSize+4+SlackBytes+footerSize {
+		return corrupt(r.path, "file", 0, fmt.Errorf("%d bytes are too few for a shard: %w", size, io.ErrUnexpectedEOF))
+	}
+	var prefix [prefixSize]byte
+	if err := r.readAt(prefix[:], 0, "header"); err != nil {
+		return err
+	}
+	if string(prefix[:8]) != magicStart {
+		return corrupt(r.path, "header", 0, fmt.Errorf("begins with %q, a shard with %q", prefix[:8], magicStart))
+	}
+	p := make([]byte, footerSize)
+	at := size - footerSize
+	if err := r.readAt(p, at, "footer"); err != nil {
+		return err
+	}
+	if string(p[footerMagicAt:]) != magicEnd {
+		return corrupt(r.path, "footer", at+footerMagicAt,
+			fmt.Errorf("ends with %q, a shard with %q: the file is cut short or still being copied", p[footerMagicAt:], magicEnd))
+	}
+	first := Version(binary.LittleEndian.Uint32(prefix[8:]))
+	f := parseFooter(p)
+	if first != f.version {
+		return corrupt(r.path, "header", 8, fmt.Errorf("version %d, and %d in the footer", first, f.version))
+	}
+	if first < VersionOldest || first > VersionCurrent {
+		return &UnsupportedError{Path: r.path, Version: first}
+	}
+	if got := checksum(p[:footerCRCAt]); got != f.crc {
+		return corrupt(r.path, "footer", at, &ChecksumError{Length: footerCRCAt, Want: f.crc, Got: got})
+	}
+	if err := f.check(size); err != nil {
+		return corrupt(r.path, "footer", at, err)
+	}
+	r.footer = f
+	return nil
+}
+
+// readHeader reads and checks the prefix and the JSON behind it.
+func (r *Reader) readHeader(int64) error {
+	p := make([]byte, r.footer.recordsOffset)
+	if err := r.readAt(p, 0, "header"); err != nil {
+		return err
+	}
+	length := int64(binary.LittleEndian.Uint32(p[12:]))
+	end := prefixSize + length
+	if alignUp(end+4) != r.footer.recordsOffset {
+		return corrupt(r.path, "header", 12, fmt.Errorf("%d bytes do not end where the records begin, at byte %d", length, r.footer.recordsOffset))
+	}
+	got, want := checksum(p[:end]), binary.LittleEndian.Uint32(p[end:])
+	if got != want || got != r.footer.headerCRC {
+		if got == want {
+			want = r.footer.headerCRC
+		}
+		return corrupt(r.path, "header", 0, &ChecksumError{Length: end, Want: want, Got: got})
+	}
+	if err := json.Unmarshal(p[prefixSize:end], &r.header); err != nil {
+		return corrupt(r.path, "header", prefixSize, err)
+	}
+	return nil
+}
+
+// readEntries loads the entries, 40 bytes for each sample, and checks each, so that what is in memory can be trusted.
+func (r *Reader) readEntries(int64) error {
+	f := &r.footer
+	p := make([]byte, entrySize*int(f.count))
+	if err := r.readAt(p, f.entriesOffset, "entries"); err != nil {
+		return err
+	}
+	if got := checksum(p); got != f.entriesCRC {
+		return corrupt(r.path, "entries", f.entriesOffset, &ChecksumError{Length: int64(len(p)), Want: f.entriesCRC, Got: got})
+	}
+	free := f.recordsOffset // the next record may begin here
+	for i := range int(f.count) {
+		e := parseEntry(p[entrySize*i:])
+		length := int64(e.ImageLength) + int64(e.AuxLength)
+		var err error
+		switch {
+		case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.recordsEnd || length > f.recordsEnd-e.Offset:
+			err = fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.recordsEnd)
+		case length > RecordBytesMax:
+			err = fmt.Errorf("%d bytes, and a record has at most %d", length, RecordBytesMax)
+		case e.Label < -1 || e.Width < 1 || e.Height < 1:
+			err = fmt.Errorf("label %d, width %d, height %d", e.Label, e.Width, e.Height)
+		}
+		if err != nil {
+			return &CorruptError{Path: r.path, Section: "entries", Record: i, Index: -1, Offset: f.entriesOffset + entrySize*int64(i), Err: err}
+		}
+		free = e.Offset + length
+	}
+	r.entries = p
+	return nil
+}
+
+// checkLabels checks that every label is the index of a class. Without classes any label will do.
+func (r *Reader) checkLabels(classes []string) error {
+	if len(classes) == 0 {
+		return nil
+	}
+	for j := range r.Len() {
+		if e := r.Entry(j); int(e.Label) >= len(classes) {
+			return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1, Offset: r.footer.entriesOffset + entrySize*int64(j),
+				Err: fmt.Errorf("label %d of %d classes", e.Label, len(classes))}
+		}
+	}
+	return nil
+}
+
+// Path returns the file's path.
+func (r *Reader) Path() string { return r.path }
+
+// Len returns the number of samples.
+func (r *Reader) Len() int { return int(r.footer.count) }
+
+// Encoding returns how the images are stored.
+func (r *Reader) Encoding() Encoding { return r.header.Encoding }
+
+// Entry returns the entry of sample j, 0 ≤ j < Len().
+func (r *Reader) Entry(j int) Entry { return parseEntry(r.entries[entrySize*j:]) }
+
+// Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. A buf that is too small is replaced; the
+// buffer used is returned, also with an error, for the next call. The bytes behind the record, up to SlackBytes, are 0.
+func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
+	e := r.Entry(j)
+	length := int(e.ImageLength) + int(e.AuxLength)
+	buf = growBuffer(buf, length+SlackBytes)
+	if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
+		if c, ok := errors.AsType[*CorruptError](err); ok {
+			c.Record = j
+		}
+		return Record{}, buf, err
+	}
+	if got := checksum(buf[:length]); got != e.Checksum {
+		return Record{}, buf, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
+			Err: &ChecksumError{Length: int64(length), Want: e.Checksum, Got: got}}
+	}
+	clear(buf[length : length+SlackBytes])
+	return Record{Entry: e, Image: buf[:e.ImageLength], Aux: buf[e.ImageLength:length]}, buf, nil
+}
+
+// growBuffer returns buf with at least n bytes of length, or a new buffer with an eighth to spare.
+func growBuffer(buf []byte, n int) []byte {
+	if cap(buf) < n {
+		const page = 4096
+		return make([]byte, (n+n/8+page-1)&^(page-1))
+	}
+	return buf[:cap(buf)]
+}
+
+// Keys holds the keys of one shard, checked. It is read-only.
+type Keys struct {
+	offsets []byte // count+1 u32, from the start of blob
+	blob    []byte
+}
+
+// At returns key j.
+func (k *Keys) At(j int) string {
+	return string(k.blob[binary.LittleEndian.Uint32(k.offsets[4*j:]):binary.LittleEndian.Uint32(k.offsets[4*j+4:])])
+}
+
+// Keys reads the whole key section and checks it. It is large (some 30 bytes a sample): callers drop it when they can.
+func (r *Reader) Keys() (*Keys, error) {
+	f := &r.footer
+	p := make([]byte, f.keysLength)
+	if err := r.readAt(p, f.keysOffset, "keys"); err != nil {
+		return nil, err
+	}
+	if got := checksum(p); got != f.keysCRC {
+		return nil, corrupt(r.path, "keys", f.keysOffset, &ChecksumError{Length: f.keysLength, Want: f.keysCRC, Got: got})
+	}
+	table := 4 * (int(f.count) + 1)
+	k := &Keys{offsets: p[:table], blob: p[table:]}
+	last := uint32(0)
+	for j := range int(f.count) + 1 {
+		at := binary.LittleEndian.Uint32(k.offsets[4*j:])
+		if at < last || int64(at) > int64(len(k.blob)) || at-last > KeyBytesMax || (j == 0 && at != 0) {
+			return nil, corrupt(r.path, "keys", f.keysOffset+4*int64(j), fmt.Errorf("key %d begins at byte %d of %d, after %d", j, at, len(k.blob), last))
+		}
+		last = at
+	}
+	if int64(last) != int64(len(k.blob)) {
+		return nil, corrupt(r.path, "keys", f.keysOffset, fmt.Errorf("keys end at byte %d of %d", last, len(k.blob)))
+	}
+	return k, nil
+}
+
+// Close closes the file. Reads that are under way fail or finish; none reads another file.
+func (r *Reader) Close() error { return r.file.Close() }

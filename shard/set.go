@@ -1,0 +1,350 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Set is an open shard set: the partitions of it that are on this machine. It holds an open file for each shard and
+// 40 bytes for each sample. All methods may be called by many goroutines at once.
+type Set struct {
+	dir        string
+	manifest   *Manifest
+	partitions []partition // one for each of the world
+}
+
+// partition is the samples of one rank, in consecutive shards.
+type partition struct {
+	present bool
+	shards  []*Reader
+	starts  []int // of each shard: the place in the partition of its first sample
+	keys    atomic.Pointer[shardKeys]
+}
+
+// shardKeys are the keys of the shard of a partition that was asked for last.
+type shardKeys struct {
+	shard int
+	keys  *Keys
+}
+
+// Location says where a sample lies.
+type Location struct {
+	Partition int
+	Shard     int    // number within the partition
+	Path      string // of the shard, relative to the set
+	Record    int    // place in the shard
+}
+
+// openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
+const openParallel = 16
+
+// OpenSet opens the set in dir: the manifest and the partitions that are there, each of which must be whole. It reads
+// and checks the entries of every shard, no key and no record. The error is *CorruptError, *UnsupportedError, wraps
+// ErrNotSet, or is the file system's. A set with no partition at all is *MissingPartitionError.
+func OpenSet(dir string) (*Set, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.World)}
+	any := m.Samples == 0
+	for r := range s.partitions {
+		p := &s.partitions[r]
+		p.present = PartitionLen(m.Samples, m.World, r) == 0
+		if !p.present {
+			if p.present, err = isDir(filepath.Join(dir, rankDir(r))); err != nil {
+				return nil, fmt.Errorf("shard: %w", err)
+			}
+			any = any || p.present
+		}
+	}
+	if !any {
+		return nil, &MissingPartitionError{Dir: dir, Partition: 0, World: m.World}
+	}
+	if err := s.openShards(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openShards opens the shards of the partitions that are present, several at a time.
+func (s *Set) openShards() error {
+	shards := s.manifest.placed()
+	for _, info := range shards {
+		if p := &s.partitions[info.Rank]; p.present {
+			p.starts = append(p.starts, info.start)
+			p.shards = append(p.shards, nil)
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(openParallel)
+	for _, info := range shards {
+		p := &s.partitions[info.Rank]
+		if !p.present {
+			continue
+		}
+		place := &p.shards[info.number]
+		group.Go(func() (err error) {
+			*place, err = openShard(s.dir, s.manifest, info)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// openShard opens one shard of a set and checks that it is the one that the manifest means.
+func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
+	path := filepath.Join(dir, filepath.FromSlash(info.Path))
+	r, err := OpenReader(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it: partition %d is not whole", err, info.Rank))
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, f := &r.header, &r.footer
+	switch {
+	case int(f.count) != info.Samples:
+		err = fmt.Errorf("%d samples, the manifest says %d", f.count, info.Samples)
+	case f.fileLength != info.Bytes:
+		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
+	case h.Split != m.Split || h.World != m.World || h.Rank != info.Rank || h.Shard != info.number:
+		err = fmt.Errorf("shard %d of rank %d in world %d of split %q, the manifest says %d of rank %d in world %d of split %q: it is another set's",
+			h.Shard, h.Rank, h.World, h.Split, info.number, info.Rank, m.World, m.Split)
+	case !h.Encoding.equal(m.Encoding):
+		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
+	case fmt.Sprintf("%08x", f.crc) != info.Footer:
+		err = fmt.Errorf("footer CRC-32C %08x, the manifest says %.8s: it is another build's", f.crc, info.Footer)
+	}
+	if err == nil {
+		err = r.checkLabels(m.Classes)
+	}
+	if err != nil {
+		r.Close()
+		if _, ok := errors.AsType[*CorruptError](err); !ok {
+			err = corrupt(path, "file", 0, err)
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close closes every shard. Reads that are under way fail or finish.
+func (s *Set) Close() error {
+	var errs []error
+	for i := range s.partitions {
+		for _, r := range s.partitions[i].shards {
+			if r != nil {
+				errs = append(errs, r.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Dir returns the set's folder.
+func (s *Set) Dir() string { return s.dir }
+
+// Manifest returns the set's manifest. It is shared: don't change it.
+func (s *Set) Manifest() *Manifest { return s.manifest }
+
+// Len returns the number of samples of the whole set, of missing partitions too.
+func (s *Set) Len() int { return s.manifest.Samples }
+
+// World returns the number of partitions.
+func (s *Set) World() int { return s.manifest.World }
+
+// Has reports whether a partition, 0 ≤ partition < World(), is here. One that has no samples always is.
+func (s *Set) Has(partition int) bool { return s.partitions[partition].present }
+
+// Missing returns the partitions that are not here.
+func (s *Set) Missing() []int {
+	var missing []int
+	for r := range s.partitions {
+		if !s.partitions[r].present {
+			missing = append(missing, r)
+		}
+	}
+	return missing
+}
+
+// locate finds sample i: its partition, the number of the shard there, and the place in that shard.
+func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
+	if i < 0 || i >= s.manifest.Samples {
+		return nil, 0, 0, fmt.Errorf("shard: %s: sample %d of %d: %w", s.dir, i, s.manifest.Samples, ErrNotFound)
+	}
+	world := len(s.partitions)
+	p = &s.partitions[i%world]
+	if !p.present {
+		return nil, 0, 0, &MissingPartitionError{Dir: s.dir, Partition: i % world, World: world}
+	}
+	place := i / world
+	lo, hi := 0, len(p.starts) // the shard is in [lo, hi)
+	for hi-lo > 1 {
+		if mid := int(uint(lo+hi) >> 1); p.starts[mid] <= place {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return p, lo, place - p.starts[lo], nil
+}
+
+// Locate says where sample i lies. The error wraps ErrNotFound or is *MissingPartitionError, as for all methods that
+// take an index.
+func (s *Set) Locate(i int) (Location, error) {
+	_, shard, record, err := s.locate(i)
+	if err != nil {
+		return Location{}, err
+	}
+	rank := i % len(s.partitions)
+	return Location{Partition: rank, Shard: shard, Path: shardPath(rank, shard), Record: record}, nil
+}
+
+// Entry returns what the index knows of sample i.
+func (s *Set) Entry(i int) (Entry, error) {
+	p, shard, record, err := s.locate(i)
+	if err != nil {
+		return Entry{}, err
+	}
+	return p.shards[shard].Entry(record), nil
+}
+
+// Label returns the label of sample i.
+func (s *Set) Label(i int) (int32, error) {
+	e, err := s.Entry(i)
+	return e.Label, err
+}
+
+// Labels returns the labels of all samples by index, -1 for those in missing partitions.
+func (s *Set) Labels() []int32 {
+	labels := make([]int32, s.manifest.Samples)
+	world := len(s.partitions)
+	for r := range s.partitions {
+		p := &s.partitions[r]
+		if !p.present {
+			for i := r; i < len(labels); i += world {
+				labels[i] = -1
+			}
+			continue
+		}
+		for k, reader := range p.shards {
+			for j := range reader.Len() {
+				labels[(p.starts[k]+j)*world+r] = reader.Entry(j).Label
+			}
+		}
+	}
+	return labels
+}
+
+// Read reads sample i into buf as Reader.Read does: it checks the checksum, replaces a buf that is too small, and
+// returns the buffer used for the next call, also with an error. It allocates nothing else.
+func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
+	p, shard, record, err := s.locate(i)
+	if err != nil {
+		return Record{}, buf, err
+	}
+	rec, buf, err := p.shards[shard].Read(record, buf)
+	if c, ok := errors.AsType[*CorruptError](err); ok {
+		c.Index = i
+	}
+	return rec, buf, err
+}
+
+// Key returns the key of sample i. Keys are read a shard at a time and the last shard's of each partition are kept, so
+// that going through them in order is fast, and one at random costs a read of some hundred KB.
+func (s *Set) Key(i int) (string, error) {
+	p, shard, record, err := s.locate(i)
+	if err != nil {
+		return "", err
+	}
+	keys, err := p.shardKeys(shard)
+	if err != nil {
+		return "", err
+	}
+	return keys.At(record), nil
+}
+
+// shardKeys returns the keys of a shard, from the last call or from the disk.
+func (p *partition) shardKeys(shard int) (*Keys, error) {
+	if k := p.keys.Load(); k != nil && k.shard == shard {
+		return k.keys, nil
+	}
+	keys, err := p.shards[shard].Keys()
+	if err != nil {
+		return nil, err
+	}
+	p.keys.Store(&shardKeys{shard: shard, keys: keys})
+	return keys, nil
+}
+
+// Find returns the index of the sample with a key. Samples stand in the order of OrderHash, so it is a binary search
+// in each partition. Where partitions are missing, a key that isn't found may lie there: the error then is
+// *MissingPartitionError, otherwise it wraps ErrNotFound.
+func (s *Set) Find(key string) (int, error) {
+	want := OrderHash(s.manifest.Seed, key)
+	for r := range s.partitions {
+		p := &s.partitions[r]
+		if !p.present {
+			continue
+		}
+		shard, record, ok, err := p.find(s.manifest.Seed, want, key)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			return (p.starts[shard]+record)*len(s.partitions) + r, nil
+		}
+	}
+	if missing := s.Missing(); len(missing) > 0 {
+		return 0, fmt.Errorf("shard: key %q is in no partition that is here: %w", key,
+			&MissingPartitionError{Dir: s.dir, Partition: missing[0], World: len(s.partitions)})
+	}
+	return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
+}
+
+// find looks for a key, whose OrderHash is want: first for the last shard that doesn't begin behind it, then in there.
+func (p *partition) find(seed, want uint64, key string) (shard, record int, ok bool, err error) {
+	behind := func(k string) bool { // k stands behind key
+		h := OrderHash(seed, k)
+		return h > want || h == want && k > key
+	}
+	shard = sort.Search(len(p.shards), func(k int) bool {
+		keys, e := p.shardKeys(k)
+		if e != nil {
+			err = e
+			return true
+		}
+		return behind(keys.At(0))
+	}) - 1
+	if err != nil || shard < 0 {
+		return 0, 0, false, err
+	}
+	keys, err := p.shardKeys(shard)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	record = sort.Search(p.shards[shard].Len(), func(j int) bool { return behind(keys.At(j)) }) - 1
+	return shard, record, record >= 0 && keys.At(record) == key, nil
+}
+
+// isDir reports whether path is a folder; that there is nothing is no error.
+func isDir(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
+}
+
+// isNotDir reports whether err says that a path leads through something that is no folder.
+func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -1,0 +1,253 @@
+package shard
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+)
+
+const testSeed = 7
+
+var testClasses = []string{"n01440764", "n01443537", "n01484850"}
+
+// makeSamples returns n samples of made-up bytes, in the order of a set with testSeed.
+func makeSamples(n int) []Sample {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	samples := make([]Sample, n)
+	for i := range samples {
+		label := int32(rng.IntN(len(testClasses)))
+		s := Sample{
+			Key: fmt.Sprintf("%s/%s_%d.JPEG", testClasses[label], testClasses[label], i), Label: label,
+			Width: 1 + rng.IntN(500), Height: 1 + rng.IntN(500), Format: FormatJPEG,
+			Image: randomBytes(rng, 1+rng.IntN(300)),
+		}
+		if i%3 != 0 {
+			s.Aux = randomBytes(rng, rng.IntN(40))
+		}
+		samples[i] = s
+	}
+	slices.SortFunc(samples, func(a, b Sample) int {
+		return cmp.Or(cmp.Compare(OrderHash(testSeed, a.Key), OrderHash(testSeed, b.Key)), cmp.Compare(a.Key, b.Key))
+	})
+	return samples
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byte(rng.Uint32())
+	}
+	return p
+}
+
+func testOptions(world int) SetOptions {
+	return SetOptions{
+		Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: testClasses, World: world, Seed: testSeed,
+		ShardSamples: 4, Built: map[string]string{"source": "test"},
+	}
+}
+
+// writeSet writes samples as a set and returns its folder.
+func writeSet(t testing.TB, samples []Sample, options SetOptions) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "train-shards")
+	w, err := NewSetWriter(dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for _, s := range samples {
+		if err := w.Append(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func openSet(t testing.TB, dir string) *Set {
+	t.Helper()
+	s, err := OpenSet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// compareSample compares sample i of a set with what was written.
+func compareSample(s *Set, i int, want *Sample, buf []byte) ([]byte, error) {
+	rec, buf, err := s.Read(i, buf)
+	if err != nil {
+		return buf, err
+	}
+	key, err := s.Key(i)
+	if err != nil {
+		return buf, err
+	}
+	got := Sample{Key: key, Label: rec.Label, Width: int(rec.Width), Height: int(rec.Height), Format: rec.Format,
+		Image: rec.Image, Aux: rec.Aux}
+	if got.Key != want.Key || got.Label != want.Label || got.Width != want.Width || got.Height != want.Height ||
+		got.Format != want.Format || !bytes.Equal(got.Image, want.Image) || !bytes.Equal(got.Aux, want.Aux) {
+		return buf, fmt.Errorf("sample %d: got %+v, want %+v", i, got, *want)
+	}
+	if slack := rec.Aux[len(rec.Aux):][:SlackBytes]; !bytes.Equal(slack, zeros[:]) {
+		return buf, fmt.Errorf("sample %d: slack is %x", i, slack)
+	}
+	return buf, nil
+}
+
+func TestSetRoundTrip(t *testing.T) {
+	for _, world := range []int{1, 2, 3, 7} {
+		for _, n := range []int{0, 1, 5, 61} {
+			t.Run(fmt.Sprintf("world=%d,n=%d", world, n), func(t *testing.T) {
+				samples := makeSamples(n)
+				s := openSet(t, writeSet(t, samples, testOptions(world)))
+				if s.Len() != n || s.World() != world || len(s.Missing()) != 0 {
+					t.Fatalf("Len %d, World %d, Missing %v", s.Len(), s.World(), s.Missing())
+				}
+				labels := s.Labels()
+				var buf []byte
+				for i := range samples {
+					var err error
+					if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
+						t.Fatal(err)
+					}
+					at, err := s.Locate(i)
+					if err != nil || at.Partition != i%world || at.Shard != i/world/4 || at.Record != i/world%4 {
+						t.Fatalf("Locate(%d) = %+v, %v", i, at, err)
+					}
+					if found, err := s.Find(samples[i].Key); found != i || err != nil {
+						t.Fatalf("Find(%s) = %d, %v, want %d", samples[i].Key, found, err, i)
+					}
+					if label, err := s.Label(i); label != samples[i].Label || labels[i] != label || err != nil {
+						t.Fatalf("label of %d: %d, %d, %v", i, label, labels[i], err)
+					}
+				}
+				for _, i := range []int{-1, n} {
+					if _, _, err := s.Read(i, nil); !errors.Is(err, ErrNotFound) {
+						t.Errorf("Read(%d): %v", i, err)
+					}
+				}
+				if _, err := s.Find("n01440764/none.JPEG"); !errors.Is(err, ErrNotFound) {
+					t.Errorf("Find of no key: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestMissingPartition(t *testing.T) {
+	samples := makeSamples(20)
+	dir := writeSet(t, samples, testOptions(3))
+	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	s := openSet(t, dir)
+	if !s.Has(0) || s.Has(1) || !s.Has(2) || !reflect.DeepEqual(s.Missing(), []int{1}) {
+		t.Fatalf("Missing %v", s.Missing())
+	}
+	labels := s.Labels()
+	for i := range samples {
+		_, _, err := s.Read(i, nil)
+		found, findErr := s.Find(samples[i].Key)
+		if i%3 != 1 {
+			if err != nil || found != i || findErr != nil || labels[i] != samples[i].Label {
+				t.Errorf("sample %d: %v; Find %d, %v; label %d", i, err, found, findErr, labels[i])
+			}
+			continue
+		}
+		for _, err := range []error{err, findErr} {
+			if m, ok := errors.AsType[*MissingPartitionError](err); !ok || m.Partition != 1 || m.World != 3 {
+				t.Errorf("sample %d: %v", i, err)
+			}
+		}
+		if labels[i] != -1 {
+			t.Errorf("sample %d: label %d", i, labels[i])
+		}
+	}
+	for _, r := range []string{"rank-0000", "rank-0002"} {
+		os.RemoveAll(filepath.Join(dir, r))
+	}
+	if _, err := OpenSet(dir); !isMissing(err) {
+		t.Errorf("no partition at all: %v", err)
+	}
+}
+
+func isMissing(err error) bool {
+	_, ok := errors.AsType[*MissingPartitionError](err)
+	return ok
+}
+
+func TestSetIsDeterministic(t *testing.T) {
+	samples := makeSamples(30)
+	a, b := writeSet(t, samples, testOptions(2)), writeSet(t, samples, testOptions(2))
+	files := 0
+	err := fs.WalkDir(os.DirFS(a), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		one, err := os.ReadFile(filepath.Join(a, path))
+		if err != nil {
+			return err
+		}
+		two, err := os.ReadFile(filepath.Join(b, path))
+		if err == nil && !bytes.Equal(one, two) {
+			err = fmt.Errorf("%s differs", path)
+		}
+		return err
+	})
+	if err != nil || files != 1+8 {
+		t.Errorf("%d files: %v", files, err)
+	}
+}
+
+func TestConcurrentReads(t *testing.T) {
+	samples := makeSamples(50)
+	s := openSet(t, writeSet(t, samples, testOptions(2)))
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(2, uint64(g)))
+			var buf []byte
+			for range 300 {
+				i := rng.IntN(len(samples))
+				var err error
+				if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestReadDoesNotAllocate(t *testing.T) {
+	samples := makeSamples(50)
+	s := openSet(t, writeSet(t, samples, testOptions(2)))
+	buf := make([]byte, 4096)
+	i := 0
+	allocs := testing.AllocsPerRun(200, func() {
+		var err error
+		if _, buf, err = s.Read(i%len(samples), buf); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations a read", allocs)
+	}
+}

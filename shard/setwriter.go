@@ -1,0 +1,287 @@
+package shard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Sizes of a shard unless told.
+const (
+	ShardBytesDefault   = 512 << 20
+	ShardSamplesDefault = 1 << 16 // bounds what the keys of one shard take in memory
+)
+
+// SetOptions says what set to write.
+type SetOptions struct {
+	Split        string
+	Encoding     Encoding
+	Classes      []string          // by label; may come later, by SetClasses
+	World        int               // partitions; 0 is 1
+	Seed         uint64            // of the order in which samples are appended, see OrderHash
+	ShardBytes   int64             // of a shard at most, but for one sample that is larger; 0 is ShardBytesDefault
+	ShardSamples int               // of a shard at most; 0 is ShardSamplesDefault
+	Built        map[string]string // how, for the manifest: the options of the build
+	Replace      bool              // a set that is there already
+}
+
+// SetWriter writes a shard set. It is not safe for concurrent use. Everything is written to a hidden folder beside the
+// set's place and gets its name at the end of Commit; until then nothing there looks whole.
+type SetWriter struct {
+	options  SetOptions
+	stage    *stage
+	open     []*fileWriter // the partitions' unfinished shards
+	infos    [][]ShardInfo // the partitions' finished shards
+	syncs    errgroup.Group
+	print    *fingerprint
+	samples  int
+	lastHash uint64
+	lastKey  string
+	failed   error
+
+	create func(path string) (writableFile, error)
+}
+
+// NewSetWriter begins a set that will stand in dir. It fails at once if something else is there, or if another
+// process is writing the same set; what an interrupted build of it left behind is removed.
+// Call Abort when done (after Commit it does nothing).
+func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
+	o := options
+	if o.World == 0 {
+		o.World = 1
+	}
+	if o.ShardBytes == 0 {
+		o.ShardBytes = ShardBytesDefault
+	}
+	if o.ShardSamples == 0 {
+		o.ShardSamples = ShardSamplesDefault
+	}
+	switch {
+	case o.World < 0 || o.ShardBytes < 0 || o.ShardSamples < 0:
+		return nil, fmt.Errorf("shard: world %d, shard bytes %d, shard samples %d: they cannot be negative", o.World, o.ShardBytes, o.ShardSamples)
+	case o.World > WorldMax:
+		return nil, &LimitError{What: "world", Got: int64(o.World), Max: WorldMax}
+	case o.Encoding.Name == "":
+		return nil, errors.New("shard: a set needs an encoding")
+	case len(o.Encoding.Params) > 0 && !json.Valid(o.Encoding.Params):
+		return nil, fmt.Errorf("shard: parameters of encoding %s are no JSON: %.100q", o.Encoding.Name, o.Encoding.Params)
+	}
+	if err := checkTexts(append([]string{o.Split, o.Encoding.Name}, o.Classes...)); err != nil {
+		return nil, err
+	}
+	o.ShardSamples = min(o.ShardSamples, ShardSamplesMax)
+	st, err := newStage(dir, o.Replace)
+	if err != nil {
+		return nil, err
+	}
+	return &SetWriter{
+		options: o, stage: st,
+		open: make([]*fileWriter, o.World), infos: make([][]ShardInfo, o.World),
+		create: func(path string) (writableFile, error) { return os.Create(path) },
+	}, nil
+}
+
+// SetClasses sets the names of the classes, by label. It must come before the first Append.
+func (w *SetWriter) SetClasses(classes []string) error {
+	if w.print != nil {
+		return errors.New("shard: SetClasses after Append")
+	}
+	if err := checkTexts(classes); err != nil {
+		return err
+	}
+	w.options.Classes = classes
+	return nil
+}
+
+// checkTexts refuses names that JSON cannot hold as they are.
+func checkTexts(names []string) error {
+	for _, name := range names {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("shard: name %q is not UTF-8", name)
+		}
+	}
+	return nil
+}
+
+// Scratch returns a folder for the caller's temporary files; it is on the set's file system and is removed by Commit
+// and Abort, or by the next build if this one is killed.
+func (w *SetWriter) Scratch() (string, error) {
+	dir := filepath.Join(w.stage.partial, scratchName)
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("shard: %w", err)
+	}
+	return dir, nil
+}
+
+// Append adds the next sample by index, to the partition whose turn it is. Samples come in the order of
+// (OrderHash(seed, key), key), each key once. After an error of the file system the set can only be aborted; a sample
+// that is refused (*LimitError, or out of order) leaves the set as it was. The bytes may be used again after Append.
+func (w *SetWriter) Append(s Sample) error {
+	if w.failed != nil {
+		return w.failed
+	}
+	if err := w.check(&s); err != nil {
+		return err
+	}
+	if w.print == nil {
+		w.print = newFingerprint(w.options.World, w.options.Classes)
+	}
+	rank := w.samples % w.options.World
+	if err := w.appendTo(rank, &s); err != nil {
+		w.failed = fmt.Errorf("shard: write %s: %w", shardPath(rank, len(w.infos[rank])), err)
+		return w.failed
+	}
+	w.print.add(s.Key, s.Label)
+	w.samples++
+	return nil
+}
+
+// check refuses a sample that the set cannot take, and remembers the place in the order of one that it can.
+func (w *SetWriter) check(s *Sample) error {
+	if err := checkSample(s); err != nil {
+		return err
+	}
+	if n := len(w.options.Classes); n > 0 && int(s.Label) >= n {
+		return fmt.Errorf("shard: %s: label %d of %d classes", s.Key, s.Label, n)
+	}
+	hash := OrderHash(w.options.Seed, s.Key)
+	if w.samples > 0 && (hash < w.lastHash || hash == w.lastHash && s.Key <= w.lastKey) {
+		if s.Key == w.lastKey {
+			return fmt.Errorf("shard: key %q twice", s.Key)
+		}
+		return fmt.Errorf("shard: key %q after %q is out of order", s.Key, w.lastKey)
+	}
+	w.lastHash, w.lastKey = hash, s.Key
+	return nil
+}
+
+// appendTo writes a sample to a partition, in a new shard if the current one is full.
+func (w *SetWriter) appendTo(rank int, s *Sample) error {
+	o := &w.options
+	if f := w.open[rank]; f != nil && f.full(s, o.ShardBytes, o.ShardSamples) {
+		if err := w.finish(rank); err != nil {
+			return err
+		}
+	}
+	if w.open[rank] == nil {
+		path := filepath.Join(w.stage.partial, filepath.FromSlash(shardPath(rank, len(w.infos[rank]))))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		file, err := w.create(path)
+		if err != nil {
+			return err
+		}
+		h := header{Split: o.Split, Rank: rank, World: o.World, Shard: len(w.infos[rank]), Encoding: o.Encoding}
+		if w.open[rank], err = newFileWriter(file, h); err != nil {
+			file.Close()
+			return err
+		}
+	}
+	return w.open[rank].append(s)
+}
+
+// finish ends a partition's current shard and syncs it in the background.
+func (w *SetWriter) finish(rank int) error {
+	f := w.open[rank]
+	info, err := f.finish()
+	if err != nil {
+		return err
+	}
+	info.Rank, info.Path = rank, shardPath(rank, len(w.infos[rank]))
+	w.infos[rank] = append(w.infos[rank], info)
+	w.open[rank] = nil
+	w.syncs.Go(func() error {
+		err := f.file.Sync()
+		return errors.Join(err, f.file.Close())
+	})
+	return nil
+}
+
+// Commit ends the set: everything is synced, the manifest is written last, and the folder gets its name in one step.
+// It returns the manifest. After an error nothing has appeared, and Abort cleans up.
+func (w *SetWriter) Commit() (*Manifest, error) {
+	if w.failed != nil {
+		return nil, w.failed
+	}
+	w.failed = errors.New("shard: the set is already committed or aborted")
+	m, err := w.commit()
+	if err != nil {
+		w.failed = fmt.Errorf("shard: write %s: %w", w.stage.dir, err)
+		return nil, w.failed
+	}
+	return m, nil
+}
+
+func (w *SetWriter) commit() (*Manifest, error) {
+	for rank, f := range w.open {
+		if f == nil {
+			continue
+		}
+		if err := w.finish(rank); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.syncs.Wait(); err != nil {
+		return nil, err
+	}
+	m := w.manifest()
+	data, err := m.encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := decodeManifest(manifestName, data); err != nil {
+		return nil, err
+	}
+	file, err := w.create(filepath.Join(w.stage.partial, manifestName))
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return m, w.stage.publish()
+}
+
+// manifest describes the finished shards.
+func (w *SetWriter) manifest() *Manifest {
+	o := &w.options
+	if w.print == nil {
+		w.print = newFingerprint(o.World, o.Classes)
+	}
+	m := &Manifest{
+		Format: manifestFormat, Version: VersionCurrent, Fingerprint: w.print.sum(),
+		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, World: o.World, Seed: o.Seed,
+		Classes: o.Classes, Built: o.Built, Shards: []ShardInfo{},
+	}
+	if m.Classes == nil {
+		m.Classes = []string{}
+	}
+	for _, infos := range w.infos {
+		m.Shards = append(m.Shards, infos...)
+	}
+	return m
+}
+
+// Abort gives the set up and removes what was written. After Commit it does nothing.
+func (w *SetWriter) Abort() error {
+	w.failed = errors.New("shard: the set is already committed or aborted")
+	for rank, f := range w.open {
+		if f != nil {
+			f.file.Close()
+			w.open[rank] = nil
+		}
+	}
+	w.syncs.Wait()
+	return w.stage.abort()
+}

@@ -1,0 +1,344 @@
+package shard
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// names returns what is in a folder, hidden files too.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestNothingAppearsBeforeCommit(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "train-shards")
+	w, err := NewSetWriter(dir, testOptions(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch, err := w.Scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(scratch, "bucket"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range makeSamples(9) {
+		if err := w.Append(s); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names(t, parent) {
+			if !strings.HasPrefix(name, ".train-shards.") {
+				t.Fatalf("%s appeared", name)
+			}
+		}
+	}
+	if _, err := FindSets(parent); !errors.Is(err, ErrNotSet) {
+		t.Errorf("before Commit: %v", err)
+	}
+	m, err := w.Commit()
+	if err != nil || m.Samples != 9 {
+		t.Fatal(m, err)
+	}
+	if got := names(t, parent); !slices.Equal(got, []string{"train-shards"}) {
+		t.Errorf("after Commit: %v", got)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"manifest.json", "rank-0000", "rank-0001"}) {
+		t.Errorf("in the set: %v", got)
+	}
+	if err := w.Abort(); err != nil {
+		t.Error(err)
+	}
+	if err := w.Append(makeSamples(1)[0]); err == nil {
+		t.Error("Append after Commit")
+	}
+	openSet(t, dir)
+}
+
+func TestAbortLeavesNothing(t *testing.T) {
+	parent := t.TempDir()
+	w, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range makeSamples(9) {
+		if err := w.Append(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, parent); len(got) != 0 {
+		t.Errorf("left: %v", got)
+	}
+	if _, err := w.Commit(); err == nil {
+		t.Error("Commit after Abort")
+	}
+}
+
+func TestInterruptedBuildIsCleared(t *testing.T) {
+	parent := t.TempDir()
+	stale := filepath.Join(parent, ".out.partial-dead", "rank-0000")
+	other := filepath.Join(parent, ".out2.partial-live")
+	for _, dir := range []string{stale, other} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(parent, ".out.lock"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was left is still there: %v", err)
+	}
+	if _, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(1)); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("a second writer: %v", err)
+	}
+	if err := w.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, parent); !slices.Equal(got, []string{filepath.Base(other)}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+func TestPlaceThatIsTaken(t *testing.T) {
+	dir := writeSet(t, makeSamples(3), testOptions(1))
+	if _, err := NewSetWriter(dir, testOptions(1)); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a set: %v", err)
+	}
+	options := testOptions(1)
+	options.Replace = true
+	w, err := NewSetWriter(dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range makeSamples(5) {
+		if err := w.Append(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := openSet(t, dir); s.Len() != 3 {
+		t.Errorf("before Commit: %d samples", s.Len())
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if s := openSet(t, dir); s.Len() != 5 {
+		t.Errorf("after Commit: %d samples", s.Len())
+	}
+	if got := names(t, filepath.Dir(dir)); !slices.Equal(got, []string{"train-shards"}) {
+		t.Errorf("left: %v", got)
+	}
+
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewSetWriter(full, options); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a folder of other files: %v", err)
+	}
+}
+
+func TestRefusedSamples(t *testing.T) {
+	samples := makeSamples(3)
+	dir := filepath.Join(t.TempDir(), "out")
+	w, err := NewSetWriter(dir, testOptions(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	refuse := func(name string, change func(s *Sample)) {
+		t.Helper()
+		s := samples[1]
+		change(&s)
+		if err := w.Append(s); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	for i, s := range samples {
+		if i == 1 {
+			refuse("no key", func(s *Sample) { s.Key = "" })
+			refuse("a long key", func(s *Sample) { s.Key = strings.Repeat("k", KeyBytesMax+1) })
+			refuse("label -2", func(s *Sample) { s.Label = -2 })
+			refuse("label 3 of 3", func(s *Sample) { s.Label = 3 })
+			refuse("no width", func(s *Sample) { s.Width = 0 })
+			refuse("no height", func(s *Sample) { s.Height = -1 })
+			refuse("a sample twice", func(s *Sample) { *s = samples[0] })
+		}
+		if i == 2 {
+			refuse("the order broken", func(s *Sample) { *s = samples[0] })
+		}
+		if err := w.Append(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := w.Commit(); err != nil || m.Samples != 3 {
+		t.Fatal(m, err)
+	}
+	if err := w.SetClasses(nil); err == nil {
+		t.Error("SetClasses after Append")
+	}
+}
+
+func TestRefusedOptions(t *testing.T) {
+	for name, change := range map[string]func(o *SetOptions){
+		"a negative world":    func(o *SetOptions) { o.World = -1 },
+		"too great a world":   func(o *SetOptions) { o.World = WorldMax + 1 },
+		"no encoding":         func(o *SetOptions) { o.Encoding.Name = "" },
+		"parameters":          func(o *SetOptions) { o.Encoding.Params = []byte("{") },
+		"a class of no UTF-8": func(o *SetOptions) { o.Classes = []string{"\xff"} },
+	} {
+		parent := t.TempDir()
+		o := testOptions(1)
+		change(&o)
+		if _, err := NewSetWriter(filepath.Join(parent, "out"), o); err == nil || len(names(t, parent)) != 0 {
+			t.Errorf("%s: %v, leaves %v", name, err, names(t, parent))
+		}
+	}
+}
+
+func TestEncodingParameters(t *testing.T) {
+	samples, o := makeSamples(3), testOptions(1)
+	o.Encoding = Encoding{Name: "pixels", Params: []byte(`{ "codec": "<bit&pack>", "widths": [0, 8] }`)}
+	s := openSet(t, writeSet(t, samples, o))
+	if got := s.Manifest().Encoding; !got.equal(o.Encoding) {
+		t.Errorf("%s", got)
+	}
+}
+
+// failingFile fails when the budget that it shares is used up.
+type failingFile struct {
+	writableFile
+	budget *atomic.Int64
+}
+
+var errDiskFull = errors.New("no space left on device")
+
+func (f failingFile) spend() error {
+	if f.budget.Add(-1) < 0 {
+		return errDiskFull
+	}
+	return nil
+}
+
+func (f failingFile) Write(p []byte) (int, error) {
+	if err := f.spend(); err != nil {
+		return 0, err
+	}
+	return f.writableFile.Write(p)
+}
+
+func (f failingFile) Sync() error { return errors.Join(f.spend(), f.writableFile.Sync()) }
+
+// TestFailingWrites lets each write and sync of a build fail in turn: the error must surface, and nothing appear.
+func TestFailingWrites(t *testing.T) {
+	samples := makeSamples(11)
+	for calls := int64(0); ; calls++ {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "out")
+		w, err := NewSetWriter(dir, testOptions(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var budget atomic.Int64
+		budget.Store(calls)
+		create := w.create
+		w.create = func(path string) (writableFile, error) {
+			f, err := create(path)
+			return failingFile{f, &budget}, err
+		}
+		for _, s := range samples {
+			if err = w.Append(s); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			_, err = w.Commit()
+		}
+		if err == nil {
+			if calls < 8 {
+				t.Errorf("only %d calls", calls)
+			}
+			openSet(t, dir)
+			return
+		}
+		if !errors.Is(err, errDiskFull) {
+			t.Fatalf("call %d: %v", calls, err)
+		}
+		if err := w.Abort(); err != nil {
+			t.Error(err)
+		}
+		if got := names(t, parent); len(got) != 0 {
+			t.Fatalf("call %d fails, and leaves %v", calls, got)
+		}
+	}
+}
+
+func TestFindSets(t *testing.T) {
+	sets, err := FindSets(goldenDir)
+	if err != nil || len(sets) != 2 || sets["train"] != filepath.Join(goldenDir, "train-shards") || sets["val"] != filepath.Join(goldenDir, "val-shards") {
+		t.Errorf("%v, %v", sets, err)
+	}
+	one := filepath.Join(goldenDir, "val-shards")
+	if sets, err := FindSets(one); err != nil || len(sets) != 1 || sets["val"] != one {
+		t.Errorf("%v, %v", sets, err)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "web"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "web", manifestName), []byte(`{"name": "an app"}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindSets(dir); !errors.Is(err, ErrNotSet) || !strings.Contains(err.Error(), "web") {
+		t.Errorf("another program's manifest: %v", err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(one)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := FindSets(dir); err == nil || errors.Is(err, ErrNotSet) {
+		t.Errorf("two sets of a split: %v", err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "a", manifestName), 50); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindSets(dir); !isCorrupt(err) {
+		t.Errorf("a damaged set: %v", err)
+	}
+	if _, err := FindSets(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("found sets nowhere")
+	}
+}
+
+func TestOrderHash(t *testing.T) {
+	// printf 'imgshard order v1\0007\000n01440764/n01440764_10026.JPEG' | sha256sum
+	if got := OrderHash(7, "n01440764/n01440764_10026.JPEG"); got != orderHashExample {
+		t.Errorf("%#x", got)
+	}
+}
+
+const orderHashExample = 0x73ca3ecd3e3bde4c

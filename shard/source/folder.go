@@ -1,0 +1,213 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// folderDepthMax bounds how deep folders are followed below a class.
+const folderDepthMax = 32
+
+// folder reads class folders, or flat images with a devkit, straight from the file system.
+type folder struct {
+	root   string
+	devkit *Devkit // nil: class folders
+}
+
+func (f *folder) describe() string {
+	if f.devkit != nil {
+		return "a folder of images with the development kit's ground truth"
+	}
+	return "a folder of class folders"
+}
+
+func (f *folder) streamed() bool { return false }
+func (f *folder) bytes() int64   { return 0 }
+
+func (f *folder) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	if f.devkit != nil {
+		return f.walkFlat(ctx, s, fn)
+	}
+	entries, err := readFolder(f.root)
+	if err != nil {
+		return labels{}, err
+	}
+	var classes, beside []string
+	for _, e := range entries {
+		if !e.dir {
+			beside = append(beside, e.name)
+			continue
+		}
+		if reason := nameReason(e.name); reason != "" {
+			return labels{}, &FormatError{Path: f.root, Entry: e.name, Msg: "a class folder cannot be used because " + reason + ": rename it"}
+		}
+		n := 0
+		err := f.walkBelow(ctx, e.name, []fs.FileInfo{e.info}, func(it Item) error { n++; return fn(it) })
+		if err != nil {
+			return labels{}, err
+		}
+		if n == 0 {
+			s.note("class %s has no files", e.name)
+		}
+		classes = append(classes, e.name)
+	}
+	if len(beside) > 0 {
+		s.note("%d files beside the class folders are left out (%s)", len(beside), someNames(beside))
+	}
+	return newLabels(classes), nil
+}
+
+// walkFlat gives the images of a flat folder; the k-th file in sorted order has the k-th label of the ground truth.
+func (f *folder) walkFlat(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	entries, err := readFolder(f.root)
+	if err != nil {
+		return labels{}, err
+	}
+	var keys []string
+	for _, e := range entries {
+		if isDevkitName(e.name) {
+			continue
+		}
+		if e.dir {
+			s.note("folder %s among the images is left out", e.name)
+			continue
+		}
+		keys = append(keys, e.name)
+		if err := errors.Join(ctx.Err(), fn(Item{Key: e.name, Reason: e.rejectReason()})); err != nil {
+			return labels{}, err
+		}
+	}
+	return f.devkit.labels(f.root, keys)
+}
+
+// walkBelow gives the files of one class, also those in folders below it; above are the folders on the way there, against links in circles.
+func (f *folder) walkBelow(ctx context.Context, key string, above []fs.FileInfo, fn func(Item) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path := filepath.Join(f.root, filepath.FromSlash(key))
+	if len(above) > folderDepthMax {
+		return &FormatError{Path: path, Msg: fmt.Sprintf("more than %d folders deep", folderDepthMax)}
+	}
+	entries, err := readFolder(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		below := key + "/" + e.name
+		if !e.dir {
+			if err := fn(Item{Key: below, Reason: e.rejectReason()}); err != nil {
+				return err
+			}
+			continue
+		}
+		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
+			return &FormatError{Path: filepath.Join(path, e.name), Msg: "a link to a folder that it lies in: remove it"}
+		}
+		if err := f.walkBelow(ctx, below, append(slices.Clip(above), e.info), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
+func (f *folder) read(key string, buf []byte) ([]byte, error) {
+	path := filepath.Join(f.root, filepath.FromSlash(key))
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &RejectError{Reason: reasonNotRegular}
+	}
+	if info.Size() > ImageBytesMax {
+		return nil, &RejectError{Reason: reasonTooLarge(info.Size())}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readSized(file, path, info.Size(), buf)
+}
+
+// readSized reads exactly size bytes and makes sure that there are no more.
+func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error) {
+	if int64(cap(buf)) < size+shard.SlackBytes {
+		buf = make([]byte, size+size/4+shard.SlackBytes)
+	}
+	buf = buf[:size+1]
+	n, err := io.ReadFull(r, buf)
+	if err == nil || int64(n) != size {
+		return nil, fmt.Errorf("%s: the file changed while it was read", path)
+	}
+	if err != io.ErrUnexpectedEOF && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return buf[:size], nil
+}
+
+const (
+	reasonNotRegular = "not a regular file"
+	reasonDangling   = "a link to a file that is not there"
+)
+
+func reasonTooLarge(size int64) string {
+	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
+}
+
+// folderEntry is one name in a folder, links followed.
+type folderEntry struct {
+	name     string
+	dir      bool
+	regular  bool
+	dangling bool
+	info     fs.FileInfo // of folders only
+}
+
+func (e folderEntry) rejectReason() string {
+	switch {
+	case e.dangling:
+		return reasonDangling
+	case !e.regular:
+		return reasonNotRegular
+	}
+	return nameReason(e.name)
+}
+
+// readFolder lists a folder without junk, in sorted order.
+func readFolder(path string) ([]folderEntry, error) {
+	names, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]folderEntry, 0, len(names))
+	for _, d := range names {
+		if junk(d.Name()) {
+			continue
+		}
+		e := folderEntry{name: d.Name(), dir: d.IsDir(), regular: d.Type().IsRegular()}
+		if e.dir || d.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(path, d.Name()))
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				e.dangling = true
+			case err != nil:
+				return nil, err
+			default:
+				e.dir, e.regular, e.info = info.IsDir(), info.Mode().IsRegular(), info
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}

@@ -1,0 +1,98 @@
+package source
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// keyBytesMax is the longest key that is taken; Linux allows paths of this length.
+const keyBytesMax = 4096
+
+// junk says that a file or folder of this name is no part of any dataset: hidden, or left there by an operating system or a NAS.
+func junk(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return true
+	}
+	switch strings.ToLower(name) {
+	case "thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "lost+found":
+		return true
+	}
+	return false
+}
+
+// junkPath says that some part of a slash-separated path is junk.
+func junkPath(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if junk(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// entryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out with ".."
+// are refused: no honest dataset has them, and taking them as something else would give two files one key.
+func entryPath(name string) (string, error) {
+	if strings.HasPrefix(name, "/") {
+		return "", fmt.Errorf("absolute name")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("name that climbs out of the archive with \"..\"")
+		}
+	}
+	if strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf("name with a zero byte")
+	}
+	if len(name) > keyBytesMax {
+		return "", fmt.Errorf("name of %d bytes, more than %d", len(name), keyBytesMax)
+	}
+	if name = path.Clean(name); name == "." {
+		return "", nil
+	}
+	return name, nil
+}
+
+// nameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than UTF-8.
+func nameReason(key string) string {
+	if !utf8.ValidString(key) {
+		return "its name is not UTF-8"
+	}
+	return ""
+}
+
+// stem strips the suffixes of tars from a path: "/data/n01440764.tar.gz" becomes "/data/n01440764".
+func stem(p string) string {
+	for _, suffix := range []string{".tar", ".tar.gz", ".tgz"} {
+		if s, ok := cutSuffixFold(p, suffix); ok && filepath.Base(s) != "" {
+			return s
+		}
+	}
+	return p
+}
+
+func cutSuffixFold(s, suffix string) (string, bool) {
+	if len(s) > len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix) {
+		return s[:len(s)-len(suffix)], true
+	}
+	return s, false
+}
+
+// namedTar says that a file name claims to be a tar's. What a file is, is told by its content; this is for telling what a folder is meant to be.
+func namedTar(name string) bool { return stem(name) != name }
+
+// splitName suggests a split's name from a path's last part.
+func splitName(p string) string {
+	base := strings.ToLower(filepath.Base(stem(p)))
+	for _, s := range []struct{ in, name string }{{"val", "val"}, {"test", "test"}, {"train", "train"}} {
+		for part := range strings.FieldsFuncSeq(base, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
+			if part == s.in || part == "valid" && s.name == "val" || part == "validation" && s.name == "val" {
+				return s.name
+			}
+		}
+	}
+	return "train"
+}

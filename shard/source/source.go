@@ -1,0 +1,214 @@
+// Package source reads image classification datasets as people have them on disk, for packing: it tells by looking what a path holds, and
+// gives every sample's key, label and bytes.
+//
+// What it reads:
+//
+//	class folders    DIR/n01440764/n01440764_10026.JPEG …          label: the folder, in sorted order
+//	class tars       DIR/n01440764.tar …                           label: the tar, in sorted order
+//	tar of tars      ILSVRC2012_img_train.tar                      label: the inner tar, in sorted order
+//	tar of folders   a tar of class folders                        label: the folder, in sorted order
+//	flat images      ILSVRC2012_img_val.tar or its folder          label: the development kit's ground truth
+//	both splits      DIR/train and DIR/val, or the two tars above  a split each
+//
+// A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is
+// built from them is the same too. A tar may be compressed by gzip; tars are told by their content.
+//
+// Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and what systems leave about (Thumbs.db, desktop.ini, __MACOSX, @eaDir,
+// lost+found) are no part of a dataset and are skipped. Files beside the class folders are left out, as torchvision's ImageFolder does, with a
+// note. Everything else is an Item, also when it is no image: whoever decodes it decides.
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// ImageBytesMax is the size of the largest image file that is read; a larger one becomes an Item with a Reason.
+const ImageBytesMax = 256 << 20
+
+// Options say what looking cannot tell.
+type Options struct {
+	// Split names the split instead of the name that the path suggests. It may not be given for a folder that holds both splits.
+	Split string
+	// Devkit is where the ILSVRC2012 development kit is, a tar.gz or a folder; empty looks for it in and beside the flat images.
+	Devkit string
+}
+
+// Item is one sample of a split, or a file that cannot be one.
+type Item struct {
+	Key string
+	// Reason says why the file cannot be read as an image although nothing failed (a dangling link, a name that is no UTF-8); empty else.
+	Reason string
+	// Size is the number of bytes of Data.
+	Size int64
+	// Data is the content when the split is Streamed, valid until the call that got the Item returns; else nil: Read gets it.
+	Data io.Reader
+}
+
+// layout is how a split lies on disk.
+type layout interface {
+	// describe names the layout for people.
+	describe() string
+	// walk calls fn for every item and returns the classes and labels.
+	walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error)
+	// read returns the content of an item that walk gave without Data.
+	read(key string, buf []byte) ([]byte, error)
+	// streamed says that walk gives Data.
+	streamed() bool
+	// bytes is about how many bytes walk reads, 0 when it reads only folders.
+	bytes() int64
+}
+
+// labels are the classes of a split and the label of each key.
+type labels struct {
+	classes []string
+	// byKey holds the labels of flat images; nil: the key's first folder is its class.
+	byKey map[string]int32
+	index map[string]int32 // class → label
+}
+
+func newLabels(classes []string) labels {
+	l := labels{classes: classes, index: make(map[string]int32, len(classes))}
+	for i, c := range classes {
+		l.index[c] = int32(i)
+	}
+	return l
+}
+
+// Split is one split of a dataset: where its samples are and what they are called. Walk it once, then ask for labels and contents.
+type Split struct {
+	Name string // "train", "val" or what the path or Options suggest
+	Path string // the folder or tar
+	// Output is where a set of this split stands unless told otherwise: "/data/train-shards" for "/data/train".
+	Output string
+
+	layout   layout
+	labels   labels
+	expected []string
+	notes    []string
+}
+
+// Layout says in words what was found, such as "a folder of class folders".
+func (s *Split) Layout() string { return s.layout.describe() }
+
+// Streamed says that Walk passes the contents along, in the order in which they lie in tars, and that Read cannot get them afterwards.
+func (s *Split) Streamed() bool { return s.layout.streamed() }
+
+// Bytes is the size of the tars that Walk reads, as they lie on disk; 0 for folders.
+func (s *Split) Bytes() int64 { return s.layout.bytes() }
+
+// Notes are things that the user may want to know: what was left out and why. They are complete after Walk.
+func (s *Split) Notes() []string { return s.notes }
+
+func (s *Split) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// ExpectClasses makes Walk label the samples by these classes instead of the split's own, for a split whose labels must agree with those of
+// another. Walk then fails when the split has a class that is not among them.
+func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(classes) }
+
+// Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Items of hostile or
+// malformed tars end it with a *FormatError.
+func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
+	l, err := s.layout.walk(ctx, s, fn)
+	if err != nil {
+		return err
+	}
+	if s.expected != nil && !slices.Equal(s.expected, l.classes) {
+		if l, err = s.relabel(l); err != nil {
+			return err
+		}
+	}
+	s.labels = l
+	return nil
+}
+
+// relabel turns the labels of the split's own classes into those of the expected ones.
+func (s *Split) relabel(own labels) (labels, error) {
+	l := newLabels(s.expected)
+	var foreign []string
+	for _, c := range own.classes {
+		if _, ok := l.index[c]; !ok {
+			foreign = append(foreign, c)
+		}
+	}
+	if len(foreign) > 0 {
+		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
+			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(own.classes), len(s.expected), someNames(foreign))}
+	}
+	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(own.classes), len(s.expected))
+	if own.byKey != nil {
+		l.byKey = make(map[string]int32, len(own.byKey))
+		for key, label := range own.byKey {
+			l.byKey[key] = l.index[own.classes[label]]
+		}
+	}
+	return l, nil
+}
+
+// Classes are the names of the labels 0, 1, …; they are known after Walk.
+func (s *Split) Classes() []string { return s.labels.classes }
+
+// Label returns the label of a key that Walk gave.
+func (s *Split) Label(key string) (int32, error) {
+	if s.labels.byKey != nil {
+		if label, ok := s.labels.byKey[key]; ok {
+			return label, nil
+		}
+		return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
+	}
+	class, _, _ := strings.Cut(key, "/")
+	if label, ok := s.labels.index[class]; ok {
+		return label, nil
+	}
+	return 0, fmt.Errorf("source: %s: no class for %q", s.Path, key)
+}
+
+// Read returns the content of the item of that key, in buf when it is large enough; for splits that are not Streamed. A file that is too large or
+// is no regular file gives a *RejectError. It may be called from many goroutines.
+func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.read(key, buf) }
+
+// FormatError says that a source is malformed, hostile, or not laid out as any that is read. It ends the build: such a source should be mended.
+type FormatError struct {
+	Path   string // the folder or tar
+	Entry  string // the name of the tar's entry, or the file
+	Offset int64  // in the tar, when Entry is one's; else 0
+	Msg    string // what is wrong and what to do
+	Err    error  // what caused it, may be nil
+}
+
+func (e *FormatError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Path)
+	if e.Entry != "" {
+		fmt.Fprintf(&b, ": entry %q", e.Entry)
+	}
+	if e.Offset > 0 {
+		fmt.Fprintf(&b, " near byte %d", e.Offset)
+	}
+	b.WriteString(": " + e.Msg)
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// RejectError says that one file cannot be a sample. The Reason names no path of this machine, so that a list of rejects is the same everywhere.
+type RejectError struct{ Reason string }
+
+func (e *RejectError) Error() string { return e.Reason }
+
+// someNames lists the first few names for a message.
+func someNames(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,188 @@
+package source
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const (
+	tarBlockBytes  = 512
+	readAheadBytes = 1 << 20
+)
+
+var errNotTar = errors.New("not a tar")
+
+// tarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
+type tarReader struct {
+	tar   *tar.Reader
+	path  string // of the file
+	inner string // the name of the entry that holds this tar, "" for the file itself
+	file  *os.File
+	count *countingReader
+	buf   *bufio.Reader
+	rest  io.Reader // the unpacked bytes of a compressed tar, nil for a plain one
+}
+
+// countingReader counts the bytes that were read of a file, for the places in errors.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// openTar opens a tar file. What is no tar gives an error that is errNotTar.
+func openTar(path string) (*tarReader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: errNotTar})
+	}
+	t := &tarReader{path: path, file: f, count: &countingReader{r: f}}
+	if err := t.start(bufio.NewReaderSize(t.count, readAheadBytes)); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// within opens a tar that is the current entry of this one.
+func (t *tarReader) within(name string, buf *bufio.Reader) (*tarReader, error) {
+	inner := &tarReader{path: t.path, inner: name, count: t.count}
+	buf.Reset(t.tar)
+	if err := inner.start(buf); err != nil {
+		return nil, err
+	}
+	return inner, nil
+}
+
+// start looks at the first bytes and sets up what unpacks them.
+func (t *tarReader) start(buf *bufio.Reader) error {
+	t.buf = buf
+	head, err := buf.Peek(tarBlockBytes)
+	if err != nil && err != io.EOF {
+		return t.wrap("", err)
+	}
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		zr, err := gzip.NewReader(buf)
+		if err != nil {
+			return t.wrap("", err)
+		}
+		unpacked := bufio.NewReaderSize(zr, readAheadBytes)
+		if head, err = unpacked.Peek(tarBlockBytes); err != nil && err != io.EOF {
+			return t.wrap("", err)
+		}
+		buf, t.rest = unpacked, unpacked
+	}
+	if !isTar(head) {
+		return &FormatError{Path: t.path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
+	}
+	t.tar = tar.NewReader(buf)
+	return nil
+}
+
+func (t *tarReader) Close() error { return t.file.Close() }
+
+// next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
+func (t *tarReader) next() (*tar.Header, error) {
+	h, err := t.tar.Next()
+	if err == io.EOF && t.rest != nil {
+		if _, err := io.Copy(io.Discard, t.rest); err != nil {
+			return nil, t.wrap("", err)
+		}
+	}
+	if err != nil && err != io.EOF {
+		return nil, t.wrap("", err)
+	}
+	return h, err
+}
+
+// endMarked says that a plain tar file ends in the two blocks of zeros that every tar should end in. One that was cut short between two entries
+// reads well but lacks them.
+func (t *tarReader) endMarked() bool {
+	if t.rest != nil || t.file == nil {
+		return true
+	}
+	info, err := t.file.Stat()
+	if err != nil || info.Size() < 2*tarBlockBytes {
+		return false
+	}
+	end := make([]byte, 2*tarBlockBytes)
+	_, err = t.file.ReadAt(end, info.Size()-int64(len(end)))
+	return err == nil && len(bytes.Trim(end, "\x00")) == 0
+}
+
+// name is an entry's name for people: that of the inner tar too.
+func (t *tarReader) name(entry string) string {
+	if t.inner == "" || entry == "" {
+		return t.inner + entry
+	}
+	return t.inner + ": " + entry
+}
+
+func (t *tarReader) wrap(entry string, err error) error {
+	var format *FormatError
+	if errors.As(err, &format) {
+		return err
+	}
+	msg := "cannot be read as a tar"
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		msg = "the tar ends in the middle of an entry: the download or copy is incomplete"
+	}
+	return &FormatError{Path: t.path, Entry: t.name(entry), Offset: t.count.n, Msg: msg, Err: err}
+}
+
+func (t *tarReader) errorf(entry, format string, args ...any) error {
+	return &FormatError{Path: t.path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
+}
+
+// isTar says that a file that begins so is a tar: its first block is a header whose checksum is right (which tars of every age have), or it is all
+// zeros (an empty tar).
+func isTar(head []byte) bool {
+	if len(head) < tarBlockBytes {
+		return false
+	}
+	block := head[:tarBlockBytes]
+	sum := 0
+	for i, b := range block {
+		if i >= 148 && i < 156 { // the checksum counts itself as spaces
+			b = ' '
+		}
+		sum += int(b)
+	}
+	if sum == 8*' ' {
+		return true
+	}
+	stored, err := strconv.ParseInt(strings.Trim(string(block[148:156]), " \x00"), 8, 32)
+	return err == nil && int(stored) == sum
+}
+
+// isTarOrGzip says that a file that begins so can be a tar or a tar.gz.
+func isTarOrGzip(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || isTar(head) }
+
+// sniffTar says whether a file is a tar or a tar.gz, by its content.
+func sniffTar(path string) (bool, error) {
+	t, err := openTar(path)
+	if errors.Is(err, errNotTar) || errors.Is(err, gzip.ErrHeader) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, t.Close()
+}

@@ -1,0 +1,169 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const scratchName = "scratch"
+
+// stage is the hidden folder in which a set comes into being, and the lock that keeps a second build of it away:
+//
+//	/data/.train-shards.partial-1a2b3c   the set, until it is whole
+//	/data/.train-shards.lock             held by flock while the build lives
+//
+// Whoever holds the lock knows that every partial folder is the remains of a build that was killed.
+type stage struct {
+	dir     string // the set's final place
+	partial string
+	replace bool
+	lock    *os.File // nil when all is over
+}
+
+// newStage takes the lock, clears what earlier builds left, and makes the partial folder.
+func newStage(dir string, replace bool) (*stage, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	if err := checkPlace(dir, replace); err != nil {
+		return nil, err
+	}
+	parent, name := filepath.Split(dir)
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	s := &stage{dir: dir, replace: replace}
+	if s.lock, err = lockFile(filepath.Join(parent, "."+name+".lock")); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errors.New("another process is writing it")
+		}
+		return nil, fmt.Errorf("shard: %s: %w", dir, err)
+	}
+	prefix := filepath.Join(parent, "."+name+".partial-")
+	stale, _ := filepath.Glob(escapeGlob(prefix) + "*")
+	for _, path := range stale {
+		if err := os.RemoveAll(path); err != nil {
+			s.unlock()
+			return nil, fmt.Errorf("shard: remove what an interrupted build left: %w", err)
+		}
+	}
+	s.partial = fmt.Sprintf("%s%x", prefix, os.Getpid())
+	if err := os.Mkdir(s.partial, 0o777); err != nil {
+		s.unlock()
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	return s, nil
+}
+
+// checkPlace refuses a place that is taken: by a set, unless it is to be replaced, or by anything else that isn't an
+// empty folder.
+func checkPlace(dir string, replace bool) error {
+	names, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(names) == 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("shard: %w", err)
+	}
+	if _, err := ReadManifest(dir); errors.Is(err, ErrNotSet) {
+		return fmt.Errorf("shard: %s holds files and no shard set: choose another place: %w", dir, fs.ErrExist)
+	}
+	if !replace {
+		return fmt.Errorf("shard: %s holds a shard set already: remove it, or choose another place: %w", dir, fs.ErrExist)
+	}
+	return nil
+}
+
+// lockFile makes the file at path and locks it; the error is unix.EWOULDBLOCK if another process holds it.
+func lockFile(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			f.Close()
+			return nil, err
+		}
+		// The last holder may have removed the file between our open and our lock: then we hold a lock on nothing.
+		mine, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// unlock removes and releases the lock.
+func (s *stage) unlock() {
+	if s.lock != nil {
+		os.Remove(s.lock.Name())
+		s.lock.Close()
+		s.lock = nil
+	}
+}
+
+// publish syncs the folders and gives the partial folder the set's name. A set that is replaced is swapped with it in
+// one step and then removed.
+func (s *stage) publish() error {
+	if err := os.RemoveAll(filepath.Join(s.partial, scratchName)); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.partial)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := syncDir(filepath.Join(s.partial, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := syncDir(s.partial); err != nil {
+		return err
+	}
+	err = os.Rename(s.partial, s.dir) // works over an empty folder, too
+	if err != nil && s.replace && errors.Is(err, fs.ErrExist) {
+		if err = checkPlace(s.dir, true); err == nil {
+			err = exchange(s.partial, s.dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	os.RemoveAll(s.partial) // the set that was replaced, if any; a later build would remove it too
+	err = syncDir(filepath.Dir(s.dir))
+	s.unlock()
+	return err
+}
+
+// abort removes the partial folder, unless it was published.
+func (s *stage) abort() error {
+	if s.lock == nil {
+		return nil
+	}
+	err := os.RemoveAll(s.partial)
+	s.unlock()
+	return err
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	return errors.Join(err, f.Close())
+}

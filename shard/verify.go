@@ -1,0 +1,264 @@
+package shard
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// VerifyOptions says how to verify a set.
+type VerifyOptions struct {
+	Jobs     int                  // shards read at a time; 0 is GOMAXPROCS
+	Problem  func(error)          // is told each problem when it is found; may be nil
+	Progress func(VerifyProgress) // is told now and then how far it is; may be nil
+}
+
+// VerifyProgress says how far a verification is.
+type VerifyProgress struct {
+	Samples, SamplesTotal int
+	Bytes, BytesTotal     int64
+}
+
+// VerifyReport is the result of a verification.
+type VerifyReport struct {
+	VerifyProgress
+	Shards   int   // that were read to the end
+	Problems int   // each was told to VerifyOptions.Problem
+	Missing  []int // partitions that are not here, and were not verified
+}
+
+// verifier is one verification under way.
+type verifier struct {
+	dir      string
+	manifest *Manifest
+	options  VerifyOptions
+
+	mu     sync.Mutex
+	report VerifyReport
+}
+
+// progressBytes is how often Progress is told.
+const progressBytes = 16 << 20
+
+// Verify reads every byte of the partitions of the set in dir that are there, and checks every checksum: footers,
+// headers, entries, keys, each record, each file's SHA-256; the order of the keys; and, if all partitions are there,
+// the fingerprint. Damage is told to options.Problem, as *CorruptError for each bad record or section, and counted;
+// it does not end the verification. The error is for what does: a manifest that can't be read, no partition, ctx.
+func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyReport, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return VerifyReport{}, err
+	}
+	v := &verifier{dir: dir, manifest: m, options: options}
+	here := make([]bool, m.World)
+	for r := range here {
+		if here[r], err = isDir(filepath.Join(dir, rankDir(r))); err != nil {
+			return VerifyReport{}, fmt.Errorf("shard: %w", err)
+		}
+		if !here[r] && PartitionLen(m.Samples, m.World, r) > 0 {
+			v.report.Missing = append(v.report.Missing, r)
+		}
+	}
+	if len(v.report.Missing) > 0 && len(v.report.Missing) == min(m.World, m.Samples) {
+		return v.report, &MissingPartitionError{Dir: dir, Partition: 0, World: m.World}
+	}
+	if err := v.shards(ctx, here); err != nil {
+		return v.report, err
+	}
+	if v.report.Problems == 0 {
+		err = v.order(ctx)
+	}
+	return v.report, err
+}
+
+// shards verifies the shards of the partitions that are here, several at a time.
+func (v *verifier) shards(ctx context.Context, here []bool) error {
+	for _, info := range v.manifest.Shards {
+		if here[info.Rank] {
+			v.report.SamplesTotal += info.Samples
+			v.report.BytesTotal += info.Bytes
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	jobs := v.options.Jobs
+	if jobs <= 0 {
+		jobs = runtime.GOMAXPROCS(0)
+	}
+	group.SetLimit(jobs)
+	for _, info := range v.manifest.placed() {
+		if here[info.Rank] {
+			group.Go(func() error { return v.shard(ctx, info) })
+		}
+	}
+	return group.Wait()
+}
+
+// problem reports one.
+func (v *verifier) problem(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Problems++
+	if v.options.Problem != nil {
+		v.options.Problem(err)
+	}
+}
+
+// progress adds what was read.
+func (v *verifier) progress(samples, shards int, bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Samples += samples
+	v.report.Shards += shards
+	v.report.Bytes += bytes
+	if v.options.Progress != nil {
+		v.options.Progress(v.report.VerifyProgress)
+	}
+}
+
+// shard verifies one shard. It returns an error only when ctx is over.
+func (v *verifier) shard(ctx context.Context, info placedShard) error {
+	r, err := openShard(v.dir, v.manifest, info)
+	if err != nil {
+		v.problem(err)
+		return ctx.Err()
+	}
+	defer r.Close()
+	w := shardWalk{verifier: v, reader: r, info: info, sha: sha256.New()}
+	if err := w.walk(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v.problem(err)
+		return nil
+	}
+	if _, err := r.Keys(); err != nil {
+		w.problems++
+		v.problem(err)
+	}
+	if got := hex.EncodeToString(w.sha.Sum(nil)); got != info.SHA256 && w.problems == 0 {
+		v.problem(corrupt(r.path, "file", 0, fmt.Errorf(
+			"SHA-256 %s, the manifest says %.64s, though all that is in use is in order: bytes between the records differ", got, info.SHA256)))
+	}
+	return nil
+}
+
+// shardWalk reads a shard from its first byte to its last.
+type shardWalk struct {
+	*verifier
+	reader   *Reader
+	info     placedShard
+	sha      hash.Hash
+	buf      []byte
+	problems int
+}
+
+// walk hashes the whole file and checks each record on the way. It tells damaged records as problems; its error ends
+// the walk.
+func (w *shardWalk) walk(ctx context.Context) error {
+	r := w.reader
+	pos, told, toldSamples := int64(0), int64(0), 0
+	for j := range r.Len() {
+		if pos-told >= progressBytes {
+			w.progress(j-toldSamples, 0, pos-told)
+			told, toldSamples = pos, j
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e := r.Entry(j)
+		end := e.Offset + int64(e.ImageLength) + int64(e.AuxLength)
+		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
+			return err
+		}
+		w.buf = growBuffer(w.buf, int(end-e.Offset))
+		record := w.buf[:end-e.Offset]
+		if err := r.readAt(record, e.Offset, "record"); err != nil {
+			return w.at(err, j)
+		}
+		w.sha.Write(record)
+		if got := checksum(record); got != e.Checksum {
+			w.problems++
+			w.problem(w.at(corrupt(r.path, "record", e.Offset, &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}), j))
+		}
+		pos = end
+	}
+	if err := w.hash(pos, r.footer.fileLength); err != nil {
+		return err
+	}
+	w.progress(r.Len()-toldSamples, 1, r.footer.fileLength-told)
+	return nil
+}
+
+// hash adds the bytes from pos to end to the SHA-256.
+func (w *shardWalk) hash(pos, end int64) error {
+	const piece = 1 << 20
+	for pos < end {
+		n := min(end-pos, piece)
+		w.buf = growBuffer(w.buf, int(n))
+		if err := w.reader.readAt(w.buf[:n], pos, "file"); err != nil {
+			return err
+		}
+		w.sha.Write(w.buf[:n])
+		pos += n
+	}
+	return nil
+}
+
+// at adds to a *CorruptError which record it is.
+func (w *shardWalk) at(err error, record int) error {
+	if c, ok := errors.AsType[*CorruptError](err); ok {
+		c.Record = record
+		c.Index = (w.info.start+record)*w.manifest.World + w.info.Rank
+	}
+	return err
+}
+
+// order checks that the samples stand in the order of their keys, and the fingerprint.
+func (v *verifier) order(ctx context.Context) error {
+	s, err := OpenSet(v.dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	m := v.manifest
+	print := newFingerprint(m.World, m.Classes)
+	lastHash, lastKey, first := uint64(0), "", true
+	for i := range m.Samples {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !s.Has(i % m.World) {
+			continue
+		}
+		key, err := s.Key(i)
+		if err != nil {
+			return err
+		}
+		label, err := s.Label(i)
+		if err != nil {
+			return err
+		}
+		hash := OrderHash(m.Seed, key)
+		if !first && (hash < lastHash || hash == lastHash && key <= lastKey) {
+			at, _ := s.Locate(i)
+			v.problem(&CorruptError{Path: filepath.Join(v.dir, at.Path), Section: "keys", Record: at.Record, Index: i,
+				Err: fmt.Errorf("key %q does not belong behind %q: it cannot be found by its key", key, lastKey)})
+			return nil
+		}
+		lastHash, lastKey, first = hash, key, false
+		print.add(key, label)
+	}
+	if got := print.sum(); len(v.report.Missing) == 0 && got != m.Fingerprint {
+		v.problem(corrupt(filepath.Join(v.dir, manifestName), "manifest", 0,
+			fmt.Errorf("fingerprint %s, expected %s of the samples", m.Fingerprint, got)))
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package shard
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+)
+
+// writableFile is what a fileWriter needs of a file; tests put failing ones in its place.
+type writableFile interface {
+	io.Writer
+	Sync() error
+	Close() error
+}
+
+// fileWriter writes one shard file from front to back. After an error it is of no more use.
+type fileWriter struct {
+	file    writableFile
+	buf     *bufio.Writer
+	sha     hash.Hash
+	offset  int64
+	footer  footer
+	entries []byte
+	offsets []byte // of the keys: u32 each
+	keys    []byte
+}
+
+const writeBufferBytes = 256 << 10
+
+var zeros [SlackBytes]byte
+
+// newFileWriter starts a shard file with its header.
+func newFileWriter(f writableFile, h header) (*fileWriter, error) {
+	w := &fileWriter{file: f, sha: sha256.New(), buf: bufio.NewWriterSize(f, writeBufferBytes)}
+	text, err := encodeJSON(h, "")
+	if err != nil {
+		return nil, fmt.Errorf("shard: encode header: %w", err)
+	}
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	if len(text) > headerBytesMax {
+		return nil, &LimitError{What: "bytes of the encoding's parameters", Got: int64(len(text)), Max: headerBytesMax}
+	}
+	p := append(make([]byte, 0, prefixSize+len(text)+4), magicStart...)
+	p = binary.LittleEndian.AppendUint32(p, uint32(VersionCurrent))
+	p = binary.LittleEndian.AppendUint32(p, uint32(len(text)))
+	p = append(p, text...)
+	w.footer = footer{headerCRC: checksum(p), version: VersionCurrent}
+	p = binary.LittleEndian.AppendUint32(p, w.footer.headerCRC)
+	if err := w.write(p); err != nil {
+		return nil, err
+	}
+	if err := w.align(); err != nil {
+		return nil, err
+	}
+	w.footer.recordsOffset = w.offset
+	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, 0)
+	return w, nil
+}
+
+// write appends p to the file.
+func (w *fileWriter) write(p []byte) error {
+	w.sha.Write(p)
+	w.offset += int64(len(p))
+	_, err := w.buf.Write(p)
+	return err
+}
+
+// align pads the file with zeros to a multiple of 8.
+func (w *fileWriter) align() error { return w.write(zeros[:alignUp(w.offset)-w.offset]) }
+
+// checkSample refuses what the format cannot hold.
+func checkSample(s *Sample) error {
+	length := int64(len(s.Image)) + int64(len(s.Aux))
+	switch {
+	case s.Key == "":
+		return fmt.Errorf("shard: a sample without a key")
+	case len(s.Key) > KeyBytesMax:
+		return &LimitError{What: fmt.Sprintf("bytes of the key %.60q…", s.Key), Got: int64(len(s.Key)), Max: KeyBytesMax}
+	case length > RecordBytesMax:
+		return &LimitError{What: "bytes of " + s.Key, Got: length, Max: RecordBytesMax}
+	case s.Label < -1:
+		return fmt.Errorf("shard: %s: label %d", s.Key, s.Label)
+	case s.Width < 1 || s.Height < 1:
+		return fmt.Errorf("shard: %s: %d×%d pixels", s.Key, s.Width, s.Height)
+	case s.Width > math.MaxInt32 || s.Height > math.MaxInt32:
+		return &LimitError{What: "width or height of " + s.Key, Got: int64(max(s.Width, s.Height)), Max: math.MaxInt32}
+	}
+	return nil
+}
+
+// append adds a sample that checkSample has passed.
+func (w *fileWriter) append(s *Sample) error {
+	e := Entry{
+		Offset: w.offset, ImageLength: uint32(len(s.Image)), AuxLength: uint32(len(s.Aux)),
+		Label: s.Label, Width: int32(s.Width), Height: int32(s.Height), Format: s.Format,
+	}
+	e.Checksum = crc32Append(checksum(s.Image), s.Aux)
+	for _, p := range [][]byte{s.Image, s.Aux} {
+		if err := w.write(p); err != nil {
+			return err
+		}
+	}
+	if err := w.align(); err != nil {
+		return err
+	}
+	var p [entrySize]byte
+	e.put(p[:])
+	w.entries = append(w.entries, p[:]...)
+	w.keys = append(w.keys, s.Key...)
+	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, uint32(len(w.keys)))
+	w.footer.count++
+	return nil
+}
+
+// full reports whether the file has no room for s, given the bytes and samples that a shard should have.
+// The first sample always has room.
+func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
+	length := int64(len(s.Image)) + int64(len(s.Aux))
+	return w.footer.count > 0 && (w.offset+length > bytesMax || int(w.footer.count) >= samplesMax ||
+		len(w.keys)+len(s.Key) > keyBlobBytesMax)
+}
+
+// finish writes the index and the footer and says what the manifest needs to know; the file is not yet synced.
+func (w *fileWriter) finish() (ShardInfo, error) {
+	f := &w.footer
+	f.recordsEnd = w.offset
+	f.entriesOffset = w.offset + SlackBytes
+	f.entriesCRC = checksum(w.entries)
+	f.keysOffset = f.entriesOffset + int64(len(w.entries))
+	f.keysCRC = crc32Append(checksum(w.offsets), w.keys)
+	f.keysLength = int64(len(w.offsets) + len(w.keys))
+	f.fileLength = alignUp(f.keysOffset+f.keysLength) + footerSize
+	for _, p := range [][]byte{zeros[:], w.entries, w.offsets, w.keys} {
+		if err := w.write(p); err != nil {
+			return ShardInfo{}, err
+		}
+	}
+	if err := w.align(); err != nil {
+		return ShardInfo{}, err
+	}
+	if err := w.write(f.bytes()); err != nil {
+		return ShardInfo{}, err
+	}
+	if err := w.buf.Flush(); err != nil {
+		return ShardInfo{}, err
+	}
+	return ShardInfo{
+		Samples: int(f.count), Bytes: w.offset,
+		Footer: fmt.Sprintf("%08x", f.crc), SHA256: hex.EncodeToString(w.sha.Sum(nil)),
+	}, nil
+}

@@ -1,0 +1,93 @@
+package transform
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// Draws is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index).
+// The same triple gives the same draws on every platform, in every process.
+//
+// The generator's two seeds are mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is the
+// finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. A real number in [0, 1) is the upper 53 bits of an output; an
+// integer below n is the high word of output · n. Operations draw in their order in the list: RandomResizedCrop up to
+// ten times (area, ratio), then top and left; RandomCrop top, left, where there is a choice; RandomHorizontalFlip one
+// real number, and flips if it is below p.
+type Draws struct {
+	pcg rand.PCG
+}
+
+const goldenGamma = 0x9E3779B97F4A7C15
+
+// NewDraws returns the source for sample index in an epoch.
+func NewDraws(seed int64, epoch, index int) Draws {
+	var d Draws
+	d.pcg.Seed(mixKey(uint64(seed), epoch, index), mixKey(uint64(seed)+goldenGamma, epoch, index))
+	return d
+}
+
+func mixKey(seed uint64, epoch, index int) uint64 {
+	z := mix64(seed)
+	z = mix64(z + uint64(epoch)*goldenGamma)
+	return mix64(z + uint64(index)*goldenGamma)
+}
+
+func mix64(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// unit returns a real number in [0, 1), a multiple of 2^-53.
+func (d *Draws) unit() float64 { return float64(d.pcg.Uint64()>>11) * 0x1p-53 }
+
+// uniform returns a real number in [low, high).
+func (d *Draws) uniform(low, high float64) float64 {
+	return low + float64(d.unit()*(high-low))
+}
+
+// below returns an integer in [0, n), n ≥ 1. Its bias is at most n · 2^-64.
+func (d *Draws) below(n int) int {
+	high, _ := bits.Mul64(d.pcg.Uint64(), uint64(n))
+	return int(high)
+}
+
+// The functions of package math differ between platforms in the last bit (assembly here, fused multiply-adds there).
+// exp and log below use additions, products and quotients only, each rounded once: float64() around a product keeps the
+// compiler from fusing it. Their errors are a few units in the last place, far below what a box of whole pixels shows.
+
+const (
+	ln2High = 6.93147180369123816490e-01 // the upper 32 bits of ln 2, so that small multiples are exact
+	ln2Low  = 1.90821492927058770002e-10
+)
+
+// exp returns e^x for |x| < 700: 2^k · e^r with |r| ≤ ln 2 / 2, e^r by its Taylor polynomial of degree 14.
+func exp(x float64) float64 {
+	k := math.RoundToEven(x / math.Ln2)
+	r := x - float64(k*ln2High) - float64(k*ln2Low)
+	sum := 1.0
+	for n := 14.0; n >= 1; n-- {
+		sum = 1 + float64(sum*(r/n))
+	}
+	return math.Ldexp(sum, int(k))
+}
+
+// log returns the natural logarithm of x > 0: x = 2^k · m with √½ ≤ m < √2, ln m = 2 artanh((m−1)/(m+1)) by its series.
+func log(x float64) float64 {
+	m, k := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m, k = 2*m, k-1
+	}
+	z := (m - 1) / (m + 1)
+	z2 := float64(z * z)
+	sum := 0.0
+	for n := 27.0; n >= 3; n -= 2 {
+		sum = float64(z2 * (sum + 1/n))
+	}
+	series := float64(2 * float64(z*(1+sum)))
+	return float64(float64(k)*ln2High) + (series + float64(float64(k)*ln2Low))
+}
+
+// roundToInt is Python's int(round(x)): half to even.
+func roundToInt(x float64) int { return int(math.RoundToEven(x)) }

@@ -1,0 +1,272 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"time"
+
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// A Source is a stored image. The engine only reads it, and only during the call it is given to.
+type Source struct {
+	// Format says how Image is encoded; FormatUnknown means to look at its first bytes.
+	Format Format
+	// Image holds the encoded image. For full speed the memory behind it should be readable (cap − len ≥ 64).
+	Image []byte
+	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; a wrong one gives an error
+	// or the right pixels.
+	Aux []byte
+	// Pixels are the codec's parameters of a FormatPixels image: those of its set. Sources of one set should share one
+	// pointer, by which the engine finds the codec that it has made.
+	Pixels *pixels.Params
+}
+
+// An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from
+// unsupported data.
+type ImageError struct {
+	Format Format
+	Err    error
+}
+
+func (e *ImageError) Error() string { return fmt.Sprintf("transform: %s image: %v", e.Format, e.Err) }
+
+func (e *ImageError) Unwrap() error { return e.Err }
+
+// ErrFormat is wrapped by the [ImageError] of bytes that are no image of a known format.
+var ErrFormat = errors.New("the bytes begin like no known image format")
+
+// Times are the sums of what an Engine has spent by stage.
+type Times struct {
+	Decode   time.Duration // stored bytes to RGB
+	Resample time.Duration // RGB to finished pixels: resize, crop, flip and layout
+}
+
+// An Engine applies transforms. It keeps its decoders and scratch memory from image to image and allocates nothing in the
+// steady state for JPEG. It serves one goroutine at a time; workers have one each.
+type Engine struct {
+	resampler *resample.Resampler
+	stored    storedImage // decodes the source at hand
+	region    []byte      // pixels of the region that is needed
+	padded    []byte      // a resized image that is then pasted between black borders
+	between   [2]rgbImage // images between two passes
+	times     Times
+}
+
+// NewEngine returns an Engine that runs kernels of the given level.
+func NewEngine(level kernel.Level) *Engine {
+	return &Engine{resampler: resample.New(level), stored: newStoredImage(level)}
+}
+
+// Times returns what has been spent so far.
+func (e *Engine) Times() Times { return e.times }
+
+// slackBytes is what vectors may read behind a region's pixels.
+const slackBytes = 256
+
+// Apply decodes src, applies spec with the random parameters that draws gives, and writes the result to dst.Pix: the
+// spec's OutputSize as uint8 RGB in dst.Layout. dst.Width, dst.Height and dst.Flip are set by the engine.
+//
+// On success every byte of the output is written. On error its contents are undefined; the error is an [*ImageError],
+// a [*SizeError], or [resample.ErrArgument] for a destination that is too small.
+func (e *Engine) Apply(spec *Spec, dst resample.Output, src Source, draws Draws) (Params, error) {
+	var params Params
+	started := time.Now()
+	w, h, err := e.stored.open(src)
+	e.times.Decode += time.Since(started)
+	if err != nil {
+		return params, err
+	}
+	if dst.Width, dst.Height = spec.width, spec.height; len(dst.Pix) < spec.OutputBytes() {
+		return params, fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
+	}
+	params.setCrop(image.Rect(0, 0, w, h))
+	pass := passes{engine: e, from: &e.stored}
+	now := wholeImage(w, h)
+	for i := range spec.ops {
+		if err := pass.add(&now, &spec.ops[i], &draws, &params); err != nil {
+			return params, err
+		}
+	}
+	dst.Flip = now.flip
+	return params, e.render(dst, pass.from, &now)
+}
+
+// DecodeFull decodes the whole image and returns its RGB pixels, rows without gaps, valid until the next call. It is
+// there to measure decoding alone.
+func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err error) {
+	started := time.Now()
+	defer func() { e.times.Decode += time.Since(started) }()
+	w, h, err := e.stored.open(src)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if _, isRaw := e.stored.raw(); !isRaw {
+		e.region = grown(e.region, w*h*3)
+		if err := e.stored.decode(e.region, w*3, image.Rect(0, 0, w, h)); err != nil {
+			return nil, 0, 0, err
+		}
+		return e.region, w, h, nil
+	}
+	img, _ := e.stored.raw()
+	return img.pix[:w*h*3], w, h, nil
+}
+
+// passes walks a transform's operations. As long as they can be done in one pass they are gathered in a step; where they
+// cannot (a resize of a resized image), the step so far is rendered to an image in memory that the next one starts from.
+type passes struct {
+	engine *Engine
+	from   pixelSource
+	count  int
+}
+
+// add appends an operation to the step, drawing its random parameters.
+func (p *passes) add(now *step, op *Op, draws *Draws, params *Params) error {
+	if op.Kind == RandomHorizontalFlip {
+		if draws.unit() < op.P {
+			now.flip = !now.flip
+			params[4] ^= 1
+		}
+		return nil
+	}
+	if now.flip { // what follows counts from the flipped image's left edge
+		if err := p.flush(now); err != nil {
+			return err
+		}
+	}
+	w, h := now.keep.Dx(), now.keep.Dy()
+	switch op.Kind {
+	case Resize:
+		outW, outH, err := op.resized(w, h)
+		if err != nil {
+			return err
+		}
+		return p.resize(now, outW, outH, op.Interpolation)
+	case CenterCrop:
+		r := op.centerCrop(w, h)
+		params.setCrop(r)
+		now.crop(r)
+	case RandomCrop:
+		r, err := op.randomCrop(w, h, draws)
+		if err != nil {
+			return err
+		}
+		params.setCrop(r)
+		now.crop(r)
+	case RandomResizedCrop:
+		r := op.randomBox(w, h, draws)
+		params.setCrop(r)
+		now.crop(r)
+		return p.resize(now, op.Width, op.Height, op.Interpolation)
+	}
+	return nil
+}
+
+func (p *passes) resize(now *step, w, h int, f resample.Filter) error {
+	if now.resize(w, h, f) {
+		return nil
+	}
+	if err := p.flush(now); err != nil {
+		return err
+	}
+	now.resize(w, h, f)
+	return nil
+}
+
+// betweenMax bounds an image between two passes, in pixels.
+const betweenMax = 1 << 28
+
+// flush renders the step and makes it the source of a new one.
+func (p *passes) flush(now *step) error {
+	w, h := now.keep.Dx(), now.keep.Dy()
+	if w*h > betweenMax {
+		return &SizeError{Resize, now.box.Dx(), now.box.Dy(), fmt.Sprintf("an intermediate image would be %d×%d", w, h)}
+	}
+	to := &p.engine.between[p.count&1]
+	p.count++
+	to.resize(w, h)
+	dst := resample.Output{Pix: to.pix, Width: w, Height: h, Layout: resample.NHWC, Flip: now.flip}
+	if err := p.engine.render(dst, p.from, now); err != nil {
+		return err
+	}
+	p.from = to
+	*now = wholeImage(w, h)
+	return nil
+}
+
+// render writes the step's result to dst, which has keep's size.
+func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
+	inside := s.keep.Intersect(s.visible)
+	if inside.Empty() {
+		clear(dst.Pix[:dst.Width*dst.Height*3])
+		return nil
+	}
+	boxW, boxH := s.box.Dx(), s.box.Dy()
+	need := inside
+	if s.resizes() {
+		need = resample.SourceRegion(boxW, boxH, s.width, s.height, inside, s.filter)
+	} else if inside == s.keep {
+		if done, err := e.decodeStraight(dst, from, need.Add(s.box.Min)); done {
+			return err
+		}
+	}
+	src, stride, err := e.pixelsOf(from, need.Add(s.box.Min))
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	defer func() { e.times.Resample += time.Since(started) }()
+	if !s.resizes() {
+		return e.resampler.CopyPadded(dst, src, stride, need, s.keep)
+	}
+	if inside == s.keep {
+		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.filter)
+	}
+	w, h := inside.Dx(), inside.Dy()
+	e.padded = grown(e.padded, w*h*3)
+	part := resample.Output{Pix: e.padded, Width: w, Height: h, Layout: resample.NHWC}
+	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.filter); err != nil {
+		return err
+	}
+	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep)
+}
+
+// decodeStraight writes region r to its final place without a stop in between, where the decoder can.
+func (e *Engine) decodeStraight(dst resample.Output, from pixelSource, r image.Rectangle) (done bool, err error) {
+	if _, isRaw := from.raw(); isRaw {
+		return false, nil
+	}
+	started := time.Now()
+	if done, err = from.decodeTo(dst, r); !done && dst.Layout == resample.NHWC && !dst.Flip {
+		done, err = true, from.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, r)
+	}
+	e.times.Decode += time.Since(started)
+	return done, err
+}
+
+// pixelsOf returns the pixels of region r of an image, decoding them if they are not in memory. The slice begins at r's
+// first pixel, is as long as r needs, and has slackBytes of capacity behind it.
+func (e *Engine) pixelsOf(from pixelSource, r image.Rectangle) (pix []byte, stride int, err error) {
+	if img, isRaw := from.raw(); isRaw {
+		stride = img.width * 3
+		first := r.Min.Y*stride + r.Min.X*3
+		return img.pix[first : first+(r.Dy()-1)*stride+r.Dx()*3 : cap(img.pix)], stride, nil
+	}
+	stride = r.Dx() * 3
+	e.region = grown(e.region, stride*r.Dy())
+	started := time.Now()
+	err = from.decode(e.region, stride, r)
+	e.times.Decode += time.Since(started)
+	return e.region, stride, err
+}
+
+// grown returns a slice of n bytes with slackBytes of capacity behind them, from memory if that is large enough.
+func grown(memory []byte, n int) []byte {
+	if cap(memory) < n+slackBytes {
+		return make([]byte, n, n+n/4+slackBytes)
+	}
+	return memory[:n]
+}

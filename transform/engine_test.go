@@ -1,0 +1,327 @@
+package transform
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	stdjpeg "image/jpeg"
+	"image/png"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/transform/jpeg"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// randomImage returns a w×h image of smooth colours with noise, interleaved.
+func randomImage(w, h int, seed uint64) []byte {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	pix := make([]byte, w*h*3)
+	for i := range pix {
+		x, y := i/3%w, i/3/w
+		pix[i] = byte(x*5 + y*3*(1+i%3) + rng.IntN(24))
+	}
+	return pix
+}
+
+func encodePNG(t testing.TB, pix []byte, w, h int) []byte {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		img.SetNRGBA(i%w, i/w, color.NRGBA{pix[3*i], pix[3*i+1], pix[3*i+2], 255})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func encodePixels(t testing.TB, params *pixels.Params, pix []byte, w, h int) []byte {
+	t.Helper()
+	codec, err := pixels.New(*params, kernel.Generic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := codec.Encode(nil, pix, w*3, w, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blob
+}
+
+// naive applies a transform as torchvision does: one operation after the other, on whole images. It returns NHWC pixels.
+func naive(t *testing.T, spec *Spec, pix []byte, w, h int, d Draws) []byte {
+	t.Helper()
+	cut := func(r image.Rectangle) {
+		out := make([]byte, r.Dx()*r.Dy()*3)
+		for y := r.Min.Y; y < r.Max.Y; y++ {
+			for x := r.Min.X; x < r.Max.X; x++ {
+				if x >= 0 && x < w && y >= 0 && y < h {
+					copy(out[((y-r.Min.Y)*r.Dx()+x-r.Min.X)*3:][:3], pix[(y*w+x)*3:])
+				}
+			}
+		}
+		pix, w, h = out, r.Dx(), r.Dy()
+	}
+	resize := func(toW, toH int, f resample.Filter) {
+		out := make([]byte, toW*toH*3)
+		err := resample.New(kernel.Generic).Resize(resample.Output{Pix: out, Width: toW, Height: toH}, pix, w*3,
+			image.Rect(0, 0, w, h), w, h, toW, toH, image.Rect(0, 0, toW, toH), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pix, w, h = out, toW, toH
+	}
+	for i := range spec.ops {
+		op := &spec.ops[i]
+		switch op.Kind {
+		case Resize:
+			toW, toH, err := op.resized(w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resize(toW, toH, op.Interpolation)
+		case CenterCrop:
+			cut(op.centerCrop(w, h))
+		case RandomCrop:
+			r, err := op.randomCrop(w, h, &d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut(r)
+		case RandomResizedCrop:
+			cut(op.randomBox(w, h, &d))
+			resize(op.Width, op.Height, op.Interpolation)
+		case RandomHorizontalFlip:
+			if d.unit() < op.P {
+				for i := range w * h {
+					if x := i % w; x < w/2 {
+						for c := range 3 {
+							a, b := i*3+c, (i/w*w+w-1-x)*3+c
+							pix[a], pix[b] = pix[b], pix[a]
+						}
+					}
+				}
+			}
+		}
+	}
+	return pix
+}
+
+// toLayout returns NHWC pixels in another layout.
+func toLayout(pix []byte, layout resample.Layout) []byte {
+	if layout == resample.NHWC {
+		return pix
+	}
+	out, n := make([]byte, len(pix)), len(pix)/3
+	for i, v := range pix {
+		out[i%3*n+i/3] = v
+	}
+	return out
+}
+
+var testSpecs = []string{
+	`[{"op":"Resize","size":24},{"op":"CenterCrop","size":16}]`,
+	`[{"op":"Resize","size":[20,30],"interpolation":"bicubic"}]`,
+	`[{"op":"Resize","size":24},{"op":"RandomCrop","size":[16,20]},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomResizedCrop","size":16},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomResizedCrop","size":[9,31],"interpolation":"nearest"},{"op":"RandomHorizontalFlip","p":1}]`,
+	`[{"op":"RandomCrop","size":32,"padding":4,"pad_if_needed":true},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomCrop","size":24,"padding":[3,1,9,0],"pad_if_needed":true}]`,
+	`[{"op":"CenterCrop","size":[60,20]}]`,
+	`[{"op":"Resize","size":12},{"op":"CenterCrop","size":[33,14]},{"op":"RandomHorizontalFlip","p":1}]`,
+	// What needs several passes, or crops of crops.
+	`[{"op":"Resize","size":40},{"op":"RandomCrop","size":36},{"op":"Resize","size":17,"interpolation":"lanczos"}]`,
+	`[{"op":"RandomHorizontalFlip","p":1},{"op":"RandomResizedCrop","size":18},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"CenterCrop","size":80},{"op":"Resize","size":22}]`,
+	`[{"op":"CenterCrop","size":20},{"op":"RandomCrop","size":22,"padding":3},{"op":"CenterCrop","size":28}]`,
+	`[{"op":"CenterCrop","size":[18,20]},{"op":"Resize","size":[9,40]},{"op":"RandomHorizontalFlip"},{"op":"RandomHorizontalFlip"},{"op":"CenterCrop","size":12}]`,
+	`[{"op":"CenterCrop","size":21},{"op":"Resize","size":[21,21]},{"op":"Resize","size":21}]`,
+}
+
+// TestEngineMatchesNaive compares every way through the engine with the operations done one by one on whole images.
+func TestEngineMatchesNaive(t *testing.T) {
+	sizes := [][2]int{{50, 37}, {37, 50}, {32, 32}, {19, 64}, {21, 21}, {130, 22}}
+	codecs := []*pixels.Params{{Codec: pixels.Bitpack}, {Codec: pixels.None}, {Codec: pixels.LZ4}}
+	for _, level := range kernel.Available() {
+		engine := NewEngine(level)
+		for s, size := range sizes {
+			w, h := size[0], size[1]
+			pix := randomImage(w, h, uint64(s))
+			sources := []Source{{Image: encodePNG(t, pix, w, h)}}
+			for _, params := range codecs {
+				sources = append(sources, Source{Format: FormatPixels, Image: encodePixels(t, params, pix, w, h), Pixels: params})
+			}
+			for _, text := range testSpecs {
+				compareWithNaive(t, engine, mustParse(text), sources, pix, w, h)
+			}
+		}
+	}
+}
+
+// TestEngineMatchesNaiveJPEG does the same for JPEG files, with and without a row index.
+func TestEngineMatchesNaiveJPEG(t *testing.T) {
+	for _, level := range kernel.Available() {
+		engine := NewEngine(level)
+		for s, size := range [][2]int{{50, 37}, {97, 130}, {21, 21}} {
+			w, h := size[0], size[1]
+			data, index := encodeJPEG(t, randomImage(w, h, uint64(s)), w, h)
+			whole, _, _, err := engine.DecodeFull(Source{Image: data})
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole = bytes.Clone(whole) // it is the engine's memory
+			sources := []Source{{Image: data}, {Format: FormatJPEG, Image: data, Aux: index}}
+			for _, text := range testSpecs {
+				compareWithNaive(t, engine, mustParse(text), sources, whole, w, h)
+			}
+		}
+	}
+}
+
+// encodeJPEG returns a 4:2:0 file and its row index.
+func encodeJPEG(t testing.TB, pix []byte, w, h int) (data, index []byte) {
+	t.Helper()
+	img := image.NewRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		img.SetRGBA(i%w, i/w, color.RGBA{pix[3*i], pix[3*i+1], pix[3*i+2], 255})
+	}
+	var b bytes.Buffer
+	if err := stdjpeg.Encode(&b, img, nil); err != nil {
+		t.Fatal(err)
+	}
+	index, _, err := jpeg.New(kernel.Generic).AppendIndex(nil, b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), index
+}
+
+func compareWithNaive(t *testing.T, engine *Engine, spec *Spec, sources []Source, pix []byte, w, h int) {
+	t.Helper()
+	for index := range 4 {
+		draws := NewDraws(5, 0, index)
+		whole := naive(t, spec, bytes.Clone(pix), w, h, draws)
+		for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
+			want := toLayout(whole, layout)
+			for _, src := range sources {
+				got := bytes.Repeat([]byte{0xA5}, len(want)+64)
+				dst := resample.Output{Pix: got[:len(want)], Layout: layout}
+				if _, err := engine.Apply(spec, dst, src, draws); err != nil {
+					t.Fatalf("%d×%d %v %s: %v", w, h, src.Format, spec, err)
+				}
+				if !bytes.Equal(got[:len(want)], want) {
+					t.Fatalf("%d×%d %v %v %s: differs from the operations one by one", w, h, src.Format, layout, spec)
+				}
+				if !bytes.Equal(got[len(want):], bytes.Repeat([]byte{0xA5}, 64)) {
+					t.Fatalf("%d×%d %v %v %s: wrote behind its place", w, h, src.Format, layout, spec)
+				}
+			}
+		}
+	}
+}
+
+// TestParamsReplay replays what Params report by hand.
+func TestParamsReplay(t *testing.T) {
+	w, h := 50, 37
+	pix := randomImage(w, h, 1)
+	src := Source{Image: encodePNG(t, pix, w, h)}
+	engine := NewEngine(kernel.Active())
+	for _, text := range []string{
+		`[{"op":"RandomResizedCrop","size":16},{"op":"RandomHorizontalFlip"}]`,
+		`[{"op":"RandomCrop","size":32,"padding":4},{"op":"RandomHorizontalFlip"}]`,
+	} {
+		spec := mustParse(text)
+		for index := range 20 {
+			got := make([]byte, spec.OutputBytes())
+			p, err := engine.Apply(spec, resample.Output{Pix: got}, src, NewDraws(1, 1, index))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pad := 8 // CenterCrop of a padded window replays a crop anywhere
+			replay := fmt.Sprintf(`[{"op":"RandomCrop","size":[%d,%d],"padding":%d}]`, h+2*pad, w+2*pad, pad)
+			whole := naive(t, mustParse(replay), pix, w, h, Draws{})
+			want := make([]byte, 0, len(got))
+			for y := range int(p[2]) {
+				at := ((y+int(p[0])+pad)*(w+2*pad) + int(p[1]) + pad) * 3
+				want = append(want, whole[at:at+3*int(p[3])]...)
+			}
+			tail := fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]},{"op":"RandomHorizontalFlip","p":%d}]`, spec.height, spec.width, p[4])
+			if want = naive(t, mustParse(tail), want, int(p[3]), int(p[2]), Draws{}); !bytes.Equal(got, want) {
+				t.Fatalf("%s: parameters %v give other pixels", text, p)
+			}
+		}
+	}
+}
+
+func TestApplyErrors(t *testing.T) {
+	engine := NewEngine(kernel.Active())
+	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
+	spec := mustParse(`[{"op":"RandomCrop","size":16}]`)
+	var size *SizeError
+	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, 16*16*3)}, src, Draws{}); !errors.As(err, &size) || size.Height != 10 {
+		t.Errorf("an image that is too small: %v, want a SizeError", err)
+	}
+	eval := mustParse("eval")
+	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, Draws{}); !errors.Is(err, resample.ErrArgument) {
+		t.Errorf("a small destination: %v, want ErrArgument", err)
+	}
+	var bad *ImageError
+	dst := resample.Output{Pix: make([]byte, eval.OutputBytes())}
+	for _, src := range []Source{{}, {Image: []byte("GIF89a")}, {Format: FormatPixels, Image: make([]byte, 100)}, {Format: 99, Image: src.Image}} {
+		if _, err := engine.Apply(eval, dst, src, Draws{}); !errors.As(err, &bad) {
+			t.Errorf("%v: %v, want an ImageError", src, err)
+		}
+	}
+}
+
+func TestApplyDoesNotAllocate(t *testing.T) {
+	params := &pixels.Params{}
+	pix := randomImage(300, 256, 1)
+	data, index := encodeJPEG(t, pix, 300, 256)
+	engine := NewEngine(kernel.Active())
+	for _, src := range []Source{
+		{Format: FormatPixels, Image: encodePixels(t, params, pix, 300, 256), Pixels: params},
+		{Format: FormatJPEG, Image: data, Aux: index},
+	} {
+		for _, name := range []string{"eval", "train", "train-resize", "cifar", testSpecs[9]} {
+			spec := mustParse(name)
+			dst := resample.Output{Pix: make([]byte, spec.OutputBytes())}
+			index := 0
+			run := func() {
+				index++
+				if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, index%50)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 50 {
+				run()
+			}
+			if n := testing.AllocsPerRun(100, run); n != 0 {
+				t.Errorf("%v %s: %v allocations an image", src.Format, name, n)
+			}
+		}
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	params := &pixels.Params{}
+	src := Source{Format: FormatPixels, Image: encodePixels(b, params, randomImage(341, 256, 1), 341, 256), Pixels: params}
+	for _, name := range []string{"eval", "train", "train-resize"} {
+		b.Run(name, func(b *testing.B) {
+			engine, spec := NewEngine(kernel.Active()), mustParse(name)
+			dst := resample.Output{Pix: make([]byte, spec.OutputBytes())}
+			for i := 0; b.Loop(); i++ {
+				if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
+		})
+	}
+}

@@ -1,0 +1,86 @@
+//go:build goexperiment.simd && amd64
+
+package jpeg
+
+import "github.com/imgfeed/imgfeed/transform/kernel"
+
+func accelerate(k *kernels, level kernel.Level) {
+	switch level {
+	case kernel.AVX2:
+		k.idct, k.idctLow, k.idctDC = idctAVX2, idctLowAVX2, idctDCAVX2
+		k.upsampleH2V1, k.upsampleH1V2, k.upsampleH2V2 = upsampleH2V1AVX2, upsampleH1V2AVX2, upsampleH2V2AVX2
+		k.ycbcrToRGB, k.grayToRGB = ycbcrToRGBAVX2, grayToRGBAVX2
+	case kernel.AVX512:
+		k.idct, k.idctLow, k.idctDC = idctAVX512, idctLowAVX512, idctDCAVX512
+		k.upsampleH2V1, k.upsampleH1V2, k.upsampleH2V2 = upsampleH2V1AVX512, upsampleH1V2AVX512, upsampleH2V2AVX512
+		k.ycbcrToRGB, k.grayToRGB = ycbcrToRGBAVX512, grayToRGBAVX512
+	}
+}
+
+// words2 repeats a pair of 16-bit factors, as VPMADDWD multiplies the pairs of interleaved rows by, over 512 bits.
+func words2(a, b int32) (t [16]int32) {
+	for i := range t {
+		t[i] = int32(uint32(uint16(a)) | uint32(b)<<16)
+	}
+	return t
+}
+
+// The factors of the IDCT's one-dimensional pass, for pairs of inputs. Multiplied out, each of the four even and the four
+// odd terms is a sum of products of two and four inputs; those of idct1D factor differently but are the same sums, and
+// 32-bit arithmetic that wraps makes them equal for every input.
+var (
+	even04 = [2][16]int32{
+		words2(1<<idctBits, 1<<idctBits),
+		words2(1<<idctBits, -1<<idctBits),
+	}
+	even26 = [2][16]int32{
+		words2(fix0541196100+fix0765366865, fix0541196100),
+		words2(fix0541196100, fix0541196100-fix1847759065),
+	}
+	// odd[i] has the factors of inputs (7, 1) and (5, 3) in the term that is added to even term 3-i for output 3-i.
+	odd = [4][2][16]int32{
+		{words2(fix0298631336-fix0899976223-fix1961570560+fix1175875602, -fix0899976223+fix1175875602),
+			words2(fix1175875602, -fix1961570560+fix1175875602)},
+		{words2(fix1175875602, -fix0390180644+fix1175875602),
+			words2(fix2053119869-fix2562915447-fix0390180644+fix1175875602, -fix2562915447+fix1175875602)},
+		{words2(-fix1961570560+fix1175875602, fix1175875602),
+			words2(-fix2562915447+fix1175875602, fix3072711026-fix2562915447-fix1961570560+fix1175875602)},
+		{words2(-fix0899976223+fix1175875602, fix1501321110-fix0899976223-fix0390180644+fix1175875602),
+			words2(-fix0390180644+fix1175875602, fix1175875602)},
+	}
+	// The same where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3).
+	even02 = [4][16]int32{
+		words2(1<<idctBits, fix0541196100+fix0765366865),
+		words2(1<<idctBits, fix0541196100),
+		words2(1<<idctBits, -fix0541196100),
+		words2(1<<idctBits, -fix0541196100-fix0765366865),
+	}
+	odd13 = [4][16]int32{
+		words2(-fix0899976223+fix1175875602, -fix1961570560+fix1175875602),
+		words2(-fix0390180644+fix1175875602, -fix2562915447+fix1175875602),
+		words2(fix1175875602, fix3072711026-fix2562915447-fix1961570560+fix1175875602),
+		words2(fix1501321110-fix0899976223-fix0390180644+fix1175875602, fix1175875602),
+	}
+	firstWord = func() (t [64]int8) { // VPSHUFB: the first word of each 128 bits, eight times
+		for i := range t {
+			t[i] = int8(i & 1)
+		}
+		return t
+	}()
+)
+
+// Roundings of the two passes of the IDCT, and by how much they shift.
+const (
+	round1, shift1 = 1 << (idctBits - pass1Bits - 1), idctBits - pass1Bits
+	round2, shift2 = 1 << (idctBits + pass1Bits + 2), idctBits + pass1Bits + 3
+)
+
+// Factors of the colour conversion. Those of jdcolor.c have 16 fractional bits and do not fit 16-bit words, so the whole
+// part is added apart: R takes 1.402 as 1 + 26345/2^16, B takes 1.772 as 2 - 14942/2^16 (both of the doubled chroma, and
+// halved with rounding), G takes -0.71414 as -1 + 18734/2^16.
+const (
+	factorR = 26345
+	factorB = -14942
+)
+
+var factorsG = words2(-22554, 18734)

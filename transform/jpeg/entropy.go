@@ -1,0 +1,299 @@
+package jpeg
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// The entropy decoder for sequential scans, where nearly all the time of a decode goes. It reads the unstuffed scan
+// through raw pointers without bounds checks. What keeps it inside its buffers:
+//
+//   - A block takes at most 31 + 63·31 bits, [blockBytesMax] bytes with the eight-byte load behind them, because each
+//     symbol has at most 16 bits of code and 15 of value and moves the coefficient's index by one or more.
+//   - Between two checks of the position ([bitReader.within]) at most [batchBlocksMax] blocks are decoded, and the scan's
+//     buffer has [scanSlack] bytes behind its last one.
+//   - A coefficient's index is cut to 8 bits, and zigzagOffset sends those from 64 to 255 to the spill area that follows
+//     each group of four blocks.
+const (
+	blockBytesMax  = (31+63*31)/8 + 1
+	batchMCUs      = 4  // MCUs decoded between two checks
+	mcuBlocksMax   = 10 // blocks in an MCU, by the standard
+	batchBlocksMax = batchMCUs * mcuBlocksMax
+	scanSlack      = batchBlocksMax*blockBytesMax + 64
+)
+
+// A quad holds the coefficients of four blocks side by side: row r, column c of block b stands at r*32 + b*8 + c, so that
+// each row is one vector of 512 bits with a block in each lane of 128.
+type quad [256]int16
+
+// A batchQuad is a quad with the spill area that takes what lies behind coefficient 63.
+type batchQuad struct {
+	quad
+	spill [64]int16
+}
+
+// zigzag[k] is the row (times 8) and column of the k-th coefficient of a scan.
+var zigzag = [64]uint8{
+	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
+	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
+	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+}
+
+// quadIndex[k] is the place of coefficient k in a quad's first block.
+var quadIndex = func() (t [64]uint8) {
+	for k, n := range zigzag {
+		t[k] = n>>3*32 + n&7
+	}
+	return t
+}()
+
+// zigzagOffset[k] is quadIndex in bytes, and the spill area from 64 on.
+var zigzagOffset = func() (t [256]uint16) {
+	for k := range t {
+		t[k] = uint16(unsafe.Offsetof(batchQuad{}.spill))
+		if k < 64 {
+			t[k] = uint16(quadIndex[k]) * 2
+		}
+	}
+	return t
+}()
+
+// A bitReader stands at a bit of the unstuffed scan. The top n bits of buf are the next ones; bits below them may be
+// set and equal those that the next refill brings.
+type bitReader struct {
+	next unsafe.Pointer // the first byte not counted in n
+	buf  uint64
+	n    uint64
+}
+
+// seek moves to a bit of the scan. The caller has checked that it lies in there.
+func (r *bitReader) seek(scan []byte, bit int) {
+	r.next = unsafe.Pointer(&scan[bit>>3])
+	r.buf, r.n = 0, 0
+	if skip := uint64(bit & 7); skip > 0 {
+		r.buf = uint64(scan[bit>>3]) << (56 + skip)
+		r.n = 8 - skip
+		r.next = unsafe.Add(r.next, 1)
+	}
+}
+
+// position returns the reader's place in bits from the start of the scan.
+func (r *bitReader) position(scan []byte) int {
+	return int(uintptr(r.next)-uintptr(unsafe.Pointer(unsafe.SliceData(scan))))*8 - int(r.n)
+}
+
+func load64(p unsafe.Pointer) uint64 { return binary.BigEndian.Uint64((*[8]byte)(p)[:]) }
+
+// A plannedBlock is one block of a batch of MCUs: its tables, and where its coefficients go.
+type plannedBlock struct {
+	dc, ac    *huffmanTable
+	out       unsafe.Pointer // the block's lane in a batchQuad
+	component uint32
+	quad      uint32 // number of the batchQuad, for last
+}
+
+// decodeBlocks decodes blocks in order. It adds the DC differences to predictor and raises last[quad] to the index of the
+// last coefficient present in each quad. It reports whether every code was valid; the coefficients of an invalid block
+// are not to be used.
+func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, last *[mcuBlocksMax]uint8) bool {
+	buf, n, next := r.buf, r.n, r.next
+	for i := range blocks {
+		b := &blocks[i]
+		buf |= load64(next) >> (n & 63)
+		next = unsafe.Add(next, (63-n)>>3)
+		n |= 56
+		code := uint64(b.dc.codes[buf>>(64-lookupBits)])
+		length, size := code>>8, code&15
+		if code == 0 {
+			var symbol uint8
+			if length, symbol = b.dc.long(buf); length == badCode {
+				return false
+			}
+			size = uint64(symbol)
+		}
+		buf <<= length & 63
+		diff := int32(buf >> 1 >> ((63 - size) & 63))
+		diff += int32(^(int64(buf) >> 63)) & (1 - 1<<(size&31))
+		buf <<= size & 63
+		n -= length + size
+		c := b.component & 3
+		predictor[c] += diff
+		*(*int16)(b.out) = int16(predictor[c])
+		var k uint64
+		next, buf, n, k = decodeAC(b.ac, b.out, next, buf, n)
+		if k != 63 && k-endOfBlock >= 63 {
+			return false
+		}
+		if k := uint8(k & 127); k > last[b.quad] {
+			last[b.quad] = k
+		}
+	}
+	r.buf, r.n, r.next = buf, n, next
+	return true
+}
+
+// decodeAC decodes a block's AC coefficients to out. The index k that it returns is 63 if the last one is coded, and
+// endOfBlock more than the last one's index if the block ends before; anything else is an error.
+//
+// It is small and alone so that everything it uses stays in registers: 36 instructions a look-up.
+//
+//go:noinline
+func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.Pointer, uint64, uint64, uint64) {
+	k := uint64(0)
+	var e uint64
+	for {
+		buf |= load64(next) >> (n & 63)
+		next = unsafe.Add(next, (63-n)>>3)
+		n |= 56
+		e = t.pairs[buf>>(64-lookupBits)]
+		if e == 0 {
+			length, symbol := t.long(buf)
+			size, advance := uint64(symbol&15), uint64(symbol>>4)+1
+			switch {
+			case length == badCode:
+				return next, buf, n, 64
+			case size == 0 && advance != 16:
+				advance = endOfBlock
+			}
+			buf <<= length & 63
+			value := int16(buf>>1>>((63-size)&63)) + int16(^(int64(buf)>>63)&(1-1<<size))
+			buf <<= size & 63
+			n -= length + size
+			k += advance
+			*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k)])) = value
+			if k >= 63 {
+				return next, buf, n, k
+			}
+			continue
+		}
+		last := buf << (e >> 12 & 15)
+		buf <<= e & 63
+		n -= e & 63
+		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k+e>>16)])) = int16(e >> 32)
+		k += e >> 24 & 255
+		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k)])) = int16(last>>1>>(e>>6&63)) + int16(^(int64(last)>>63)&(int64(e)>>48))
+		if k >= 63 {
+			break
+		}
+		// A second look-up without a refill: two take 50 bits at most, and a refill leaves 56.
+		e = t.pairs[buf>>(64-lookupBits)]
+		if e == 0 {
+			continue
+		}
+		last = buf << (e >> 12 & 15)
+		buf <<= e & 63
+		n -= e & 63
+		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k+e>>16)])) = int16(e >> 32)
+		k += e >> 24 & 255
+		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k)])) = int16(last>>1>>(e>>6&63)) + int16(^(int64(last)>>63)&(int64(e)>>48))
+		if k >= 63 {
+			break
+		}
+	}
+	if k != 63 && k-endOfBlock >= 63 {
+		return t.giveBack(next, n, k, e)
+	}
+	return next, buf, n, k
+}
+
+// giveBack handles a look-up whose two symbols led past coefficient 63. If the first reached it, the second belongs to
+// the next block: the reader is put back before it. Otherwise the data are wrong, and the index returned says so.
+func (t *huffmanTable) giveBack(next unsafe.Pointer, n, k, e uint64) (unsafe.Pointer, uint64, uint64, uint64) {
+	if e>>16&endOfBlock != 0 || k-e>>24&255+e>>16&255 != 63 {
+		return next, 0, 0, 64
+	}
+	n += e & 63 // bits from the look-up to next; may be more than 64
+	start := unsafe.Add(next, -int((n+7)/8))
+	skip := (8 - n&7) & 7
+	buf := load64(start) << skip
+	length, symbol := t.long(buf)
+	used := length&63 + uint64(symbol&15)
+	return unsafe.Add(start, 8), buf << (used & 63), 64 - skip - used, 63
+}
+
+// skipMCUs is decodeBlocks without coefficients: only the position and the predictors move on. blocks is one MCU's.
+func (r *bitReader) skipMCUs(blocks []plannedBlock, count int, predictor *[4]int32) bool {
+	buf, n, next := r.buf, r.n, r.next
+	for range count {
+		for i := range blocks {
+			b := &blocks[i]
+			buf |= load64(next) >> (n & 63)
+			next = unsafe.Add(next, (63-n)>>3)
+			n |= 56
+			code := uint64(b.dc.codes[buf>>(64-lookupBits)])
+			length, size := code>>8, code&15
+			if code == 0 {
+				var symbol uint8
+				if length, symbol = b.dc.long(buf); length == badCode {
+					return false
+				}
+				size = uint64(symbol)
+			}
+			buf <<= length & 63
+			diff := int32(buf >> 1 >> ((63 - size) & 63))
+			diff += int32(^(int64(buf) >> 63)) & (1 - 1<<(size&31))
+			buf <<= size & 63
+			n -= length + size
+			predictor[b.component&3] += diff
+			var k uint64
+			next, buf, n, k = skipAC(b.ac, next, buf, n)
+			if k != 63 && k-endOfBlock >= 63 {
+				return false
+			}
+		}
+	}
+	r.buf, r.n, r.next = buf, n, next
+	return true
+}
+
+// skipAC is decodeAC without coefficients.
+//
+//go:noinline
+func skipAC(t *huffmanTable, next unsafe.Pointer, buf, n uint64) (unsafe.Pointer, uint64, uint64, uint64) {
+	k := uint64(0)
+	var e uint64
+	for {
+		buf |= load64(next) >> (n & 63)
+		next = unsafe.Add(next, (63-n)>>3)
+		n |= 56
+		e = t.pairs[buf>>(64-lookupBits)]
+		if e == 0 {
+			length, symbol := t.long(buf)
+			size, advance := uint64(symbol&15), uint64(symbol>>4)+1
+			switch {
+			case length == badCode:
+				return next, buf, n, 64
+			case size == 0 && advance != 16:
+				advance = endOfBlock
+			}
+			buf <<= (length + size) & 63
+			n -= length + size
+			k += advance
+			if k >= 63 {
+				return next, buf, n, k
+			}
+			continue
+		}
+		buf <<= e & 63
+		n -= e & 63
+		k += e >> 24 & 255
+		if k >= 63 {
+			break
+		}
+		e = t.pairs[buf>>(64-lookupBits)]
+		if e == 0 {
+			continue
+		}
+		buf <<= e & 63
+		n -= e & 63
+		k += e >> 24 & 255
+		if k >= 63 {
+			break
+		}
+	}
+	if k != 63 && k-endOfBlock >= 63 {
+		return t.giveBack(next, n, k, e)
+	}
+	return next, buf, n, k
+}

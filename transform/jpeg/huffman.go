@@ -1,0 +1,163 @@
+package jpeg
+
+import "fmt"
+
+// lookupBits is the width of the window that the Huffman tables look at. Ten bits keep both AC tables of an image in the
+// first-level cache; eleven and twelve resolve more codes at once and are slower.
+const lookupBits = 10
+
+// A huffmanSpec is a table as a DHT segment carries it: how many codes there are of each length, and their symbols.
+type huffmanSpec struct {
+	present bool
+	built   bool      // the table of the slot is made of this
+	counts  [17]uint8 // counts[n] codes of n bits
+	symbols [256]uint8
+}
+
+// A huffmanTable decodes one Huffman code, and for AC coefficients one or two with their values.
+type huffmanTable struct {
+	// pairs is indexed by the next ten bits; see [huffmanTable.buildPairs].
+	pairs [1 << lookupBits]uint64
+	// codes holds length<<8 | symbol for codes of up to ten bits, 0 for longer ones.
+	codes [1 << lookupBits]uint16
+	// A code c of n bits is valid if c<<(16-n) < limit[n]; its symbol is symbols[c+first[n]].
+	limit   [18]uint32
+	first   [18]int32
+	symbols [256]uint8
+}
+
+// build prepares the table for single codes. It refuses what libjpeg refuses: codes that do not fit their length, among
+// them the code of all ones.
+func (t *huffmanTable) build(spec *huffmanSpec, dc bool) error {
+	t.symbols = spec.symbols
+	clear(t.codes[:])
+	code, k := uint32(0), 0
+	for n := 1; n <= 16; n++ {
+		t.first[n] = int32(k) - int32(code)
+		count := int(spec.counts[n])
+		for _, symbol := range spec.symbols[k : k+count] {
+			if dc && symbol > 15 {
+				return fmt.Errorf("DC Huffman table has the symbol %d, above 15", symbol)
+			}
+			if n <= lookupBits && code < 1<<n {
+				run := t.codes[code<<(lookupBits-n):][:1<<(lookupBits-n)]
+				for i := range run {
+					run[i] = uint16(n)<<8 | uint16(symbol)
+				}
+			}
+			code++
+		}
+		k += count
+		if count > 0 && code >= 1<<n {
+			return fmt.Errorf("Huffman table has too many codes of %d bits", n)
+		}
+		t.limit[n] = code << (16 - n)
+		code <<= 1
+	}
+	t.limit[17] = 1<<32 - 1
+	return nil
+}
+
+// endOfBlock is what EOB adds to the coefficient's index: it leaves the block's 64 coefficients in one step, and leaves
+// the index of the last coefficient readable in the low bits.
+const endOfBlock = 128
+
+// buildPairs fills the table of the AC loop from codes. An entry, from the lowest bit:
+//
+//	 0-5   bits consumed in all; an entry of 0 is a code longer than ten bits, or none
+//	 6-11  63 - size of the last symbol's value
+//	12-15  bits before the last symbol's value
+//	16-23  how far the first of two symbols moves the index; endOfBlock if the entry holds one symbol only
+//	24-31  how far all the entry's symbols move the index; endOfBlock more if the last is EOB
+//	32-47  value of the first of two symbols
+//	48-63  what to add to the last symbol's value if its leading bit is 0: 1 - 2^size
+//
+// The last symbol's value may lie outside the ten bits: the loop takes it from the buffer without a branch. For example,
+// with the standard luminance table the window 01 1 1010 0xx is run 0 size 2 with value 3 cut off, hence one symbol.
+func (t *huffmanTable) buildPairs() {
+	for i := range t.pairs {
+		code := uint32(t.codes[i])
+		length, size, advance := code>>8, code&15, code>>4&15+1
+		switch {
+		case code == 0:
+			t.pairs[i] = 0
+			continue
+		case size == 0 && advance != 16:
+			t.pairs[i] = uint64(length) | 63<<6 | uint64(length)<<12 | endOfBlock<<16 | endOfBlock<<24
+			continue
+		}
+		used := length + size
+		t.pairs[i] = uint64(used) | uint64(63-size)<<6 | uint64(length)<<12 | endOfBlock<<16 | uint64(advance)<<24 |
+			uint64(uint16(1-int32(1)<<size))<<48
+		if used >= lookupBits {
+			continue
+		}
+		second := uint32(t.codes[uint32(i)<<used&(1<<lookupBits-1)])
+		length2, size2, advance2 := second>>8, second&15, second>>4&15+1
+		if second == 0 || used+length2 > lookupBits {
+			continue
+		}
+		value := int32(0)
+		if size > 0 {
+			value = int32(i) >> (lookupBits - used) & (1<<size - 1)
+			if value < 1<<(size-1) {
+				value += 1 - 1<<size
+			}
+		}
+		if size2 == 0 && advance2 != 16 {
+			advance2 = endOfBlock
+		}
+		t.pairs[i] = uint64(used+length2+size2) | uint64(63-size2)<<6 | uint64(used+length2)<<12 |
+			uint64(advance)<<16 | uint64(advance+advance2)<<24 |
+			uint64(uint16(value))<<32 | uint64(uint16(1-int32(1)<<size2))<<48
+	}
+}
+
+// badCode is the length that long reports for bits that are no code. Sixteen of them are consumed.
+const badCode = 16 | 1<<8
+
+// long decodes the code at the top of buf bit by bit. Its length is badCode if there is none.
+func (t *huffmanTable) long(buf uint64) (length uint64, symbol uint8) {
+	code := uint32(buf >> 48)
+	length = 1
+	for code >= t.limit[length] {
+		length++
+	}
+	if length > 16 {
+		return badCode, 0
+	}
+	return length, t.symbols[uint8(int32(code>>(16-length))+t.first[length])]
+}
+
+// standardTables are the tables of annex K.3, which libjpeg assumes where a sequential file (a frame of Motion JPEG)
+// brings none of its own.
+var standardTables = [2][2]struct{ counts, symbols string }{
+	{
+		{"\x00\x01\x05\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"},
+		{"\x00\x03\x01\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"},
+	},
+	{
+		{"\x00\x02\x01\x03\x03\x02\x04\x03\x05\x05\x04\x04\x00\x00\x01\x7d",
+			"\x01\x02\x03\x00\x04\x11\x05\x12\x21\x31\x41\x06\x13\x51\x61\x07\x22\x71\x14\x32\x81\x91\xa1\x08\x23\x42\xb1\xc1\x15\x52\xd1\xf0" +
+				"\x24\x33\x62\x72\x82\x09\x0a\x16\x17\x18\x19\x1a\x25\x26\x27\x28\x29\x2a\x34\x35\x36\x37\x38\x39\x3a\x43\x44\x45\x46\x47\x48\x49" +
+				"\x4a\x53\x54\x55\x56\x57\x58\x59\x5a\x63\x64\x65\x66\x67\x68\x69\x6a\x73\x74\x75\x76\x77\x78\x79\x7a\x83\x84\x85\x86\x87\x88\x89" +
+				"\x8a\x92\x93\x94\x95\x96\x97\x98\x99\x9a\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xc2\xc3\xc4\xc5" +
+				"\xc6\xc7\xc8\xc9\xca\xd2\xd3\xd4\xd5\xd6\xd7\xd8\xd9\xda\xe1\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xea\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8" +
+				"\xf9\xfa"},
+		{"\x00\x02\x01\x02\x04\x04\x03\x04\x07\x05\x04\x04\x00\x01\x02\x77",
+			"\x00\x01\x02\x03\x11\x04\x05\x21\x31\x06\x12\x41\x51\x07\x61\x71\x13\x22\x32\x81\x08\x14\x42\x91\xa1\xb1\xc1\x09\x23\x33\x52\xf0" +
+				"\x15\x62\x72\xd1\x0a\x16\x24\x34\xe1\x25\xf1\x17\x18\x19\x1a\x26\x27\x28\x29\x2a\x35\x36\x37\x38\x39\x3a\x43\x44\x45\x46\x47\x48" +
+				"\x49\x4a\x53\x54\x55\x56\x57\x58\x59\x5a\x63\x64\x65\x66\x67\x68\x69\x6a\x73\x74\x75\x76\x77\x78\x79\x7a\x82\x83\x84\x85\x86\x87" +
+				"\x88\x89\x8a\x92\x93\x94\x95\x96\x97\x98\x99\x9a\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xc2\xc3" +
+				"\xc4\xc5\xc6\xc7\xc8\xc9\xca\xd2\xd3\xd4\xd5\xd6\xd7\xd8\xd9\xda\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xea\xf2\xf3\xf4\xf5\xf6\xf7\xf8" +
+				"\xf9\xfa"},
+	},
+}
+
+// setStandard makes the spec one of the standard tables.
+func (s *huffmanSpec) setStandard(class, slot int) {
+	t := &standardTables[class][slot]
+	*s = huffmanSpec{present: true}
+	copy(s.counts[1:], t.counts)
+	copy(s.symbols[:], t.symbols)
+}

@@ -1,0 +1,289 @@
+//go:build goexperiment.simd && amd64
+
+package jpeg
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+type (
+	words512 = archsimd.Int16x32
+	ints512  = archsimd.Int32x16
+)
+
+func row512(q *quad, r int) words512 { return archsimd.LoadInt16x32((*[32]int16)(q[r*32:])) }
+
+func factors512(t *[16]int32) words512 { return archsimd.LoadInt32x16(t).AsInt16x32() }
+
+func lo16x512(a, b words512) words512 { return a.InterleaveLoGrouped(b) }
+func hi16x512(a, b words512) words512 { return a.InterleaveHiGrouped(b) }
+func lo32x512(a, b words512) words512 {
+	return a.AsInt32x16().InterleaveLoGrouped(b.AsInt32x16()).AsInt16x32()
+}
+func hi32x512(a, b words512) words512 {
+	return a.AsInt32x16().InterleaveHiGrouped(b.AsInt32x16()).AsInt16x32()
+}
+func lo64x512(a, b words512) words512 {
+	return a.AsInt64x8().InterleaveLoGrouped(b.AsInt64x8()).AsInt16x32()
+}
+func hi64x512(a, b words512) words512 {
+	return a.AsInt64x8().InterleaveHiGrouped(b.AsInt64x8()).AsInt16x32()
+}
+
+// even512 returns the even terms of interleaved inputs (0, 4) and (2, 6).
+func even512(a, b words512, round ints512) (e0, e1, e2, e3 ints512) {
+	t0 := a.DotProductPairs(factors512(&even04[0])).Add(round)
+	t1 := a.DotProductPairs(factors512(&even04[1])).Add(round)
+	t3 := b.DotProductPairs(factors512(&even26[0]))
+	t2 := b.DotProductPairs(factors512(&even26[1]))
+	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
+}
+
+// odd512 returns an odd term of interleaved inputs (7, 1) and (5, 3).
+func odd512(c, d words512, t *[2][16]int32) ints512 {
+	return c.DotProductPairs(factors512(&t[0])).Add(d.DotProductPairs(factors512(&t[1])))
+}
+
+// pack512 shifts two halves and saturates them to 16 bits.
+func pack512(lo, hi ints512, shift uint64) words512 {
+	return lo.ShiftAllRight(shift).SaturateToInt16ConcatGrouped(hi.ShiftAllRight(shift))
+}
+
+// idctAVX512 has a block in each of the four 128-bit lanes throughout. It is one long function because the eight rows
+// would travel through memory between shorter ones.
+func idctAVX512(q, quant *quad, dst []byte, stride int) {
+	r0 := row512(q, 0).Mul(row512(quant, 0))
+	r1 := row512(q, 1).Mul(row512(quant, 1))
+	r2 := row512(q, 2).Mul(row512(quant, 2))
+	r3 := row512(q, 3).Mul(row512(quant, 3))
+	r4 := row512(q, 4).Mul(row512(quant, 4))
+	r5 := row512(q, 5).Mul(row512(quant, 5))
+	r6 := row512(q, 6).Mul(row512(quant, 6))
+	r7 := row512(q, 7).Mul(row512(quant, 7))
+	round, shift := archsimd.BroadcastInt32x16(round1), uint64(shift1)
+	for range 2 {
+		c, d := lo16x512(r7, r1), lo16x512(r5, r3)
+		e0, e1, e2, e3 := even512(lo16x512(r0, r4), lo16x512(r2, r6), round)
+		o0, o1, o2, o3 := odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
+		c, d = hi16x512(r7, r1), hi16x512(r5, r3)
+		f0, f1, f2, f3 := even512(hi16x512(r0, r4), hi16x512(r2, r6), round)
+		p0, p1, p2, p3 := odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
+		r0, r7 = pack512(e0.Add(o3), f0.Add(p3), shift), pack512(e0.Sub(o3), f0.Sub(p3), shift)
+		r1, r6 = pack512(e1.Add(o2), f1.Add(p2), shift), pack512(e1.Sub(o2), f1.Sub(p2), shift)
+		r2, r5 = pack512(e2.Add(o1), f2.Add(p1), shift), pack512(e2.Sub(o1), f2.Sub(p1), shift)
+		r3, r4 = pack512(e3.Add(o0), f3.Add(p0), shift), pack512(e3.Sub(o0), f3.Sub(p0), shift)
+
+		// Transpose each lane's 8×8 words.
+		a0, a1, a2, a3 := lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
+		b0, b1, b2, b3 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+		a0, a1, a2, a3 = lo16x512(r4, r5), hi16x512(r4, r5), lo16x512(r6, r7), hi16x512(r6, r7)
+		b4, b5, b6, b7 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+		r0, r1, r2, r3 = lo64x512(b0, b4), hi64x512(b0, b4), lo64x512(b1, b5), hi64x512(b1, b5)
+		r4, r5, r6, r7 = lo64x512(b2, b6), hi64x512(b2, b6), lo64x512(b3, b7), hi64x512(b3, b7)
+		round, shift = archsimd.BroadcastInt32x16(round2), shift2
+	}
+	_ = dst[7*stride+31]
+	p := unsafe.Pointer(unsafe.SliceData(dst))
+	store512(r0, p)
+	store512(r1, unsafe.Add(p, stride))
+	store512(r2, unsafe.Add(p, 2*stride))
+	store512(r3, unsafe.Add(p, 3*stride))
+	store512(r4, unsafe.Add(p, 4*stride))
+	store512(r5, unsafe.Add(p, 5*stride))
+	store512(r6, unsafe.Add(p, 6*stride))
+	store512(r7, unsafe.Add(p, 7*stride))
+	*q = quad{}
+}
+
+// store512 clamps 32 samples, moves them from -128..127 to 0..255, and stores them.
+func store512(r words512, p unsafe.Pointer) {
+	r.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128)).Store((*[32]int8)(p))
+}
+
+// idctLowAVX512 needs half the first pass: in each lane only four columns of four rows.
+func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
+	r0 := row512(q, 0).Mul(row512(quant, 0))
+	r1 := row512(q, 1).Mul(row512(quant, 1))
+	r2 := row512(q, 2).Mul(row512(quant, 2))
+	r3 := row512(q, 3).Mul(row512(quant, 3))
+	round := archsimd.BroadcastInt32x16(round1)
+	a, c := lo16x512(r0, r2), lo16x512(r1, r3)
+	e0, e1 := a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round)
+	e2, e3 := a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
+	o0, o1 := c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1]))
+	o2, o3 := c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
+	// Rows 0 and 4, 1 and 5, 2 and 6, 3 and 7 share a vector; transposing gives four columns of eight rows.
+	r0 = pack512(e0.Add(o3), e3.Sub(o0), shift1)
+	r1 = pack512(e1.Add(o2), e2.Sub(o1), shift1)
+	r2 = pack512(e2.Add(o1), e1.Sub(o2), shift1)
+	r3 = pack512(e3.Add(o0), e0.Sub(o3), shift1)
+	a0, a1, a2, a3 := lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
+	b0, b1, b2, b3 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+	r0, r1, r2, r3 = lo64x512(b0, b2), hi64x512(b0, b2), lo64x512(b1, b3), hi64x512(b1, b3)
+
+	round = archsimd.BroadcastInt32x16(round2)
+	a, c = lo16x512(r0, r2), lo16x512(r1, r3)
+	e0, e1 = a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round)
+	e2, e3 = a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
+	o0, o1 = c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1]))
+	o2, o3 = c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
+	a, c = hi16x512(r0, r2), hi16x512(r1, r3)
+	f0, f1 := a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round)
+	f2, f3 := a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
+	p0, p1 := c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1]))
+	p2, p3 := c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
+	r0, r7 := pack512(e0.Add(o3), f0.Add(p3), shift2), pack512(e0.Sub(o3), f0.Sub(p3), shift2)
+	r1, r6 := pack512(e1.Add(o2), f1.Add(p2), shift2), pack512(e1.Sub(o2), f1.Sub(p2), shift2)
+	r2, r5 := pack512(e2.Add(o1), f2.Add(p1), shift2), pack512(e2.Sub(o1), f2.Sub(p1), shift2)
+	r3, r4 := pack512(e3.Add(o0), f3.Add(p0), shift2), pack512(e3.Sub(o0), f3.Sub(p0), shift2)
+
+	a0, a1, a2, a3 = lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
+	b0, b1, b2, b3 = lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+	a0, a1, a2, a3 = lo16x512(r4, r5), hi16x512(r4, r5), lo16x512(r6, r7), hi16x512(r6, r7)
+	b4, b5, b6, b7 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+	_ = dst[7*stride+31]
+	p := unsafe.Pointer(unsafe.SliceData(dst))
+	store512(lo64x512(b0, b4), p)
+	store512(hi64x512(b0, b4), unsafe.Add(p, stride))
+	store512(lo64x512(b1, b5), unsafe.Add(p, 2*stride))
+	store512(hi64x512(b1, b5), unsafe.Add(p, 3*stride))
+	store512(lo64x512(b2, b6), unsafe.Add(p, 4*stride))
+	store512(hi64x512(b2, b6), unsafe.Add(p, 5*stride))
+	store512(lo64x512(b3, b7), unsafe.Add(p, 6*stride))
+	store512(hi64x512(b3, b7), unsafe.Add(p, 7*stride))
+	*(*[4 * 32]int16)(q[:]) = [4 * 32]int16{}
+}
+
+func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
+	dc := row512(q, 0).Mul(row512(quant, 0)).AsInt8x64().PermuteOrZeroGrouped(archsimd.LoadInt8x64(&firstWord)).AsInt16x32()
+	dc = dc.AddSaturated(archsimd.BroadcastInt16x32(4)).ShiftAllRight(3)
+	samples := dc.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128))
+	_ = dst[7*stride+31]
+	p := unsafe.Pointer(unsafe.SliceData(dst))
+	for range 8 {
+		samples.Store((*[32]int8)(p))
+		p = unsafe.Add(p, stride)
+	}
+	*(*[32]int16)(q[:]) = [32]int16{}
+}
+
+func samples512(p unsafe.Pointer, i int) archsimd.Uint16x32 {
+	return archsimd.LoadUint8x32((*[32]uint8)(unsafe.Add(p, i))).ExtendToUint16()
+}
+
+func upsampleH2V1AVX512(dst, row []byte, count int) {
+	last := (count - 1) &^ 31
+	_, _ = dst[2*last+63], row[last+33]
+	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(row))
+	one, two, three := archsimd.BroadcastUint16x32(1), archsimd.BroadcastUint16x32(2), archsimd.BroadcastUint16x32(3)
+	for i := 0; i < count; i += 32 {
+		near := samples512(in, i+1).Mul(three)
+		left := near.Add(samples512(in, i)).Add(one).ShiftAllRight(2)
+		right := near.Add(samples512(in, i+2)).Add(two).ShiftAllRight(2)
+		left.Or(right.ShiftAllLeft(8)).AsUint8x64().Store((*[64]uint8)(unsafe.Add(out, 2*i)))
+	}
+}
+
+func upsampleH1V2AVX512(dst, near, far []byte, count, bias int) {
+	last := (count - 1) &^ 31
+	_, _, _ = dst[last+31], near[last+31], far[last+31]
+	out := unsafe.Pointer(unsafe.SliceData(dst))
+	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
+	three, round := archsimd.BroadcastUint16x32(3), archsimd.BroadcastUint16x32(uint16(bias))
+	for i := 0; i < count; i += 32 {
+		v := samples512(a, i).Mul(three).Add(samples512(b, i)).Add(round).ShiftAllRight(2)
+		v.TruncateToUint8().Store((*[32]uint8)(unsafe.Add(out, i)))
+	}
+}
+
+func upsampleH2V2AVX512(dst, near, far []byte, count int) {
+	last := (count - 1) &^ 31
+	_, _, _ = dst[2*last+63], near[last+33], far[last+33]
+	out := unsafe.Pointer(unsafe.SliceData(dst))
+	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
+	three, seven, eight := archsimd.BroadcastUint16x32(3), archsimd.BroadcastUint16x32(7), archsimd.BroadcastUint16x32(8)
+	for i := 0; i < count; i += 32 {
+		this := samples512(a, i+1).Mul(three).Add(samples512(b, i+1)).Mul(three)
+		left := samples512(a, i).Mul(three).Add(samples512(b, i)).Add(eight)
+		right := samples512(a, i+2).Mul(three).Add(samples512(b, i+2)).Add(seven)
+		left, right = this.Add(left).ShiftAllRight(4), this.Add(right).ShiftAllRight(4)
+		left.Or(right.ShiftAllLeft(8)).AsUint8x64().Store((*[64]uint8)(unsafe.Add(out, 2*i)))
+	}
+}
+
+// rgbOrder512 are indices into 32 bytes of R, 32 of G and 32 of B that interleave them to 96 bytes.
+var rgbOrder512 = func() (t [128]uint8) {
+	for i := range 96 {
+		t[i] = uint8(i%3*32 + i/3)
+	}
+	return t
+}()
+
+func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {
+	n := len(dst) / 3
+	if n < 32 {
+		var block [96]byte
+		ycbcrToRGBAVX512(block[:], y, cb, cr)
+		copy(dst, block[:])
+		return
+	}
+	_, _, _ = y[n-1], cb[n-1], cr[n-1]
+	out, py := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(y))
+	pb, pr := unsafe.Pointer(unsafe.SliceData(cb)), unsafe.Pointer(unsafe.SliceData(cr))
+	center, one, zero := archsimd.BroadcastInt16x32(128), archsimd.BroadcastInt16x32(1), archsimd.BroadcastInt16x32(0)
+	kr, kb, kg := archsimd.BroadcastInt16x32(factorR), archsimd.BroadcastInt16x32(factorB), factors512(&factorsG)
+	half := archsimd.BroadcastInt32x16(1 << 15)
+	order1 := archsimd.LoadUint8x64((*[64]uint8)(rgbOrder512[:]))
+	order2 := archsimd.LoadUint8x64((*[64]uint8)(rgbOrder512[64:]))
+	for i := 0; ; i += 32 {
+		i = min(i, n-32) // the last vector overlaps the one before
+		yy := samples512(py, i).AsInt16x32()
+		b := samples512(pb, i).AsInt16x32().Sub(center)
+		r := samples512(pr, i).AsInt16x32().Sub(center)
+		b2, r2 := b.Add(b), r.Add(r)
+		red := yy.Add(r).Add(r2.MulHigh(kr).Add(one).ShiftAllRight(1))
+		blue := yy.Add(b2).Add(b2.MulHigh(kb).Add(one).ShiftAllRight(1))
+		lo := b.InterleaveLoGrouped(r).DotProductPairs(kg).Add(half).ShiftAllRight(16)
+		hi := b.InterleaveHiGrouped(r).DotProductPairs(kg).Add(half).ShiftAllRight(16)
+		green := yy.Sub(r).Add(lo.SaturateToInt16ConcatGrouped(hi))
+		var rg, bb archsimd.Uint8x64
+		rg = rg.SetLo(red.Max(zero).AsUint16x32().SaturateToUint8()).SetHi(green.Max(zero).AsUint16x32().SaturateToUint8())
+		bb = bb.SetLo(blue.Max(zero).AsUint16x32().SaturateToUint8())
+		rg.ConcatPermute(bb, order1).Store((*[64]uint8)(unsafe.Add(out, 3*i)))
+		rg.ConcatPermute(bb, order2).GetLo().Store((*[32]uint8)(unsafe.Add(out, 3*i+64)))
+		if i == n-32 {
+			return
+		}
+	}
+}
+
+// grayOrder512 repeats each of 32 bytes three times.
+var grayOrder512 = func() (t [128]uint8) {
+	for i := range 96 {
+		t[i] = uint8(i / 3)
+	}
+	return t
+}()
+
+func grayToRGBAVX512(dst, y []byte) {
+	n := len(dst) / 3
+	if n < 32 {
+		grayToRGBGeneric(dst, y)
+		return
+	}
+	_ = y[n-1]
+	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(y))
+	order1 := archsimd.LoadUint8x64((*[64]uint8)(grayOrder512[:]))
+	order2 := archsimd.LoadUint8x64((*[64]uint8)(grayOrder512[64:]))
+	for i := 0; ; i += 32 {
+		i = min(i, n-32)
+		var v archsimd.Uint8x64
+		v = v.SetLo(archsimd.LoadUint8x32((*[32]uint8)(unsafe.Add(in, i))))
+		v.Permute(order1).Store((*[64]uint8)(unsafe.Add(out, 3*i)))
+		v.Permute(order2).GetLo().Store((*[32]uint8)(unsafe.Add(out, 3*i+64)))
+		if i == n-32 {
+			return
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package jpeg
+
+// Constants of the IDCT by Loeffler, Ligtenberg and Moschytz (ICASSP 1989), with 13 fractional bits, as in libjpeg's
+// jidctint.c.
+const (
+	fix0298631336 = 2446
+	fix0390180644 = 3196
+	fix0541196100 = 4433
+	fix0765366865 = 6270
+	fix0899976223 = 7373
+	fix1175875602 = 9633
+	fix1501321110 = 12299
+	fix1847759065 = 15137
+	fix1961570560 = 16069
+	fix2053119869 = 16819
+	fix2562915447 = 20995
+	fix3072711026 = 25172
+
+	idctBits  = 13
+	pass1Bits = 2
+)
+
+// idctGeneric dequantises and transforms four blocks, columns first. Arithmetic is as in libjpeg-turbo's vector code,
+// which differs from jidctint.c only for coefficients that no encoder makes: products with the quantisation step wrap
+// at 16 bits, and both passes saturate to 16 bits.
+func idctGeneric(q, quant *quad, dst []byte, stride int) {
+	for block := range 4 {
+		var work [64]int32
+		for column := range 8 {
+			var in [8]int32
+			for row := range 8 {
+				i := row*32 + block*8 + column
+				in[row] = int32(q[i] * quant[i])
+			}
+			idct1D(&in, 1<<(idctBits-pass1Bits-1), idctBits-pass1Bits)
+			for row := range 8 {
+				work[row*8+column] = in[row]
+			}
+		}
+		for row := range 8 {
+			in := (*[8]int32)(work[row*8:])
+			idct1D(in, 1<<(idctBits+pass1Bits+2), idctBits+pass1Bits+3)
+			out := dst[row*stride+block*8:][:8]
+			for i, v := range in {
+				out[i] = byte(max(-128, min(127, v)) + 128)
+			}
+		}
+	}
+	*q = quad{}
+}
+
+// idct1D transforms eight values, adds round, shifts and saturates to 16 bits.
+func idct1D(v *[8]int32, round int32, shift uint) {
+	z1 := (v[2] + v[6]) * fix0541196100
+	t2 := z1 - v[6]*fix1847759065
+	t3 := z1 + v[2]*fix0765366865
+	t0 := (v[0]+v[4])<<idctBits + round
+	t1 := (v[0]-v[4])<<idctBits + round
+	e0, e3 := t0+t3, t0-t3
+	e1, e2 := t1+t2, t1-t2
+
+	z5 := (v[7] + v[3] + v[5] + v[1]) * fix1175875602
+	z1 = (v[7] + v[1]) * -fix0899976223
+	z2 := (v[5] + v[3]) * -fix2562915447
+	z3 := (v[7]+v[3])*-fix1961570560 + z5
+	z4 := (v[5]+v[1])*-fix0390180644 + z5
+	o0 := v[7]*fix0298631336 + z1 + z3
+	o1 := v[5]*fix2053119869 + z2 + z4
+	o2 := v[3]*fix3072711026 + z2 + z3
+	o3 := v[1]*fix1501321110 + z1 + z4
+
+	v[0], v[7] = saturate16((e0+o3)>>shift), saturate16((e0-o3)>>shift)
+	v[1], v[6] = saturate16((e1+o2)>>shift), saturate16((e1-o2)>>shift)
+	v[2], v[5] = saturate16((e2+o1)>>shift), saturate16((e2-o1)>>shift)
+	v[3], v[4] = saturate16((e3+o0)>>shift), saturate16((e3-o0)>>shift)
+}
+
+func saturate16(v int32) int32 { return max(-1<<15, min(1<<15-1, v)) }
+
+// idctDCGeneric is idctGeneric for blocks without AC coefficients: the first pass gives 4·DC, the second (4·DC + 16) >> 5.
+func idctDCGeneric(q, quant *quad, dst []byte, stride int) {
+	for block := range 4 {
+		dc := int32(q[block*8] * quant[block*8])
+		sample := byte(max(-128, min(127, (dc+4)>>3)) + 128)
+		q[block*8] = 0
+		for row := range 8 {
+			out := dst[row*stride+block*8:][:8]
+			for i := range out {
+				out[i] = sample
+			}
+		}
+	}
+}
+
+// upsampleH2V1Generic is h2v1_fancy_upsample: 3/4 of the nearer sample and 1/4 of the further, rounded down and up in
+// turn. At the image's edges the missing sample equals the last, which gives the last itself, as libjpeg has it.
+func upsampleH2V1Generic(dst, row []byte, count int) {
+	row, dst = row[:count+2], dst[:2*count]
+	for i := range count {
+		near := 3 * uint(row[i+1])
+		dst[2*i] = byte((near + uint(row[i]) + 1) >> 2)
+		dst[2*i+1] = byte((near + uint(row[i+2]) + 2) >> 2)
+	}
+}
+
+// upsampleH1V2Generic is h1v2_fancy_upsample.
+func upsampleH1V2Generic(dst, near, far []byte, count, bias int) {
+	near, far, dst = near[:count], far[:count], dst[:count]
+	for i := range dst {
+		dst[i] = byte((3*uint(near[i]) + uint(far[i]) + uint(bias)) >> 2)
+	}
+}
+
+// upsampleH2V2Generic is h2v2_fancy_upsample: the triangle down without rounding, then the triangle across.
+func upsampleH2V2Generic(dst, near, far []byte, count int) {
+	near, far, dst = near[:count+2], far[:count+2], dst[:2*count]
+	left, this := 3*uint(near[0])+uint(far[0]), 3*uint(near[1])+uint(far[1])
+	for i := range count {
+		right := 3*uint(near[i+2]) + uint(far[i+2])
+		dst[2*i] = byte((3*this + left + 8) >> 4)
+		dst[2*i+1] = byte((3*this + right + 7) >> 4)
+		left, this = this, right
+	}
+}
+
+// ycbcrToRGBGeneric is ycc_rgb_convert of jdcolor.c, with 16 fractional bits.
+func ycbcrToRGBGeneric(dst, y, cb, cr []byte) {
+	n := len(dst) / 3
+	y, cb, cr, dst = y[:n], cb[:n], cr[:n], dst[:3*n]
+	for i := range n {
+		yy, b, r := int32(y[i]), int32(cb[i])-128, int32(cr[i])-128
+		dst[3*i] = clamp8(yy + (91881*r+1<<15)>>16)
+		dst[3*i+1] = clamp8(yy + (-22554*b-46802*r+1<<15)>>16)
+		dst[3*i+2] = clamp8(yy + (116130*b+1<<15)>>16)
+	}
+}
+
+func clamp8(v int32) byte { return byte(max(0, min(255, v))) }
+
+func grayToRGBGeneric(dst, y []byte) {
+	y = y[:len(dst)/3]
+	for i, v := range y {
+		dst[3*i], dst[3*i+1], dst[3*i+2] = v, v, v
+	}
+}

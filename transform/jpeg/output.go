@@ -1,0 +1,118 @@
+package jpeg
+
+import "image"
+
+// An output is the caller's region, and the next row of it to write.
+type output struct {
+	dst    []byte
+	stride int
+	region image.Rectangle
+	y      int
+}
+
+// emit writes the rows that are complete once MCU row mcuY is in the planes: with a filter down, the row's last pixels
+// wait for the samples below.
+func (d *Decoder) emit(out *output, mcuY int) {
+	if d.hFilter {
+		d.planes.replicateEdges(&d.frame, mcuY)
+	}
+	limit := (mcuY + 1) * d.vMax * 8
+	if d.vFilter {
+		limit--
+	}
+	if mcuY == d.mcusHigh-1 {
+		limit = d.height
+	}
+	model := d.model()
+	for ; out.y < min(limit, out.region.Max.Y); out.y++ {
+		var rows [4][]byte
+		for c := range d.components {
+			rows[c] = d.componentRow(c, out.y, out.region.Min.X, out.region.Max.X)
+		}
+		dst := out.dst[(out.y-out.region.Min.Y)*out.stride:][:out.region.Dx()*3]
+		d.convertRow(model, dst, &rows)
+	}
+}
+
+// componentRow returns a component's row y at the image's size, from pixel column x0 to x1 and some bytes beyond.
+func (d *Decoder) componentRow(i, y, x0, x1 int) []byte {
+	c, p := &d.components[i], &d.planes.component[i]
+	if c.upsampling == upsampleNone {
+		return p.row(y)[planeMargin+x0-p.x0:]
+	}
+	k, dst := &d.kernels, d.planes.upsampled[i]
+	switch c.upsampling {
+	case upsampleH2V1:
+		s0, s1 := x0/2, (x1+1)/2
+		k.upsampleH2V1(dst, p.row(y)[planeMargin+s0-p.x0-1:], s1-s0)
+		return dst[x0-2*s0:]
+	case upsampleH1V2:
+		near, far := c.nearAndFar(y)
+		k.upsampleH1V2(dst, p.row(near)[planeMargin+x0-p.x0:], p.row(far)[planeMargin+x0-p.x0:], x1-x0, 1+y&1)
+		return dst
+	case upsampleH2V2:
+		s0, s1 := x0/2, (x1+1)/2
+		near, far := c.nearAndFar(y)
+		k.upsampleH2V2(dst, p.row(near)[planeMargin+s0-p.x0-1:], p.row(far)[planeMargin+s0-p.x0-1:], s1-s0)
+		return dst[x0-2*s0:]
+	}
+	hFactor, vFactor := d.hMax/c.h, d.vMax/c.v
+	s0, s1 := x0/hFactor, ceilDiv(x1, hFactor)
+	src := p.row(y / vFactor)[planeMargin+s0-p.x0:]
+	for s := range s1 - s0 {
+		for j := range hFactor {
+			dst[s*hFactor+j] = src[s]
+		}
+	}
+	return dst[x0-s0*hFactor:]
+}
+
+// nearAndFar returns the two sample rows that weigh 3/4 and 1/4 in pixel row y. At the image's edges both are the last.
+func (c *component) nearAndFar(y int) (near, far int) {
+	near = y / 2
+	far = near - 1 + y&1*2
+	return near, max(0, min(far, c.height-1))
+}
+
+// convertRow makes RGB of rows of components.
+func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
+	switch model {
+	case colorGray:
+		d.kernels.grayToRGB(dst, rows[0])
+	case colorYCbCr:
+		d.kernels.ycbcrToRGB(dst, rows[0], rows[1], rows[2])
+	case colorRGB:
+		interleave(dst, rows[0], rows[1], rows[2])
+	case colorCMYK:
+		for i := range len(dst) / 3 {
+			black := rows[3][i]
+			dst[3*i] = addInk(255-rows[0][i], black)
+			dst[3*i+1] = addInk(255-rows[1][i], black)
+			dst[3*i+2] = addInk(255-rows[2][i], black)
+		}
+	case colorYCCK:
+		// libjpeg makes CMY = 255 - RGB of YCC, and Pillow inverts that, so that RGB of YCC is the amount of ink.
+		d.kernels.ycbcrToRGB(dst, rows[0], rows[1], rows[2])
+		for i := range len(dst) / 3 {
+			black := rows[3][i]
+			for c := range 3 {
+				dst[3*i+c] = addInk(dst[3*i+c], black)
+			}
+		}
+	}
+}
+
+// addInk is Pillow's cmyk2rgb for one channel: of the light that black leaves (Adobe stores 255 - K), ink takes its part,
+// light - MULDIV255(ink, light).
+func addInk(ink, light byte) byte {
+	t := uint(ink)*uint(light) + 128
+	return light - byte((t>>8+t)>>8)
+}
+
+func interleave(dst, r, g, b []byte) {
+	n := len(dst) / 3
+	r, g, b = r[:n], g[:n], b[:n]
+	for i := range n {
+		dst[3*i], dst[3*i+1], dst[3*i+2] = r[i], g[i], b[i]
+	}
+}

@@ -1,0 +1,333 @@
+package jpeg
+
+import "bytes"
+
+// Markers, by the names of table B.1.
+const (
+	markerSOF0  = 0xc0
+	markerSOF1  = 0xc1
+	markerSOF2  = 0xc2
+	markerDHT   = 0xc4
+	markerSOF15 = 0xcf
+	markerJPG   = 0xc8
+	markerDAC   = 0xcc
+	markerRST0  = 0xd0
+	markerRST7  = 0xd7
+	markerSOI   = 0xd8
+	markerEOI   = 0xd9
+	markerSOS   = 0xda
+	markerDQT   = 0xdb
+	markerDRI   = 0xdd
+	markerDNL   = 0xdc
+	markerAPP0  = 0xe0
+	markerAPP14 = 0xee
+	markerAPP15 = 0xef
+	markerCOM   = 0xfe
+	markerTEM   = 0x01
+)
+
+// A parser reads the marker segments of one file, and holds what they define.
+type parser struct {
+	data []byte
+	pos  int // of the next marker segment, or of a scan's entropy-coded data
+
+	frame
+	seenJFIF       bool
+	adobeTransform int // of an Adobe APP14 segment; -1 without one
+
+	quantTables     [4]quantTable
+	specs           [2][4]huffmanSpec // DC, AC
+	restartInterval int               // MCUs; 0 for none
+
+	scanHeader scanHeader
+	eoi        bool
+}
+
+// A quantTable has the quantisation steps in natural order, as the 16-bit factors that the IDCT multiplies by.
+type quantTable struct {
+	present bool
+	steps   [64]int16
+}
+
+// A scanHeader is the content of an SOS segment.
+type scanHeader struct {
+	components []int // indices into frame.components
+	storage    [4]int
+	tables     [4][2]uint8 // DC and AC table slots, for each of components
+	ss, se     int         // spectral selection: first and last coefficient
+	ah, al     uint        // successive approximation: bit position of the scan before and of this one
+}
+
+func (p *parser) reset(data []byte) {
+	*p = parser{data: data}
+}
+
+func (p *parser) config() Config {
+	return Config{Width: p.width, Height: p.height, Components: len(p.components), Progressive: p.progressive}
+}
+
+// start checks for SOI.
+func (p *parser) start() error {
+	p.adobeTransform = -1
+	if len(p.data) < 3 || p.data[0] != 0xff || p.data[1] != markerSOI || p.data[2] != 0xff {
+		return formatError(0, "no SOI marker at the start: not a JPEG file")
+	}
+	p.pos = 2
+	return nil
+}
+
+// nextMarker finds the next marker and moves behind it. Like libjpeg it steps over whatever is no marker.
+func (p *parser) nextMarker() (byte, error) {
+	for {
+		i := bytes.IndexByte(p.data[p.pos:], 0xff)
+		if i < 0 {
+			break
+		}
+		p.pos += i + 1
+		for p.pos < len(p.data) && p.data[p.pos] == 0xff {
+			p.pos++
+		}
+		if p.pos >= len(p.data) {
+			break
+		}
+		p.pos++
+		if m := p.data[p.pos-1]; m != 0 {
+			return m, nil
+		}
+	}
+	return 0, formatError(len(p.data), "file ends where a marker was expected: it is truncated")
+}
+
+// segment returns the payload of the marker segment at pos and moves behind it.
+func (p *parser) segment(name string) ([]byte, error) {
+	if len(p.data)-p.pos < 2 {
+		return nil, formatError(len(p.data), "file ends in the length of %s: it is truncated", name)
+	}
+	length := int(p.data[p.pos])<<8 | int(p.data[p.pos+1])
+	if length < 2 {
+		return nil, formatError(p.pos, "%s has the length %d, below 2", name, length)
+	}
+	if len(p.data)-p.pos < length {
+		return nil, formatError(len(p.data), "file ends in %s, which has %d bytes: it is truncated", name, length)
+	}
+	s := p.data[p.pos+2 : p.pos+length]
+	p.pos += length
+	return s, nil
+}
+
+// advance reads segments up to the next SOS (then pos is at its entropy-coded data) or EOI (then eoi is set). If
+// headerOnly is set it stops behind the frame header.
+func (p *parser) advance(headerOnly bool) error {
+	for {
+		m, err := p.nextMarker()
+		if err != nil {
+			return err
+		}
+		start := p.pos
+		switch {
+		case m == markerEOI:
+			if p.components == nil || p.scanHeader.components == nil {
+				return formatError(start, "EOI before the first scan: there is no image")
+			}
+			p.eoi = true
+			return nil
+		case m == markerSOI:
+			return formatError(start, "a second SOI marker")
+		case m >= markerRST0 && m <= markerRST7 || m == markerTEM:
+			continue
+		case m < markerSOF0 || m > markerAPP15 && m != markerCOM:
+			return formatError(start, "marker ff%02x, which means nothing", m)
+		}
+		s, err := p.segment(markerName(m))
+		if err != nil {
+			return err
+		}
+		switch {
+		case m == markerDHT:
+			err = p.parseDHT(s, start)
+		case m >= markerSOF0 && m <= markerSOF15 && m != markerDAC:
+			if err = p.parseSOF(m, s, start); err == nil && headerOnly {
+				return nil
+			}
+		case m == markerDQT:
+			err = p.parseDQT(s, start)
+		case m == markerDRI:
+			if len(s) != 2 {
+				return formatError(start, "DRI has %d bytes, want 2", len(s))
+			}
+			p.restartInterval = int(s[0])<<8 | int(s[1])
+		case m == markerAPP0:
+			p.seenJFIF = p.seenJFIF || len(s) >= 14 && string(s[:5]) == "JFIF\x00"
+		case m == markerAPP14:
+			if len(s) >= 12 && string(s[:5]) == "Adobe" {
+				p.adobeTransform = int(s[11])
+			}
+		case m == markerSOS:
+			return p.parseSOS(s, start)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func markerName(m byte) string {
+	switch {
+	case m == markerDHT:
+		return "DHT"
+	case m == markerDQT:
+		return "DQT"
+	case m == markerDRI:
+		return "DRI"
+	case m == markerSOS:
+		return "SOS"
+	case m >= markerAPP0 && m <= markerAPP15:
+		return "APPn"
+	case m >= markerSOF0 && m <= markerSOF15:
+		return "SOFn"
+	}
+	return "a marker segment"
+}
+
+func (p *parser) parseDQT(s []byte, start int) error {
+	for len(s) > 0 {
+		slot, wide := s[0]&15, s[0]>>4 != 0
+		size := 64
+		if wide {
+			size = 128
+		}
+		if slot > 3 || len(s) < 1+size {
+			return formatError(start, "DQT for slot %d with %d bytes, want a slot up to 3 and %d bytes", slot, len(s)-1, size)
+		}
+		t := &p.quantTables[slot]
+		t.present = true
+		for k, n := range zigzag {
+			if wide {
+				t.steps[n] = int16(uint16(s[1+2*k])<<8 | uint16(s[2+2*k]))
+			} else {
+				t.steps[n] = int16(s[1+k])
+			}
+		}
+		s = s[1+size:]
+	}
+	return nil
+}
+
+func (p *parser) parseDHT(s []byte, start int) error {
+	for len(s) > 0 {
+		if len(s) < 17 || s[0] > 0x1f || s[0]&15 > 3 {
+			return formatError(start, "DHT does not start with a table's slot and 16 counts")
+		}
+		spec := &p.specs[s[0]>>4][s[0]&3]
+		total := 0
+		for n := 1; n <= 16; n++ {
+			spec.counts[n] = s[n]
+			total += int(s[n])
+		}
+		if total > 256 || total > len(s)-17 {
+			spec.present = false
+			return formatError(start, "DHT counts %d symbols, of which there are %d", total, len(s)-17)
+		}
+		copy(spec.symbols[:], s[17:17+total])
+		clear(spec.symbols[total:])
+		spec.present, spec.built = true, false
+		s = s[17+total:]
+	}
+	return nil
+}
+
+func (p *parser) parseSOS(s []byte, start int) error {
+	if p.components == nil {
+		return formatError(start, "SOS before the frame header")
+	}
+	if len(s) < 1 || s[0] < 1 || s[0] > 4 || len(s) != 4+2*int(s[0]) {
+		return formatError(start, "SOS has %d bytes, which does not fit its component count", len(s))
+	}
+	h := &p.scanHeader
+	count := int(s[0])
+	h.components = h.storage[:0]
+	for i := range count {
+		c := p.findComponent(s[1+2*i])
+		if c < 0 {
+			return formatError(start, "SOS names the component %d, which is not there or is named twice", s[1+2*i])
+		}
+		h.components = append(h.components, c)
+		h.tables[i] = [2]uint8{s[2+2*i] >> 4, s[2+2*i] & 15}
+	}
+	s = s[1+2*count:]
+	h.ss, h.se, h.ah, h.al = int(s[0]), int(s[1]), uint(s[2]>>4), uint(s[2]&15)
+	if err := p.checkScan(start); err != nil {
+		return err
+	}
+	if !p.progressive {
+		p.assumeStandardTables()
+	}
+	return p.latchQuantTables(start)
+}
+
+// findComponent returns the first component with an id that this scan does not have yet, or -1.
+func (p *parser) findComponent(id byte) int {
+next:
+	for c := range p.components {
+		if p.components[c].id != id {
+			continue
+		}
+		for _, taken := range p.scanHeader.components {
+			if taken == c {
+				continue next
+			}
+		}
+		return c
+	}
+	return -1
+}
+
+// checkScan checks what libjpeg checks at the start of a scan.
+func (p *parser) checkScan(start int) error {
+	h := &p.scanHeader
+	if len(h.components) > 1 {
+		blocks := 0
+		for _, c := range h.components {
+			blocks += p.components[c].h * p.components[c].v
+		}
+		if blocks > mcuBlocksMax {
+			return formatError(start, "MCU of %d blocks, more than %d", blocks, mcuBlocksMax)
+		}
+	}
+	if p.progressive {
+		dc := h.ss == 0 && h.se == 0
+		ac := h.ss >= 1 && h.ss <= h.se && h.se <= 63 && len(h.components) == 1
+		if !dc && !ac || h.al > 13 || h.ah != 0 && h.ah != h.al+1 {
+			return formatError(start, "progressive scan of coefficients %d to %d, bits %d to %d, in %d components", h.ss, h.se, h.ah, h.al, len(h.components))
+		}
+	}
+	return nil
+}
+
+// assumeStandardTables fills slots 0 and 1 as libjpeg does where a sequential file has no tables.
+func (p *parser) assumeStandardTables() {
+	for class := range p.specs {
+		for slot := range 2 {
+			if !p.specs[class][slot].present {
+				p.specs[class][slot].setStandard(class, slot)
+			}
+		}
+	}
+}
+
+// latchQuantTables gives each of the scan's components the quantisation table that stands in its slot now, unless an
+// earlier scan has.
+func (p *parser) latchQuantTables(start int) error {
+	for _, i := range p.scanHeader.components {
+		c := &p.components[i]
+		if c.hasQuant {
+			continue
+		}
+		if c.quantSlot > 3 || !p.quantTables[c.quantSlot].present {
+			return formatError(start, "component %d uses the quantisation table %d, which is missing", c.id, c.quantSlot)
+		}
+		c.hasQuant = true
+		c.steps = p.quantTables[c.quantSlot].steps
+	}
+	return nil
+}

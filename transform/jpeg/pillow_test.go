@@ -1,0 +1,99 @@
+package jpeg
+
+import (
+	"bufio"
+	"fmt"
+	"image"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A pillow is a Python process that decodes files with Pillow.
+type pillow struct {
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startPillow starts Python, $IMGFEED_PYTHON or the first on the path that has Pillow, and skips the test without one.
+func startPillow(t testing.TB) *pillow {
+	t.Helper()
+	for _, python := range []string{os.Getenv("IMGFEED_PYTHON"), "python3", "/usr/bin/python3"} {
+		if python == "" || exec.Command(python, "-c", "import PIL").Run() != nil {
+			continue
+		}
+		cmd := exec.Command(python, filepath.Join("testdata", "pillow.py"))
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p := &pillow{in, bufio.NewReaderSize(out, 1<<20)}
+		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+		version, err := p.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("comparing with %s", strings.TrimSpace(version))
+		return p
+	}
+	t.Skip("NOT COMPARED: no Python with Pillow found; set IMGFEED_PYTHON")
+	return nil
+}
+
+// decode returns a file's size and RGB pixels, or Pillow's error.
+func (p *pillow) decode(t testing.TB, path string) (size image.Point, pix []byte, refused error) {
+	t.Helper()
+	if _, err := fmt.Fprintln(p.in, path); err != nil {
+		t.Fatal(err)
+	}
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if message, ok := strings.CutPrefix(line, "error "); ok {
+		return size, nil, fmt.Errorf("%s", strings.TrimSpace(message))
+	}
+	if _, err := fmt.Sscan(line, &size.X, &size.Y); err != nil {
+		t.Fatal(err)
+	}
+	pix = make([]byte, size.X*size.Y*3)
+	if _, err := io.ReadFull(p.out, pix); err != nil {
+		t.Fatal(err)
+	}
+	return size, pix, nil
+}
+
+// photographs returns the JPEG files of $IMGFEED_SAMPLE_IMAGES, or of the shared folder beside the repository, and skips
+// without any.
+func photographs(t testing.TB) []string {
+	t.Helper()
+	dir := os.Getenv("IMGFEED_SAMPLE_IMAGES")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "data", "imagenet-sample")
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.JPEG"))
+	if len(files) == 0 {
+		t.Skipf("NOT COMPARED: no photographs in %s; set IMGFEED_SAMPLE_IMAGES", dir)
+	}
+	return files
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,116 @@
+package jpeg
+
+import "bytes"
+
+// A scanBuffer holds a scan's entropy-coded data without the zero bytes stuffed behind 0xff and without restart markers:
+// finding them once with a fast search is cheaper than looking out for them at each refill of the bit buffer.
+type scanBuffer struct {
+	bytes    []byte // the data, then scanSlack bytes
+	size     int    // bytes of data
+	segments []int  // where each restart segment starts in bytes
+	begin    int    // position in the file of the first byte
+	end      int    // position in the file behind the last byte that was looked at
+	bounded  bool   // unstuffing stopped for its limit, before the end of the scan
+}
+
+// unstuff fills the buffer from data[begin:] until there are at least limit bytes, or up to the first marker that is no
+// part of a scan, which is left to the parser. Restart markers count as part of it if restarts is set and if they come in
+// turn, the first of them being ff d0 + next&7. It reports whether the scan ended, by limit or marker, within data.
+func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next int) bool {
+	s.begin, s.bounded = begin, false
+	s.segments = append(s.segments[:0], 0)
+	src := data[begin:]
+	if need := min(len(src), limit+1<<12) + scanSlack; cap(s.bytes) < need {
+		s.bytes = make([]byte, need+need/4)
+	}
+	s.bytes = s.bytes[:cap(s.bytes)]
+	out, pos := 0, 0
+	for {
+		chunk := src[pos:]
+		if over := out + len(chunk) + scanSlack - len(s.bytes); over > 0 {
+			chunk = chunk[:len(chunk)-over]
+		}
+		i := bytes.IndexByte(chunk, 0xff)
+		if i < 0 {
+			i = len(chunk)
+		}
+		copy(s.bytes[out:], chunk[:i])
+		out += i
+		pos += i
+		if out >= limit || i == len(chunk) {
+			s.bounded = out >= limit
+			return s.finish(out, pos) && s.bounded
+		}
+		marker := pos
+		for pos++; pos < len(src) && src[pos] == 0xff; pos++ {
+		}
+		switch {
+		case pos == len(src):
+			return s.finish(out, pos) && false
+		case src[pos] == 0:
+			s.bytes[out] = 0xff
+			out++
+			pos++
+		case restarts && src[pos] == markerRST0+byte(next&7):
+			pos++
+			next++
+			s.segments = append(s.segments, out)
+		default:
+			return s.finish(out, marker)
+		}
+	}
+}
+
+// finish closes the buffer after size bytes of data that ended pos bytes into the scan.
+func (s *scanBuffer) finish(size, pos int) bool {
+	s.size, s.end = size, s.begin+pos
+	clear(s.bytes[size : size+64])
+	s.bytes = s.bytes[:size+scanSlack]
+	return true
+}
+
+// segmentEnd returns the bit where a segment ends.
+func (s *scanBuffer) segmentEnd(segment int) int {
+	if segment+1 < len(s.segments) {
+		return s.segments[segment+1] * 8
+	}
+	return s.size * 8
+}
+
+// A filePlace is a byte of the unstuffed scan, and where it stands in the file.
+type filePlace struct{ out, pos int }
+
+// advance moves a place forward to the byte number want. Restart markers before that byte are passed.
+func (s *scanBuffer) advance(data []byte, p *filePlace, want int) {
+	for p.pos < s.end {
+		n := bytes.IndexByte(data[p.pos:s.end], 0xff)
+		if n < 0 {
+			n = s.end - p.pos
+		}
+		if n > want-p.out || p.pos+n == s.end {
+			p.pos += min(n, want-p.out)
+			p.out = want
+			return
+		}
+		p.out += n
+		p.pos += n
+		code := p.pos + 1
+		for code < s.end && data[code] == 0xff {
+			code++
+		}
+		if code < s.end && data[code] == 0 {
+			if p.out == want {
+				return
+			}
+			p.out++
+		}
+		p.pos = code + 1
+	}
+}
+
+// fileOffset returns about where in the file a bit of the scan is, for error messages.
+func (s *scanBuffer) fileOffset(data []byte, bit int) int {
+	p := filePlace{pos: s.begin}
+	s.advance(data, &p, max(0, min(bit>>3, s.size)))
+	return p.pos
+}

@@ -1,0 +1,262 @@
+package jpeg
+
+import "unsafe"
+
+// A quadPlace says which samples a quad of the batch gives: four neighbouring blocks of one block row.
+type quadPlace struct {
+	component int
+	row       int // of the MCU row's samples in the component: a multiple of 8
+	column    int // sample column within the batch: a multiple of 32
+}
+
+// alignedQuads returns n zero quads on 64-byte boundaries, so that no vector crosses a cache line.
+func alignedQuads(n int) []batchQuad {
+	const size = int(unsafe.Sizeof(batchQuad{}))
+	b := make([]byte, n*size+63)
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	p = unsafe.Add(p, -int(uintptr(p))&63)
+	return unsafe.Slice((*batchQuad)(p), n)
+}
+
+// A sequentialScan is the state of decoding the single scan of a sequential file.
+type sequentialScan struct {
+	reader    bitReader
+	predictor [4]int32
+	mcu       int // number of the MCU that the reader stands at
+	segment   int // restart segment it is in, counted from the buffer's first
+	segment0  int // the buffer's first segment, counted from the scan's
+	limit     int // bit where the segment ends
+	perMCU    int // blocks in an MCU
+	quads     int // quads in a batch
+	bit0      int // where the buffer starts, in bits from the start of the scan
+}
+
+// planScan builds the tables of the scan, and lays out the blocks of a batch of four MCUs. A component of h×v blocks in an
+// MCU has 4h blocks in each of v rows, that is h quads a row: with h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
+func (d *Decoder) planScan(s *sequentialScan) error {
+	h := &d.scanHeader
+	*s = sequentialScan{}
+	for i, c := range h.components {
+		for class := range 2 {
+			if err := d.buildTable(class, int(h.tables[i][class])); err != nil {
+				return err
+			}
+		}
+		d.setQuant(c)
+		s.perMCU += d.components[c].h * d.components[c].v
+	}
+	n := 0
+	for m := range batchMCUs {
+		quad := 0
+		for i, c := range h.components {
+			comp := &d.components[c]
+			for row := range comp.v {
+				for x := range comp.h {
+					column := m*comp.h + x
+					q := quad + column/4
+					d.blocks[n] = plannedBlock{
+						dc: &d.tables[0][h.tables[i][0]], ac: &d.tables[1][h.tables[i][1]],
+						out:       unsafe.Pointer(&d.batch[q].quad[column%4*8]),
+						component: uint32(c), quad: uint32(q),
+					}
+					d.quads[q] = quadPlace{component: c, row: row * 8, column: column / 4 * 32}
+					n++
+				}
+				quad += comp.h
+			}
+		}
+		s.quads = quad
+	}
+	return nil
+}
+
+// buildTable prepares the table in a slot for a scan.
+func (d *Decoder) buildTable(class, slot int) error {
+	name := [2]string{"DC", "AC"}[class]
+	if slot > 3 || !d.specs[class][slot].present {
+		return formatError(d.pos, "scan uses the %s Huffman table %d, which is missing", name, slot)
+	}
+	spec := &d.specs[class][slot]
+	if spec.built {
+		return nil
+	}
+	t := &d.tables[class][slot]
+	if err := t.build(spec, class == 0); err != nil {
+		return formatError(d.pos, "%s", err)
+	}
+	if class == 1 && !d.progressive {
+		t.buildPairs()
+	}
+	spec.built = true
+	return nil
+}
+
+// setQuant spreads a component's table over the lanes of its quad.
+func (d *Decoder) setQuant(c int) {
+	q := &d.quants[c].quad
+	for i, step := range &d.components[c].steps {
+		at := i>>3*32 + i&7
+		q[at], q[at+8], q[at+16], q[at+24] = step, step, step, step
+	}
+}
+
+// restart moves to the next segment if the MCU at hand is the first of one.
+func (d *Decoder) restart(s *sequentialScan) error {
+	if d.restartInterval == 0 || s.mcu == 0 || s.mcu%d.restartInterval != 0 {
+		return nil
+	}
+	s.segment = s.mcu/d.restartInterval - s.segment0
+	if s.segment >= len(d.scan.segments) {
+		return formatError(d.scan.end, "no restart marker ff%02x before MCU %d", markerRST0+(s.mcu/d.restartInterval-1)&7, s.mcu)
+	}
+	s.reader.seek(d.scan.bytes, d.scan.segments[s.segment]*8)
+	s.limit = d.scan.segmentEnd(s.segment)
+	s.predictor = [4]int32{}
+	return nil
+}
+
+// untilRestart returns how many of the next n MCUs come before a restart.
+func (d *Decoder) untilRestart(s *sequentialScan, n int) int {
+	if d.restartInterval == 0 {
+		return n
+	}
+	return min(n, d.restartInterval-s.mcu%d.restartInterval)
+}
+
+// scanError describes what stopped the reader: bits that are no code, or the end of the data.
+func (d *Decoder) scanError(s *sequentialScan, valid bool) error {
+	bit := s.reader.position(d.scan.bytes)
+	offset := d.scan.fileOffset(d.data, bit)
+	if !valid && bit <= s.limit {
+		return formatError(offset, "invalid Huffman code or coefficient run near MCU %d of %d", s.mcu, d.mcusWide*d.mcusHigh)
+	}
+	return formatError(offset, "entropy-coded data end in MCU %d of %d", s.mcu, d.mcusWide*d.mcusHigh)
+}
+
+// skip moves over n MCUs.
+func (d *Decoder) skip(s *sequentialScan, n int) error {
+	for n > 0 {
+		if err := d.restart(s); err != nil {
+			return err
+		}
+		count := d.untilRestart(s, min(n, batchMCUs))
+		valid := s.reader.skipMCUs(d.blocks[:s.perMCU], count, &s.predictor)
+		if !valid || s.reader.position(d.scan.bytes) > s.limit {
+			return d.scanError(s, valid)
+		}
+		s.mcu += count
+		n -= count
+	}
+	return nil
+}
+
+// decodeBatch decodes up to four MCUs to the batch's quads. last gets the index of the last coefficient in each.
+func (d *Decoder) decodeBatch(s *sequentialScan, n int, last *[mcuBlocksMax]uint8) error {
+	clear(last[:s.quads])
+	for i := 0; i < n; {
+		if err := d.restart(s); err != nil {
+			return err
+		}
+		count := d.untilRestart(s, n-i)
+		valid := s.reader.decodeBlocks(d.blocks[i*s.perMCU:(i+count)*s.perMCU], &s.predictor, last)
+		if !valid || s.reader.position(d.scan.bytes) > s.limit {
+			return d.scanError(s, valid)
+		}
+		s.mcu += count
+		i += count
+	}
+	return nil
+}
+
+// decodeSequential decodes the region from a single scan.
+func (d *Decoder) decodeSequential(out *output) error {
+	var s sequentialScan
+	if err := d.planScan(&s); err != nil {
+		return err
+	}
+	indexed, err := d.openScan(&s)
+	if err != nil {
+		return err
+	}
+	g := &d.grid
+	for y := g.mcuY0; y < g.mcuY1; y++ {
+		if indexed {
+			err = d.seekEntry(&s, &d.entries[y-g.mcuY0])
+		}
+		if err == nil {
+			err = d.skip(&s, y*d.mcusWide+g.mcuX0-s.mcu)
+		}
+		if err == nil {
+			err = d.decodeRow(&s, y)
+		}
+		if err != nil {
+			clear(d.batch)
+			return err
+		}
+		d.emit(out, y)
+	}
+	if indexed {
+		return d.checkEntry(&s, &d.entries[len(d.entries)-1])
+	}
+	return nil
+}
+
+// openScan unstuffs what is needed of the scan and puts the reader at its start, and reports whether there is an index to
+// jump with.
+func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
+	if len(d.index) > 0 {
+		return true, d.openIndexed(s)
+	}
+	if !d.scan.unstuff(d.data, d.pos, len(d.data), d.restartInterval > 0, 0) {
+		return false, formatError(len(d.data), "file ends within a scan: it is truncated")
+	}
+	s.reader.seek(d.scan.bytes, 0)
+	s.limit = d.scan.segmentEnd(0)
+	return false, d.checkTrailer()
+}
+
+// checkTrailer reads what follows the single scan: no further scan, and EOI.
+func (d *Decoder) checkTrailer() error {
+	d.pos = d.scan.end
+	interval := d.restartInterval
+	err := d.advance(false)
+	d.restartInterval = interval
+	if err != nil {
+		return err
+	}
+	if !d.eoi {
+		return formatError(d.pos, "a further scan after one with all components")
+	}
+	return nil
+}
+
+// decodeRow decodes the region's part of an MCU row to the planes.
+func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
+	var last [mcuBlocksMax]uint8
+	g := &d.grid
+	for x := g.mcuX0; x < g.mcuX1; x += batchMCUs {
+		if err := d.decodeBatch(s, min(batchMCUs, g.mcuX1-x), &last); err != nil {
+			return err
+		}
+		for q := range s.quads {
+			place := &d.quads[q]
+			c := place.component
+			p := &d.planes.component[c]
+			dst := p.at((x-g.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
+			d.transform(&d.batch[q].quad, c, last[q], dst, p.stride)
+		}
+	}
+	return nil
+}
+
+// transform runs the IDCT that fits a quad's last coefficient.
+func (d *Decoder) transform(q *quad, c int, last uint8, dst []byte, stride int) {
+	switch quant := &d.quants[c].quad; {
+	case last == 0:
+		d.kernels.idctDC(q, quant, dst, stride)
+	case last < 10:
+		d.kernels.idctLow(q, quant, dst, stride)
+	default:
+		d.kernels.idct(q, quant, dst, stride)
+	}
+}

@@ -1,0 +1,211 @@
+//go:build goexperiment.simd && amd64
+
+package resample
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// A tapPair256 is what the horizontal pass needs for two output pixels, one in each 128-bit lane, and two neighbouring
+// taps. A lane's four dwords are R, G, B and nothing; a dword holds the two taps' words.
+type tapPair256 struct {
+	high, low [16]int16
+}
+
+var (
+	// Byte shuffles within lanes: the RGB bytes of pixels 0 and 1 (or 2 and 3) into pairs of words.
+	pixels01, pixels23 [32]int8
+	// pairWords256 brings words x0..x3 y0..y3 of each lane into pairs x0 y0 x1 y1 ...
+	pairWords256 [32]int8
+	// packBytes256 orders a lane's bytes a0 c0 a1 c1 .. b0 d0 b1 d1 .. as a0..a3 b0..b3 c0..c3 d0..d3, and
+	// packDwords256 then puts the lanes' parts side by side.
+	packBytes256  [32]int8
+	packDwords256 = [8]uint32{0, 4, 1, 5, 2, 6, 3, 7}
+	// bothPixels256 spreads the weights of outputs 2j and 2j+1, out of eight, over their lanes.
+	bothPixels256 = [4][8]uint32{{0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2, 2, 3, 3, 3, 3}, {4, 4, 4, 4, 5, 5, 5, 5}, {6, 6, 6, 6, 7, 7, 7, 7}}
+)
+
+func init() {
+	for lane := 0; lane < 32; lane += 16 {
+		for i := range 16 {
+			pixels01[lane+i], pixels23[lane+i] = -1, -1
+		}
+		for c := range 3 {
+			pixels01[lane+4*c], pixels01[lane+4*c+2] = int8(c), int8(c+3)
+			pixels23[lane+4*c], pixels23[lane+4*c+2] = int8(c+6), int8(c+9)
+		}
+		for i := range 4 {
+			x, y := int8(2*i), int8(8+2*i)
+			packBytes256[lane+i], packBytes256[lane+8+i] = x, x+1
+			packBytes256[lane+4+i], packBytes256[lane+12+i] = y, y+1
+			pairWords256[lane+4*i], pairWords256[lane+4*i+1] = x, x+1
+			pairWords256[lane+4*i+2], pairWords256[lane+4*i+3] = y, y+1
+		}
+	}
+}
+
+// prepareAVX2 builds the horizontal tables. There is no limit to the scale: each pixel has a window of its own.
+func (r *Resampler) prepareAVX2(p *bandPlan) {
+	h, s := &r.horizontal, &r.simd
+	pairs := (h.taps + 1) / 2
+	pixels := (h.n + 1) &^ 1
+	s.bases = grown(s.bases, pixels)
+	p.tapPairs, p.reach = pairs, 0
+	for i := range s.bases {
+		s.bases[i] = 3 * (h.low[i] - int32(h.first))
+		p.reach = max(p.reach, int(s.bases[i])+6*(pairs-1)+16)
+	}
+	s.taps256 = grown(s.taps256, pairs*(pixels+6)/2)
+	half, bits, word := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits), archsimd.BroadcastInt32x8(0xffff)
+	upper, scale := archsimd.BroadcastInt32x8(16), archsimd.BroadcastInt32x8(int32(h.lowScale()))
+	for i := 0; i < pixels; i += 8 {
+		for t := range pairs {
+			k0 := archsimd.LoadInt32x8((*[8]int32)(h.weight[2*t*h.pitch+i:]))
+			k1 := archsimd.LoadInt32x8((*[8]int32)(h.weight[(2*t+1)*h.pitch+i:]))
+			high0, high1 := k0.Add(half).ShiftRight(bits), k1.Add(half).ShiftRight(bits)
+			low0 := k0.Sub(high0.ShiftLeft(bits)).ShiftLeft(scale)
+			low1 := k1.Sub(high1.ShiftLeft(bits)).ShiftLeft(scale)
+			high := high0.And(word).Or(high1.ShiftLeft(upper))
+			low := low0.And(word).Or(low1.ShiftLeft(upper))
+			for j := range bothPixels256 {
+				spread := archsimd.LoadUint32x8(&bothPixels256[j])
+				to := &s.taps256[(i/2+j)*pairs+t]
+				high.Permute(spread).AsInt16x16().Store(&to.high)
+				low.Permute(spread).AsInt16x16().Store(&to.low)
+			}
+		}
+	}
+}
+
+func horizontalAVX2(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
+	h, s := &r.horizontal, &r.simd
+	taps := p.tapPairs
+	switch {
+	case taps == 1 && !h.signed:
+		horizontal1AVX2(dst, src, stride, p.ringStride, pairs, s.taps256, s.bases)
+	case taps == 2 && !h.signed:
+		horizontal2AVX2(dst, src, stride, p.ringStride, pairs, s.taps256, s.bases)
+	default:
+		horizontalAnyAVX2(dst, src, stride, p.ringStride, pairs, taps, h.signed, s.taps256, s.bases)
+	}
+}
+
+// loadPixels loads 16 bytes for each of two output pixels.
+func loadPixels(a, b unsafe.Pointer) archsimd.Uint8x32 {
+	var both archsimd.Uint8x32
+	return both.SetLo(archsimd.LoadUint8x16((*[16]uint8)(a))).SetHi(archsimd.LoadUint8x16((*[16]uint8)(b)))
+}
+
+func total256(high, low, round, shift archsimd.Int32x8) archsimd.Uint32x8 {
+	return high.Add(round).ShiftLeft(shift).Add(low).AsUint32x8()
+}
+
+// storePixels stores each lane's three pairs of words, 12 bytes, and 4 bytes that the next pixel overwrites.
+func storePixels(to unsafe.Pointer, pairs archsimd.Int32x8) {
+	pairs.GetLo().Store((*[4]int32)(to))
+	pairs.GetHi().Store((*[4]int32)(unsafe.Add(to, 12)))
+}
+
+// topPairs256 makes pairs of words of two rows' top bytes. The shifts are vectors because a constant one in an inlined
+// function becomes a register move each time.
+func topPairs256(x, y, by24, by8, upper archsimd.Uint32x8) archsimd.Int32x8 {
+	return x.ShiftRight(by24).Or(y.ShiftRight(by8).And(upper)).AsInt32x8()
+}
+
+func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair256, bases []int32) {
+	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
+	by24, by8, upper := archsimd.BroadcastUint32x8(24), archsimd.BroadcastUint32x8(8), archsimd.BroadcastUint32x8(0xff0000)
+	spread := archsimd.LoadInt8x32(&pixels01)
+	for i := 0; i+1 < len(bases); i += 2 {
+		t := &taps[i/2]
+		high, low := archsimd.LoadInt16x16(&t.high), archsimd.LoadInt16x16(&t.low)
+		from0, from1 := unsafe.Add(src, int(bases[i])), unsafe.Add(src, int(bases[i+1]))
+		to := unsafe.Add(dst, 12*i)
+		for range pairs {
+			a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread).AsInt16x16()
+			b := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread).AsInt16x16()
+			storePixels(to, topPairs256(total256(a.DotProductPairs(high), a.DotProductPairs(low), round, shift),
+				total256(b.DotProductPairs(high), b.DotProductPairs(low), round, shift), by24, by8, upper))
+			from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride)
+		}
+	}
+}
+
+func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair256, bases []int32) {
+	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
+	by24, by8, upper := archsimd.BroadcastUint32x8(24), archsimd.BroadcastUint32x8(8), archsimd.BroadcastUint32x8(0xff0000)
+	spread0, spread1 := archsimd.LoadInt8x32(&pixels01), archsimd.LoadInt8x32(&pixels23)
+	for i := 0; i+1 < len(bases); i += 2 {
+		t := taps[i:][:2]
+		high0, low0 := archsimd.LoadInt16x16(&t[0].high), archsimd.LoadInt16x16(&t[0].low)
+		high1, low1 := archsimd.LoadInt16x16(&t[1].high), archsimd.LoadInt16x16(&t[1].low)
+		from0, from1 := unsafe.Add(src, int(bases[i])), unsafe.Add(src, int(bases[i+1]))
+		to := unsafe.Add(dst, 12*i)
+		for range pairs {
+			w := loadPixels(from0, from1)
+			a, b := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+			x := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
+				a.DotProductPairs(low0).Add(b.DotProductPairs(low1)), round, shift)
+			w = loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride))
+			a, b = w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+			y := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
+				a.DotProductPairs(low0).Add(b.DotProductPairs(low1)), round, shift)
+			storePixels(to, topPairs256(x, y, by24, by8, upper))
+			from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride)
+		}
+	}
+}
+
+// storeSums256 finishes two rows' sums and stores them as pairs of words.
+func storeSums256(to unsafe.Pointer, x, y archsimd.Int32x8, signed bool) {
+	if !signed {
+		storePixels(to, topPairs256(x.AsUint32x8(), y.AsUint32x8(), archsimd.BroadcastUint32x8(24),
+			archsimd.BroadcastUint32x8(8), archsimd.BroadcastUint32x8(0xff0000)))
+		return
+	}
+	by22 := archsimd.BroadcastInt32x8(weightBits)
+	words := x.ShiftRight(by22).SaturateToUint16ConcatGrouped(y.ShiftRight(by22)).Min(archsimd.BroadcastUint16x16(255))
+	storePixels(to, words.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&pairWords256)).AsInt32x8())
+}
+
+// horizontalAnyAVX2 serves any number of taps, four at a time while there are.
+func horizontalAnyAVX2(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPairs int, signed bool, taps []tapPair256, bases []int32) {
+	round, zero := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(0)
+	shift := archsimd.BroadcastInt32x8(splitBits + 2)
+	if signed {
+		shift = archsimd.BroadcastInt32x8(splitBits)
+	}
+	spread0, spread1 := archsimd.LoadInt8x32(&pixels01), archsimd.LoadInt8x32(&pixels23)
+	for i := 0; i+1 < len(bases); i += 2 {
+		table := taps[i/2*tapPairs:][:tapPairs]
+		row, to := src, unsafe.Add(dst, 12*i)
+		for range pairs {
+			from0, from1 := unsafe.Add(row, int(bases[i])), unsafe.Add(row, int(bases[i+1]))
+			xHigh, xLow, yHigh, yLow := round, zero, round, zero
+			t := 0
+			for ; t+1 < len(table); t += 2 {
+				w := loadPixels(from0, from1)
+				a, b := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+				w = loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride))
+				c, d := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+				high, low := archsimd.LoadInt16x16(&table[t].high), archsimd.LoadInt16x16(&table[t].low)
+				xHigh, xLow = xHigh.Add(a.DotProductPairs(high)), xLow.Add(a.DotProductPairs(low))
+				yHigh, yLow = yHigh.Add(c.DotProductPairs(high)), yLow.Add(c.DotProductPairs(low))
+				high, low = archsimd.LoadInt16x16(&table[t+1].high), archsimd.LoadInt16x16(&table[t+1].low)
+				xHigh, xLow = xHigh.Add(b.DotProductPairs(high)), xLow.Add(b.DotProductPairs(low))
+				yHigh, yLow = yHigh.Add(d.DotProductPairs(high)), yLow.Add(d.DotProductPairs(low))
+				from0, from1 = unsafe.Add(from0, 12), unsafe.Add(from1, 12)
+			}
+			if t < len(table) {
+				a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread0).AsInt16x16()
+				c := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread0).AsInt16x16()
+				high, low := archsimd.LoadInt16x16(&table[t].high), archsimd.LoadInt16x16(&table[t].low)
+				xHigh, xLow = xHigh.Add(a.DotProductPairs(high)), xLow.Add(a.DotProductPairs(low))
+				yHigh, yLow = yHigh.Add(c.DotProductPairs(high)), yLow.Add(c.DotProductPairs(low))
+			}
+			storeSums256(to, xHigh.ShiftLeft(shift).Add(xLow), yHigh.ShiftLeft(shift).Add(yLow), signed)
+			row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride)
+		}
+	}
+}

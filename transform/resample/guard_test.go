@@ -1,0 +1,69 @@
+//go:build unix
+
+package resample
+
+import (
+	"bytes"
+	"image"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// guarded holds two buffers, each between pages that cannot be touched: reading or writing one byte in front of or
+// behind a buffer that is aligned to that page is a fault, which ends the test with the place where it happened.
+type guarded struct {
+	src, dst []byte // the accessible pages
+	room     []byte // part of dst in front of the last output
+}
+
+const (
+	guardPage = 1 << 16
+	guardSize = 2 << 20
+	canary    = 0xa5
+)
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	pages := func() []byte {
+		all, err := unix.Mmap(-1, 0, guardSize+2*guardPage, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Munmap(all) })
+		inner := all[guardPage : guardPage+guardSize : guardPage+guardSize]
+		if err := unix.Mprotect(inner, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+			t.Fatal(err)
+		}
+		return inner
+	}
+	return &guarded{src: pages(), dst: pages()}
+}
+
+// source copies the region have of c's source, ending at the guard page.
+func (g *guarded) source(c resizeCase, have image.Rectangle) []byte {
+	size := 3 * have.Dx() * have.Dy()
+	src := g.src[guardSize-size:]
+	for y := range have.Dy() {
+		copy(src[3*y*have.Dx():][:3*have.Dx()], c.src[3*((have.Min.Y+y)*c.srcW+have.Min.X):])
+	}
+	return src
+}
+
+// output returns size bytes that end at the guard page. What is in front of them is checked by check.
+func (g *guarded) output(size int) []byte {
+	g.room = g.dst[max(0, guardSize-size-4096) : guardSize-size]
+	for i := range g.room {
+		g.room[i] = canary
+	}
+	clear(g.dst[guardSize-size:])
+	return g.dst[guardSize-size:]
+}
+
+// check reports bytes written in front of the output.
+func (g *guarded) check(t *testing.T, c resizeCase) {
+	t.Helper()
+	if bytes.Count(g.room, []byte{canary}) != len(g.room) {
+		t.Fatalf("%v: bytes in front of the output were written", c)
+	}
+}

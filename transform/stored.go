@@ -1,0 +1,130 @@
+package transform
+
+import (
+	"errors"
+	"image"
+
+	"github.com/imgfeed/imgfeed/transform/jpeg"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// A pixelSource is where a pass takes its pixels from.
+type pixelSource interface {
+	// raw returns the image if all of it is in memory.
+	raw() (*rgbImage, bool)
+	// decode writes the RGB pixels of r to dst, rows stride bytes apart, for an image that is not raw.
+	// decode and decodeTo may be called once, together.
+	decode(dst []byte, stride int, r image.Rectangle) error
+	// decodeTo writes the pixels of r to an output of r's size, if the decoder can flip and lay out by itself.
+	decodeTo(dst resample.Output, r image.Rectangle) (done bool, err error)
+}
+
+// An rgbImage is a whole image in memory, rows without gaps, with slackBytes of capacity behind.
+type rgbImage struct {
+	pix           []byte
+	width, height int
+}
+
+func (m *rgbImage) resize(w, h int) {
+	m.pix, m.width, m.height = grown(m.pix, w*h*3), w, h
+}
+
+func (m *rgbImage) raw() (*rgbImage, bool) { return m, true }
+
+func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
+	panic("transform: decode of an image that is in memory")
+}
+
+func (m *rgbImage) decodeTo(resample.Output, image.Rectangle) (bool, error) { return false, nil }
+
+// A storedImage decodes sources of every format, one after the other: regions of those formats that can, whole images of
+// the others.
+type storedImage struct {
+	level  kernel.Level
+	format Format
+	whole  rgbImage // of a format without regions
+	jpeg   *jpeg.Decoder
+	codecs map[*pixels.Params]pixels.Codec
+	codec  pixels.Codec // of the blob at hand
+	blob   []byte
+}
+
+func newStoredImage(level kernel.Level) storedImage {
+	return storedImage{level: level, jpeg: jpeg.New(level), codecs: make(map[*pixels.Params]pixels.Codec)}
+}
+
+// open starts on a source and returns its size in pixels.
+func (s *storedImage) open(src Source) (width, height int, err error) {
+	s.format = src.Format
+	if s.format == FormatUnknown {
+		s.format = Sniff(src.Image)
+	}
+	switch s.format {
+	case FormatJPEG:
+		var config jpeg.Config
+		config, err = s.jpeg.Reset(src.Image, src.Aux)
+		width, height = config.Width, config.Height
+	case FormatPixels:
+		width, height, err = s.openPixels(src)
+	default:
+		err = decodeWhole(&s.whole, s.format, src.Image)
+		width, height = s.whole.width, s.whole.height
+	}
+	if err != nil {
+		return 0, 0, &ImageError{s.format, err}
+	}
+	return width, height, nil
+}
+
+var errNoParams = errors.New("the source says no parameters of its codec")
+
+// codecsMax bounds the codecs that are kept; one process serves a few sets.
+const codecsMax = 64
+
+func (s *storedImage) openPixels(src Source) (width, height int, err error) {
+	if src.Pixels == nil {
+		return 0, 0, errNoParams
+	}
+	codec := s.codecs[src.Pixels]
+	if codec == nil {
+		if codec, err = pixels.New(*src.Pixels, s.level); err != nil {
+			return 0, 0, err
+		}
+		if len(s.codecs) >= codecsMax {
+			clear(s.codecs)
+		}
+		s.codecs[src.Pixels] = codec
+	}
+	config, err := pixels.DecodeConfig(src.Image)
+	s.codec, s.blob = codec, src.Image
+	return config.Width, config.Height, err
+}
+
+func (s *storedImage) raw() (*rgbImage, bool) {
+	return &s.whole, s.format != FormatPixels && s.format != FormatJPEG
+}
+
+func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
+	var err error
+	if s.format == FormatJPEG {
+		err = s.jpeg.Decode(dst, stride, r)
+	} else {
+		err = s.codec.Decode(dst, stride, s.blob, r)
+	}
+	if err != nil {
+		return &ImageError{s.format, err}
+	}
+	return nil
+}
+
+func (s *storedImage) decodeTo(dst resample.Output, r image.Rectangle) (bool, error) {
+	if s.format != FormatPixels {
+		return false, nil
+	}
+	if err := s.codec.DecodeTo(dst, s.blob, r); err != nil {
+		return true, &ImageError{s.format, err}
+	}
+	return true, nil
+}

@@ -1,0 +1,87 @@
+"""Small images of every kind, and what Pillow's Image.open(f).convert("RGB") makes of them.
+
+Run: python3 kinds.py  (needs Pillow and numpy). Writes kinds/NAME.EXT and, as raw pixels, kinds/NAME.EXT.rgb behind
+their width and height as two bytes.
+"""
+
+import io
+import pathlib
+import struct
+import zlib
+
+import numpy as np
+from PIL import Image
+
+W, H = 19, 13
+OUT = pathlib.Path(__file__).parent / "kinds"
+
+
+def png(depth: int, colour: int, rows: bytes, extra: tuple[tuple[bytes, bytes], ...] = ()) -> bytes:
+    """A PNG from its packed rows, for kinds that Pillow does not write."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    stride = len(rows) // H
+    filtered = b"".join(b"\0" + rows[y * stride : (y + 1) * stride] for y in range(H))
+    head = struct.pack(">IIBBBBB", W, H, depth, colour, 0, 0, 0)
+    body = b"".join(chunk(n, d) for n, d in extra) + chunk(b"IDAT", zlib.compress(filtered)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + body
+
+
+def saved(image: Image.Image, kind: str, **options: object) -> bytes:
+    buf = io.BytesIO()
+    image.save(buf, kind, **options)
+    return buf.getvalue()
+
+
+def files() -> dict[str, bytes]:
+    rng = np.random.default_rng(7)
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+    out = {}
+    palette = bytes(rng.integers(0, 256, 768, dtype=np.uint8))
+    for colour, depths in {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}.items():
+        for depth in depths:
+            stride = (W * channels[colour] * depth + 7) // 8
+            rows = rng.integers(0, 256, H * stride, dtype=np.uint8)
+            if (colour, depth) == (0, 16):
+                rows[::4] = 0  # half of the values below 256
+            plte = ((b"PLTE", palette[: 3 << depth]),) if colour == 3 else ()
+            out[f"type{colour}-depth{depth}.png"] = png(depth, colour, rows.tobytes(), plte)
+    plte, trns = (b"PLTE", palette), (b"tRNS", bytes(range(0, 250, 10)))
+    indices = rng.integers(0, 256, W * H, dtype=np.uint8).tobytes()
+    out["palette-transparent.png"] = png(8, 3, indices, (plte, trns))
+    out["grey-transparent.png"] = png(8, 0, indices, ((b"tRNS", b"\0\x20"),))
+    out["grey16-transparent.png"] = png(16, 0, b"\0\x20" * (W * H // 2) + b"\1\0" * (W * H // 2) + b"\0\0" * (W * H % 2), ((b"tRNS", b"\0\x20"),))
+    out["rgb-transparent.png"] = png(8, 2, indices * 3, ((b"tRNS", b"\0\x20\0\x30\0\x40"),))
+    rgb = Image.fromarray(rng.integers(0, 256, (H, W, 3), dtype=np.uint8))
+    out["rgb.bmp"] = saved(rgb, "BMP")
+    out["palette.bmp"] = saved(rgb.quantize(64), "BMP")
+    out["grey.bmp"] = saved(rgb.convert("L"), "BMP")
+    out["palette.gif"] = saved(rgb.quantize(32), "GIF")
+    out["transparent.gif"] = saved(rgb.quantize(32), "GIF", transparency=3)
+    out["grey.gif"] = saved(rgb.convert("L"), "GIF")
+    for name in ("palette", "transparent"):  # a frame smaller than the screen, with a background colour
+        small = bytearray(out[name + ".gif"])
+        small[6:12] = struct.pack("<HHBB", W + 5, H + 3, small[10], 2)
+        out[name + "-small-frame.gif"] = bytes(small)
+    out["lossless.webp"] = saved(rgb, "WEBP", lossless=True)
+    alpha = rgb.copy()
+    alpha.putalpha(Image.fromarray(rng.integers(0, 256, (H, W), dtype=np.uint8)))
+    out["alpha-lossless.webp"] = saved(alpha, "WEBP", lossless=True, exact=True)
+    out["bytes.jpg"] = saved(rgb, "JPEG", quality=90)
+    out["grey.jpg"] = saved(rgb.convert("L"), "JPEG", quality=90)
+    out["cmyk.jpg"] = saved(rgb.convert("CMYK"), "JPEG", quality=90)
+    return out
+
+
+def main() -> None:
+    OUT.mkdir(exist_ok=True)
+    for name, data in files().items():
+        (OUT / name).write_bytes(data)
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        (OUT / (name + ".rgb")).write_bytes(bytes(image.size) + image.tobytes())
+
+
+if __name__ == "__main__":
+    main()

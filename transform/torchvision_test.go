@@ -1,0 +1,119 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/transform/jpeg"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// TestMatchesTorchvision compares every preset with torchvision on Pillow, to the last bit, replaying the engine's draws.
+// It needs a Python with torchvision (IMGFEED_TEST_PYTHON, or python3) and takes the images of the folder
+// IMGFEED_TEST_IMAGES, or testdata/kinds; IMGFEED_TEST_DRAWS says how many draws of each random preset (default 2).
+func TestMatchesTorchvision(t *testing.T) {
+	python := os.Getenv("IMGFEED_TEST_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import torchvision, PIL").Run(); err != nil {
+		t.Skipf("%s has no torchvision: %v", python, err)
+	}
+	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 2
+	if folder == "" {
+		folder = "testdata/kinds"
+	}
+	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
+		draws, _ = strconv.Atoi(s)
+	}
+	cmd := exec.Command(python, "-W", "ignore", "testdata/check.py")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeRecords(in, folder, draws); err != nil {
+		t.Error(err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var result struct {
+		Compared int
+		Differ   []string
+		Worst    float64
+	}
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("compared %d results with torchvision's", result.Compared)
+	if len(result.Differ) > 0 || result.Compared == 0 {
+		t.Errorf("%d of %d differ, by up to %.3f levels on average: %.2000v", len(result.Differ), result.Compared, result.Worst, result.Differ)
+	}
+}
+
+// writeRecords sends every image under every preset to check.py.
+func writeRecords(w io.Writer, folder string, draws int) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.*"))
+	if err != nil {
+		return err
+	}
+	engine, indexer := NewEngine(kernel.Active()), jpeg.New(kernel.Active())
+	for i, file := range files {
+		if filepath.Ext(file) == ".rgb" || filepath.Ext(file) == ".gif" || filepath.Ext(file) == ".webp" {
+			continue // the promise is JPEG and PNG
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		src := Source{Image: data}
+		if Sniff(data) == FormatJPEG {
+			if src.Aux, _, err = indexer.AppendIndex(nil, data); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		for _, name := range Presets() {
+			spec := mustParse(name)
+			for d := range draws {
+				if d > 0 && !spec.Random() {
+					break
+				}
+				if err := writeRecord(w, engine, file, name, src, NewDraws(11, d, i)); err != nil {
+					return fmt.Errorf("%s %s: %w", file, name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func writeRecord(w io.Writer, engine *Engine, file, name string, src Source, draws Draws) error {
+	spec := mustParse(name)
+	pix := make([]byte, spec.OutputBytes())
+	params, err := engine.Apply(spec, resample.Output{Pix: pix}, src, draws)
+	if _, small := err.(*SizeError); small {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head, err := json.Marshal(map[string]any{"file": file, "transform": name, "params": params, "size": spec.width})
+	if err == nil {
+		_, err = w.Write(append(append(head, '\n'), pix...))
+	}
+	return err
+}
