@@ -53,14 +53,13 @@ func sortRefs(path string, refs []ref) error {
 }
 
 // gather walks over the source and sets up the feed.
-func (b *builder) gather(ctx context.Context) error {
-	b.rejects.writer = b.writer
-	if b.split.Streamed() {
-		return b.spool(ctx)
+func (b *builder) gather(ctx context.Context, split *source.Split) error {
+	if split.Streamed() {
+		return b.spool(ctx, split)
 	}
-	f := &folderFeed{split: b.split, reasons: make(map[string]string)}
+	f := &folderFeed{split: split, reasons: make(map[string]string)}
 	b.feed = f
-	err := b.split.Walk(ctx, func(it source.Item) error {
+	err := split.Walk(ctx, func(it source.Item) error {
 		f.items = append(f.items, folderItem{shard.OrderHash(b.options.Seed, it.Key), it.Key})
 		if it.Reason != "" {
 			f.reasons[it.Key] = it.Reason
