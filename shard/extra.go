@@ -13,7 +13,7 @@ func (w *SetWriter) CreateFile(name string) (*os.File, error) {
 	if w.failed != nil {
 		return nil, w.failed
 	}
-	if name != filepath.Base(name) || name == manifestName || name == scratchName || strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, ".") {
+	if name == "" || name == ".." || name != filepath.Base(name) || name == manifestName || name == scratchName || strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("shard: a set cannot have a file %q", name)
 	}
 	return os.Create(filepath.Join(w.stage.partial, name))

@@ -121,6 +121,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	log := f.logger()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
+	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if f.owner != 0 || f.exitWithParent {
 		owner := server.Owner{PID: f.owner}

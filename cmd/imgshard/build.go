@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -42,6 +43,9 @@ Every image is decoded once. A file that cannot be read as an image is left out 
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
 Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.`
 
+// shardBytesMin keeps a slip of the unit from making a million files.
+const shardBytesMin = byteSize(1 << 20)
+
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	out      string
@@ -74,7 +78,7 @@ func newBuildCommand() *cobra.Command {
 	fl.IntVar(&f.world, "world", 1, "deal the samples to this many partitions, one for each rank")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
-	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
 	fl.StringVar(&f.sources.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
@@ -88,6 +92,9 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	}
 	if f.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
+	}
+	if f.size < shardBytesMin {
+		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}
 	}
 	encoder, err := f.encoding.encoder()
 	if err != nil {
@@ -140,10 +147,9 @@ func printSummary(w io.Writer, s pack.Summary) {
 	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, counted(m.Samples, "image", "images"), counted(len(m.Classes), "class", "classes"),
 		counted(len(m.Shards), "shard", "shards"), bytesText(s.OutputBytes), s.Output)
 	var formats []string
-	for f, n := range s.Formats {
-		formats = append(formats, fmt.Sprintf("%s %v", grouped(n), f))
+	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
+		formats = append(formats, fmt.Sprintf("%s %v", grouped(s.Formats[f]), f))
 	}
-	slices.Sort(formats)
 	fmt.Fprintf(w, "  images    %s, %s", strings.Join(formats, ", "), bytesText(s.ImageBytes))
 	if s.AuxBytes > 0 {
 		fmt.Fprintf(w, "; row indexes %s", bytesText(s.AuxBytes))

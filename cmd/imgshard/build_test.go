@@ -94,7 +94,7 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	var usage usageError
-	for _, f := range []buildFlags{{world: 0}, {world: 1, jobs: -1}} {
+	for _, f := range []buildFlags{{world: 0, size: 1 << 20}, {world: 1, jobs: -1, size: 1 << 20}, {world: 1, size: 512}} {
 		if err := run(f); !errors.As(err, &usage) {
 			t.Errorf("%+v: %v", f, err)
 		}

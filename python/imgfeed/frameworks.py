@@ -158,7 +158,7 @@ class CudaOutput:
             self._flying.popleft()[0].synchronize()
         host = self._tensors.host(arrays)
         with self._torch.cuda.stream(self._stream):
-            there = [None if t is None else t.to(self._device, non_blocking=True) for t in host]
+            there = [None if t is None else self.send(t) for t in host]
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
             there[0] = self._tensors.finish(there[0])
@@ -166,6 +166,10 @@ class CudaOutput:
             ready.record(self._stream)
         self._flying.append((copied, host))
         return there, ready
+
+    def send(self, tensor: Any) -> Any:
+        """Begin the copy of one tensor on the current stream, and return it as it will be on the device."""
+        return tensor.to(self._device, non_blocking=True)
 
     def take(self, there: list[Any], ready: Any) -> tuple[Any, Any, Any, Any]:
         """Return a batch that :meth:`put` began, for use on the caller's current stream."""

@@ -47,6 +47,42 @@ class DataLoader:
 
     An iteration that came to its end makes the next one the next epoch; one that was broken off is begun again.
     ``set_epoch`` says it explicitly. A loader has one iteration at a time: a new one ends the one before.
+
+    Args:
+        dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
+            this process. Or ``unix:PATH``, the socket of a running one.
+        batch_size: Samples in a batch of this rank.
+        shuffle: Whether each epoch has an order of its own, made from seed and epoch.
+        transform: ``eval``, ``train``, ``train-resize``, ``cifar``, or a list such as
+            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``.
+        split: Which split, where the server has several.
+        seed: Keys the order and the random crops. The same on all ranks.
+        drop_last: Leave out what doesn't fill a batch on every rank. Without it, and without exact, the last
+            samples are padded by repeating some, so that every rank gets as many, as DistributedSampler does.
+        exact: Give every sample exactly once over all ranks, for evaluation; ranks may differ by one batch.
+        rank, world: This process among all; from torch.distributed or torchrun's variables if not given.
+        with_index: Add each sample's index, its place in the shard set's order.
+        with_params: Add each sample's draw: top, left, height, width, flip.
+        num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
+            A server that was there before has its own number, and refuses another.
+        pin_memory: Give copies in page-locked memory of torch. Not needed with device.
+        timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
+        persistent_workers, in_order: Taken and not needed: the server lasts, and batches always come in order.
+        device: Where tensors are to be; a CUDA device gets asynchronous copies out of a page-locked ring, one batch
+            ahead.
+        normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: images come as dtype, normalised on
+            their device.
+        dtype: A torch type for images; uint8, or float32 with normalize, if not given.
+        layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
+        framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
+        transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
+        slots: Batches in the ring; 0 leaves it to the server.
+        on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
+        exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
+            set's images were resized before they were stored. Without it the first note in the log says so.
+
+    Raises:
+        ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
     """
 
     def __init__(
@@ -80,44 +116,7 @@ class DataLoader:
         exact_pixels: bool = False,
         **refused: Any,
     ) -> None:
-        """Open the data; the server decodes nothing before the first iteration.
-
-        Args:
-            dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
-                this process. Or ``unix:PATH``, the socket of a running one.
-            batch_size: Samples in a batch of this rank.
-            shuffle: Whether each epoch has an order of its own, made from seed and epoch.
-            transform: ``eval``, ``train``, ``train-resize``, ``cifar``, or a list such as
-                ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``.
-            split: Which split, where the server has several.
-            seed: Keys the order and the random crops. The same on all ranks.
-            drop_last: Leave out what doesn't fill a batch on every rank. Without it, and without exact, the last
-                samples are padded by repeating some, so that every rank gets as many, as DistributedSampler does.
-            exact: Give every sample exactly once over all ranks, for evaluation; ranks may differ by one batch.
-            rank, world: This process among all; from torch.distributed or torchrun's variables if not given.
-            with_index: Add each sample's index, its place in the shard set's order.
-            with_params: Add each sample's draw: top, left, height, width, flip.
-            num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
-                A server that was there before has its own number, and refuses another.
-            pin_memory: Give copies in page-locked memory of torch. Not needed with device.
-            timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
-            persistent_workers, in_order: Taken and not needed: the server lasts, and batches always come in order.
-            device: Where tensors are to be; a CUDA device gets asynchronous copies out of a page-locked ring, one batch
-                ahead.
-            normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: images come as dtype, normalised on
-                their device.
-            dtype: A torch type for images; uint8, or float32 with normalize, if not given.
-            layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
-            framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
-            transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-            slots: Batches in the ring; 0 leaves it to the server.
-            on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
-            exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
-                set's images were resized before they were stored. Without it the first note in the log says so.
-
-        Raises:
-            ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
-        """
+        """Open the data; the server decodes nothing before the first iteration."""
         _refuse(refused)
         if drop_last and exact:
             raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")

@@ -7,6 +7,7 @@ when the last of them goes, and its finalizer sends the slot back.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import weakref
@@ -117,7 +118,7 @@ class Ring:
         views: dict[str, Array] = {}
         for name, dims, dtype in self.shape.parts(count):
             start = self.shape.offsets[name]
-            size = int(np.prod(dims)) * np.dtype(dtype).itemsize
+            size = math.prod(dims) * np.dtype(dtype).itemsize
             if start + size > self.shape.slot_bytes:
                 raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes")
             views[name] = whole[start : start + size].view(dtype).reshape(dims)
@@ -134,7 +135,7 @@ def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
     views: dict[str, Array] = {}
     start = 0
     for name, dims, dtype in shape.parts(count):
-        size = int(np.prod(dims)) * np.dtype(dtype).itemsize
+        size = math.prod(dims) * np.dtype(dtype).itemsize
         part = raw[start : start + size]
         if part.ctypes.data % np.dtype(dtype).itemsize:
             part = part.copy()  # an odd number of image bytes leaves what follows unaligned

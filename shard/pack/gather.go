@@ -57,29 +57,37 @@ func (b *builder) gather(ctx context.Context, split *source.Split) error {
 	if split.Streamed() {
 		return b.spool(ctx, split)
 	}
-	f := &folderFeed{split: split}
+	f := &folderFeed{split: split, reasons: make(map[string]string)}
 	b.feed = f
 	err := split.Walk(ctx, func(it source.Item) error {
-		f.items = append(f.items, ref{hash: shard.OrderHash(b.options.Seed, it.Key), key: it.Key, reason: it.Reason})
+		f.items = append(f.items, folderItem{shard.OrderHash(b.options.Seed, it.Key), it.Key})
+		if it.Reason != "" {
+			f.reasons[it.Key] = it.Reason
+		}
 		b.report(StageList, len(f.items), 0, 0)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return sortRefs(split.Path, f.items)
+	slices.SortFunc(f.items, func(a, b folderItem) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
+	return err
 }
 
 // folderFeed reads files where they lie.
 type folderFeed struct {
-	split *source.Split
-	items []ref
+	split   *source.Split
+	items   []folderItem
+	reasons map[string]string // of the few files that cannot be samples, by key
+}
+
+// folderItem is what is kept of each file: 24 bytes and the key.
+type folderItem struct {
+	hash uint64
+	key  string
 }
 
 func (f *folderFeed) refs() iter.Seq2[ref, error] {
 	return func(yield func(ref, error) bool) {
-		for _, r := range f.items {
-			if !yield(r, nil) {
+		for _, it := range f.items {
+			if !yield(ref{hash: it.hash, key: it.key, reason: f.reasons[it.key]}, nil) {
 				return
 			}
 		}
@@ -111,7 +119,7 @@ func checkRoom(split *source.Split, out string) error {
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
 	if need := split.Bytes() + split.Bytes()/50; free < need {
-		return fmt.Errorf("%s has %.1f GB free, and packing %s takes about %.1f GB there: make room, or give another place with -o",
+		return fmt.Errorf("%s has %.2f GB free, and packing %s takes about %.2f GB there: make room, or give another place with -o",
 			dir, float64(free)/1e9, split.Path, float64(need)/1e9)
 	}
 	return nil

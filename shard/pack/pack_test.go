@@ -321,6 +321,18 @@ func TestPlacesThatAreTaken(t *testing.T) {
 	requireNothing(t, other, "thesis.txt")
 }
 
+func TestTarThatTheDiskCannotHold(t *testing.T) {
+	dir := t.TempDir()
+	src := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTree(t, synthetic(t, 1, 1), "", 1))
+	if err := os.Truncate(src, 8<<40); err != nil {
+		t.Skipf("no file of 8 TiB with holes can be made here: %v", err)
+	}
+	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "make room") {
+		t.Errorf("error %v", err)
+	}
+	requireNothing(t, dir, "train.tar")
+}
+
 func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))

@@ -93,7 +93,9 @@ func look(path string) (sight, error) {
 // isShardSet says that a folder is the output of a build, whole or damaged.
 func isShardSet(path string) bool {
 	_, err := shard.ReadManifest(path)
-	return !errors.Is(err, shard.ErrNotSet)
+	var corrupt *shard.CorruptError
+	var unsupported *shard.UnsupportedError
+	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
 // splits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder, since a
@@ -193,13 +195,10 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 	folders := slices.DeleteFunc(slices.Clone(seen.folders), isDevkitName)
 	switch {
 	case len(folders) > 0:
-		s = newSplit(path, name, &folder{root: path}, opts)
-		for _, t := range tars {
-			if !slices.Contains(folders, stem(t)) && len(folders) > 0 {
-				return nil, &FormatError{Path: path, Entry: t, Msg: "class folders and class tars in one place, and this tar has no folder: " +
-					"unpack it too, or move the tars (or the folders) elsewhere"}
-			}
+		if err := halfDone(path, folders, tars, others); err != nil {
+			return nil, err
 		}
+		s = newSplit(path, name, &folder{root: path}, opts)
 	case len(tars) > 0:
 		st, err := classTars(path, tars)
 		if err != nil {
@@ -222,6 +221,22 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 		return nil, &FormatError{Path: path, Entry: set, Msg: "a shard set within the dataset: move it out, or it would be taken for a class"}
 	}
 	return s, nil
+}
+
+// halfDone says that the files beside class folders should have been unpacked or sorted into them: leaving them out would lose much.
+func halfDone(path string, folders, tars, others []string) error {
+	for _, t := range tars {
+		if !slices.Contains(folders, stem(t)) {
+			return &FormatError{Path: path, Entry: t, Msg: "class folders and class tars in one place, and this tar has no folder: " +
+				"unpack it too, or move the tars (or the folders) elsewhere"}
+		}
+	}
+	for _, f := range others {
+		if strings.HasPrefix(f, valNamePrefix) {
+			return &FormatError{Path: path, Entry: f, Msg: "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere"}
+		}
+	}
+	return nil
 }
 
 // classTars checks that the files of a folder are tars.

@@ -95,6 +95,22 @@ func TestDevkitElsewhere(t *testing.T) {
 	}
 }
 
+func TestFlatImagesAreLabelledByTheOtherSplit(t *testing.T) {
+	files, want := flatTree()
+	dir := t.TempDir()
+	writeDevkit(t, "tar.gz", dir)
+	writeTree(t, filepath.Join(dir, "val"), files)
+	s := open(t, filepath.Join(dir, "val"), Options{})
+	s.ExpectClasses([]string{"n00", "n01", "n02", "n03", "n04", "n05"})
+	for key, it := range want {
+		it.label++ // behind n00
+		want[key] = it
+	}
+	if got := mustItems(t, s); !reflect.DeepEqual(got, want) || len(s.Classes()) != 6 || len(s.Notes()) != 1 {
+		t.Errorf("items %v, want %v; classes %q, notes %q", got, want, s.Classes(), s.Notes())
+	}
+}
+
 func TestDatasetAsDownloaded(t *testing.T) {
 	dir := t.TempDir()
 	writeDevkit(t, "tar.gz", dir)

@@ -158,6 +158,7 @@ func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error)
 
 const (
 	reasonNotRegular = "not a regular file"
+	reasonTarLink    = "a link in a tar, which is not followed: unpack the tar, or make it with --hard-dereference --dereference"
 	reasonDangling   = "a link to a file that is not there"
 )
 

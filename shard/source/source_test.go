@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/internal/sourcetest"
 )
 
@@ -282,6 +283,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	whole := sourcetest.TarOfTars(t, tree(), 1)
 	packed := sourcetest.Gzip(t, whole)
 	writeTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
+	writeTree(t, filepath.Join(dir, "halfsorted"), map[string][]byte{"n01/ILSVRC2012_val_00000001.JPEG": nil, "ILSVRC2012_val_00000002.JPEG": nil})
 	writeTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
 	writeTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
@@ -291,6 +293,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{filepath.Join(dir, "missing"), "no such file"},
 		{filepath.Join(dir, "empty"), "empty"},
 		{filepath.Join(dir, "mixed"), "class folders and class tars"},
+		{filepath.Join(dir, "halfsorted"), "finish sorting"},
 		{filepath.Join(dir, "nottar"), "called a tar"},
 		{filepath.Join(dir, "flat"), "--devkit"},
 		{write("text.tar", []byte("hello")), "neither a tar"},
@@ -323,8 +326,8 @@ func TestEntriesOfTarsThatAreNoFiles(t *testing.T) {
 		sourcetest.File{Name: "n01/dev.JPEG", Type: '3'}, sourcetest.File{Name: "n01/._a.JPEG", Data: []byte("junk")}, sourcetest.File{Name: "README", Data: []byte("x")})
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{})
 	want := map[string]item{"n01/a.JPEG": {data: "A"}}
-	for _, name := range []string{"link", "hard", "dev"} {
-		want["n01/"+name+".JPEG"] = item{reason: reasonNotRegular}
+	for name, reason := range map[string]string{"link": reasonTarLink, "hard": reasonTarLink, "dev": reasonNotRegular} {
+		want["n01/"+name+".JPEG"] = item{reason: reason}
 	}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
@@ -344,6 +347,73 @@ func TestTarWithoutItsEndIsNoted(t *testing.T) {
 	if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "incomplete") {
 		t.Errorf("notes %q", s.Notes())
 	}
+}
+
+func TestShardSetsAreNoDatasets(t *testing.T) {
+	root := t.TempDir()
+	writeTree(t, root, map[string][]byte{"train/n01/a.JPEG": nil})
+	writeSet(t, filepath.Join(root, "train-shards"))
+	if s := open(t, root, Options{}); s.Path != filepath.Join(root, "train") {
+		t.Errorf("beside its set the dataset is %s", s.Path)
+	}
+	for path, want := range map[string]string{"train-shards": "already a shard set", "train": "within the dataset"} {
+		if path == "train" {
+			writeSet(t, filepath.Join(root, "train/set"))
+		}
+		if _, err := Open(filepath.Join(root, path), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", path, err, want)
+		}
+	}
+	only := t.TempDir()
+	writeSet(t, filepath.Join(only, "val-shards"))
+	if _, err := Open(only, Options{}); err == nil || !strings.Contains(err.Error(), "only shard sets") {
+		t.Errorf("a folder of sets: %v", err)
+	}
+}
+
+func writeSet(t *testing.T, dir string) {
+	t.Helper()
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Append(shard.Sample{Key: "a", Width: 1, Height: 1, Image: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever the bytes of a tar, reading it ends, in items or in a *FormatError.
+func FuzzTar(f *testing.F) {
+	f.Add(sourcetest.TarOfTars(f, tree(), 1))
+	f.Add(sourcetest.TarOfTree(f, tree(), "train/", 1))
+	f.Add(sourcetest.Gzip(f, sourcetest.TarOfTree(f, tree(), "./", 1)))
+	f.Add(sourcetest.Tar(f, sourcetest.File{Name: "n01/../x", Data: []byte("x")}))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid(), ".tar")), data)
+		splits, err := Open(path, Options{})
+		if err == nil {
+			err = splits[0].Walk(context.Background(), func(it Item) error {
+				if it.Key == "" || strings.HasPrefix(it.Key, "/") || slices.Contains(strings.Split(it.Key, "/"), "..") {
+					t.Errorf("key %q", it.Key)
+				}
+				if it.Data != nil {
+					if _, err := io.Copy(io.Discard, it.Data); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		var format *FormatError
+		if err != nil && !errors.As(err, &format) {
+			t.Errorf("error of type %T: %v", err, err)
+		}
+	})
 }
 
 func TestWalkStopsWhenTheContextEnds(t *testing.T) {

@@ -140,8 +140,7 @@ func (w *walker) next(t *tarReader) (*tar.Header, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch h.Typeflag {
-		case tar.TypeXGlobalHeader:
+		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
 		name, err := entryPath(h.Name)
@@ -247,6 +246,8 @@ func (w *walker) flatImage(t *tarReader, h *tar.Header) error {
 func (w *walker) item(t *tarReader, h *tar.Header, key string) error {
 	it := Item{Key: key, Reason: nameReason(key), Size: h.Size, Data: t.tar}
 	switch {
+	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
+		it.Reason = reasonTarLink
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
 		it.Reason = reasonNotRegular
 	case h.Size > ImageBytesMax:

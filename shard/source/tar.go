@@ -172,9 +172,6 @@ func isTar(head []byte) bool {
 	return err == nil && int(stored) == sum
 }
 
-// isTarOrGzip says that a file that begins so can be a tar or a tar.gz.
-func isTarOrGzip(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || isTar(head) }
-
 // sniffTar says whether a file is a tar or a tar.gz, by its content.
 func sniffTar(path string) (bool, error) {
 	t, err := openTar(path)

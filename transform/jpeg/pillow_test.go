@@ -54,7 +54,22 @@ func startPillow(t testing.TB) *pillow {
 // decode returns a file's size and RGB pixels, or Pillow's error.
 func (p *pillow) decode(t testing.TB, path string) (size image.Point, pix []byte, refused error) {
 	t.Helper()
-	if _, err := fmt.Fprintln(p.in, path); err != nil {
+	return p.ask(t, "open "+path)
+}
+
+// make saves a picture as Pillow encodes it, and returns what decode would.
+func (p *pillow) make(t testing.TB, path string, size image.Point, mode string, quality, subsampling, progressive, seed int) []byte {
+	t.Helper()
+	_, pix, refused := p.ask(t, fmt.Sprintf("make %d %d %s %d %d %d %d %s", size.X, size.Y, mode, quality, subsampling, progressive, seed, path))
+	if refused != nil {
+		t.Fatalf("Pillow cannot make %v %s: %v", size, mode, refused)
+	}
+	return pix
+}
+
+func (p *pillow) ask(t testing.TB, request string) (size image.Point, pix []byte, refused error) {
+	t.Helper()
+	if _, err := fmt.Fprintln(p.in, request); err != nil {
 		t.Fatal(err)
 	}
 	line, err := p.out.ReadString('\n')

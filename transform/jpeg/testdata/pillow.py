@@ -1,18 +1,51 @@
-"""Decodes files with Pillow for the Go tests: reads paths, one a line, and answers each with a line
-"width height" and the RGB bytes, or "error message"."""
+"""Decodes and makes JPEG files with Pillow for the Go tests. Reads requests, one a line:
 
+    open PATH                                               answered by "width height", newline, RGB bytes
+    make W H MODE QUALITY SUBSAMPLING PROGRESSIVE SEED PATH  the same, after saving a picture of that kind to PATH
+
+or by "error message". SUBSAMPLING is 0 (4:4:4), 1 (4:2:2) or 2 (4:2:0).
+"""
+
+import io
+import random
 import sys
 from PIL import Image, features
 
 Image.MAX_IMAGE_PIXELS = None
+
+
+def picture(width, height, mode, seed):
+    """Smooth shapes with some noise, so that blocks have few and many coefficients."""
+    rng = random.Random(seed)
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    small = (width // 6 + 2, height // 6 + 2)
+    smooth = Image.frombytes(mode, small, rng.randbytes(small[0] * small[1] * bands)).resize((width, height), Image.BICUBIC)
+    noise = Image.frombytes(mode, (width, height), rng.randbytes(width * height * bands))
+    return Image.blend(smooth, noise, 0.1 * (seed % 3))
+
+
+def answer(request):
+    command, _, rest = request.partition(" ")
+    if command == "make":
+        width, height, mode, quality, subsampling, progressive, seed, path = rest.split(" ", 7)
+        image = picture(int(width), int(height), mode, int(seed))
+        options = {} if mode == "L" else {"subsampling": int(subsampling)}
+        encoded = io.BytesIO()
+        image.save(encoded, "JPEG", quality=int(quality), progressive=progressive == "1", **options)
+        with open(path, "wb") as file:
+            file.write(encoded.getvalue())
+        decoded = Image.open(encoded).convert("RGB")
+    else:
+        decoded = Image.open(rest).convert("RGB")
+    return b"%d %d\n" % decoded.size + decoded.tobytes()
+
+
 out = sys.stdout.buffer
 out.write(f"Pillow {Image.__version__} libjpeg {features.version('jpg')}\n".encode())
 out.flush()
 for line in sys.stdin:
     try:
-        image = Image.open(line.rstrip("\n")).convert("RGB")
-        out.write(b"%d %d\n" % image.size)
-        out.write(image.tobytes())
+        out.write(answer(line.rstrip("\n")))
     except Exception as error:  # any failure is an answer
         out.write(f"error {type(error).__name__}: {error}".replace("\n", " ").encode() + b"\n")
     out.flush()

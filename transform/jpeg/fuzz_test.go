@@ -1,0 +1,195 @@
+package jpeg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"unsafe"
+)
+
+func plannedOut(d *Decoder, q int) unsafe.Pointer { return unsafe.Pointer(&d.batch[q].quad[0]) }
+
+// checkAgreement decodes data at every level, whole and in a region with and without index, and fails unless all agree
+// and all errors are of this package's types.
+func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64) {
+	config, err := DecodeConfig(data)
+	if err != nil {
+		if !isOurs(err) {
+			t.Fatalf("DecodeConfig: error of type %T", err)
+		}
+		return
+	}
+	if config.Width*config.Height > 1<<18 {
+		return
+	}
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	region := randomRegion(rnd, config.Width, config.Height)
+	whole := image.Rect(0, 0, config.Width, config.Height)
+	index, _, indexErr := decoders[0].AppendIndex(nil, data)
+	if indexErr != nil && !isOurs(indexErr) {
+		t.Fatalf("AppendIndex: error of type %T", indexErr)
+	}
+	var want []byte
+	for i, d := range decoders {
+		got, err := decodeRegion(d, data, nil, whole)
+		if (err == nil) != (indexErr == nil) {
+			t.Fatalf("level %d: decoding says %v, AppendIndex %v", i, err, indexErr)
+		}
+		if err != nil {
+			continue
+		}
+		if i == 0 {
+			want = got
+		}
+		if !bytes.Equal(got, want) {
+			t.Fatalf("level %d: %s", i, difference(got, want, config.Width))
+		}
+		for _, use := range [][]byte{nil, index} {
+			part, err := decodeRegion(d, data, use, region)
+			if err != nil || !bytes.Equal(part, cut(want, config.Width, region)) {
+				t.Fatalf("level %d, region %v, index %t: other pixels than the whole image has, or error %v", i, region, use != nil, err)
+			}
+		}
+	}
+}
+
+// FuzzBytes changes whole files.
+func FuzzBytes(f *testing.F) {
+	for name := range goldenFiles(f) {
+		f.Add(readFile(f, filepath.Join("testdata", "files", name)), uint64(1))
+	}
+	decoders := newDecoders()
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		checkAgreement(t, decoders, data, seed)
+	})
+}
+
+// segmentsOf splits a file before each of its markers.
+func segmentsOf(data []byte) (segments [][]byte) {
+	start := 0
+	for i := 1; i+1 < len(data); i++ {
+		if data[i] == 0xff && data[i+1] != 0 && data[i+1] != 0xff {
+			segments = append(segments, data[start:i])
+			start = i
+		}
+	}
+	return append(segments, data[start:])
+}
+
+// FuzzStructure takes files apart at their markers, and drops, repeats, swaps and changes the pieces, also with those of
+// another file: what plain byte changes reach only after long.
+func FuzzStructure(f *testing.F) {
+	var files [][]byte
+	for name := range goldenFiles(f) {
+		files = append(files, readFile(f, filepath.Join("testdata", "files", name)))
+	}
+	for i := range uint64(64) {
+		f.Add(i, []byte{byte(i), 1, 2, byte(i * 7), 40, 3})
+	}
+	decoders := newDecoders()
+	f.Fuzz(func(t *testing.T, seed uint64, operations []byte) {
+		checkAgreement(t, decoders, mutate(files, seed, operations), seed)
+	})
+}
+
+// mutate applies operations of three bytes each (what, where, how) to one of the files.
+func mutate(files [][]byte, seed uint64, operations []byte) []byte {
+	segments := segmentsOf(files[seed%uint64(len(files))])
+	foreign := segmentsOf(files[seed/64%uint64(len(files))])
+	for ; len(operations) >= 3 && len(segments) > 1; operations = operations[3:] {
+		i, how := int(operations[1])%len(segments), int(operations[2])
+		switch operations[0] % 6 {
+		case 0:
+			segments = append(segments[:i:i], segments[i+1:]...)
+		case 1:
+			segments = append(segments[:i+1:i+1], segments[i:]...)
+		case 2:
+			j := how % len(segments)
+			segments[i], segments[j] = segments[j], segments[i]
+		case 3:
+			segments[i] = foreign[how%len(foreign)]
+		default:
+			changed := append([]byte(nil), segments[i]...)
+			at := how * 7 % len(changed)
+			changed[at] ^= operations[1] ^ operations[0]
+			segments[i] = changed
+		}
+	}
+	return bytes.Join(segments, nil)
+}
+
+// FuzzTransform compares the kernels of all levels on any coefficients and quantisation steps.
+func FuzzTransform(f *testing.F) {
+	f.Add([]byte("coefficients"), uint16(63))
+	f.Add(bytes.Repeat([]byte{0x80, 0x7f, 0xff}, 200), uint16(9))
+	decoders := newDecoders()
+	f.Fuzz(func(t *testing.T, data []byte, last uint16) {
+		var q, quant quad
+		for i := 0; i+3 < len(data) && i/4 < 256; i += 4 {
+			q[i/4] = int16(binary.LittleEndian.Uint16(data[i:]))
+			quant[i/4] = int16(binary.LittleEndian.Uint16(data[i+2:]))
+		}
+		limit := int(last & 63)
+		for k := limit + 1; k < 64; k++ {
+			for block := range 4 {
+				q[int(quadIndex[k])+block*8] = 0
+			}
+		}
+		var want [8 * 40]byte
+		for i, d := range decoders {
+			var out [8 * 40]byte
+			in := q
+			switch {
+			case limit == 0:
+				d.kernels.idctDC(&in, &quant, out[:], 40)
+			case limit < 10:
+				d.kernels.idctLow(&in, &quant, out[:], 40)
+			default:
+				d.kernels.idct(&in, &quant, out[:], 40)
+			}
+			if in != (quad{}) {
+				t.Fatalf("level %d: the coefficients are not cleared", i)
+			}
+			if i == 0 {
+				in = q
+				d.kernels.idct(&in, &quant, want[:], 40)
+			}
+			if out != want {
+				t.Fatalf("level %d, last coefficient %d: other samples than the generic transform gives", i, limit)
+			}
+		}
+	})
+}
+
+// TestMutations runs some thousand structural and byte mutations in every test run.
+func TestMutations(t *testing.T) {
+	var files [][]byte
+	for name := range goldenFiles(t) {
+		files = append(files, readFile(t, filepath.Join("testdata", "files", name)))
+	}
+	decoders := newDecoders()
+	rnd := rand.New(rand.NewPCG(8, 9))
+	count := 6000
+	if testing.Short() {
+		count = 500
+	}
+	for i := range count {
+		var data []byte
+		if i%2 == 0 {
+			operations := make([]byte, 3*(1+rnd.IntN(4)))
+			for j := range operations {
+				operations[j] = byte(rnd.Uint32())
+			}
+			data = mutate(files, rnd.Uint64(), operations)
+		} else {
+			data = append([]byte(nil), files[rnd.IntN(len(files))]...)
+			for range 1 + rnd.IntN(4) {
+				data[rnd.IntN(len(data))] = byte(rnd.Uint32())
+			}
+		}
+		checkAgreement(t, decoders, data, uint64(i))
+	}
+}

@@ -1,0 +1,89 @@
+package jpeg
+
+import (
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "make testdata/files and testdata/golden.txt anew with cjpeg, convert and Pillow")
+
+// goldenSize fills several MCUs of each sampling, with odd remainders.
+var goldenSize = image.Pt(37, 21)
+
+// updateGolden writes a small file of each kind of variant, and the checksums of Pillow's pixels.
+func updateGolden(t *testing.T) {
+	py := startPillow(t)
+	dir := filepath.Join("testdata", "files")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ppm := filepath.Join(t.TempDir(), "picture.ppm")
+	writePPM(t, ppm, goldenSize, 7)
+	var lines strings.Builder
+	for _, v := range variants() {
+		keep := !strings.HasPrefix(v.name, "quality") && (!strings.Contains(v.name, ",") && !strings.Contains(v.name, "restart") || strings.Contains(v.name, "2x2"))
+		if !keep {
+			continue
+		}
+		path := filepath.Join(dir, v.name+".jpg")
+		data := v.encode(t, ppm)
+		if data == nil {
+			t.Fatalf("%s is missing", v.tool[0])
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, pix, refused := py.decode(t, path)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		fmt.Fprintf(&lines, "%08x %s\n", crc32.ChecksumIEEE(pix), v.name+".jpg")
+	}
+	if err := os.WriteFile(filepath.Join("testdata", "golden.txt"), []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goldenFiles returns the names of testdata/golden.txt with their checksums.
+func goldenFiles(t testing.TB) map[string]string {
+	golden := map[string]string{}
+	for line := range strings.Lines(string(readFile(t, filepath.Join("testdata", "golden.txt")))) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		golden[name] = sum
+	}
+	if len(golden) < 20 {
+		t.Fatalf("testdata/golden.txt names %d files only", len(golden))
+	}
+	return golden
+}
+
+// TestGolden compares small files with the checksums of what Pillow makes of them, where there is no Pillow.
+func TestGolden(t *testing.T) {
+	if *update {
+		updateGolden(t)
+	}
+	for name, want := range goldenFiles(t) {
+		data := readFile(t, filepath.Join("testdata", "files", name))
+		for i, d := range newDecoders() {
+			index, _, err := d.AppendIndex(nil, data)
+			if err != nil {
+				t.Fatalf("%s: AppendIndex: %v", name, err)
+			}
+			for _, use := range [][]byte{nil, index} {
+				pix, err := decodeRegion(d, data, use, image.Rectangle{Max: goldenSize})
+				if err != nil {
+					t.Fatalf("%s: level %d: %v", name, i, err)
+				}
+				if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(pix)); got != want {
+					t.Errorf("%s: level %d: pixels have the checksum %s, want %s", name, i, got, want)
+				}
+			}
+		}
+	}
+}
