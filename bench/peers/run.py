@@ -64,7 +64,7 @@ class Contender:
         if expected and result["kernels"] != expected:
             raise RuntimeError(f"{self.name} ran the {result['kernels']} kernels")
         self.shares.append(result["cpu_seconds"] / result["seconds"] / len(self.cores))
-        return float(result["images_per_second"])
+        return float(result[self.unit])
 
 
 def say(text: str) -> None:
