@@ -69,9 +69,9 @@ def row(name: str, command: dict[str, list[str]], core: int, env: dict[str, str]
         command,
         env or {},
         (core,),
-        {t: [] for t in TRANSFORMS},
-        {t: [] for t in TRANSFORMS},
-        "images_per_cpu_second",
+        figures={t: [] for t in TRANSFORMS},
+        ratios={t: [] for t in TRANSFORMS},
+        unit="images_per_cpu_second",
     )
 
 
@@ -153,13 +153,15 @@ def facts(args: argparse.Namespace, count: int, rows: list[Contender]) -> list[s
         "print(f'FFCV {m.version(\"ffcv\")}, numba {numba.__version__}, OpenCV {cv2.__version__}, Python {platform.python_version()}')",
     )
     worst = max((max(f) - min(f)) / statistics.median(f) for r in rows for f in r.figures.values() if f)
+    share = min(statistics.median(r.shares) for r in rows)
     return [
         f"processor: {processor()}, kernels {version['kernels']}",
         f"system: {platform.system()} {platform.release()}; one core, number {args.core}; load average at the end {os.getloadavg()[0]:.1f}",
         f"imgfeed: commit {commit}, {version['go']}, batches of 256 NHWC, sets in the page cache, every record's checksum checked at every read",
         *([f"peer: {peers}"] if peers else []),
         f"images: {count} JPEG files, each packed {args.repeat} times; shorter side 256, bilinear",
-        f"{args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds lie {100 * worst:.0f} % apart at most",
+        f"{args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds lie {100 * worst:.0f} % apart at most; "
+        f"each process had {100 * share:.0f} % of its core or more",
     ]
 
 
