@@ -57,35 +57,54 @@ func cifarKindOf(name string) *cifarKind {
 	return nil
 }
 
-// findCIFAR says whether a folder is CIFAR-10 unpacked, or holds nothing but such a folder or the archives; nil: neither.
+// findCIFAR says whether a folder is CIFAR-10 unpacked, or holds such a folder or one of the archives; nil: neither.
 func findCIFAR(seen sight) (*cifarFiles, error) {
+	for _, k := range cifarKinds {
+		n := 0
+		for _, f := range seen.files {
+			if slices.Contains(k.files[:], f) {
+				n++
+			}
+		}
+		if n > 1 || n == 1 && len(seen.folders) == 0 {
+			return &cifarFiles{path: seen.path, kind: k}, nil
+		}
+	}
 	if len(seen.folders) == 0 {
 		if err := refuseRelatives(seen.path, filepath.Base(seen.path)); err != nil {
 			return nil, err
 		}
-		for _, k := range cifarKinds {
-			if slices.Contains(seen.files, k.files[cifarMeta]) || slices.Contains(seen.files, k.files[0]) {
-				return &cifarFiles{path: seen.path, kind: k}, nil
-			}
+		tars := slices.DeleteFunc(slices.Clone(seen.files), func(f string) bool { return !namedTar(f) })
+		k, err := oneOfCIFAR(seen.path, tars, func(k *cifarKind) string { return k.archive })
+		if k == nil || err != nil {
+			return nil, err
 		}
+		return sniffCIFAR(filepath.Join(seen.path, k.archive))
 	}
-	known := func(name string) bool {
-		return slices.ContainsFunc(cifarKinds, func(k *cifarKind) bool { return name == k.folder || name == k.archive })
+	k, err := oneOfCIFAR(seen.path, seen.folders, func(k *cifarKind) string { return k.folder })
+	if k == nil || err != nil {
+		return nil, err
 	}
-	if slices.ContainsFunc(seen.folders, func(name string) bool { return !known(name) }) {
-		return nil, nil
-	}
+	return &cifarFiles{path: filepath.Join(seen.path, k.folder), kind: k}, nil
+}
+
+// oneOfCIFAR returns the first of the versions whose own name is among the names; nil: none. There must be nothing else: it would be left out, or
+// the whole taken for a folder of classes.
+func oneOfCIFAR(path string, names []string, own func(*cifarKind) string) (*cifarKind, error) {
+	var found *cifarKind
+	others := slices.Clone(names)
 	for _, k := range cifarKinds {
-		if slices.Contains(seen.folders, k.folder) {
-			return &cifarFiles{path: filepath.Join(seen.path, k.folder), kind: k}, nil
+		n := len(others)
+		others = slices.DeleteFunc(others, func(name string) bool { return name == own(k) })
+		if len(others) < n && found == nil {
+			found = k
 		}
 	}
-	for _, k := range cifarKinds {
-		if slices.Contains(seen.files, k.archive) && !slices.ContainsFunc(seen.files, func(f string) bool { return !known(f) }) {
-			return sniffCIFAR(filepath.Join(seen.path, k.archive))
-		}
+	if found != nil && len(others) > 0 {
+		return nil, &FormatError{Path: path, Entry: own(found), Msg: fmt.Sprintf("CIFAR-10 beside other data (%s): build it by its own path, %s",
+			someNames(others), filepath.Join(path, own(found)))}
 	}
-	return nil, nil
+	return found, nil
 }
 
 // sniffCIFAR says whether a tar is an archive of CIFAR-10, by its first files; nil: it is none.

@@ -109,6 +109,7 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 	}
 	requireCIFAR(t, alone, "the Python version's archive", filepath.Join(alone, "cifar-10-python"), batches)
 	py := writeTree(t, filepath.Join(dir, "data/cifar-10-batches-py"), python)
+	sourcetest.Write(t, filepath.Join(py, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
 	requireCIFAR(t, py, "the Python version's folder", py, batches)
 	bin := writeTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), binary)
 	requireCIFAR(t, bin, "the binary version's folder", bin, batches)
@@ -216,6 +217,19 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	for _, path := range []string{"MNIST/raw/x", "other.tar"} {
+		root := t.TempDir()
+		sourcetest.Write(t, filepath.Join(root, path), nil)
+		want := filepath.Join(root, cifarBinary.archive)
+		if filepath.Ext(path) == ".tar" {
+			cifarArchive(t, want, "x", files, 1)
+		} else {
+			want = writeTree(t, filepath.Join(root, cifarBinary.folder), files)
+		}
+		if _, err := Open(root, Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
+			t.Errorf("CIFAR-10 beside %s: %v", path, err)
 		}
 	}
 	good := writeTree(t, filepath.Join(dir, "good"), files)

@@ -69,7 +69,7 @@ func (e *FormatError) Error() string { return fmt.Sprintf("pickle: byte %d: %s",
 
 // Read returns the value that a pickle holds. Values may share parts with each other, and a list may hold itself; walk them with that in mind.
 // Bytes behind the pickle's end are an error.
-func Read(data []byte) (v Value, err error) {
+func Read(data []byte) (Value, error) {
 	m := &machine{data: data, memo: make(map[uint32]Value)}
 	for n := 0; !m.stopped; n++ {
 		m.start = m.at
