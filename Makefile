@@ -53,7 +53,7 @@ check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and 
 	cd python && ../$(VENV)/bin/mypy
 
 $(READY): python/requirements-dev.txt
-	$(PYTHON) -m venv --system-site-packages $(VENV)
+	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear --system-site-packages $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
