@@ -36,8 +36,9 @@ demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset o
 
 test: test-go test-python ## every test
 
-test-go:
-	$(GO) test ./...
+# Some compare with Pillow and torchvision: they take the environment's Python.
+test-go: $(READY)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test ./...
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest
