@@ -69,12 +69,6 @@ var (
 	}()
 )
 
-// Roundings of the two passes of the IDCT, and by how much they shift.
-const (
-	round1, shift1 = 1 << (idctBits - pass1Bits - 1), idctBits - pass1Bits
-	round2, shift2 = 1 << (idctBits + pass1Bits + 2), idctBits + pass1Bits + 3
-)
-
 // Factors of the colour conversion. Those of jdcolor.c have 16 fractional bits and do not fit 16-bit words, so the whole
 // part is added apart: R takes 1.402 as 1 + 26345/2^16, B takes 1.772 as 2 - 14942/2^16 (both of the doubled chroma, and
 // halved with rounding), G takes -0.71414 as -1 + 18734/2^16.

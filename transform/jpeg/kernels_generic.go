@@ -17,7 +17,14 @@ const (
 	fix3072711026 = 25172
 
 	idctBits  = 13
-	pass1Bits = 2
+	pass1Bits = 2 // fractional bits kept between the passes
+
+	// What the passes add and by how much they shift, the second with the 8 of the transform's scale. It also moves samples
+	// from -128..127 to 0..255, so that saturating to unsigned numbers clamps them.
+	shift1 = idctBits - pass1Bits
+	round1 = 1 << (shift1 - 1)
+	shift2 = idctBits + pass1Bits + 3
+	round2 = 1<<(shift2-1) + 128<<shift2
 )
 
 // idctGeneric dequantises and transforms four blocks, columns first. Arithmetic is as in libjpeg-turbo's vector code,
@@ -32,17 +39,17 @@ func idctGeneric(q, quant *quad, dst []byte, stride int) {
 				i := row*32 + block*8 + column
 				in[row] = int32(q[i] * quant[i])
 			}
-			idct1D(&in, 1<<(idctBits-pass1Bits-1), idctBits-pass1Bits)
+			idct1D(&in, round1, shift1)
 			for row := range 8 {
 				work[row*8+column] = in[row]
 			}
 		}
 		for row := range 8 {
 			in := (*[8]int32)(work[row*8:])
-			idct1D(in, 1<<(idctBits+pass1Bits+2), idctBits+pass1Bits+3)
+			idct1D(in, round2, shift2)
 			out := dst[row*stride+block*8:][:8]
 			for i, v := range in {
-				out[i] = byte(max(-128, min(127, v)) + 128)
+				out[i] = clamp8(v)
 			}
 		}
 	}
