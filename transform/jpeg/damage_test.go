@@ -203,7 +203,8 @@ func TestLongestBlocks(t *testing.T) {
 	if err := d.tables[1][0].build(&long, false); err != nil {
 		t.Fatal(err)
 	}
-	d.tables[1][0].buildPairs()
+	d.tables[0][0].buildCodes(&long)
+	d.tables[1][0].buildPairs(&long, &d.singles)
 	d.batch = alignedQuads(mcuBlocksMax)
 	d.scan.unstuff([]byte{0xff, markerEOI}, 0, 2, false, 0)
 	var blocks [batchBlocksMax]plannedBlock

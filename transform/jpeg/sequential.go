@@ -84,8 +84,10 @@ func (d *Decoder) buildTable(class, slot int) error {
 	if err := t.build(spec, class == 0); err != nil {
 		return formatError(d.pos, "%s", err)
 	}
-	if class == 1 && !d.progressive {
-		t.buildPairs()
+	if class == 1 && d.streams {
+		t.buildPairs(spec, &d.singles)
+	} else {
+		t.buildCodes(spec)
 	}
 	spec.built = true
 	return nil
