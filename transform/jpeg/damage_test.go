@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"image"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -277,4 +279,48 @@ func TestNoAllocation(t *testing.T) {
 			t.Errorf("%s: %.0f allocations an image", name, allocs)
 		}
 	}
+}
+
+// TestMutationsAgainstPillow changes bytes of files: whatever this package still takes, Pillow must take as well and give
+// the same pixels.
+func TestMutationsAgainstPillow(t *testing.T) {
+	t.Parallel()
+	py := startPillow(t)
+	var files [][]byte
+	for name := range goldenFiles(t) {
+		files = append(files, golden(t, name))
+	}
+	rnd := rand.New(rand.NewPCG(10, 11))
+	d := New(kernel.Active())
+	path := filepath.Join(t.TempDir(), "changed.jpg")
+	count, taken := 3000, 0
+	if testing.Short() {
+		count = 300
+	}
+	for i := range count {
+		data := append([]byte(nil), files[rnd.IntN(len(files))]...)
+		for range 1 + rnd.IntN(2) {
+			data[rnd.IntN(len(data))] ^= 1 << rnd.IntN(8)
+		}
+		config, err := DecodeConfig(data)
+		if err != nil || config.Width*config.Height > 1<<20 {
+			continue
+		}
+		got, err := decodeRegion(d, data, nil, image.Rect(0, 0, config.Width, config.Height))
+		if err != nil {
+			continue
+		}
+		taken++
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		size, want, refused := py.decode(t, path)
+		if refused != nil || size.X != config.Width || size.Y != config.Height {
+			t.Errorf("change %d: this package takes a file of %+v, Pillow says %v %v", i, config, size, refused)
+		} else if !bytes.Equal(got, want) {
+			t.Errorf("change %d of %+v: %s", i, config, difference(got, want, size.X))
+			os.WriteFile(fmt.Sprintf("/tmp/mm%d.jpg", i), data, 0o644)
+		}
+	}
+	fmt.Printf("jpeg: %d of %d changed files still decode, identical with Pillow\n", taken, count)
 }
