@@ -76,6 +76,7 @@ func New(level kernel.Level) *Decoder {
 func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	d.ready = false
 	d.parser.reset(data)
+	d.coefs.release()
 	d.index = index
 	if err := d.start(); err != nil {
 		return Config{}, err
