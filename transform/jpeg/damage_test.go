@@ -218,9 +218,9 @@ func TestLongestBlocks(t *testing.T) {
 	}
 	var r bitReader
 	var predictor [4]int32
-	var last [mcuBlocksMax]uint8
+	var extent [mcuBlocksMax]uint8
 	r.seek(d.scan.bytes, 0)
-	if !r.decodeBlocks(blocks[:], &predictor, &last) {
+	if !r.decodeBlocks(blocks[:], &predictor, &extent) {
 		t.Fatal("the longest blocks were taken for invalid")
 	}
 	used := r.position(d.scan.bytes)
