@@ -82,6 +82,9 @@ func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string,
 	}
 	for i, d := range decoders {
 		for j := range 4 {
+			if i == 0 && j%3 == 0 {
+				continue // the generic decoder is slow: it decodes the whole without index, and a region with
+			}
 			r := image.Rectangle{Max: size}
 			if j >= 2 {
 				r = randomRegion(rnd, size.X, size.Y)
@@ -99,7 +102,7 @@ func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string,
 			}
 		}
 	}
-	return 4 * len(decoders)
+	return 4*len(decoders) - 2
 }
 
 // TestPhotographs compares full decodes and random regions of photographs with Pillow.

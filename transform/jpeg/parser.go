@@ -9,7 +9,6 @@ const (
 	markerSOF2  = 0xc2
 	markerDHT   = 0xc4
 	markerSOF15 = 0xcf
-	markerJPG   = 0xc8
 	markerDAC   = 0xcc
 	markerRST0  = 0xd0
 	markerRST7  = 0xd7
