@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"image"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -58,7 +60,7 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 
 // FuzzBytes changes whole files.
 func FuzzBytes(f *testing.F) {
-	for name := range goldenFiles(f) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
 		f.Add(readFile(f, filepath.Join("testdata", "files", name)), uint64(1))
 	}
 	decoders := newDecoders()
@@ -83,7 +85,7 @@ func segmentsOf(data []byte) (segments [][]byte) {
 // another file: what plain byte changes reach only after long.
 func FuzzStructure(f *testing.F) {
 	var files [][]byte
-	for name := range goldenFiles(f) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
 		files = append(files, readFile(f, filepath.Join("testdata", "files", name)))
 	}
 	for i := range uint64(64) {
@@ -167,7 +169,7 @@ func FuzzTransform(f *testing.F) {
 // TestMutations runs some thousand structural and byte mutations in every test run.
 func TestMutations(t *testing.T) {
 	var files [][]byte
-	for name := range goldenFiles(t) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
 		files = append(files, readFile(t, filepath.Join("testdata", "files", name)))
 	}
 	decoders := newDecoders()
