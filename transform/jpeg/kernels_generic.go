@@ -45,12 +45,20 @@ func idctGeneric(q, quant *quad, dst []byte, stride int) {
 				in[row] = int32(q[i] * quant[i])
 			}
 			top := in[0]
-			idct1D(&in, round1, shift1)
-			for row := range 8 {
-				work[row*8+column] = saturate16(in[row])
-				if firstRowOnly {
-					work[row*8+column] = int32(int16(top << pass1Bits))
+			switch {
+			case firstRowOnly:
+				top = int32(int16(top << pass1Bits))
+			case in[1]|in[2]|in[3]|in[4]|in[5]|in[6]|in[7] == 0:
+				top = saturate16(top << pass1Bits)
+			default:
+				idct1D(&in, round1, shift1)
+				for row := range 8 {
+					work[row*8+column] = saturate16(in[row])
 				}
+				continue
+			}
+			for row := range 8 {
+				work[row*8+column] = top
 			}
 		}
 		for row := range 8 {
