@@ -36,8 +36,9 @@ demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset o
 
 test: test-go test-python ## every test
 
-test-go:
-	$(GO) test ./...
+# Some compare with Pillow and torchvision: they take the environment's Python.
+test-go: $(READY)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test ./...
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest
@@ -53,7 +54,7 @@ check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and 
 	cd python && ../$(VENV)/bin/mypy
 
 $(READY): python/requirements-dev.txt
-	$(PYTHON) -m venv --system-site-packages $(VENV)
+	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear --system-site-packages $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
