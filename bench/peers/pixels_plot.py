@@ -12,6 +12,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "imgfeed"
+mpl.rcParams["svg.fonttype"] = "none"
 import matplotlib.pyplot as plt  # noqa: E402
 
 TITLES = {"eval": "Resize(256), CenterCrop(224)", "train": "RandomResizedCrop(224), flip"}
@@ -28,7 +29,7 @@ def main() -> None:
             x, y = row["bytes"] / 1000, max(row["rounds"][transform])
             axis.plot(x, y, "o" if ours else "s", color="tab:blue" if ours else "tab:gray")
             axis.annotate(row["name"].removeprefix("imgfeed "), (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8)
-        axis.set(title=title, xlabel="KB a sample", yscale="log", xlim=(80, 330))
+        axis.set(title=title, xlabel="KB a sample", yscale="log", xlim=(80, 350))
         axis.grid(which="both", alpha=0.25)
     axes[0].set_ylabel("images per second of one core")
     figure.text(0.01, -0.03, result["facts"][0], fontsize=7)
