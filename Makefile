@@ -37,9 +37,10 @@ demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset o
 
 test: test-go test-python ## every test
 
-# The second run watches the pointers of the packages that use unsafe: one that leaves its allocation ends the test.
-test-go:
-	$(GO) test ./...
+# Some compare with Pillow and torchvision: they take the environment's Python. The second run watches the pointers of the
+# packages that use unsafe: one that leaves its allocation ends the test.
+test-go: $(READY)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test ./...
 	$(GO) test -short -gcflags=-d=checkptr=1 $(UNSAFE)
 
 test-python: build $(READY)
@@ -56,7 +57,7 @@ check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and 
 	cd python && ../$(VENV)/bin/mypy
 
 $(READY): python/requirements-dev.txt
-	$(PYTHON) -m venv --system-site-packages $(VENV)
+	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear --system-site-packages $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 

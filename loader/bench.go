@@ -256,3 +256,5 @@ func (r *repeatedSet) ReadAhead(i int) {
 		set.ReadAhead(r.index(i))
 	}
 }
+
+func (r *repeatedSet) ahead(i int) []byte { return r.Set.(*shardSet).ahead(r.index(i)) }

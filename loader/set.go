@@ -15,6 +15,12 @@ type Set interface {
 	Key(i int) (string, error)
 }
 
+// A mappedSet is a [Set] whose samples lie in memory already.
+type mappedSet interface {
+	// ahead returns where sample i lies, not to be read but to be fetched into the caches; nil if it lies nowhere yet.
+	ahead(i int) []byte
+}
+
 // A Record is one stored sample.
 type Record struct {
 	transform.Source

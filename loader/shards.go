@@ -123,3 +123,11 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
 func (s *shardSet) ReadAhead(i int) { s.set.ReadAhead(i) }
+
+// ahead returns where a sample lies in memory, unchecked, or nil.
+func (s *shardSet) ahead(i int) []byte {
+	if !s.mapped {
+		return nil
+	}
+	return s.set.Ahead(i)
+}

@@ -27,7 +27,8 @@ func newWorker(level kernel.Level) *worker {
 
 // process serves the sample at a position of a batch. A panic below it is a bug of ours, and yet must not take the other
 // samples along: it becomes an error, and the engine, whose state is unknown then, is replaced.
-func (w *worker) process(j *job, position int) (err error) {
+// next is the position that this worker comes to afterwards, or position again if it does not know.
+func (w *worker) process(j *job, position, next int) (err error) {
 	var record Record
 	defer func() {
 		if p := recover(); p != nil {
@@ -50,6 +51,9 @@ func (w *worker) process(j *job, position int) (err error) {
 	}
 	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
 
+	if set, ok := cfg.Set.(mappedSet); ok && next != position {
+		record.Ahead = set.ahead(j.indices[next])
+	}
 	size := cfg.Spec.OutputBytes()
 	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(j.stream.seed, j.stream.epoch, index))

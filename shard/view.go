@@ -112,6 +112,17 @@ func (r *Reader) view(j int) (rec Record, err error) {
 	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:]}, nil
 }
 
+// Ahead returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
+// brought nearer. Nothing of it may be read. It is nil if there is no such sample here, or no mapping.
+func (s *Set) Ahead(i int) []byte {
+	p, shard, record, err := s.locate(i)
+	if err != nil || p.shards[shard].mapped.bytes == nil {
+		return nil
+	}
+	e := p.shards[shard].Entry(record)
+	return p.shards[shard].mapped.bytes[e.Offset : e.Offset+int64(e.ImageLength)+int64(e.AuxLength)]
+}
+
 // FaultError takes the value of a recovered panic. If that is a fault in the given memory (on a goroutine with
 // debug.SetPanicOnFault), part of a file's mapping, it returns an error that says so; else nil.
 func FaultError(panicked any, memory []byte) error {

@@ -30,7 +30,7 @@ class SetInfo:
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     """One batch as it came. consumed is what :meth:`Session.start` should be told to go on behind it."""
 
@@ -239,7 +239,7 @@ class Session:
 
 
 def _release(connection: wire.Connection, slot: int) -> None:
-    connection.send_later({"type": "release", "slot": slot})
+    connection.send_later(wire.encode({"type": "release", "slot": slot}))
 
 
 def _spare(slots: int) -> int:

@@ -8,9 +8,9 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
-from . import client, errors, frameworks, state
+from . import client, errors, frameworks, state, wire
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
 from .server import OwnServer
@@ -186,8 +186,10 @@ class DataLoader:
         """Begin an epoch, where a loaded state says or at its start."""
         session = self._connect()
         epoch, consumed = self._next
-        with self._explained():
+        try:
             running = session.start(epoch, min(consumed, self._served.samples))
+        except errors.ServerError as e:
+            self._reraise(e)
         self._place, self._next = (epoch, consumed), (epoch, 0)
         iteration = _Epoch(self, session, running)
         self._running = weakref.ref(iteration)
@@ -296,24 +298,12 @@ class DataLoader:
         if self._cuda is not None and session.ring is not None:
             frameworks.page_lock(session.ring)
 
-    def _explained(self) -> _Explained:
-        return _Explained(self._server)
-
-
-class _Explained:
-    """Adds the last words of an own server to the error that its end causes."""
-
-    def __init__(self, server: OwnServer | None) -> None:
-        self._server = server
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, errors.ServerError) and self._server is not None:
-            explained = self._server.explain(error)
-            if explained is not error:
-                raise explained from error
+    def _reraise(self, error: errors.ServerError) -> NoReturn:
+        """Raise error, with the last words of an own server if its end is the cause."""
+        explained = error if self._server is None else self._server.explain(error)
+        if explained is error:
+            raise error
+        raise explained from error
 
 
 class _Epoch(Iterator[tuple[Any, ...]]):
@@ -338,8 +328,10 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             raise StopIteration
         if loader._running is None or loader._running() is not self:
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
-        with loader._explained():
+        try:
             found = self._next_on_cuda() if loader._cuda is not None else self._next()
+        except errors.ServerError as e:
+            loader._reraise(e)
         if found is None:
             self._finish()
             raise StopIteration
@@ -359,7 +351,7 @@ class _Epoch(Iterator[tuple[Any, ...]]):
         """Have the server stop, when an iteration is broken off."""
         loader = self._loader
         if not self._over and loader._running is not None and loader._running() in (self, None):
-            self._session.connection.send_later({"type": "stop"})
+            self._session.connection.send_later(wire.encode({"type": "stop"}))
 
     def _fetch(self) -> client.Batch | None:
         return self._session.next(self._loader.timeout or None)

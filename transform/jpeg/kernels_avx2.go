@@ -34,18 +34,20 @@ func hi64x256(a, b words256) words256 {
 	return a.AsInt64x4().InterleaveHiGrouped(b.AsInt64x4()).AsInt16x16()
 }
 
-// even256 returns the even terms of interleaved inputs (0, 4) and (2, 6).
+// even256 returns the even terms of interleaved inputs (0+4, 0-4) and (2, 6).
 func even256(a, b words256, round ints256) (e0, e1, e2, e3 ints256) {
-	t0 := a.DotProductPairs(factors256(&even04[0])).Add(round)
-	t1 := a.DotProductPairs(factors256(&even04[1])).Add(round)
+	t0 := a.DotProductPairs(factors256(&evenSums[0])).Add(round)
+	t1 := a.DotProductPairs(factors256(&evenSums[1])).Add(round)
 	t3 := b.DotProductPairs(factors256(&even26[0]))
 	t2 := b.DotProductPairs(factors256(&even26[1]))
 	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
 }
 
-// odd256 returns an odd term of interleaved inputs (7, 1) and (5, 3).
-func odd256(c, d words256, t *[2][16]int32) ints256 {
-	return c.DotProductPairs(factors256(&t[0])).Add(d.DotProductPairs(factors256(&t[1])))
+// odd256 returns the odd terms of interleaved inputs (7+3, 5+1), (7, 1) and (5, 3).
+func odd256(z, c, d words256) (o0, o1, o2, o3 ints256) {
+	z3, z4 := z.DotProductPairs(factors256(&oddSums[0])), z.DotProductPairs(factors256(&oddSums[1]))
+	return c.DotProductPairs(factors256(&odd71[0])).Add(z3), d.DotProductPairs(factors256(&odd53[0])).Add(z4),
+		d.DotProductPairs(factors256(&odd53[1])).Add(z3), c.DotProductPairs(factors256(&odd71[1])).Add(z4)
 }
 
 // pack256 finishes the first pass: two halves are shifted and saturated to 16 bits.
@@ -72,6 +74,12 @@ func storeRows256(v words256, p unsafe.Pointer, stride int) {
 	rows.GetHi().Store((*[16]uint8)(unsafe.Add(p, stride)))
 }
 
+// large256 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
+// has others, and the generic transform is left to tell.
+func large256(r0 words256) bool {
+	return !r0.ShiftAllLeft(pass1Bits).ShiftAllRight(pass1Bits).Xor(r0).IsZero()
+}
+
 // clear256 zeroes the first rows of two blocks.
 func clear256(q *quad, half, rows int) {
 	zero := archsimd.BroadcastInt16x16(0)
@@ -83,6 +91,10 @@ func clear256(q *quad, half, rows int) {
 // idctAVX2 has a block in each of the two 128-bit lanes, twice. It is one long function because the eight rows would
 // travel through memory between shorter ones.
 func idctAVX2(q, quant *quad, dst []byte, stride int) {
+	if large256(row256(q, 0, 0).Mul(row256(quant, 0, 0))) || large256(row256(q, 0, 2).Mul(row256(quant, 0, 2))) {
+		idctGeneric(q, quant, dst, stride)
+		return
+	}
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
 	for half := 0; half < 4; half += 2 {
@@ -96,12 +108,11 @@ func idctAVX2(q, quant *quad, dst []byte, stride int) {
 		r7 := row256(q, 7, half).Mul(row256(quant, 7, half))
 		clear256(q, half, 8)
 		round := archsimd.BroadcastInt32x8(round1)
-		c, d := lo16x256(r7, r1), lo16x256(r5, r3)
-		e0, e1, e2, e3 := even256(lo16x256(r0, r4), lo16x256(r2, r6), round)
-		o0, o1, o2, o3 := odd256(c, d, &odd[0]), odd256(c, d, &odd[1]), odd256(c, d, &odd[2]), odd256(c, d, &odd[3])
-		c, d = hi16x256(r7, r1), hi16x256(r5, r3)
-		f0, f1, f2, f3 := even256(hi16x256(r0, r4), hi16x256(r2, r6), round)
-		p0, p1, p2, p3 := odd256(c, d, &odd[0]), odd256(c, d, &odd[1]), odd256(c, d, &odd[2]), odd256(c, d, &odd[3])
+		s04, d04, s73, s51 := r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
+		e0, e1, e2, e3 := even256(lo16x256(s04, d04), lo16x256(r2, r6), round)
+		o0, o1, o2, o3 := odd256(lo16x256(s73, s51), lo16x256(r7, r1), lo16x256(r5, r3))
+		f0, f1, f2, f3 := even256(hi16x256(s04, d04), hi16x256(r2, r6), round)
+		p0, p1, p2, p3 := odd256(hi16x256(s73, s51), hi16x256(r7, r1), hi16x256(r5, r3))
 		r0, r7 = pack256(e0.Add(o3), f0.Add(p3)), pack256(e0.Sub(o3), f0.Sub(p3))
 		r1, r6 = pack256(e1.Add(o2), f1.Add(p2)), pack256(e1.Sub(o2), f1.Sub(p2))
 		r2, r5 = pack256(e2.Add(o1), f2.Add(p1)), pack256(e2.Sub(o1), f2.Sub(p1))
@@ -117,12 +128,11 @@ func idctAVX2(q, quant *quad, dst []byte, stride int) {
 
 		// The words of a vector are now in a column; pairs of columns are joined as bytes, which halves the way back.
 		round = archsimd.BroadcastInt32x8(round2)
-		c, d = lo16x256(r7, r1), lo16x256(r5, r3)
-		e0, e1, e2, e3 = even256(lo16x256(r0, r4), lo16x256(r2, r6), round)
-		o0, o1, o2, o3 = odd256(c, d, &odd[0]), odd256(c, d, &odd[1]), odd256(c, d, &odd[2]), odd256(c, d, &odd[3])
-		c, d = hi16x256(r7, r1), hi16x256(r5, r3)
-		f0, f1, f2, f3 = even256(hi16x256(r0, r4), hi16x256(r2, r6), round)
-		p0, p1, p2, p3 = odd256(c, d, &odd[0]), odd256(c, d, &odd[1]), odd256(c, d, &odd[2]), odd256(c, d, &odd[3])
+		s04, d04, s73, s51 = r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
+		e0, e1, e2, e3 = even256(lo16x256(s04, d04), lo16x256(r2, r6), round)
+		o0, o1, o2, o3 = odd256(lo16x256(s73, s51), lo16x256(r7, r1), lo16x256(r5, r3))
+		f0, f1, f2, f3 = even256(hi16x256(s04, d04), hi16x256(r2, r6), round)
+		p0, p1, p2, p3 = odd256(hi16x256(s73, s51), hi16x256(r7, r1), hi16x256(r5, r3))
 		s0, s7 := samplePack256(e0.Add(o3), f0.Add(p3)), samplePack256(e0.Sub(o3), f0.Sub(p3))
 		s1, s6 := samplePack256(e1.Add(o2), f1.Add(p2)), samplePack256(e1.Sub(o2), f1.Sub(p2))
 		s2, s5 := samplePack256(e2.Add(o1), f2.Add(p1)), samplePack256(e2.Sub(o1), f2.Sub(p1))
@@ -139,6 +149,10 @@ func idctAVX2(q, quant *quad, dst []byte, stride int) {
 
 // idctLowAVX2 needs half the first pass: in each lane only four columns of four rows.
 func idctLowAVX2(q, quant *quad, dst []byte, stride int) {
+	if large256(row256(q, 0, 0).Mul(row256(quant, 0, 0))) || large256(row256(q, 0, 2).Mul(row256(quant, 0, 2))) {
+		idctGeneric(q, quant, dst, stride)
+		return
+	}
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
 	for half := 0; half < 4; half += 2 {
@@ -190,8 +204,7 @@ func oddLow256(c words256) (o0, o1, o2, o3 ints256) {
 func idctDCAVX2(q, quant *quad, dst []byte, stride int) {
 	var samples [4]uint64
 	for block := range samples {
-		dc := int32(q[block*8] * quant[block*8])
-		samples[block] = uint64(max(-128, min(127, (dc+4)>>3))+128) * 0x0101010101010101
+		samples[block] = uint64(sampleOfDC(q[block*8]*quant[block*8])) * 0x0101010101010101
 	}
 	v := archsimd.LoadUint64x4(&samples).AsUint8x32()
 	_ = dst[7*stride+31]

@@ -31,18 +31,20 @@ func hi64x512(a, b words512) words512 {
 	return a.AsInt64x8().InterleaveHiGrouped(b.AsInt64x8()).AsInt16x32()
 }
 
-// even512 returns the even terms of interleaved inputs (0, 4) and (2, 6).
+// even512 returns the even terms of interleaved inputs (0+4, 0-4) and (2, 6).
 func even512(a, b words512, round ints512) (e0, e1, e2, e3 ints512) {
-	t0 := a.DotProductPairs(factors512(&even04[0])).Add(round)
-	t1 := a.DotProductPairs(factors512(&even04[1])).Add(round)
+	t0 := a.DotProductPairs(factors512(&evenSums[0])).Add(round)
+	t1 := a.DotProductPairs(factors512(&evenSums[1])).Add(round)
 	t3 := b.DotProductPairs(factors512(&even26[0]))
 	t2 := b.DotProductPairs(factors512(&even26[1]))
 	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
 }
 
-// odd512 returns an odd term of interleaved inputs (7, 1) and (5, 3).
-func odd512(c, d words512, t *[2][16]int32) ints512 {
-	return c.DotProductPairs(factors512(&t[0])).Add(d.DotProductPairs(factors512(&t[1])))
+// odd512 returns the odd terms of interleaved inputs (7+3, 5+1), (7, 1) and (5, 3).
+func odd512(z, c, d words512) (o0, o1, o2, o3 ints512) {
+	z3, z4 := z.DotProductPairs(factors512(&oddSums[0])), z.DotProductPairs(factors512(&oddSums[1]))
+	return c.DotProductPairs(factors512(&odd71[0])).Add(z3), d.DotProductPairs(factors512(&odd53[0])).Add(z4),
+		d.DotProductPairs(factors512(&odd53[1])).Add(z3), c.DotProductPairs(factors512(&odd71[1])).Add(z4)
 }
 
 // pack512 finishes the first pass: two halves are shifted and saturated to 16 bits.
@@ -59,6 +61,12 @@ func samplePack512(lo, hi ints512) words512 {
 // store512 stores 32 samples, those above 255 as 255.
 func store512(r words512, p unsafe.Pointer) {
 	r.AsUint16x32().SaturateToUint8().Store((*[32]uint8)(p))
+}
+
+// large512 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
+// has others, and the generic transform is left to tell.
+func large512(r0 words512) bool {
+	return r0.ShiftAllLeft(pass1Bits).ShiftAllRight(pass1Bits).NotEqual(r0).ToBits() != 0
 }
 
 // clear512 zeroes the first rows of a quad.
@@ -80,14 +88,17 @@ func idctAVX512(q, quant *quad, dst []byte, stride int) {
 	r5 := row512(q, 5).Mul(row512(quant, 5))
 	r6 := row512(q, 6).Mul(row512(quant, 6))
 	r7 := row512(q, 7).Mul(row512(quant, 7))
+	if large512(r0) {
+		idctGeneric(q, quant, dst, stride)
+		return
+	}
 	clear512(q, 8)
 	round := archsimd.BroadcastInt32x16(round1)
-	c, d := lo16x512(r7, r1), lo16x512(r5, r3)
-	e0, e1, e2, e3 := even512(lo16x512(r0, r4), lo16x512(r2, r6), round)
-	o0, o1, o2, o3 := odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
-	c, d = hi16x512(r7, r1), hi16x512(r5, r3)
-	f0, f1, f2, f3 := even512(hi16x512(r0, r4), hi16x512(r2, r6), round)
-	p0, p1, p2, p3 := odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
+	s04, d04, s73, s51 := r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
+	e0, e1, e2, e3 := even512(lo16x512(s04, d04), lo16x512(r2, r6), round)
+	o0, o1, o2, o3 := odd512(lo16x512(s73, s51), lo16x512(r7, r1), lo16x512(r5, r3))
+	f0, f1, f2, f3 := even512(hi16x512(s04, d04), hi16x512(r2, r6), round)
+	p0, p1, p2, p3 := odd512(hi16x512(s73, s51), hi16x512(r7, r1), hi16x512(r5, r3))
 	r0, r7 = pack512(e0.Add(o3), f0.Add(p3)), pack512(e0.Sub(o3), f0.Sub(p3))
 	r1, r6 = pack512(e1.Add(o2), f1.Add(p2)), pack512(e1.Sub(o2), f1.Sub(p2))
 	r2, r5 = pack512(e2.Add(o1), f2.Add(p1)), pack512(e2.Sub(o1), f2.Sub(p1))
@@ -102,12 +113,11 @@ func idctAVX512(q, quant *quad, dst []byte, stride int) {
 	r4, r5, r6, r7 = lo64x512(b2, b6), hi64x512(b2, b6), lo64x512(b3, b7), hi64x512(b3, b7)
 
 	round = archsimd.BroadcastInt32x16(round2)
-	c, d = lo16x512(r7, r1), lo16x512(r5, r3)
-	e0, e1, e2, e3 = even512(lo16x512(r0, r4), lo16x512(r2, r6), round)
-	o0, o1, o2, o3 = odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
-	c, d = hi16x512(r7, r1), hi16x512(r5, r3)
-	f0, f1, f2, f3 = even512(hi16x512(r0, r4), hi16x512(r2, r6), round)
-	p0, p1, p2, p3 = odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
+	s04, d04, s73, s51 = r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
+	e0, e1, e2, e3 = even512(lo16x512(s04, d04), lo16x512(r2, r6), round)
+	o0, o1, o2, o3 = odd512(lo16x512(s73, s51), lo16x512(r7, r1), lo16x512(r5, r3))
+	f0, f1, f2, f3 = even512(hi16x512(s04, d04), hi16x512(r2, r6), round)
+	p0, p1, p2, p3 = odd512(hi16x512(s73, s51), hi16x512(r7, r1), hi16x512(r5, r3))
 	s0, s7 := samplePack512(e0.Add(o3), f0.Add(p3)), samplePack512(e0.Sub(o3), f0.Sub(p3))
 	s1, s6 := samplePack512(e1.Add(o2), f1.Add(p2)), samplePack512(e1.Sub(o2), f1.Sub(p2))
 	s2, s5 := samplePack512(e2.Add(o1), f2.Add(p1)), samplePack512(e2.Sub(o1), f2.Sub(p1))
@@ -134,6 +144,10 @@ func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
 	r1 := row512(q, 1).Mul(row512(quant, 1))
 	r2 := row512(q, 2).Mul(row512(quant, 2))
 	r3 := row512(q, 3).Mul(row512(quant, 3))
+	if large512(r0) {
+		idctGeneric(q, quant, dst, stride)
+		return
+	}
 	clear512(q, 4)
 	round := archsimd.BroadcastInt32x16(round1)
 	e0, e1, e2, e3 := evenLow512(lo16x512(r0, r2), round)
@@ -183,7 +197,7 @@ func oddLow512(c words512) (o0, o1, o2, o3 ints512) {
 
 func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
 	dc := row512(q, 0).Mul(row512(quant, 0)).AsInt8x64().PermuteOrZeroGrouped(archsimd.LoadInt8x64(&firstWord)).AsInt16x32()
-	dc = dc.AddSaturated(archsimd.BroadcastInt16x32(4)).ShiftAllRight(3)
+	dc = dc.ShiftAllLeft(pass1Bits).AddSaturated(archsimd.BroadcastInt16x32(16)).ShiftAllRight(5)
 	samples := dc.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128))
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
