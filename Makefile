@@ -10,7 +10,7 @@ DATA   ?=
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
 
-UNSAFE      := ./transform/... ./shard ./server
+WATCHED     := ./transform ./transform/pixels ./transform/resample ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VENV        := .venv
 READY       := $(VENV)/.ready
