@@ -40,10 +40,14 @@ func checksumOf(level kernel.Level) func([]byte) uint32 {
 // initial is what a CRC's initial value, all ones, adds to the message.
 var initial = [8]uint64{0xffffffff}
 
-// finish returns the checksum from the folded message and the bytes behind it.
-func finish(folded, rest []byte) uint32 {
-	// The CRC's state begins with zeros, which Update is told by their complement.
-	return crc32.Update(crc32.Update(^uint32(0), castagnoli, folded), castagnoli, rest)
+// finish returns the checksum from the folded message and the bytes behind it. The message goes byte by byte: what
+// hash/crc32 is given escapes to the heap.
+func finish(folded *[64]byte, rest []byte) uint32 {
+	state := uint32(0)
+	for _, b := range folded {
+		state = castagnoli[byte(state)^b] ^ state>>8
+	}
+	return crc32.Update(^state, castagnoli, rest)
 }
 
 func fold512(x, k archsimd.Uint64x8) archsimd.Uint64x8 {
@@ -80,5 +84,5 @@ func checksumAVX512(p []byte) uint32 {
 	var folded [8]uint64
 	a.Store(&folded)
 	archsimd.ClearAVXUpperBits()
-	return finish((*[64]byte)(unsafe.Pointer(&folded))[:], p[done:])
+	return finish((*[64]byte)(unsafe.Pointer(&folded)), p[done:])
 }
