@@ -10,6 +10,7 @@ DATA   ?=
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
 
+WATCHED     := ./transform ./transform/pixels ./transform/resample ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VENV        := .venv
 READY       := $(VENV)/.ready
@@ -36,9 +37,11 @@ demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset o
 
 test: test-go test-python ## every test
 
-# Some compare with Pillow and torchvision: they take the environment's Python.
+# Some compare with Pillow and torchvision: they take the environment's Python. The second run watches the pointers of the packages
+# that use unsafe: one that leaves its allocation ends the test.
 test-go: $(READY)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test ./...
+	$(GO) test -short -gcflags=-d=checkptr=1 $(UNSAFE)
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest
