@@ -13,7 +13,11 @@ from pathlib import Path
 
 import numpy as np
 from ffcv.fields import IntField, RGBImageField
-from ffcv.fields.decoders import CenterCropRGBImageDecoder, IntDecoder, RandomResizedCropRGBImageDecoder
+from ffcv.fields.decoders import (
+    CenterCropRGBImageDecoder,
+    IntDecoder,
+    RandomResizedCropRGBImageDecoder,
+)
 from ffcv.loader import Loader, OrderOption
 from ffcv.transforms import ToTensor
 from ffcv.writer import DatasetWriter

@@ -160,8 +160,8 @@ def facts(args: argparse.Namespace, count: int, rows: list[Contender]) -> list[s
         f"imgfeed: commit {commit}, {version['go']}, batches of 256 NHWC, sets in the page cache, every record's checksum checked at every read",
         *([f"peer: {peers}"] if peers else []),
         f"images: {count} JPEG files, each packed {args.repeat} times; shorter side 256, bilinear",
-        f"{args.rounds} alternating rounds of {args.seconds:g} s a cell, the best of each; rounds lie {100 * worst:.0f} % apart at most; "
-        f"each process had {100 * share:.0f} % of its core or more",
+        f"{args.rounds} alternating rounds of {args.seconds:g} s a cell, the best of each; rounds lie {100 * worst:.0f} % apart at most",
+        f"each process had {100 * share:.0f} % of its core or more, by the median of its runs",
     ]
 
 

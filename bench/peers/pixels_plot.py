@@ -13,7 +13,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "imgfeed"
 mpl.rcParams["svg.fonttype"] = "none"
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 TITLES = {"eval": "Resize(256), CenterCrop(224)", "train": "RandomResizedCrop(224), flip"}
 
