@@ -10,7 +10,7 @@ DATA   ?=
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
 
-WATCHED     := ./transform ./transform/pixels ./transform/resample ./shard ./loader
+WATCHED     := ./transform/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VENV        := .venv
 READY       := $(VENV)/.ready
@@ -41,7 +41,7 @@ test: test-go test-python ## every test
 # that use unsafe: one that leaves its allocation ends the test.
 test-go: $(READY)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test ./...
-	$(GO) test -short -gcflags=-d=checkptr=1 $(UNSAFE)
+	$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED)
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest

@@ -209,9 +209,8 @@ func idctDCAVX2(q, quant *quad, dst []byte, stride int) {
 	v := archsimd.LoadUint64x4(&samples).AsUint8x32()
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
-	for range 8 {
-		v.Store((*[32]uint8)(p))
-		p = unsafe.Add(p, stride)
+	for y := range 8 {
+		v.Store((*[32]uint8)(unsafe.Add(p, y*stride)))
 	}
 	*(*[32]int16)(q[:]) = [32]int16{}
 }

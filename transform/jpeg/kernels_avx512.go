@@ -201,9 +201,8 @@ func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
 	samples := dc.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128))
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
-	for range 8 {
-		samples.Store((*[32]int8)(p))
-		p = unsafe.Add(p, stride)
+	for y := range 8 {
+		samples.Store((*[32]int8)(unsafe.Add(p, y*stride)))
 	}
 	clear512(q, 1)
 }
