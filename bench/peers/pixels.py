@@ -11,10 +11,10 @@ than the caches, as jpeg and as pixels by every codec, resized to 256. Then, alt
   imgfeed  `imgfeed bench --threads 1`: all that serving does, checksums too; set in the page cache
   FFCV     raw mode, one worker: centre crop (eval), random resized crop (train)
 
-A figure is the best of the rounds, in images per second of CPU time, which is what a core does that has nothing else to do.
-Other work on the machine then shows only by what it takes of the caches and of the memory's bandwidth, which can make a
-round slower and never faster; how far rounds lie apart is said below the table. A ratio is that of two bests. The JPEGs'
-`train` is cut out of the originals, that of pixels and FFCV out of the resized images.
+A figure is the median of the rounds, in images per second of CPU time, which is what a core does that has nothing else to
+do; a ratio is that of two medians. How far rounds lie apart is said below the table: other work on the machine shows by what it
+takes of the caches and of the memory's bandwidth. The JPEGs' `train` is cut out of the originals, that of pixels and FFCV out of
+the resized images.
 
 Needs Go, and for FFCV's rows a Python with ffcv and torchvision (--ffcv-python).
 """
@@ -113,7 +113,7 @@ def measure(rows: list[Contender], rounds: int) -> None:
 def ratio(r: Contender, base: Contender | None, transform: str) -> str:
     if base is None or r is base or not r.figures[transform] or not base.figures[transform]:
         return "–"
-    return f"{max(r.figures[transform]) / max(base.figures[transform]):.2f}"
+    return f"{statistics.median(r.figures[transform]) / statistics.median(base.figures[transform]):.2f}"
 
 
 def table(rows: list[tuple[Contender, float]]) -> str:
@@ -126,7 +126,7 @@ def table(rows: list[tuple[Contender, float]]) -> str:
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for r, size in rows:
-        figure = {t: f"{max(f):,.0f}" if f else "–" for t, f in r.figures.items()}
+        figure = {t: f"{statistics.median(f):,.0f}" if f else "–" for t, f in r.figures.items()}
         cells = [
             r.name,
             f"{size / 1000:.0f}",
@@ -160,7 +160,7 @@ def facts(args: argparse.Namespace, count: int, rows: list[Contender]) -> list[s
         f"imgfeed: commit {commit}, {version['go']}, batches of 256 NHWC, sets in the page cache, every record's checksum checked at every read",
         *([f"peer: {peers}"] if peers else []),
         f"images: {count} JPEG files, each packed {args.repeat} times; shorter side 256, bilinear",
-        f"{args.rounds} alternating rounds of {args.seconds:g} s a cell, the best of each; rounds lie {100 * worst:.0f} % apart at most",
+        f"{args.rounds} alternating rounds of {args.seconds:g} s a cell, the median of each; rounds lie {100 * worst:.0f} % apart at most",
         f"each process had {100 * share:.0f} % of its core or more, by the median of its runs",
     ]
 

@@ -5,6 +5,7 @@
 """
 
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def main() -> None:
             if not row["rounds"][transform] or "generic" in row["name"]:
                 continue
             ours = row["name"].startswith("imgfeed")
-            x, y = row["bytes"] / 1000, max(row["rounds"][transform])
+            x, y = row["bytes"] / 1000, statistics.median(row["rounds"][transform])
             axis.plot(x, y, "o" if ours else "s", color="tab:blue" if ours else "tab:gray")
             axis.annotate(row["name"].removeprefix("imgfeed "), (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8)
         axis.set(title=title, xlabel="KB a sample", yscale="log", xlim=(80, 350))
