@@ -122,7 +122,7 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
     one, seconds = (args.cores[0],), str(args.seconds)
     rows = []
     if turbo := build_turbo(work / "turbo"):
-        rows.append(Contender(TURBO, dict.fromkeys(TRANSFORMS, [str(turbo), str(listing), seconds]), cores=one))
+        rows.append(Contender(TURBO, {t: [str(turbo), str(listing), seconds] for t in TRANSFORMS}, cores=one))
 
     def bench(threads: int) -> dict[str, list[str]]:
         base = [str(args.imgfeed), "bench", str(data), "--threads", str(threads), "--seconds", seconds, "--json"]
