@@ -181,7 +181,7 @@ func (p *Pool) decodeWhole(ctx context.Context, set Set, order *plan.Plan) error
 func (w *worker) decodeWhole(set Set, index int) error {
 	started := time.Now()
 	record, buf, err := set.Read(index, w.buf)
-	w.buf = buf
+	w.keep(buf)
 	w.pending.Read += time.Since(started)
 	if err != nil {
 		return err
@@ -239,3 +239,9 @@ func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
 }
 
 func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }
+
+func (r *repeatedSet) ReadAhead(i int) {
+	if set, ok := r.Set.(readAheader); ok {
+		set.ReadAhead(r.index(i))
+	}
+}

@@ -61,3 +61,5 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 }
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
+
+func (s *shardSet) ReadAhead(i int) { s.set.ReadAhead(i) }

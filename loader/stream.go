@@ -110,6 +110,7 @@ func (s *Stream) feed() {
 		s.unfinished.Add(1)
 		s.pool.publish(j)
 		s.order <- j // has room for every slot
+		s.readAhead(j)
 	}
 }
 

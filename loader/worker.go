@@ -38,7 +38,7 @@ func (w *worker) process(j *job, position int) (err error) {
 
 	started := time.Now()
 	record, buf, err := cfg.Set.Read(index, w.buf)
-	w.buf = buf
+	w.keep(buf)
 	w.pending.Read += time.Since(started)
 	w.pending.Images++
 	if err != nil {
@@ -57,6 +57,16 @@ func (w *worker) process(j *job, position int) (err error) {
 		copy(slot.Params[position*paramsPerSample:], params[:])
 	}
 	return nil
+}
+
+// keepBytesMax bounds the read buffer that is kept from sample to sample.
+const keepBytesMax = 16 << 20
+
+// keep remembers a buffer for the next read, unless an unusually large record has made it.
+func (w *worker) keep(buf []byte) {
+	if w.buf = buf; cap(buf) > keepBytesMax {
+		w.buf = nil
+	}
 }
 
 // publish adds what was counted since the last call to the counters that others read.

@@ -92,7 +92,22 @@ func (e *Engine) Apply(spec *Spec, dst resample.Output, src Source, draws Draws)
 		}
 	}
 	dst.Flip = now.flip
-	return params, e.render(dst, pass.from, &now)
+	err = e.render(dst, pass.from, &now)
+	e.trim()
+	return params, err
+}
+
+// keepBytesMax bounds each piece of scratch memory that is kept from image to image: a photograph of 20 megapixels. One
+// huge image must not cost every worker its size for good.
+const keepBytesMax = 64 << 20
+
+// trim lets go of scratch memory that an unusually large image has needed.
+func (e *Engine) trim() {
+	for _, memory := range []*[]byte{&e.region, &e.padded, &e.between[0].pix, &e.between[1].pix, &e.stored.whole.pix} {
+		if cap(*memory) > keepBytesMax {
+			*memory = nil
+		}
+	}
 }
 
 // DecodeFull decodes the whole image and returns its RGB pixels, rows without gaps, valid until the next call. It is
@@ -177,7 +192,7 @@ func (p *passes) resize(now *step, w, h int, f resample.Filter) error {
 }
 
 // betweenMax bounds an image between two passes, in pixels.
-const betweenMax = 1 << 28
+const betweenMax = 1 << 26
 
 // flush renders the step and makes it the source of a new one.
 func (p *passes) flush(now *step) error {

@@ -259,6 +259,54 @@ func TestParamsReplay(t *testing.T) {
 	}
 }
 
+// TestStoredResizeIsExact compares transforms of a JPEG with the same transforms of its pixels, resized once and stored.
+func TestStoredResizeIsExact(t *testing.T) {
+	engine := NewEngine(kernel.Active())
+	for s, size := range [][2]int{{500, 375}, {333, 500}, {300, 300}, {257, 999}, {100, 80}} {
+		w, h := size[0], size[1]
+		data, index := encodeJPEG(t, randomImage(w, h, uint64(s)), w, h)
+		whole, _, _, err := engine.DecodeFull(Source{Image: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		toW, toH := resample.ResizeShortSide(w, h, 256)
+		resized := naive(t, mustParse(fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]}]`, toH, toW)), bytes.Clone(whole), w, h, Draws{})
+		params := &pixels.Params{}
+		stored := Source{Format: FormatPixels, Image: encodePixels(t, params, resized, toW, toH), Pixels: params}
+		for _, name := range []string{"eval", "train-resize"} {
+			spec := mustParse(name)
+			for i := range 5 {
+				var got [2][]byte
+				var drawn [2]Params
+				for k, src := range []Source{{Image: data, Aux: index}, stored} {
+					got[k] = make([]byte, spec.OutputBytes())
+					if drawn[k], err = engine.Apply(spec, resample.Output{Pix: got[k]}, src, NewDraws(3, 0, i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if drawn[0] != drawn[1] || !bytes.Equal(got[0], got[1]) {
+					t.Fatalf("%d×%d %s: the stored pixels give another result", w, h, name)
+				}
+			}
+		}
+	}
+}
+
+// TestTrim applies a transform to a large image: its memory must not stay.
+func TestTrim(t *testing.T) {
+	w, h := 6000, 4000
+	params := &pixels.Params{Codec: pixels.None}
+	src := Source{Format: FormatPixels, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Pixels: params}
+	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
+	engine := NewEngine(kernel.Active())
+	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := cap(engine.region); n > keepBytesMax {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
 func TestApplyErrors(t *testing.T) {
 	engine := NewEngine(kernel.Active())
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}

@@ -74,8 +74,19 @@ func TestDamagedImages(t *testing.T) {
 			e.DecodeFull(Source{Image: bad})
 		}
 	})
-	if _, _, _, err := e.DecodeFull(Source{Image: []byte("no image")}); !errors.Is(err, ErrFormat) {
+	if _, _, _, err := e.DecodeFull(Source{Image: []byte("no image")}); !errors.Is(err, ErrFormat) || !Unsupported(err) {
 		t.Errorf("text: %v, want ErrFormat", err)
+	}
+	data, err := os.ReadFile("testdata/kinds/bytes.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := e.DecodeFull(Source{Image: data[:100]}); err == nil || Unsupported(err) {
+		t.Errorf("half a JPEG: %v, want an error that is not about support", err)
+	}
+	data[bytes.Index(data, []byte{0xFF, 0xC0})+1] = 0xC9 // SOF9: arithmetic coding
+	if _, _, _, err := e.DecodeFull(Source{Image: data}); !Unsupported(err) {
+		t.Errorf("arithmetic coding: %v, want an error about support", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func configOf(format Format, data []byte) (image.Config, error) {
 
 // isGrey16 reports whether a PNG has 16 bits and no colour and no alpha channel: IHDR's bit depth and colour type.
 func isGrey16(data []byte) bool {
-	return len(data) > 25 && binary.BigEndian.Uint16(data[24:]) == 16<<8|0
+	return len(data) > 25 && binary.BigEndian.Uint16(data[24:]) == 16<<8 // colour type 0
 }
 
 // convertGrey16 clips 16-bit grey to a byte, as Pillow's conversion from mode I does.

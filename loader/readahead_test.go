@@ -1,0 +1,63 @@
+package loader
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+)
+
+// aheadSet notes which samples it is asked to read ahead.
+type aheadSet struct {
+	*memorySet
+	mu    sync.Mutex
+	ahead []int
+}
+
+func (s *aheadSet) ReadAhead(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = append(s.ahead, i)
+}
+
+// TestReadAhead checks that slow reads make the stream read ahead, in order, and fast ones do not.
+func TestReadAhead(t *testing.T) {
+	for _, slow := range []bool{true, false} {
+		set := &aheadSet{memorySet: newMemorySet(t, 200)}
+		if slow {
+			set.delay = time.Millisecond
+		}
+		pool := newTestPool(t, 2)
+		cfg := testStream(t, set, plan.Config{Samples: 200, BatchSize: 10}, 3)
+		if _, err := serve(t, pool, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if slow && !slices.Equal(set.ahead, indices(cfg.Plan)) {
+			t.Errorf("slow reads: %v was read ahead", set.ahead)
+		}
+		if !slow && len(set.ahead) > 100 {
+			t.Errorf("fast reads: %d samples were read ahead", len(set.ahead))
+		}
+	}
+}
+
+// indices returns all samples of a plan.
+func indices(p *plan.Plan) (all []int) {
+	for b := range p.Batches() {
+		all = append(all, p.Batch(b, nil)...)
+	}
+	return all
+}
+
+// TestShardSetReadsAhead gives the hint for every sample of a set, and for one that is not there.
+func TestShardSetReadsAhead(t *testing.T) {
+	set, served := openTestSet(t, writeSet(t, "jpeg", 5, 2, 20, 15))
+	for i := -1; i <= set.Len(); i++ {
+		served.(readAheader).ReadAhead(i)
+	}
+	if _, _, err := served.Read(3, nil); err != nil {
+		t.Error(err)
+	}
+}
