@@ -13,7 +13,7 @@ after round:
   Go             image/jpeg, and x/image's bilinear scaler, out of memory (stdlib)
 
 Each process is pinned to one core. A figure is the median of the rounds; a ratio is the median of each round's ratio to
-the bare decode that ran directly before in the same round. With --cores A,B imgfeed also runs with two threads on both.
+the bare decode that opened the same column of the same round. With --cores A,B imgfeed also runs with two threads on both.
 
 Needs Go, a C compiler, libturbojpeg0-dev, and a Python with torchvision; without one of the last three its rows are left
 out, and standard error says so.
@@ -48,6 +48,7 @@ class Contender:
     cores: tuple[int, ...] = ()
     figures: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
     ratios: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
+    shares: list[float] = field(default_factory=list)  # CPU time over clock time, of each run
 
     def run(self, transform: str) -> float:
         """Return the images per second of one run, pinned to the row's cores."""
@@ -62,6 +63,7 @@ class Contender:
         expected = self.env.get("IMGFEED_KERNELS")
         if expected and result["kernels"] != expected:
             raise RuntimeError(f"{self.name} ran the {result['kernels']} kernels")
+        self.shares.append(result["cpu_seconds"] / result["seconds"] / len(self.cores))
         return float(result["images_per_second"])
 
 
@@ -189,6 +191,15 @@ def spread(rows: list[Contender]) -> str:
     return f"{100 * worst[0]:.0f} % at most ({worst[1]})"
 
 
+def idle(rows: list[Contender]) -> str:
+    """Say whether the cores were ours: each row keeps its cores busy, unless something else runs on them."""
+    share = min(statistics.median(row.shares) for row in rows)
+    if share > 0.95:
+        return f"- the processes had their cores for {100 * share:.0f} % of the time at least"
+    say(f"WARNING: other programs took part of the cores ({100 * share:.0f} % left for a row): measure again when they rest")
+    return f"- **not to be relied on**: other programs were running, and left a row {100 * share:.0f} % of its core's time"
+
+
 def scaling(rows: list[Contender]) -> str:
     """Two threads over one, for the highest level."""
     two = next((r for r in rows if "two threads" in r.name), None)
@@ -227,15 +238,16 @@ def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) ->
         "print(f'torchvision {torchvision.__version__} on Pillow {PIL.__version__} "
         "with libjpeg-turbo {f.version(\"libjpeg_turbo\")}, Python {platform.python_version()}')",
     )
+    compiler = output(os.environ.get("CC", "cc"), "--version").partition("\n")[0] or "no compiler"
     turbo = output("pkg-config", "--modversion", "libturbojpeg") or "version unknown"
     lines = [
         f"- processor: {processor()}",
-        f"- system: {platform.system()} {platform.release()}; one core each, number {args.cores[0]}",
+        f"- system: {platform.system()} {platform.release()}; each process on core {args.cores[0]}",
         f"- imgfeed: commit {commit}{dirty}, {version['go']}, batches of 256 NHWC, shard set in the page cache",
-        f"- peers: libjpeg-turbo {turbo} by TurboJPEG, {output('cc', '--version').splitlines()[0] if output('cc', '--version') else 'no C compiler'}"
-        + (f"; {pillow}" if pillow else ""),
+        f"- peers: libjpeg-turbo {turbo} by TurboJPEG, called from C by {compiler}" + (f"; {pillow}" if pillow else ""),
         f"- images: {len(files)} JPEG files, {mean:.0f} KB on average",
-        f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds lie {spread(rows)} apart",
+        f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds are {spread(rows)} apart",
+        idle(rows),
         scaling(rows),
     ]
     return "\n".join(line for line in lines if line)

@@ -22,6 +22,10 @@ var (
 	// packDwords256 then puts the lanes' parts side by side.
 	packBytes256  [32]int8
 	packDwords256 = [8]uint32{0, 4, 1, 5, 2, 6, 3, 7}
+	// The top byte of each dword, into its first word or its second.
+	topFirst256, topSecond256 [32]int8
+	// bothTriples256 puts three dwords of each lane side by side.
+	bothTriples256 = [8]uint32{0, 1, 2, 4, 5, 6, 7, 7}
 	// bothPixels256 spreads the weights of outputs 2j and 2j+1, out of eight, over their lanes.
 	bothPixels256 = [4][8]uint32{{0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2, 2, 3, 3, 3, 3}, {4, 4, 4, 4, 5, 5, 5, 5}, {6, 6, 6, 6, 7, 7, 7, 7}}
 )
@@ -30,12 +34,14 @@ func init() {
 	for lane := 0; lane < 32; lane += 16 {
 		for i := range 16 {
 			pixels01[lane+i], pixels23[lane+i] = -1, -1
+			topFirst256[lane+i], topSecond256[lane+i] = -1, -1
 		}
 		for c := range 3 {
 			pixels01[lane+4*c], pixels01[lane+4*c+2] = int8(c), int8(c+3)
 			pixels23[lane+4*c], pixels23[lane+4*c+2] = int8(c+6), int8(c+9)
 		}
 		for i := range 4 {
+			topFirst256[lane+4*i], topSecond256[lane+4*i+2] = int8(4*i+3), int8(4*i+3)
 			x, y := int8(2*i), int8(8+2*i)
 			packBytes256[lane+i], packBytes256[lane+8+i] = x, x+1
 			packBytes256[lane+4+i], packBytes256[lane+12+i] = y, y+1
@@ -54,7 +60,7 @@ func (r *Resampler) prepareAVX2(p *bandPlan) {
 	p.tapPairs, p.reach = pairs, 0
 	for i := range s.bases {
 		s.bases[i] = 3 * (h.low[i] - int32(h.first))
-		p.reach = max(p.reach, int(s.bases[i])+6*(pairs-1)+16)
+		p.reach = max(p.reach, int(s.bases[i])+6*(pairs-1)+32)
 	}
 	s.taps256 = grown(s.taps256, pairs*(pixels+6)/2)
 	half, bits, word := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits), archsimd.BroadcastInt32x8(0xffff)
@@ -91,31 +97,28 @@ func horizontalAVX2(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, 
 	}
 }
 
-// loadPixels loads 16 bytes for each of two output pixels.
+// loadPixels loads 16 bytes for each of two output pixels. It reads 32 for the first: that saves an instruction.
 func loadPixels(a, b unsafe.Pointer) archsimd.Uint8x32 {
-	var both archsimd.Uint8x32
-	return both.SetLo(archsimd.LoadUint8x16((*[16]uint8)(a))).SetHi(archsimd.LoadUint8x16((*[16]uint8)(b)))
+	return archsimd.LoadUint8x32((*[32]uint8)(a)).SetHi(archsimd.LoadUint8x16((*[16]uint8)(b)))
 }
 
 func total256(high, low, round, shift archsimd.Int32x8) archsimd.Uint32x8 {
 	return high.Add(round).ShiftLeft(shift).Add(low).AsUint32x8()
 }
 
-// storePixels stores each lane's three pairs of words, 12 bytes, and 4 bytes that the next pixel overwrites.
-func storePixels(to unsafe.Pointer, pairs archsimd.Int32x8) {
-	pairs.GetLo().Store((*[4]int32)(to))
-	pairs.GetHi().Store((*[4]int32)(unsafe.Add(to, 12)))
+// storePixels stores two lanes' three pairs of words, 24 bytes, and 8 bytes that the next pixels overwrite.
+func storePixels(to unsafe.Pointer, pairs archsimd.Int32x8, pixels archsimd.Uint32x8) {
+	pairs.Permute(pixels).Store((*[8]int32)(to))
 }
 
-// topPairs256 makes pairs of words of two rows' top bytes. The shifts are vectors because a constant one in an inlined
-// function becomes a register move each time.
-func topPairs256(x, y, by24, by8, upper archsimd.Uint32x8) archsimd.Int32x8 {
-	return x.ShiftRight(by24).Or(y.ShiftRight(by8).And(upper)).AsInt32x8()
+// topPairs256 makes pairs of words of two rows' top bytes.
+func topPairs256(x, y archsimd.Uint32x8, first, second archsimd.Int8x32) archsimd.Int32x8 {
+	return x.AsUint8x32().PermuteOrZeroGrouped(first).Or(y.AsUint8x32().PermuteOrZeroGrouped(second)).AsInt32x8()
 }
 
 func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair256, bases []int32) {
 	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
-	by24, by8, upper := archsimd.BroadcastUint32x8(24), archsimd.BroadcastUint32x8(8), archsimd.BroadcastUint32x8(0xff0000)
+	first, second, pixels := archsimd.LoadInt8x32(&topFirst256), archsimd.LoadInt8x32(&topSecond256), archsimd.LoadUint32x8(&bothTriples256)
 	spread := archsimd.LoadInt8x32(&pixels01)
 	for i := 0; i+1 < len(bases); i += 2 {
 		t := &taps[i/2]
@@ -126,7 +129,7 @@ func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 			a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread).AsInt16x16()
 			b := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread).AsInt16x16()
 			storePixels(to, topPairs256(total256(a.DotProductPairs(high), a.DotProductPairs(low), round, shift),
-				total256(b.DotProductPairs(high), b.DotProductPairs(low), round, shift), by24, by8, upper))
+				total256(b.DotProductPairs(high), b.DotProductPairs(low), round, shift), first, second), pixels)
 			from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride)
 		}
 	}
@@ -134,7 +137,7 @@ func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 
 func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair256, bases []int32) {
 	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
-	by24, by8, upper := archsimd.BroadcastUint32x8(24), archsimd.BroadcastUint32x8(8), archsimd.BroadcastUint32x8(0xff0000)
+	first, second, pixels := archsimd.LoadInt8x32(&topFirst256), archsimd.LoadInt8x32(&topSecond256), archsimd.LoadUint32x8(&bothTriples256)
 	spread0, spread1 := archsimd.LoadInt8x32(&pixels01), archsimd.LoadInt8x32(&pixels23)
 	for i := 0; i+1 < len(bases); i += 2 {
 		t := taps[i:][:2]
@@ -151,7 +154,7 @@ func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 			a, b = w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
 			y := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
 				a.DotProductPairs(low0).Add(b.DotProductPairs(low1)), round, shift)
-			storePixels(to, topPairs256(x, y, by24, by8, upper))
+			storePixels(to, topPairs256(x, y, first, second), pixels)
 			from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride)
 		}
 	}
@@ -159,14 +162,15 @@ func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 
 // storeSums256 finishes two rows' sums and stores them as pairs of words.
 func storeSums256(to unsafe.Pointer, x, y archsimd.Int32x8, signed bool) {
+	pixels := archsimd.LoadUint32x8(&bothTriples256)
 	if !signed {
-		storePixels(to, topPairs256(x.AsUint32x8(), y.AsUint32x8(), archsimd.BroadcastUint32x8(24),
-			archsimd.BroadcastUint32x8(8), archsimd.BroadcastUint32x8(0xff0000)))
+		storePixels(to, topPairs256(x.AsUint32x8(), y.AsUint32x8(), archsimd.LoadInt8x32(&topFirst256),
+			archsimd.LoadInt8x32(&topSecond256)), pixels)
 		return
 	}
 	by22 := archsimd.BroadcastInt32x8(weightBits)
 	words := x.ShiftRight(by22).SaturateToUint16ConcatGrouped(y.ShiftRight(by22)).Min(archsimd.BroadcastUint16x16(255))
-	storePixels(to, words.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&pairWords256)).AsInt32x8())
+	storePixels(to, words.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&pairWords256)).AsInt32x8(), pixels)
 }
 
 // horizontalAnyAVX2 serves any number of taps, four at a time while there are.

@@ -132,9 +132,6 @@ func (a *axis) lowScale() uint {
 	return 2
 }
 
-// roundShift returns the shift of the high sum that goes with lowScale.
-func (a *axis) roundShift() int32 { return splitBits + int32(a.lowScale()) }
-
 // runBands makes the output's rows one by one, and row pairs of the ring as they are needed.
 func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 	v := &r.vertical
