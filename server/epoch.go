@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
@@ -22,7 +23,8 @@ type epoch struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
-	blank []int
+	slotWait time.Duration // of the stream, already counted
+	blank    []int
 }
 
 // start ends the running epoch and begins another.
@@ -51,7 +53,7 @@ func (e *epoch) run(ctx context.Context) {
 	defer e.cancel()
 	err := e.push(ctx)
 	e.stream.Close() // puts the slots back that were not sent
-	e.feed.slotWait.Add(int64(e.stream.Stats().SlotWait))
+	e.feed.stream.Store(nil)
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, loader.ErrClosed):
 	case errors.Is(err, net.ErrClosed) || is[*net.OpError](err):
@@ -64,8 +66,14 @@ func (e *epoch) run(ctx context.Context) {
 	}
 }
 
-// push sends one batch after the other, and end behind the last.
-func (e *epoch) push(ctx context.Context) error {
+// push sends one batch after the other, and end behind the last. A panic is our bug; it costs this epoch and no other.
+func (e *epoch) push(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.session.log.Error("panic", "value", p, "stack", string(debug.Stack()))
+			err = bugError(p)
+		}
+	}()
 	for {
 		b, err := e.stream.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -100,7 +108,9 @@ func (e *epoch) sendBatch(b loader.Batch) error {
 			return err
 		}
 	}
-	f.count(b, size, time.Since(started))
+	waited := e.stream.Stats().SlotWait
+	f.count(b, size, time.Since(started), waited-e.slotWait)
+	e.slotWait = waited
 	return nil
 }
 

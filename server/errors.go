@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"image/jpeg"
 	"image/png"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/jpeg"
 )
 
 // A requestError is a request that cannot be served as it is.
@@ -21,6 +21,11 @@ type requestError struct{ msg string }
 func (e *requestError) Error() string { return e.msg }
 
 func badRequest(format string, args ...any) error { return &requestError{fmt.Sprintf(format, args...)} }
+
+// bugError is what a client hears of a panic.
+func bugError(panicked any) error {
+	return fmt.Errorf("a bug in imgfeed: %v; please report it with the server's log", panicked)
+}
 
 // A ReachError means that a rank needs partitions that are not on this machine.
 type ReachError struct {
@@ -67,11 +72,11 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 func kindOf(err error) string {
 	switch {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
-		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err):
+		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err):
 		return wire.KindBadRequest
 	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return wire.KindMissing
-	case is[*shard.UnsupportedError](err), isUnsupportedImage(err):
+	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), isUnsupportedImage(err):
 		return wire.KindUnsupported
 	case is[*shard.CorruptError](err), is[*transform.ImageError](err):
 		return wire.KindCorrupt
@@ -79,9 +84,10 @@ func kindOf(err error) string {
 	return wire.KindInternal
 }
 
-// isUnsupportedImage tells an image of a kind that no decoder here knows from a damaged one.
+// isUnsupportedImage tells an image that no decoder here takes, by its kind or its size, from a damaged one.
 func isUnsupportedImage(err error) bool {
-	return is[jpeg.UnsupportedError](err) || is[png.UnsupportedError](err) || errors.Is(err, transform.ErrFormat)
+	return errors.Is(err, transform.ErrFormat) || is[*transform.LimitError](err) || is[*jpeg.UnsupportedError](err) || is[*jpeg.LimitError](err) ||
+		is[png.UnsupportedError](err)
 }
 
 func is[E error](err error) bool {

@@ -22,12 +22,12 @@ type feed struct {
 	supply  *loader.Supply // the slots that are neither lent nor in a stream
 	totals  *splitTotals
 
-	stream    atomic.Pointer[loader.Stream] // of the running epoch, or of the last one
+	stream    atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
 	images    atomic.Int64
 	batches   atomic.Int64
 	bytes     atomic.Int64
 	blanks    atomic.Int64
-	slotWait  atomic.Int64 // ns, of streams that have ended
+	slotWait  atomic.Int64 // ns that streams stood still for want of a free slot, as of the last batch
 	writeTime atomic.Int64 // ns
 }
 
@@ -163,12 +163,15 @@ func (f *feed) checkedStart(m wire.StartRequest, stop func()) (*loader.Stream, *
 	return st, p, err
 }
 
-// count notes a batch that was sent.
-func (f *feed) count(b loader.Batch, bytes int64, wrote time.Duration) {
+// count notes a batch that was sent, what writing it took, and what its stream has waited for slots since the last one.
+func (f *feed) count(b loader.Batch, bytes int64, wrote, slotWait time.Duration) {
 	f.images.Add(int64(b.Count))
 	f.batches.Add(1)
 	f.bytes.Add(bytes)
 	f.blanks.Add(int64(b.Blank))
 	f.writeTime.Add(int64(wrote))
+	f.slotWait.Add(int64(slotWait))
 	f.totals.add(int64(b.Count), bytes, int64(b.Blank))
+	f.server.totals.writeTime.Add(int64(wrote))
+	f.server.totals.slotWait.Add(int64(slotWait))
 }

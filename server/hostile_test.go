@@ -3,7 +3,9 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"runtime"
 	"sync"
@@ -197,7 +199,7 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 		for i := range 8 {
 			rng := rand.New(rand.NewPCG(3, uint64(i)))
 			wg.Go(func() {
-				for range 15 {
+				for range 8 {
 					c := ts.dial().hello()
 					m := wire.OpenRequest{BatchSize: 1 + rng.IntN(50), Slots: 1 + rng.IntN(4)}
 					if rng.IntN(2) == 0 {
@@ -219,7 +221,7 @@ func TestEpochsRestartedAtOnce(t *testing.T) {
 	ts := startServer(t, oneSet(t, 200, 1), nil)
 	noLeaks(ts, func() {
 		c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 3, Slots: 4})
-		const starts = 50
+		const starts = 20
 		for i := range starts {
 			c.send(wire.StartRequest{Epoch: int64(i)})
 		}
@@ -366,6 +368,39 @@ func TestManySessions(t *testing.T) {
 		close(errs)
 		for err := range errs {
 			t.Error(err)
+		}
+	})
+}
+
+// FuzzConnection sends arbitrary bytes to a server, which must answer, end the connection, and go on.
+func FuzzConnection(f *testing.F) {
+	frames := func(messages ...wire.Message) (b []byte) {
+		for _, m := range messages {
+			b, _ = wire.AppendFrame(b, m)
+		}
+		return b
+	}
+	hello := wire.HelloRequest{Version: 1}
+	open := wire.OpenRequest{Transform: onePixel, BatchSize: 2, Slots: 1}
+	f.Add(frames(hello))
+	f.Add(frames(hello, open, wire.LabelsRequest{}, wire.ClassesRequest{}, wire.KeyRequest{Index: 1}, wire.StatsRequest{}))
+	f.Add(frames(hello, open, wire.StartRequest{Epoch: 1}, wire.Release{Slot: 0}, wire.Stop{}, wire.StartRequest{Consumed: 4}))
+	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = wire.TransportSocket, true, of[int64](3), true, wire.PolicyDropLast
+	f.Add(frames(hello, open, wire.StartRequest{Epoch: 1}))
+	ts := startServer(f, oneSet(f, 8, 2), func(c *Config) { c.MemoryBytes = 4 << 20 })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		conn, err := net.Dial("unix", ts.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(testTimeout))
+		go func() {
+			conn.Write(b)
+			conn.(*net.UnixConn).CloseWrite()
+		}()
+		if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
+			t.Error("the server does not end the connection")
 		}
 	})
 }

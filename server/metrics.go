@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,12 +20,14 @@ import (
 type totals struct {
 	splits map[string]*splitTotals
 	errors map[string]*atomic.Int64 // by kind
+
+	slotWait, writeTime atomic.Int64 // ns, of all sessions
 }
 
 type splitTotals struct{ images, batches, bytes, blanks atomic.Int64 }
 
-func newTotals(splits []string) totals {
-	t := totals{splits: map[string]*splitTotals{}, errors: map[string]*atomic.Int64{}}
+func newTotals(splits []string) *totals {
+	t := &totals{splits: map[string]*splitTotals{}, errors: map[string]*atomic.Int64{}}
 	for _, split := range splits {
 		t.splits[split] = new(splitTotals)
 	}
@@ -45,21 +48,22 @@ func (t *totals) countError(kind string) { t.errors[kind].Add(1) }
 
 // The metrics. Everything is counted in atomics anyway, and turned into metrics only when somebody asks.
 var (
-	descImages  = desc("images_total", "Images delivered to clients.", "split")
-	descBatches = desc("batches_total", "Batches delivered to clients.", "split")
-	descBytes   = desc("bytes_total", "Bytes of arrays delivered to clients.", "split")
-	descBlanks  = desc("blank_images_total", "Images that could not be read and were delivered as zeros.", "split")
-	descErrors  = desc("errors_total", "Errors sent to clients, by kind.", "kind")
-	descStages  = desc("stage_seconds_total", "Time of all workers by stage; wait is time without work.", "stage")
-	descRead    = desc("read_bytes_total", "Stored bytes read from shards.")
-	descDecoded = desc("processed_images_total", "Images that went through the workers, delivered or not.")
-	descThreads = desc("threads", "Decoding workers.")
-	descSession = desc("sessions", "Open connections.")
-	descQueue   = desc("queue_depth", "Batches that are finished or under way and not yet sent.", "split")
-	descSlots   = desc("slots", "Slots of all rings by state; work are those being filled or waiting to be sent.", "state")
-	descWaiting = desc("sessions_waiting", "Sessions by what they wait for.", "for")
-	descMemory  = desc("ring_bytes", "Memory of all rings.")
-	descLimit   = desc("ring_bytes_max", "Memory that all rings together may take.")
+	descImages        = desc("images_total", "Images delivered to clients.", "split")
+	descBatches       = desc("batches_total", "Batches delivered to clients.", "split")
+	descBytes         = desc("bytes_total", "Bytes of arrays delivered to clients.", "split")
+	descBlanks        = desc("blank_images_total", "Images that could not be read and were delivered as zeros.", "split")
+	descErrors        = desc("errors_total", "Errors sent to clients, by kind.", "kind")
+	descStages        = desc("stage_seconds_total", "Time of all workers by stage; wait is time without work.", "stage")
+	descSessionStages = desc("session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage")
+	descRead          = desc("read_bytes_total", "Stored bytes read from shards.")
+	descDecoded       = desc("processed_images_total", "Images that went through the workers, delivered or not.")
+	descThreads       = desc("threads", "Decoding workers.")
+	descSession       = desc("sessions", "Open connections.")
+	descQueue         = desc("queue_depth", "Batches that are finished or under way and not yet sent.", "split")
+	descSlots         = desc("slots", "Slots of all rings by state; work are those being filled or waiting to be sent.", "state")
+	descWaiting       = desc("sessions_waiting", "Sessions by what they wait for.", "for")
+	descMemory        = desc("ring_bytes", "Memory of all rings.")
+	descLimit         = desc("ring_bytes_max", "Memory that all rings together may take.")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -91,6 +95,8 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	counter(descStages, c.Decode.Seconds(), "decode")
 	counter(descStages, c.Resample.Seconds(), "resample")
 	counter(descStages, c.Wait.Seconds(), "wait")
+	counter(descSessionStages, time.Duration(s.totals.slotWait.Load()).Seconds(), "slot_wait")
+	counter(descSessionStages, time.Duration(s.totals.writeTime.Load()).Seconds(), "write")
 	counter(descRead, float64(c.BytesRead))
 	counter(descDecoded, float64(c.Images))
 	gauge(descThreads, float64(s.pool.Threads()))
@@ -117,7 +123,7 @@ func (s *Server) collectSessions(gauge func(*prometheus.Desc, float64, ...string
 		free += f.supply.Free()
 		lent += f.ring.Lent()
 		all += f.ring.Slots()
-		if st := f.stream.Load(); st != nil && word != wire.WaitingIdle {
+		if st := f.stream.Load(); st != nil {
 			queue[f.split] += st.Stats().Ready
 		}
 	}

@@ -45,7 +45,7 @@ type Server struct {
 	splits []string // in order
 	pool   *loader.Pool
 	memory budget
-	totals totals
+	totals *totals
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -72,7 +71,7 @@ func (s *session) serve() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("panic", "value", p, "stack", string(debug.Stack()))
-			err = s.fatal("", fmt.Errorf("a bug in imgfeed: %v; please report it with the server's log", p))
+			err = s.fatal("", bugError(p))
 		}
 	}()
 	r := wire.NewReader(bufio.NewReaderSize(s.conn, requestBufferBytes), wire.MaxRequestBytes)

@@ -14,7 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/ring"
 	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/jpeg"
 )
 
 func of[T any](v T) *T { return &v }
@@ -289,12 +294,12 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 
 // TestStopTellsTheClients ends a server under sessions of every kind.
 func TestStopTellsTheClients(t *testing.T) {
-	ts := startServer(t, oneSet(t, 1000, 1), nil)
+	ts := startServer(t, oneSet(t, 200, 1), nil)
 	idle := ts.dial()
 	busy := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
 	busy.send(wire.StartRequest{})
 	expect[wire.Started](busy)
-	stuck := ts.dial().hello().open(wire.OpenRequest{BatchSize: 500, Transport: wire.TransportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
+	stuck := ts.dial().hello().open(wire.OpenRequest{BatchSize: 200, Transport: wire.TransportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
 	stuck.send(wire.StartRequest{})
 	time.Sleep(20 * time.Millisecond)
 	started := time.Now()
@@ -317,5 +322,28 @@ func TestStopTellsTheClients(t *testing.T) {
 	}
 	if _, err := os.Lstat(ts.path); err == nil {
 		t.Error("the socket remains")
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		kind string
+	}{
+		{&shard.CorruptError{Path: "x"}, wire.KindCorrupt},
+		{&transform.ImageError{Err: &jpeg.FormatError{}}, wire.KindCorrupt},
+		{&transform.ImageError{Err: &jpeg.UnsupportedError{}}, wire.KindUnsupported},
+		{&transform.ImageError{Err: transform.ErrFormat}, wire.KindUnsupported},
+		{&transform.ImageError{Err: &transform.LimitError{}}, wire.KindUnsupported},
+		{&transform.SizeError{}, wire.KindBadRequest},
+		{&shard.MissingPartitionError{}, wire.KindMissing},
+		{&LimitError{}, wire.KindBadRequest},
+		{&ring.UnavailableError{Err: os.ErrPermission}, wire.KindUnsupported},
+		{os.ErrPermission, wire.KindInternal},
+	} {
+		wrapped := &loader.SampleError{Index: 3, Err: tt.err}
+		if got := kindOf(wrapped); got != tt.kind {
+			t.Errorf("%T is %s, want %s", tt.err, got, tt.kind)
+		}
 	}
 }

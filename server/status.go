@@ -14,16 +14,12 @@ import (
 func (f *feed) stats() wire.Stats {
 	waiting, words := f.status()
 	c := f.server.pool.Counters()
-	slotWait := time.Duration(f.slotWait.Load())
-	if st := f.stream.Load(); st != nil && waiting != wire.WaitingIdle {
-		slotWait += st.Stats().SlotWait
-	}
 	return wire.Stats{
 		WaitingFor: waiting, Words: words,
 		Images: f.images.Load(), Batches: f.batches.Load(), Bytes: f.bytes.Load(), Blanks: f.blanks.Load(),
 		Seconds: map[string]float64{
 			"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "worker_wait": c.Wait.Seconds(),
-			"slot_wait": slotWait.Seconds(), "write": time.Duration(f.writeTime.Load()).Seconds(),
+			"slot_wait": time.Duration(f.slotWait.Load()).Seconds(), "write": time.Duration(f.writeTime.Load()).Seconds(),
 		},
 		SlotsFree: f.supply.Free(), SlotsLent: f.ring.Lent(), Threads: f.server.pool.Threads(),
 	}
@@ -33,7 +29,7 @@ func (f *feed) stats() wire.Stats {
 func (f *feed) status() (waiting, words string) {
 	st := f.stream.Load()
 	if st == nil {
-		return wire.WaitingIdle, "no epoch has been started"
+		return wire.WaitingIdle, "no epoch is running"
 	}
 	stats := st.Stats()
 	free, lent, all := f.supply.Free(), f.ring.Lent(), f.ring.Slots()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,6 +117,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	log := f.logger()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
+	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if f.owner != 0 || f.exitWithParent {
 		owner := server.Owner{PID: f.owner}
@@ -189,13 +191,30 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []wire.Set, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.Path, at.Why)
 	for _, set := range sets {
-		fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s; %s\n", set.Split, set.Samples, set.Classes, set.Encoding, partitions(set), paths[set.Split])
+		fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s; %s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), paths[set.Split])
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
 	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
 	if metrics != "" {
 		fmt.Fprintf(out, "metrics on http://%s/metrics\n", metrics)
 	}
+}
+
+// encoding returns the encoding's name, and its codec's where it has one: "pixels (bitpack)".
+func encoding(set wire.Set) string {
+	var e struct {
+		Name   string `json:"name"`
+		Params struct {
+			Codec string `json:"codec"`
+		} `json:"params"`
+	}
+	if err := json.Unmarshal(set.Encoding, &e); err != nil || e.Name == "" {
+		return string(set.Encoding)
+	}
+	if e.Params.Codec != "" {
+		return fmt.Sprintf("%s (%s)", e.Name, e.Params.Codec)
+	}
+	return e.Name
 }
 
 func partitions(set wire.Set) string {

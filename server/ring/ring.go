@@ -29,6 +29,15 @@ func (e *SlotError) Error() string {
 	return fmt.Sprintf("ring: slot %d is not lent: it was released already, or never delivered", e.Slot)
 }
 
+// An UnavailableError means that this kernel or sandbox gives no shared memory at all.
+type UnavailableError struct{ Err error }
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("ring: no shared memory here (%v): open the session with transport \"socket\"", e.Err)
+}
+
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
 // A Ring's Lend, Release and Lent are safe for concurrent use.
 type Ring struct {
 	file     *os.File // nil in a private ring
@@ -50,7 +59,7 @@ func New(slots int, slotSize int64) (*Ring, error) {
 	}
 	fd, err := unix.MemfdCreate("imgfeed-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, fmt.Errorf("ring: memfd_create: %w", err)
+		return nil, &UnavailableError{Err: os.NewSyscallError("memfd_create", err)}
 	}
 	file := os.NewFile(uintptr(fd), "imgfeed-ring")
 	mem, err := reserve(fd, size)

@@ -36,8 +36,8 @@ type OpenRequest struct {
 	Split      string          `json:"split,omitempty"`     // may be left out when the server has one set
 	Transform  json.RawMessage `json:"transform"`           // a preset's name, or a list of operations
 	BatchSize  int             `json:"batch_size"`          // samples, at least 1
-	Shuffle    bool            `json:"shuffle,omitempty"`   //
-	Seed       *int64          `json:"seed,omitempty"`      // needed by shuffle and by random operations; 0 otherwise
+	Shuffle    bool            `json:"shuffle,omitempty"`   // a new order each epoch
+	Seed       *int64          `json:"seed,omitempty"`      // shuffle needs it; 0 when absent
 	Policy     string          `json:"policy,omitempty"`    // pad, drop_last or exact
 	Rank       *int            `json:"rank,omitempty"`      // the server's own when absent
 	World      *int            `json:"world,omitempty"`     // the server's own when absent

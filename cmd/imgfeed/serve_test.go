@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+func init() { runtime.LockOSThread() } // so that main, and in the owner's role owner, runs on the first thread
+
+// roleEnv makes this test program play another part than that of a test.
+const roleEnv = "IMGFEED_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleEnv) {
+	case "imgfeed":
+		main()
+	case "owner":
+		owner()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// owner starts a server as a training process does, says its process ID and lives until it is killed. The thread that
+// starts it ends as soon as the server listens, as Python's may: that is no reason for the server to end.
+func owner() {
+	args := os.Args[1:]
+	for i, arg := range args {
+		if arg == "PID" {
+			args[i] = strconv.Itoa(os.Getpid())
+		}
+	}
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), roleEnv+"=imgfeed")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if os.Getenv("IMGFEED_TEST_STDIN") != "" {
+		if _, err := cmd.StdinPipe(); err != nil {
+			panic(err)
+		}
+	}
+	started := make(chan error)
+	if syscall.Gettid() != os.Getpid() {
+		panic("want the first thread, which never ends, held by this goroutine")
+	}
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		err := cmd.Start()
+		for socket := args[slices.Index(args, "--socket")+1]; err == nil; time.Sleep(time.Millisecond) {
+			if _, err := os.Lstat(socket); err == nil {
+				break
+			}
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil {
+		panic(err)
+	}
+	fmt.Println(cmd.Process.Pid)
+	time.Sleep(time.Minute)
+}
+
+const timeout = 20 * time.Second
+
+// imgfeed prepares a run of the program.
+func imgfeed(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), roleEnv+"=imgfeed")
+	return cmd
+}
+
+// oneSet writes a set of one sample and returns the folder above it.
+func oneSet(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := shard.NewSetWriter(filepath.Join(dir, "train-shards"), shard.SetOptions{
+		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}, World: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: shard.FormatPNG, Image: []byte("\x89PNG\r\n\x1a\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "imgfeed-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
+// hello says hello to the server at path, as soon as there is one.
+func hello(t *testing.T, path string) wire.Hello {
+	t.Helper()
+	var conn net.Conn
+	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
+		var err error
+		if conn, err = net.Dial("unix", path); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no server on %s: %v", path, err)
+		}
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout))
+	frame, err := wire.AppendFrame(nil, wire.HelloRequest{Version: wire.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Write(frame)
+	text, err := wire.NewReader(conn, wire.MaxReplyBytes).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := wire.DecodeReply(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.(wire.Hello)
+}
+
+func TestServePrintsAndStops(t *testing.T) {
+	data := oneSet(t)
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		path := socketPath(t)
+		cmd := imgfeed("serve", data, "--socket", path, "--metrics", "0", "--ready-fd", "3", "--rank", "1", "--world", "2", "--threads", "1")
+		ready, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.ExtraFiles = []*os.File{write}
+		var out, log bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		write.Close()
+		line, err := bufio.NewReader(ready).ReadString('\n')
+		if err != nil || line != "unix:"+path+"\n" {
+			t.Errorf("--ready-fd got %q, %v; stderr: %s", line, err, &log)
+		}
+		if h := hello(t, path); h.PID != cmd.Process.Pid || *h.Rank != 1 || *h.World != 2 || h.Sets[0].Split != "train" {
+			t.Errorf("hello: %+v", h)
+		}
+		if sig == syscall.SIGTERM {
+			second := imgfeed("serve", data, "--socket", path)
+			if words, err := second.CombinedOutput(); err == nil || !strings.Contains(string(words), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
+				t.Errorf("a second server on the socket: %v, %s", err, words)
+			}
+		}
+		cmd.Process.Signal(sig)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after %v: %v, %s", sig, err, &log)
+		}
+		for _, want := range []string{data, "(argument)", "train", "1 samples", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, &out)
+			}
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Error("the socket remains")
+		}
+	}
+}
+
+func TestServeMetrics(t *testing.T) {
+	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Signal(syscall.SIGTERM)
+	var url string
+	for scanner := bufio.NewScanner(out); url == "" && scanner.Scan(); {
+		url = regexp.MustCompile(`http://\S+/`).FindString(scanner.Text())
+	}
+	for page, want := range map[string]string{"metrics": "imgfeed_images_total", "healthz": "ok", "": "no sessions"} {
+		resp, err := http.Get(url + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
+			t.Errorf("%s%s: %s, %.200s", url, page, resp.Status, body)
+		}
+	}
+}
+
+// TestServerDiesWithItsOwner kills owners that have no chance to say goodbye.
+func TestServerDiesWithItsOwner(t *testing.T) {
+	data := oneSet(t)
+	for _, tt := range []struct {
+		name  string
+		stdin bool
+		flags []string
+	}{
+		{"owner", false, []string{"--owner", "PID"}},
+		{"parent", false, []string{"--exit-with-parent"}},
+		{"parent_and_pipe", true, []string{"--exit-with-parent"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := socketPath(t)
+			cmd := exec.Command(os.Args[0], append([]string{"serve", data, "--socket", path}, tt.flags...)...)
+			cmd.Env = append(os.Environ(), roleEnv+"=owner")
+			if tt.stdin {
+				cmd.Env = append(cmd.Env, "IMGFEED_TEST_STDIN=1")
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h := hello(t, path); h.PID != pid {
+				t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
+			}
+			time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
+			if h := hello(t, path); h.PID != pid {
+				t.Errorf("the server ended with its owner's thread: %+v", h)
+			}
+			cmd.Process.Kill()
+			cmd.Wait()
+			for deadline := time.Now().Add(timeout); running(pid); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					syscall.Kill(pid, syscall.SIGKILL)
+					t.Fatal("the server outlives its owner")
+				}
+			}
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Error("the socket remains")
+			}
+		})
+	}
+}
+
+// TestServerStopsWhenStdinCloses covers an owner that lives on but lets go.
+func TestServerStopsWhenStdinCloses(t *testing.T) {
+	path := socketPath(t)
+	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--exit-with-parent")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hello(t, path)
+	stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// running reports whether a process exists and is no zombie: its new parent may take its time.
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+func TestMistakes(t *testing.T) {
+	dead := imgfeed("version")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	data, empty := oneSet(t), t.TempDir()
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"serve", "--no-such-flag"}, 2, "no-such-flag"},
+		{[]string{"serve", "a", "b"}, 2, "at most 1"},
+		{[]string{"sevre"}, 2, "unknown command"},
+		{[]string{"serve", data, "--rank", "1"}, 2, "together"},
+		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
+		{[]string{"serve", data, "--memory", "much"}, 2, "--memory"},
+		{[]string{"serve", data, "--metrics", "a:b:c"}, 2, "metrics"},
+		{[]string{"serve", empty}, 1, "is an empty folder"},
+		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
+		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
+	} {
+		out, err := imgfeed(tt.args...).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != tt.status || !strings.HasPrefix(string(out), "imgfeed: ") || !strings.Contains(string(out), tt.want) {
+			t.Errorf("imgfeed %s: %v, %s; want status %d and %q", strings.Join(tt.args, " "), err, out, tt.status, tt.want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, err := imgfeed("version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "imgfeed ") || !strings.Contains(string(out), "kernels: ") {
+		t.Errorf("%s, %v", out, err)
+	}
+	out, err = imgfeed("version", "--json").Output()
+	if err != nil || !strings.Contains(string(out), `"wire":1`) {
+		t.Errorf("%s, %v", out, err)
+	}
+}

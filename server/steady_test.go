@@ -1,0 +1,140 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+)
+
+// pixelSet writes a set of samples images of size×size noise in the pixels encoding and returns the folder above it.
+func pixelSet(t testing.TB, samples, size int) string {
+	t.Helper()
+	codec, err := pixels.New(pixels.Params{}, kernel.Active())
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := json.Marshal(codec.Params())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	w, err := shard.NewSetWriter(filepath.Join(dir, "train-shards"), shard.SetOptions{
+		Split: "train", Encoding: shard.Encoding{Name: "pixels", Params: params}, Classes: []string{"noise"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	keys := make([]string, samples)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%06d", i)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if shard.OrderHash(0, a) < shard.OrderHash(0, b) {
+			return -1
+		}
+		return 1
+	})
+	rng := rand.New(rand.NewPCG(1, 1))
+	rgb := make([]byte, size*size*3)
+	for i := range rgb {
+		rgb[i] = byte(120 + rng.IntN(16))
+	}
+	for _, key := range keys {
+		blob, err := codec.Encode(nil, rgb, 3*size, size, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Append(shard.Sample{Key: key, Width: size, Height: size, Format: shard.FormatPixels, Image: blob}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// drain runs an epoch and gives every slot back at once.
+func (c *client) drain(epoch int64) (images int) {
+	c.t.Helper()
+	c.send(wire.StartRequest{Epoch: epoch})
+	expect[wire.Started](c)
+	for {
+		switch m := c.receive().(type) {
+		case wire.Batch:
+			images += m.Count
+			c.send(wire.Release{Slot: *m.Slot})
+		case wire.End:
+			return images
+		default:
+			c.t.Fatalf("got %#v", m)
+		}
+	}
+}
+
+// TestNothingIsAllocatedForASample compares epochs with few and with many samples in a batch: what a batch costs is
+// allowed, what a sample costs is not. Client and server share the process, so a batch's messages count twice.
+func TestNothingIsAllocatedForASample(t *testing.T) {
+	const samples = 2000
+	ts := startServer(t, pixelSet(t, samples, 32), nil)
+	mallocs := func(batch int) float64 {
+		c := ts.dial().hello().open(wire.OpenRequest{Transform: json.RawMessage(`"cifar"`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
+		defer c.close()
+		c.drain(0)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n := c.drain(1) + c.drain(2)
+		runtime.ReadMemStats(&after)
+		if n != 2*samples {
+			t.Fatalf("%d images, want %d", n, 2*samples)
+		}
+		return float64(after.Mallocs - before.Mallocs)
+	}
+	small, large := mallocs(50), mallocs(500)
+	if perSample := large / (2 * samples); perSample > 0.5 {
+		t.Errorf("%.2f allocations a sample in batches of 500 (%.0f in all, %.0f in batches of 50)", perSample, large, small)
+	}
+	t.Logf("allocations for %d samples: %.0f in 80 batches, %.0f in 8", 2*samples, small, large)
+}
+
+// BenchmarkServe measures the whole road from shards to a client that looks at nothing.
+func BenchmarkServe(b *testing.B) {
+	dir := pixelSet(b, 512, 256)
+	for _, transport := range []string{wire.TransportShm, wire.TransportSocket} {
+		b.Run(transport, func(b *testing.B) {
+			ts := startServer(b, dir, func(c *Config) { c.Threads = runtime.GOMAXPROCS(0) })
+			c := ts.dial().hello()
+			c.conn.SetDeadline(time.Time{})
+			c.open(wire.OpenRequest{Transform: json.RawMessage(`"train"`), BatchSize: 128, Transport: transport})
+			images := 0
+			b.ResetTimer()
+			for epoch := range int64(b.N) {
+				if transport == wire.TransportShm {
+					images += c.drain(epoch)
+					continue
+				}
+				c.send(wire.StartRequest{Epoch: epoch})
+				expect[wire.Started](c)
+				for range 4 {
+					m := expect[wire.Batch](c)
+					c.raw(m.Bytes)
+					images += m.Count
+				}
+				expect[wire.End](c)
+			}
+			b.ReportMetric(float64(images)/b.Elapsed().Seconds(), "images/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
