@@ -164,7 +164,9 @@ def test_the_documents_epoch_through_the_socket() -> None:
         first, second, end = session.next(), session.next(), session.next()
         assert first is not None and second is not None and end is None
         assert first.arrays.indices.tolist() == [4, 6] and second.arrays.indices.tolist() == [8]
-        assert first.arrays.params is not None and first.arrays.params.tolist() == [[2, 3, 1, 1, 0]] * 2
+        sent = [bytes.fromhex(line[len("S raw") :]) for line in lines if line.startswith("S raw")]
+        assert first.arrays.params is not None and first.arrays.params.shape == (2, 5)
+        assert first.arrays.params.tobytes() == sent[3] + sent[4]
         assert second.arrays.images.shape == (1, 1, 1, 3)
 
 
