@@ -136,17 +136,19 @@ func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, las
 // decodeAC decodes a block's AC coefficients to out. The index k that it returns is 63 if the last one is coded, and
 // endOfBlock more than the last one's index if the block ends before; anything else is an error.
 //
-// It is small and alone so that everything it uses stays in registers: 36 instructions a look-up.
+// It is small and alone so that everything it uses stays in registers. n is let run below zero within an iteration: only
+// its low six bits are read.
 //
 //go:noinline
 func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.Pointer, uint64, uint64, uint64) {
 	k := uint64(0)
-	var e uint64
+	offsets := unsafe.Pointer(&zigzagOffset)
 	for {
-		buf |= load64(next) >> (n & 63)
+		n &= 63
+		buf |= load64(next) >> n
 		next = unsafe.Add(next, (63-n)>>3)
 		n |= 56
-		e = t.pairs[buf>>(64-lookupBits)]
+		e := t.pairs[buf>>(64-lookupBits)]
 		if e == 0 {
 			length, symbol := t.long(buf)
 			size, advance := uint64(symbol&15), uint64(symbol>>4)+1
@@ -167,40 +169,48 @@ func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.
 			}
 			continue
 		}
-		last := buf << (e >> 12 & 15)
+		// The first of two symbols has its value in the entry. The last one's is taken from the bits: as they are if the
+		// first of them is 1, else with all of them turned, and negative.
+		bits := buf << (e >> 12 & 63)
 		buf <<= e & 63
-		n -= e & 63
-		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k+e>>16)])) = int16(e >> 32)
-		k += e >> 24 & 255
-		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k)])) = int16(last>>1>>(e>>6&63)) + int16(^(int64(last)>>63)&(int64(e)>>48))
+		n -= e
+		*(*int16)(unsafe.Add(out, *(*uint16)(unsafe.Add(offsets, (k+e>>24&255)*2)))) = int16(e >> 32)
+		k += e >> 56
+		negative := uint64(^(int64(bits) >> 63))
+		value := (bits ^ negative) >> 1 >> (e >> 6 & 63)
+		*(*int16)(unsafe.Add(out, *(*uint16)(unsafe.Add(offsets, k*2)))) = int16((value ^ negative) - negative)
 		if k >= 63 {
-			break
+			if k != 63 && k-endOfBlock >= 63 {
+				return t.giveBack(next, n&63, k, e)
+			}
+			return next, buf, n & 63, k
 		}
 		// A second look-up without a refill: two take 50 bits at most, and a refill leaves 56.
 		e = t.pairs[buf>>(64-lookupBits)]
 		if e == 0 {
 			continue
 		}
-		last = buf << (e >> 12 & 15)
+		bits = buf << (e >> 12 & 63)
 		buf <<= e & 63
-		n -= e & 63
-		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k+e>>16)])) = int16(e >> 32)
-		k += e >> 24 & 255
-		*(*int16)(unsafe.Add(out, zigzagOffset[uint8(k)])) = int16(last>>1>>(e>>6&63)) + int16(^(int64(last)>>63)&(int64(e)>>48))
+		n -= e
+		*(*int16)(unsafe.Add(out, *(*uint16)(unsafe.Add(offsets, (k+e>>24&255)*2)))) = int16(e >> 32)
+		k += e >> 56
+		negative = uint64(^(int64(bits) >> 63))
+		value = (bits ^ negative) >> 1 >> (e >> 6 & 63)
+		*(*int16)(unsafe.Add(out, *(*uint16)(unsafe.Add(offsets, k*2)))) = int16((value ^ negative) - negative)
 		if k >= 63 {
-			break
+			if k != 63 && k-endOfBlock >= 63 {
+				return t.giveBack(next, n&63, k, e)
+			}
+			return next, buf, n & 63, k
 		}
 	}
-	if k != 63 && k-endOfBlock >= 63 {
-		return t.giveBack(next, n, k, e)
-	}
-	return next, buf, n, k
 }
 
 // giveBack handles a look-up whose two symbols led past coefficient 63. If the first reached it, the second belongs to
 // the next block: the reader is put back before it. Otherwise the data are wrong, and the index returned says so.
 func (t *huffmanTable) giveBack(next unsafe.Pointer, n, k, e uint64) (unsafe.Pointer, uint64, uint64, uint64) {
-	if e>>16&endOfBlock != 0 || k-e>>24&255+e>>16&255 != 63 {
+	if e>>24&endOfBlock != 0 || k-e>>56+e>>24&255 != 63 {
 		return next, 0, 0, 64
 	}
 	n += e & 63 // bits from the look-up to next; may be more than 64
@@ -252,12 +262,12 @@ func (r *bitReader) skipMCUs(blocks []plannedBlock, count int, predictor *[4]int
 //go:noinline
 func skipAC(t *huffmanTable, next unsafe.Pointer, buf, n uint64) (unsafe.Pointer, uint64, uint64, uint64) {
 	k := uint64(0)
-	var e uint64
 	for {
-		buf |= load64(next) >> (n & 63)
+		n &= 63
+		buf |= load64(next) >> n
 		next = unsafe.Add(next, (63-n)>>3)
 		n |= 56
-		e = t.pairs[buf>>(64-lookupBits)]
+		e := t.pairs[buf>>(64-lookupBits)]
 		if e == 0 {
 			length, symbol := t.long(buf)
 			size, advance := uint64(symbol&15), uint64(symbol>>4)+1
@@ -276,24 +286,26 @@ func skipAC(t *huffmanTable, next unsafe.Pointer, buf, n uint64) (unsafe.Pointer
 			continue
 		}
 		buf <<= e & 63
-		n -= e & 63
-		k += e >> 24 & 255
+		n -= e
+		k += e >> 56
 		if k >= 63 {
-			break
+			if k != 63 && k-endOfBlock >= 63 {
+				return t.giveBack(next, n&63, k, e)
+			}
+			return next, buf, n & 63, k
 		}
 		e = t.pairs[buf>>(64-lookupBits)]
 		if e == 0 {
 			continue
 		}
 		buf <<= e & 63
-		n -= e & 63
-		k += e >> 24 & 255
+		n -= e
+		k += e >> 56
 		if k >= 63 {
-			break
+			if k != 63 && k-endOfBlock >= 63 {
+				return t.giveBack(next, n&63, k, e)
+			}
+			return next, buf, n & 63, k
 		}
 	}
-	if k != 63 && k-endOfBlock >= 63 {
-		return t.giveBack(next, n, k, e)
-	}
-	return next, buf, n, k
 }

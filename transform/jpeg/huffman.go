@@ -66,11 +66,10 @@ const endOfBlock = 128
 //
 //	 0-5   bits consumed in all; an entry of 0 is a code longer than ten bits, or none
 //	 6-11  63 - size of the last symbol's value
-//	12-15  bits before the last symbol's value
-//	16-23  how far the first of two symbols moves the index; endOfBlock if the entry holds one symbol only
-//	24-31  how far all the entry's symbols move the index; endOfBlock more if the last is EOB
+//	12-17  bits before the last symbol's value
+//	24-31  how far the first of two symbols moves the index; endOfBlock if the entry holds one symbol only
 //	32-47  value of the first of two symbols
-//	48-63  what to add to the last symbol's value if its leading bit is 0: 1 - 2^size
+//	56-63  how far all the entry's symbols move the index; endOfBlock more if the last is EOB
 //
 // The last symbol's value may lie outside the ten bits: the loop takes it from the buffer without a branch. For example,
 // with the standard luminance table the window 01 1 1010 0xx is run 0 size 2 with value 3 cut off, hence one symbol.
@@ -83,12 +82,11 @@ func (t *huffmanTable) buildPairs() {
 			t.pairs[i] = 0
 			continue
 		case size == 0 && advance != 16:
-			t.pairs[i] = uint64(length) | 63<<6 | uint64(length)<<12 | endOfBlock<<16 | endOfBlock<<24
+			t.pairs[i] = uint64(length) | 63<<6 | uint64(length)<<12 | endOfBlock<<24 | endOfBlock<<56
 			continue
 		}
 		used := length + size
-		t.pairs[i] = uint64(used) | uint64(63-size)<<6 | uint64(length)<<12 | endOfBlock<<16 | uint64(advance)<<24 |
-			uint64(uint16(1-int32(1)<<size))<<48
+		t.pairs[i] = uint64(used) | uint64(63-size)<<6 | uint64(length)<<12 | endOfBlock<<24 | uint64(advance)<<56
 		if used >= lookupBits {
 			continue
 		}
@@ -108,8 +106,7 @@ func (t *huffmanTable) buildPairs() {
 			advance2 = endOfBlock
 		}
 		t.pairs[i] = uint64(used+length2+size2) | uint64(63-size2)<<6 | uint64(used+length2)<<12 |
-			uint64(advance)<<16 | uint64(advance+advance2)<<24 |
-			uint64(uint16(value))<<32 | uint64(uint16(1-int32(1)<<size2))<<48
+			uint64(advance)<<24 | uint64(uint16(value))<<32 | uint64(advance+advance2)<<56
 	}
 }
 
