@@ -5,6 +5,7 @@ It is there to be compared with the fast one: it shares no code with it and foll
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 
 DEFAULT_GROUPS = [
@@ -40,12 +41,12 @@ def decode(blob: bytes, groups=DEFAULT_GROUPS) -> tuple[int, int, bytes]:
         rows = min(band_rows, height - band * band_rows)
         if not 8 + 4 * bands <= offset <= len(blob):
             raise FormatError("a band offset is out of range")
-        residuals = band_residuals(blob, offset, codec, width, rows, groups)
+        residuals = band_residuals(blob, offset, codec, width=width, rows=rows, groups=groups)
         pixels += band_pixels(residuals, width, rows)
     return width, height, bytes(pixels)
 
 
-def band_residuals(blob, offset, codec, width, rows, groups) -> bytes:
+def band_residuals(blob, offset, codec, *, width, rows, groups) -> bytes:
     """Return a band's residuals in the order of the document: pair, chunk, plane, row, column."""
     chunks, pairs = -(-width // 32), -(-rows // 2)
     if codec == BITPACK:
@@ -104,10 +105,8 @@ def band_pixels(residuals, width, rows) -> bytes:
             for plane in samples:
                 for y in (top, top + 1):
                     for x in range(32 * chunk, 32 * chunk + 32):
-                        if y > 0:
-                            prediction = plane[y - 1][x]
-                        else:
-                            prediction = plane[y][x - 1] if x % 32 else 128
+                        left = plane[y][x - 1] if x % 32 else 128
+                        prediction = plane[y - 1][x] if y > 0 else left
                         plane[y][x] = (prediction + next(source)) % 256
     out = bytearray()
     for y in range(rows):
@@ -151,10 +150,6 @@ def expand_lz4(block: bytes) -> bytes:
 
 def expand_zstd(frame: bytes) -> bytes:
     """Expand a Zstandard frame with whichever library there is."""
-    try:
-        from compression import zstd  # Python 3.14
-    except ImportError:
-        import zstandard as zstd
-
-        return zstd.ZstdDecompressor().decompressobj().decompress(frame)
-    return zstd.decompress(frame)
+    if importlib.util.find_spec("compression"):  # Python 3.14
+        return importlib.import_module("compression.zstd").decompress(frame)
+    return importlib.import_module("zstandard").ZstdDecompressor().decompressobj().decompress(frame)

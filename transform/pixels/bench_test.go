@@ -2,6 +2,7 @@ package pixels
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"image"
 	"io"
@@ -100,6 +101,27 @@ func encodeAll(tb testing.TB, c Codec, images []rawImage) (blobs [][]byte, total
 		blobs, total = append(blobs, kept), total+len(blob)
 	}
 	return blobs, total
+}
+
+// TestRoundTripOfData stores the images of dataEnv without loss and takes a few rectangles of each.
+func TestRoundTripOfData(t *testing.T) {
+	if os.Getenv(dataEnv) == "" {
+		t.Skip(dataEnv + " is not set")
+	}
+	images := benchImages(t)
+	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
+		rng := rand.New(rand.NewPCG(6, 6))
+		c := mustNew(t, p, level)
+		blobs, _ := encodeAll(t, c, images)
+		for i, img := range images {
+			dst := make([]byte, len(img.pix))
+			if err := c.Decode(dst, 3*img.w, blobs[i], image.Rect(0, 0, img.w, img.h)); err != nil || !bytes.Equal(dst, img.pix) {
+				t.Fatalf("image %d does not come back (%v)", i, err)
+			}
+			x, y := rng.IntN(img.w), rng.IntN(img.h)
+			checkRegion(t, c, blobs[i], img.pix, img.w, image.Rect(x, y, x+1+rng.IntN(img.w-x), y+1+rng.IntN(img.h-y)))
+		}
+	})
 }
 
 // benchBatch is how many crops the outputs go round.

@@ -10,56 +10,75 @@ import (
 // unpackAVX2 does one plane of a chunk at a time: PSHUFB spreads the planes of two groups to eight bytes each, and the
 // four groups of a row are transposed together.
 func unpackAVX2(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool) {
+	if first {
+		clear(rows.bottom)
+	}
 	m7, m14, m28 := BroadcastUint64x4(0x00AA00AA00AA00AA), BroadcastUint64x4(0x0000CCCC0000CCCC), BroadcastUint64x4(0x00000000F0F0F0F0)
 	s7, s14, s28 := BroadcastUint64x4(7), BroadcastUint64x4(14), BroadcastUint64x4(28)
-	shuffles, biases := unsafe.Pointer(&t.shuffle), unsafe.Pointer(&t.bias)
+	spread, shuffles := LoadInt8x32(&spreadBias), unsafe.Pointer(&t.shuffle)
 	head, src := start(headers), start(payload)
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for c := range chunks {
-		codes := *(*uint64)(head)
-		head = unsafe.Add(head, chunkHeaderBytes)
-		for o := c * chunkColumns; o < c*chunkColumns+3*stride; o += stride {
-			left, right := uint(codes&255), uint(codes>>8&255)
-			codes >>= 16
+	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
+		for o := c; o < c+3*stride; o += stride {
+			left, right := *(*uint8)(head), *(*uint8)(unsafe.Add(head, 1))
+			head = unsafe.Add(head, 2)
 			leftBytes, rightBytes := uint(t.pairWidth[left]), uint(t.pairWidth[right])
-			leftShuffle := LoadInt8x16((*[16]int8)(unsafe.Add(shuffles, left*16)))
-			rightShuffle := LoadInt8x16((*[16]int8)(unsafe.Add(shuffles, right*16)))
-			bias := pair16(unsafe.Add(biases, left*16), unsafe.Add(biases, right*16))
 			p1 := unsafe.Add(src, leftBytes)
 			p2 := unsafe.Add(p1, rightBytes)
 			p3 := unsafe.Add(p2, leftBytes)
-			x := Uint8x32{}.SetLo(load16(src).PermuteOrZero(leftShuffle)).SetHi(load16(p1).PermuteOrZero(rightShuffle))
-			y := Uint8x32{}.SetLo(load16(p2).PermuteOrZero(leftShuffle)).SetHi(load16(p3).PermuteOrZero(rightShuffle))
+			// Of the 32 bytes that are loaded, the upper 16 are replaced: cheaper than building up from nothing.
+			shuffle := load32(unsafe.Add(shuffles, uint(left)*16)).SetHi(load16(unsafe.Add(shuffles, uint(right)*16))).AsInt8x32()
+			x := load32(src).SetHi(load16(p1)).PermuteOrZeroGrouped(shuffle)
+			y := load32(p2).SetHi(load16(p3)).PermuteOrZeroGrouped(shuffle)
 			src = unsafe.Add(p3, rightBytes)
-			x = transpose8x4(x, m7, m14, m28, s7, s14, s28).Sub(bias)
+			bias := BroadcastUint64x4(t.maskBias[left] | t.maskBias[right]<<16).AsUint8x32().PermuteOrZeroGrouped(spread)
+			x = transpose8x4(x, m7, m14, m28, s7, s14, s28).Sub(bias).Add(load32(unsafe.Add(bottom, o)))
 			y = transpose8x4(y, m7, m14, m28, s7, s14, s28).Sub(bias)
-			if first {
-				x = prefixSum32(x)
-			} else {
-				x = x.Add(load32(unsafe.Add(bottom, o)))
-			}
 			store32(x, unsafe.Add(top, o))
 			store32(x.Add(y), unsafe.Add(bottom, o))
 		}
 	}
+	if first {
+		sumFirstRows(rows, chunks)
+	}
 }
 
-// interleaveShuffles puts 16 pixels of planar R, G and B into 48 bytes: entry [o][c] says which byte of channel c each
-// byte of output vector o takes, for both 128-bit lanes. mirrorShuffles does it for the pixels in reverse.
+// spreadBias repeats bytes 4 and 5 of an eight-byte word eight times each in the lower lane, and bytes 6 and 7 in the
+// upper: from a maskBias to the bias of each column.
+var spreadBias = func() (t [32]int8) {
+	for i := range t {
+		t[i] = int8(4 + i/8)
+	}
+	return t
+}()
+
+// interleaveShuffles spreads 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels. Those
+// are three vectors, but no two bytes of a channel have the same place in theirs, so that one shuffle serves all three:
+//
+//	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
+//
+// The same for both 128-bit lanes. mirrorShuffles takes the pixels in reverse.
 var interleaveShuffles, mirrorShuffles = makeInterleaveShuffles(0), makeInterleaveShuffles(15)
 
-func makeInterleaveShuffles(flip int) (t [3][3][32]int8) {
-	for o := range 3 {
-		for i := range 32 {
-			place := 16*o + i%16
-			for c := range 3 {
-				t[o][c][i] = -128
-			}
-			t[o][place%3][i] = int8(place/3 ^ flip)
+func makeInterleaveShuffles(flip int) (t [3][32]int8) {
+	for pixel := range 16 {
+		for c := range 3 {
+			place := (3*pixel + c) % 16
+			t[c][place], t[c][16+place] = int8(pixel^flip), int8(pixel^flip)
 		}
 	}
 	return t
 }
+
+// everyThird has ones in bytes 0, 3, 6, … (and in 1, 4, 7, …) of both lanes.
+var everyThird = func() (t [2][32]int8) {
+	for i := range 16 {
+		if i%3 < 2 {
+			t[i%3][i], t[i%3][16+i] = -1, -1
+		}
+	}
+	return t
+}()
 
 // interleaveAVX2 makes 32 pixels at a time. The last 32 may overlap those before. Mirrored rows are read from their end,
 // not written from it: memory is slower the wrong way round.
@@ -72,9 +91,8 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 	if flip {
 		table = &mirrorShuffles
 	}
-	r0, g0, b0 := LoadInt8x32(&table[0][0]), LoadInt8x32(&table[0][1]), LoadInt8x32(&table[0][2])
-	r1, g1, b1 := LoadInt8x32(&table[1][0]), LoadInt8x32(&table[1][1]), LoadInt8x32(&table[1][2])
-	r2, g2, b2 := LoadInt8x32(&table[2][0]), LoadInt8x32(&table[2][1]), LoadInt8x32(&table[2][2])
+	redShuffle, greenShuffle, blueShuffle := LoadInt8x32(&table[0]), LoadInt8x32(&table[1]), LoadInt8x32(&table[2])
+	first, second := LoadInt8x32(&everyThird[0]).ToMask(), LoadInt8x32(&everyThird[1]).ToMask()
 	mid := BroadcastUint8x32(128)
 	src, out := start(planes), start(dst)
 	for x := 0; ; x += 32 {
@@ -90,11 +108,12 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 		}
 		g := load32(p)
 		offset := g.Xor(mid)
-		r := load32(unsafe.Add(p, stride)).Add(offset)
-		b := load32(unsafe.Add(p, 2*stride)).Add(offset)
-		v0 := r.PermuteOrZeroGrouped(r0).Or(g.PermuteOrZeroGrouped(g0)).Or(b.PermuteOrZeroGrouped(b0))
-		v1 := r.PermuteOrZeroGrouped(r1).Or(g.PermuteOrZeroGrouped(g1)).Or(b.PermuteOrZeroGrouped(b1))
-		v2 := r.PermuteOrZeroGrouped(r2).Or(g.PermuteOrZeroGrouped(g2)).Or(b.PermuteOrZeroGrouped(b2))
+		r := load32(unsafe.Add(p, stride)).Add(offset).PermuteOrZeroGrouped(redShuffle)
+		b := load32(unsafe.Add(p, 2*stride)).Add(offset).PermuteOrZeroGrouped(blueShuffle)
+		g = g.PermuteOrZeroGrouped(greenShuffle)
+		v0 := r.Merge(g.Merge(b, second), first)
+		v1 := g.Merge(b.Merge(r, second), first)
+		v2 := b.Merge(r.Merge(g, second), first)
 		// Lane 0 of v0, v1 and v2 are the first 16 pixels, lane 1 the others.
 		o := unsafe.Add(out, 3*x)
 		if flip {

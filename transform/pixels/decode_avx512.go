@@ -72,31 +72,30 @@ func widthsAVX512(t *groupTables, headers []byte, n int) int {
 // unpackAVX512 does one plane of a chunk at a time, both rows in one vector: VPEXPANDB spreads the planes to eight bytes
 // for each group, and VGF2P8AFFINEQB transposes the eight groups' bits.
 func unpackAVX512(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool) {
-	reverse, spread, unit := LoadInt8x64(&constants512.reverse8), LoadInt8x64(&constants512.spreadBias), LoadUint8x64(&constants512.identity)
+	if first {
+		clear(rows.bottom)
+	}
+	k := constants512
+	reverse, spread, unit := LoadInt8x64(&k.reverse8), LoadInt8x64(&k.spreadBias), LoadUint8x64(&k.identity)
 	head, src := start(headers), start(payload)
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for c := range chunks {
-		codes := *(*uint64)(head)
-		head = unsafe.Add(head, chunkHeaderBytes)
-		for o := c * chunkColumns; o < c*chunkColumns+3*stride; o += stride {
-			left, right := codes&255, codes>>8&255
-			codes >>= 16
+	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
+		for o := c; o < c+3*stride; o += stride {
+			left, right := *(*uint8)(head), *(*uint8)(unsafe.Add(head, 1))
+			head = unsafe.Add(head, 2)
 			maskBias := t.maskBias[left] | t.maskBias[right]<<16
-			present := uint64(uint32(maskBias))
-			present |= present << 32
+			present := uint64(uint32(maskBias)) * (1<<32 + 1)
 			x := load64(src).Expand(Mask8x64FromBits(present)).PermuteOrZeroGrouped(reverse)
 			src = unsafe.Add(src, 2*(uint(t.pairWidth[left])+uint(t.pairWidth[right])))
 			bias := BroadcastUint64x8(maskBias).AsUint8x64().PermuteOrZeroGrouped(spread)
 			v := unit.GaloisFieldAffineTransform(x.AsUint64x8(), 0).Sub(bias)
-			row := v.GetLo()
-			if first {
-				row = prefixSum32(row)
-			} else {
-				row = row.Add(load32(unsafe.Add(bottom, o)))
-			}
+			row := v.GetLo().Add(load32(unsafe.Add(bottom, o)))
 			store32(row, unsafe.Add(top, o))
-			store32(v.GetHi().Add(row), unsafe.Add(bottom, o))
+			store32(row.Add(v.GetHi()), unsafe.Add(bottom, o))
 		}
+	}
+	if first {
+		sumFirstRows(rows, chunks)
 	}
 }
 

@@ -104,6 +104,7 @@ func chooseCodes(codes *codeTable, v0, v1 Uint8x32) (left, right uint8) {
 func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
 	m7, m14, m28 := BroadcastUint64x4(0x00AA00AA00AA00AA), BroadcastUint64x4(0x0000CCCC0000CCCC), BroadcastUint64x4(0x00000000F0F0F0F0)
 	s7, s14, s28 := BroadcastUint64x4(7), BroadcastUint64x4(14), BroadcastUint64x4(28)
+	spread := LoadInt8x32(&spreadBias)
 	src, out, head := start(residuals), start(payload), start(headers)
 	var rows [8]uint64
 	taken := uint(0)
@@ -111,7 +112,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 		v0, v1 := load32(src), load32(unsafe.Add(src, chunkColumns))
 		left, right := chooseCodes(codes, v0, v1)
 		*(*[2]uint8)(head) = [2]uint8{left, right}
-		bias := pair16(unsafe.Pointer(&t.bias[left]), unsafe.Pointer(&t.bias[right]))
+		bias := BroadcastUint64x4(t.maskBias[left] | t.maskBias[right]<<16).AsUint8x32().PermuteOrZeroGrouped(spread)
 		store32(transpose8x4(v0.Add(bias), m7, m14, m28, s7, s14, s28), unsafe.Pointer(&rows[0]))
 		store32(transpose8x4(v1.Add(bias), m7, m14, m28, s7, s14, s28), unsafe.Pointer(&rows[4]))
 		w0, w1 := uint(t.width[left&15]), uint(t.width[left>>4])

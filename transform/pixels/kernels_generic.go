@@ -41,7 +41,7 @@ func unpackGeneric(t *groupTables, headers, payload []byte, rows *rowPair, chunk
 			codes := uint(binary.LittleEndian.Uint16(headers[chunkHeaderBytes*c+2*plane:]))
 			o := plane*rows.stride + c*chunkColumns
 			top, bottom := rows.top[o:o+chunkColumns], rows.bottom[o:o+chunkColumns]
-			rowBytes := int(t.pairWidth[codes&255]) + int(t.pairWidth[codes>>8])
+			rowBytes := int(t.pairWidth[codes&255] + t.pairWidth[codes>>8])
 			below := payload[rowBytes:]
 			for g := 0; g < chunkColumns; g += groupColumns {
 				code := codes & 15

@@ -76,20 +76,35 @@ func transpose8x4(v Uint8x32, m7, m14, m28, s7, s14, s28 Uint64x4) Uint8x32 {
 
 // predictAVX2 serves AVX-512 too: it does nothing but load, add and store.
 func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
+	if first {
+		clear(rows.bottom)
+	}
 	src := start(residuals)
-	top, bottom := start(rows.top), start(rows.bottom)
-	for c := range chunks {
-		for plane := range 3 {
-			o := plane*rows.stride + c*chunkColumns
-			v := load32(src)
-			if first {
-				v = prefixSum32(v)
-			} else {
-				v = v.Add(load32(unsafe.Add(bottom, o)))
-			}
+	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
+	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
+		for o := c; o < c+3*stride; o += stride {
+			v := load32(src).Add(load32(unsafe.Add(bottom, o)))
 			store32(v, unsafe.Add(top, o))
 			store32(v.Add(load32(unsafe.Add(src, chunkColumns))), unsafe.Add(bottom, o))
 			src = unsafe.Add(src, 2*chunkColumns)
+		}
+	}
+	if first {
+		sumFirstRows(rows, chunks)
+	}
+}
+
+// sumFirstRows turns the first two rows of a band from what they are if the row above is all zeros into what they are:
+// the top row's samples are predicted by those to their left.
+func sumFirstRows(rows *rowPair, chunks int) {
+	top, bottom := start(rows.top), start(rows.bottom)
+	for plane := range 3 {
+		for c := range chunks {
+			o := plane*rows.stride + c*chunkColumns
+			residuals := load32(unsafe.Add(top, o))
+			values := prefixSum32(residuals)
+			store32(values, unsafe.Add(top, o))
+			store32(load32(unsafe.Add(bottom, o)).Sub(residuals).Add(values), unsafe.Add(bottom, o))
 		}
 	}
 }

@@ -9,15 +9,16 @@ const (
 )
 
 // groupTables holds the group codes in the shapes that the kernels look them up in. Tables of 256 entries are indexed
-// by a header byte: the codes of two neighbouring groups, the left one in the low nibble.
+// by a header byte: the codes of two neighbouring groups, the left one in the low nibble. They are kept apart and small:
+// pixels stream through the cache around them, and what is not in it costs more than the arithmetic.
 type groupTables struct {
 	width [groupCodes]uint8 // bytes that one row of a group takes: its bit planes
 	low   [groupCodes]uint8 // the lowest residual, mod 256
 
-	pairWidth [256]uint8     // width of the left group plus width of the right one
-	shuffle   [256][16]int8  // for PSHUFB: spreads the two groups' planes to 8 bytes each, zero where there is none
-	bias      [256][16]uint8 // minus the lowest residual, 8 times for each group
-	maskBias  [256]uint64    // bits 0–15: which of the 16 planes are there; bits 32–47: minus the lowest residuals
+	pairWidth [256]uint8    // width of the left group plus width of the right one
+	maskBias  [256]uint64   // bits 0–15: which of the 16 planes are there; bits 32–47: minus the lowest residuals
+	shuffle   [256][16]int8 // for PSHUFB: spreads the two groups' planes to 8 bytes each, zero where there is none
+	_         [16]byte      // kernels load 32 bytes from the last shuffle on
 }
 
 func newGroupTables(groups []Group) *groupTables {
@@ -39,7 +40,6 @@ func newGroupTables(groups []Group) *groupTables {
 			if j < w1 {
 				t.shuffle[i][8+j] = int8(w0 + j)
 			}
-			t.bias[i][j], t.bias[i][8+j] = b0, b1
 		}
 	}
 	return t
