@@ -26,6 +26,7 @@ type BenchConfig struct {
 	BatchSize int           // 0 means 256
 	Duration  time.Duration // to measure for, after a quarter of it to warm up; 0 means 5 s
 	Seed      int64
+	Exact     bool // refuse to measure a transform whose results are not those of the original images
 }
 
 // BenchResult is what [Bench] has measured, warm-up excluded.
@@ -41,8 +42,10 @@ type BenchResult struct {
 	BatchSize       int         `json:"batch_size"`
 	Transform       string      `json:"transform"`
 	Encoding        string      `json:"encoding"`
+	Stored          string      `json:"stored"` // the encoding with its codec and resize, in words
 	Layout          string      `json:"layout"`
 	Kernels         string      `json:"kernels"`
+	Notes           []string    `json:"notes,omitempty"` // sentences for the user
 }
 
 // BenchStages are the seconds that all workers together have spent by stage.
@@ -76,10 +79,18 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	defer cancel()
 	result := BenchResult{
 		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: cfg.Set.Manifest().Encoding.Name,
+		Stored: DescribeEncoding(cfg.Set.Manifest().Encoding),
 		Layout: cfg.Layout.String(), Kernels: kernel.Active().String(), Transform: "full",
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }
 	if cfg.Spec != nil {
+		if err := CheckExact(cfg.Set, cfg.Spec); err != nil {
+			note, inexact := errors.AsType[*InexactError](err)
+			if !inexact || cfg.Exact {
+				return BenchResult{}, err
+			}
+			result.Notes = append(result.Notes, note.Note)
+		}
 		result.Transform = cfg.Spec.String()
 		work = func(ctx context.Context) error { return pool.serveBatches(ctx, cfg, set, order) }
 	}

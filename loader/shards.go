@@ -3,6 +3,7 @@ package loader
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -18,19 +19,70 @@ func FromShards(set *shard.Set) (Set, error) {
 	switch encoding.Name {
 	case "jpeg":
 	case "pixels":
-		s.pixels = new(pixels.Params)
-		if len(encoding.Params) > 0 {
-			if err := json.Unmarshal(encoding.Params, s.pixels); err != nil {
-				return nil, fmt.Errorf("loader: %s: the parameters of encoding %s: %w", set.Dir(), encoding, err)
-			}
+		params, _, err := pixelsParams(set)
+		if err != nil {
+			return nil, err
 		}
-		if _, err := pixels.New(*s.pixels, kernel.Generic); err != nil {
-			return nil, fmt.Errorf("loader: %s: encoding %s: %w", set.Dir(), encoding, err)
-		}
+		s.pixels = &params.Params
 	default:
 		return nil, fmt.Errorf("loader: %s: unknown encoding %s; it needs a newer version of this program", set.Dir(), encoding)
 	}
 	return s, nil
+}
+
+// pixelsParams reads and checks the parameters of a set of the encoding pixels.
+func pixelsParams(set *shard.Set) (params transform.PixelsParams, resize transform.StoredResize, err error) {
+	encoding := set.Manifest().Encoding
+	if len(encoding.Params) > 0 {
+		if err := json.Unmarshal(encoding.Params, &params); err != nil {
+			return params, resize, fmt.Errorf("loader: %s: the parameters of encoding %s: %w", set.Dir(), encoding, err)
+		}
+	}
+	if resize, err = params.Stored(); err == nil {
+		_, err = pixels.New(params.Params, kernel.Generic)
+	}
+	if err != nil {
+		return params, resize, fmt.Errorf("loader: %s: encoding %s: %w", set.Dir(), encoding, err)
+	}
+	return params, resize, nil
+}
+
+// An InexactError says that a transform of a set's stored images does not give the bits that it gives of the originals.
+type InexactError struct {
+	Dir  string
+	Note string // why
+}
+
+func (e *InexactError) Error() string {
+	return fmt.Sprintf("loader: %s: exact results were asked for: %s", e.Dir, e.Note)
+}
+
+// CheckExact returns an [*InexactError] if the transform's results of the set's stored images differ from those of the
+// originals. Its Note is for the user.
+func CheckExact(set *shard.Set, spec *transform.Spec) error {
+	if set.Manifest().Encoding.Name != "pixels" {
+		return nil
+	}
+	_, resize, err := pixelsParams(set)
+	if err != nil {
+		return err
+	}
+	if note := resize.Inexact(spec); note != "" {
+		return &InexactError{Dir: set.Dir(), Note: note}
+	}
+	return nil
+}
+
+// DescribeEncoding says how a set's images are stored, in a few words: "pixels (bitpack, resize 256 bilinear)".
+func DescribeEncoding(encoding shard.Encoding) string {
+	var p transform.PixelsParams
+	if encoding.Name != "pixels" || json.Unmarshal(encoding.Params, &p) != nil {
+		return encoding.Name
+	}
+	if p.Resize == "" {
+		return fmt.Sprintf("%s (%s)", encoding.Name, p.Codec)
+	}
+	return fmt.Sprintf("%s (%s, resize %s)", encoding.Name, p.Codec, strings.TrimSpace(p.Resize+" "+p.Interpolation))
 }
 
 type shardSet struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/ring"
 	"github.com/imgfeed/imgfeed/server/wire"
@@ -72,7 +73,11 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 func kindOf(err error) string {
 	switch {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
+<<<<<<< HEAD
 		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err):
+=======
+		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*loader.InexactError](err):
+>>>>>>> pixelroad
 		return wire.KindBadRequest
 	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return wire.KindMissing

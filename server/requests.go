@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/ring"
 	"github.com/imgfeed/imgfeed/server/wire"
@@ -79,6 +81,9 @@ func (s *session) open(m wire.OpenRequest) error {
 	s.log.Info("session opened", "split", f.split, "transform", f.spec.String(), "batch_size", m.BatchSize, "rank", f.plan.Rank, "world", f.plan.World,
 		"transport", f.transport(), "slots", f.ring.Slots(), "ring", FormatBytes(f.ring.Size()))
 	reply := f.opened(s.id)
+	for _, note := range reply.Notes {
+		s.log.Warn("session: " + note)
+	}
 	if !f.shared {
 		return s.send(reply)
 	}
@@ -140,6 +145,8 @@ type openConfig struct {
 	params bool
 	slots  int
 	layout ring.Layout
+
+	inexact string // why the results are not those of the original images, or ""
 }
 
 // checkOpen reads an open request.
@@ -151,6 +158,13 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 	}
 	if c.spec, err = parseTransform(m.Transform); err != nil {
 		return c, err
+	}
+	if err := loader.CheckExact(c.set, c.spec); err != nil {
+		note, inexact := errors.AsType[*loader.InexactError](err)
+		if !inexact || m.ExactPixels || s.cfg.Exact {
+			return c, err
+		}
+		c.inexact = note.Note
 	}
 	for _, choice := range []struct {
 		field, value, first, second string

@@ -26,6 +26,7 @@ type benchFlags struct {
 	seconds   float64
 	seed      int64
 	json      bool
+	exact     bool
 }
 
 func newBenchCommand() *cobra.Command {
@@ -51,13 +52,14 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 	flags.IntVar(&f.batch, "batch", 256, "samples in a batch")
 	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for; a quarter of it goes before to warm up")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
+	flags.BoolVar(&f.exact, "exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
 
 func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	cfg := loader.BenchConfig{
-		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Duration: time.Duration(f.seconds * float64(time.Second)),
+		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact, Duration: time.Duration(f.seconds * float64(time.Second)),
 	}
 	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) {
 		return errors.New("--threads, --batch and --seconds must be positive")
@@ -119,8 +121,11 @@ func chooseSet(data, split string) (string, error) {
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
-	fmt.Fprintf(w, "%s (%s), %s kernels, %d threads, batches of %d %s\n", dir, r.Encoding, r.Kernels, r.Threads, r.BatchSize, r.Layout)
+	fmt.Fprintf(w, "%s (%s), %s kernels, %d threads, batches of %d %s\n", dir, r.Stored, r.Kernels, r.Threads, r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note                %s\n", note)
+	}
 	fmt.Fprintf(w, "images per second   %.0f\n", r.ImagesPerSecond)
 	fmt.Fprintf(w, "measured            %d images in %.2f s, %.1f MB read\n", r.Images, r.Seconds, float64(r.BytesRead)/1e6)
 	fmt.Fprintf(w, "CPU seconds         %.2f (%.0f images in each)\n", r.CPUSeconds, r.ImagesPerCPU)

@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 )
 
@@ -33,6 +35,7 @@ type serveFlags struct {
 	readyFD        int
 	logLevel       slog.Level
 	logJSON        bool
+	exact          bool
 }
 
 const serveLong = `Serve the shard sets in DATA to training processes on this machine.
@@ -68,6 +71,7 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
+	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -138,7 +142,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
 	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Name: name, Log: log})
+	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log})
 	if err != nil {
 		return err
 	}
@@ -200,6 +204,7 @@ func printServing(out io.Writer, name string, at server.Place, paths map[string]
 	}
 }
 
+<<<<<<< HEAD
 // encoding returns the encoding's name, and its codec's where it has one: "pixels (bitpack)".
 func encoding(set wire.Set) string {
 	var e struct {
@@ -215,6 +220,14 @@ func encoding(set wire.Set) string {
 		return fmt.Sprintf("%s (%s)", e.Name, e.Params.Codec)
 	}
 	return e.Name
+=======
+func encoding(set wire.Set) string {
+	var e shard.Encoding
+	if json.Unmarshal(set.Encoding, &e) != nil {
+		return string(set.Encoding)
+	}
+	return loader.DescribeEncoding(e)
+>>>>>>> pixelroad
 }
 
 func partitions(set wire.Set) string {

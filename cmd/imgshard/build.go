@@ -35,6 +35,10 @@ SRC is looked at to tell what it holds:
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
 beside its own; with -o, in OUT/train and OUT/val.
 
+With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
+Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
+makes such a set of a jpeg set.
+
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
 Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.`
@@ -44,30 +48,33 @@ const shardBytesMin = byteSize(1 << 20)
 
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
-	out     string
-	world   int
-	seed    uint64
-	size    byteSize
-	jobs    int
-	strict  bool
-	force   bool
-	sources source.Options
+	out      string
+	world    int
+	seed     uint64
+	size     byteSize
+	jobs     int
+	strict   bool
+	force    bool
+	sources  source.Options
+	encoding encodingFlags
 }
 
 func newBuildCommand() *cobra.Command {
 	f := buildFlags{size: shard.ShardBytesDefault}
 	c := &cobra.Command{
-		Use:     "build SRC [-o OUT]",
-		Short:   "Pack a dataset into a shard set",
-		Long:    buildHelp,
-		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --world 8",
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Use:   "build SRC [-o OUT]",
+		Short: "Pack a dataset into a shard set",
+		Long:  buildHelp,
+		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --world 8\n" +
+			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
+		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
 		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
+	f.encoding.add(c, "jpeg")
 	fl.IntVar(&f.world, "world", 1, "deal the samples to this many partitions, one for each rank")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
@@ -86,8 +93,14 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	if f.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
+<<<<<<< HEAD
 	if f.size < shardBytesMin {
 		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}
+=======
+	encoder, err := f.encoding.encoder()
+	if err != nil {
+		return usageError{err}
+>>>>>>> pixelroad
 	}
 	ctx, stop := untilHangup(ctx)
 	defer stop()
@@ -102,7 +115,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	show := newProgress(stderr)
 	options := pack.Options{
 		World: f.world, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
-		Strict: f.strict, Replace: f.force, Progress: show.update,
+		Strict: f.strict, Replace: f.force, Encoder: encoder, Progress: show.update,
 	}
 	err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
 		show.finish()
@@ -139,7 +152,16 @@ func printSummary(w io.Writer, s pack.Summary) {
 	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
 		formats = append(formats, fmt.Sprintf("%s %v", grouped(s.Formats[f]), f))
 	}
+<<<<<<< HEAD
 	fmt.Fprintf(w, "  images    %s, %s; row indexes %s\n", strings.Join(formats, ", "), bytesText(s.ImageBytes), bytesText(s.AuxBytes))
+=======
+	slices.Sort(formats)
+	fmt.Fprintf(w, "  images    %s, %s", strings.Join(formats, ", "), bytesText(s.ImageBytes))
+	if s.AuxBytes > 0 {
+		fmt.Fprintf(w, "; row indexes %s", bytesText(s.AuxBytes))
+	}
+	fmt.Fprintln(w)
+>>>>>>> pixelroad
 	if m.World > 1 {
 		fmt.Fprintf(w, "  world     %d partitions of %s to %s images\n", m.World, grouped(m.Samples/m.World), grouped((m.Samples+m.World-1)/m.World))
 	}

@@ -17,6 +17,7 @@ import (
 // newCommands makes the subcommands; each stands in the file of its name.
 var newCommands = []func() *cobra.Command{
 	newBuildCommand,
+	newRepackCommand,
 	newSynthCommand,
 	newLsCommand,
 	newCatCommand,

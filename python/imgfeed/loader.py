@@ -77,6 +77,7 @@ class DataLoader:
         transport: str = "auto",
         slots: int = 0,
         on_error: str = "error",
+        exact_pixels: bool = False,
         **refused: Any,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration.
@@ -111,6 +112,8 @@ class DataLoader:
             transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
             slots: Batches in the ring; 0 leaves it to the server.
             on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
+            exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
+                set's images were resized before they were stored. Without it the first note in the log says so.
 
         Raises:
             ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
@@ -151,6 +154,8 @@ class DataLoader:
             "with_params": with_params,
             "on_error": on_error,
         }
+        if exact_pixels:
+            self._options["exact_pixels"] = True
         self._output, self._cuda = _outputs(
             framework, layout, pin_memory=pin_memory, device=device, normalize=normalize, dtype=dtype
         )

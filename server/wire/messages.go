@@ -46,6 +46,8 @@ type OpenRequest struct {
 	Slots      int             `json:"slots,omitempty"`     // 0 leaves it to the server
 	WithParams bool            `json:"with_params,omitempty"`
 	OnError    string          `json:"on_error,omitempty"` // error or blank
+
+	ExactPixels bool `json:"exact_pixels,omitempty"` // refuse a transform whose results are not those of the original images
 }
 
 // Opened answers [OpenRequest]. With shared memory, its first byte carries the ring's descriptor.

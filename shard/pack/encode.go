@@ -63,22 +63,15 @@ type originalsWorker struct {
 
 func (w *originalsWorker) Encode(scratch *Scratch, in Input) (shard.Sample, error) {
 	s := shard.Sample{Key: in.Key, Label: in.Label, Format: shard.SniffFormat(in.Data), Image: in.Data}
-	if len(in.Data) == 0 {
-		return s, fmt.Errorf("the file is empty")
+	if err := checkFormat(s.Format, in.Data); err != nil {
+		return s, err
 	}
 	if s.Format == shard.FormatJPEG {
 		aux, config, err := w.jpeg.AppendIndex(scratch.Aux[:0], in.Data)
 		s.Width, s.Height, s.Aux, scratch.Aux = config.Width, config.Height, aux, aux
 		return s, err
 	}
-	codec, ok := codecs[s.Format]
-	switch {
-	case ok:
-		return s, w.check(&s, codec)
-	case s.Format != shard.FormatUnknown:
-		return s, fmt.Errorf("images of the format %v are not read", s.Format)
-	}
-	return s, fmt.Errorf("not an image (it begins %s)", firstBytes(in.Data))
+	return s, w.check(&s, codecs[s.Format])
 }
 
 // codec decodes one format other than JPEG. These are the formats and decoders of package transform.

@@ -53,11 +53,11 @@ func sortRefs(path string, refs []ref) error {
 }
 
 // gather walks over the source and sets up the feed.
-func (b *builder) gather(ctx context.Context) error {
-	b.rejects.writer = b.writer
-	if b.split.Streamed() {
-		return b.spool(ctx)
+func (b *builder) gather(ctx context.Context, split *source.Split) error {
+	if split.Streamed() {
+		return b.spool(ctx, split)
 	}
+<<<<<<< HEAD
 	f := &folderFeed{split: b.split, reasons: make(map[string]string)}
 	b.feed = f
 	err := b.split.Walk(ctx, func(it source.Item) error {
@@ -70,6 +70,19 @@ func (b *builder) gather(ctx context.Context) error {
 	})
 	slices.SortFunc(f.items, func(a, b folderItem) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
 	return err
+=======
+	f := &folderFeed{split: split}
+	b.feed = f
+	err := split.Walk(ctx, func(it source.Item) error {
+		f.items = append(f.items, ref{hash: shard.OrderHash(b.options.Seed, it.Key), key: it.Key, reason: it.Reason})
+		b.report(StageList, len(f.items), 0, 0)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return sortRefs(split.Path, f.items)
+>>>>>>> pixelroad
 }
 
 // folderFeed reads files where they lie.

@@ -131,14 +131,31 @@ func (e *StrictError) Error() string {
 
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
 // of it remains.
-func Build(ctx context.Context, split *source.Split, out string, o Options) (sum Summary, err error) {
+func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
 	o.fill()
-	start := time.Now()
 	if err := checkRoom(split, out); err != nil {
-		return sum, err
+		return Summary{}, err
 	}
+	b := &builder{options: &o, name: split.Name, path: split.Path, label: func(r *ref) (int32, error) { return split.Label(r.key) }}
+	sum, err := b.build(ctx, out, input{
+		gather:  func(ctx context.Context) error { return b.gather(ctx, split) },
+		classes: split.Classes,
+	})
+	sum.Notes = split.Notes()
+	return sum, err
+}
+
+// input is where a build takes its samples from.
+type input struct {
+	gather  func(context.Context) error // sets up the builder's feed
+	classes func() []string             // known once all is gathered
+}
+
+// build writes the set, from the first file to the last.
+func (b *builder) build(ctx context.Context, out string, in input) (sum Summary, err error) {
+	o, start := b.options, time.Now()
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
-		Split: split.Name, Encoding: o.Encoder.Encoding(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
+		Split: b.name, Encoding: o.Encoder.Encoding(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
 		Built: o.built(), Replace: o.Replace,
 	})
 	if err != nil {
@@ -149,12 +166,12 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (sum
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	b := &builder{options: &o, split: split, writer: w}
+	b.writer, b.rejects.writer = w, w
 	defer b.close()
-	if err := b.gather(ctx); err != nil {
+	if err := in.gather(ctx); err != nil {
 		return sum, err
 	}
-	if err := w.SetClasses(split.Classes()); err != nil {
+	if err := w.SetClasses(in.classes()); err != nil {
 		return sum, err
 	}
 	if err := b.pack(ctx); err != nil {
@@ -171,8 +188,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (sum
 		return sum, err
 	}
 	sum = b.summary
-	sum.Split, sum.Output, sum.Manifest = split.Name, out, m
-	sum.Notes, sum.Duration = split.Notes(), time.Since(start)
+	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.name, out, m, time.Since(start)
 	for _, s := range m.Shards {
 		sum.OutputBytes += s.Bytes
 	}
@@ -185,10 +201,10 @@ func (b *builder) conclude() error {
 		return err
 	}
 	if b.options.Strict && b.summary.Rejected > 0 {
-		return &StrictError{Split: b.split.Name, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
+		return &StrictError{Split: b.name, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
 	}
 	if b.packed == 0 {
-		msg := fmt.Sprintf("%s has no image", b.split.Path)
+		msg := fmt.Sprintf("%s has no image", b.path)
 		if b.summary.Rejected > 0 {
 			msg += fmt.Sprintf(": %d files were looked at, the first is %s: %s", b.summary.Rejected, b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
 		}

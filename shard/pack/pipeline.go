@@ -21,7 +21,9 @@ const (
 // builder is one build under way.
 type builder struct {
 	options *Options
-	split   *source.Split
+	name    string                    // of the split
+	path    string                    // of what is packed, for messages
+	label   func(*ref) (int32, error) // of an item
 	writer  *shard.SetWriter
 	feed    feed
 	rejects rejectList
@@ -38,7 +40,7 @@ func (b *builder) close() {
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
 	if b.options.Progress != nil {
-		b.options.Progress(Progress{Split: b.split.Name, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
+		b.options.Progress(Progress{Split: b.name, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
 	}
 }
 
@@ -131,7 +133,7 @@ func (b *builder) run(worker Worker, j *job) {
 		return
 	}
 	j.buf, j.ref.size = data, int64(len(data))
-	label, err := b.split.Label(j.ref.key)
+	label, err := b.label(&j.ref)
 	if err != nil {
 		j.err = err
 		return

@@ -64,19 +64,19 @@ func newSpool(folder, path string, seed uint64, buckets int64) (*spoolFeed, erro
 }
 
 // spool reads the source's tars into buckets.
-func (b *builder) spool(ctx context.Context) error {
+func (b *builder) spool(ctx context.Context, split *source.Split) error {
 	folder, err := b.writer.Scratch()
 	if err != nil {
 		return err
 	}
-	f, err := newSpool(folder, b.split.Path, b.options.Seed, b.split.Bytes()/b.options.bucketBytes+1)
+	f, err := newSpool(folder, split.Path, b.options.Seed, split.Bytes()/b.options.bucketBytes+1)
 	if err != nil {
 		return err
 	}
 	b.feed = f
 	var bytes int64
 	var buf []byte
-	err = b.split.Walk(ctx, func(it source.Item) error {
+	err = split.Walk(ctx, func(it source.Item) error {
 		if it.Data != nil {
 			if int64(cap(buf)) < it.Size {
 				buf = make([]byte, it.Size+it.Size/4)
@@ -90,9 +90,9 @@ func (b *builder) spool(ctx context.Context) error {
 		}
 		bytes += int64(len(buf))
 		if err := f.add(it.Key, it.Reason, buf); err != nil {
-			return fmt.Errorf("spool %s: %w", b.split.Path, err)
+			return fmt.Errorf("spool %s: %w", split.Path, err)
 		}
-		b.report(StageRead, f.items, bytes, b.split.Bytes())
+		b.report(StageRead, f.items, bytes, split.Bytes())
 		return nil
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *builder) spool(ctx context.Context) error {
 	}
 	for _, k := range f.buckets {
 		if err := k.w.Flush(); err != nil {
-			return fmt.Errorf("spool %s: %w", b.split.Path, err)
+			return fmt.Errorf("spool %s: %w", split.Path, err)
 		}
 		k.w = nil
 	}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+)
+
+// encodingFlags are the flags that say how images are stored. An empty one means its default, and an empty name jpeg.
+type encodingFlags struct {
+	name          string
+	resize        string
+	interpolation string
+	codec         string
+}
+
+// add defines the flags; name is the default encoding.
+func (f *encodingFlags) add(c *cobra.Command, name string) {
+	fl := c.Flags()
+	fl.StringVar(&f.name, "encoding", name, "how images are stored: jpeg (the files' own bytes) or pixels (resized once, without loss)")
+	fl.StringVar(&f.resize, "resize", "", "pixels: 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256)")
+	fl.StringVar(&f.interpolation, "interpolation", "", "pixels: filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)")
+	fl.StringVar(&f.codec, "codec", "", "pixels: "+strings.Join(pixels.Names(), ", ")+" (default "+pixels.Bitpack+")")
+}
+
+// encoder returns what the flags ask for.
+func (f *encodingFlags) encoder() (pack.Encoder, error) {
+	switch f.name {
+	case "", "jpeg":
+		if f.resize+f.interpolation+f.codec != "" {
+			return nil, errors.New("--resize, --interpolation and --codec are for --encoding pixels; jpeg keeps the files' own bytes")
+		}
+		return pack.Originals{}, nil
+	case "pixels":
+		size := f.resize
+		if size == "" {
+			size = "256"
+		}
+		resize, err := transform.ParseStoredResize(size, f.interpolation)
+		if err != nil {
+			return nil, err
+		}
+		return pack.NewPixels(pixels.Params{Codec: f.codec}, resize)
+	}
+	return nil, fmt.Errorf("--encoding %s: want jpeg or pixels", f.name)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+)
+
+const repackHelp = `Make another set of the samples of a jpeg set: as pixels, for another world, or in another order.
+
+The set is what imgshard build makes of the original files with the same flags, to the byte. World and seed are those of
+SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`
+
+// repackFlags are the flags of imgshard repack.
+type repackFlags struct {
+	out      string
+	world    int
+	seed     uint64
+	size     byteSize
+	jobs     int
+	force    bool
+	encoding encodingFlags
+}
+
+func newRepackCommand() *cobra.Command {
+	f := repackFlags{size: shard.ShardBytesDefault}
+	c := &cobra.Command{
+		Use:     "repack SET -o OUT",
+		Short:   "Make another set of the samples of a jpeg set",
+		Long:    repackHelp,
+		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runRepack(c, c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
+	f.encoding.add(c, "pixels")
+	fl.IntVar(&f.world, "world", 0, "deal the samples to this many partitions (default as SET)")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples (default as SET)")
+	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
+	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	fl.BoolVar(&f.force, "force", false, "replace a finished set")
+	return c
+}
+
+func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repackFlags) error {
+	given := c.Flags().Changed
+	switch {
+	case f.out == "":
+		return usageError{errors.New("repack needs -o OUT, where the new set shall stand")}
+	case given("world") && (f.world < 1 || f.world > shard.WorldMax):
+		return usageError{fmt.Errorf("--world %d: from 1 to %d partitions can be made", f.world, shard.WorldMax)}
+	case f.jobs < 0:
+		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
+	}
+	encoder, err := f.encoding.encoder()
+	if err != nil {
+		return usageError{err}
+	}
+	set, err := openSet(path)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	options := pack.Options{World: set.World(), Seed: set.Manifest().Seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoder: encoder}
+	if given("world") {
+		options.World = f.world
+	}
+	if given("seed") {
+		options.Seed = f.seed
+	}
+	ctx, stop := untilHangup(c.Context())
+	defer stop()
+	show := newProgress(stderr)
+	options.Progress = show.update
+	summary, err := pack.Repack(ctx, set, f.out, options)
+	show.finish()
+	switch {
+	case err == nil:
+		printSummary(stdout, summary)
+	case errors.Is(err, context.Canceled):
+		err = errors.New("interrupted; the unfinished set is removed")
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/synth"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// identityTransforms are those that a set stored with Resize(256) gives the originals' bits of.
+var identityTransforms = map[string]string{
+	"center": "eval",
+	"random": `[{"op":"Resize","size":256},{"op":"RandomCrop","size":224}]`,
+	"flip":   "train-resize",
+	"odd":    `[{"op":"Resize","size":256},{"op":"RandomCrop","size":[97,131]},{"op":"RandomHorizontalFlip","p":0.5}]`,
+}
+
+// identitySets packs a folder of images as jpeg and as pixels by every codec.
+func identitySets(t *testing.T, src string) map[string]*shard.Set {
+	t.Helper()
+	resize, err := transform.ParseStoredResize("256", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoders := map[string]pack.Encoder{"jpeg": pack.Originals{}}
+	for _, codec := range pixels.Names() {
+		if encoders[codec], err = pack.NewPixels(pixels.Params{Codec: codec}, resize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sets := make(map[string]*shard.Set)
+	for name, encoder := range encoders {
+		splits, err := source.Open(src, source.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), name)
+		if _, err := pack.Build(t.Context(), splits[0], out, pack.Options{World: 2, Encoder: encoder}); err != nil {
+			t.Fatal(err)
+		}
+		if sets[name], err = shard.OpenSet(out); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { sets[name].Close() })
+	}
+	return sets
+}
+
+// identitySource is the folder IMGFEED_TEST_IMAGES of class folders, or one of images made here, and the number of draws,
+// IMGFEED_TEST_DRAWS.
+func identitySource(t *testing.T) (src string, draws int) {
+	t.Helper()
+	draws = 2
+	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
+		draws, _ = strconv.Atoi(s)
+	}
+	if src = os.Getenv("IMGFEED_TEST_IMAGES"); src != "" {
+		return src, draws
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, err := synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 10, Val: -1, Size: 420}); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "train"), draws
+}
+
+// epochOf serves one epoch and returns a copy of all that was in its batches.
+func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, layout resample.Layout, epoch int, visit func(index int, pix []byte, params []int32)) (all []byte) {
+	t.Helper()
+	served, err := FromShards(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, err := plan.New(plan.Config{
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.World(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Exact,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	supply := NewSupply(NewSlot(0, 16, spec.OutputBytes()), NewSlot(1, 16, spec.OutputBytes()))
+	stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Spec: spec, Layout: layout, Supply: supply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	for {
+		batch, err := stream.Next(context.Background())
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, n := batch.Slot, batch.Count
+		all = append(all, s.Images[:n*spec.OutputBytes()]...)
+		all = fmt.Append(all, s.Labels[:n], s.Indices[:n], s.Params[:n*paramsPerSample])
+		for i := range n {
+			if visit != nil {
+				visit(int(s.Indices[i]), s.Images[i*spec.OutputBytes():][:spec.OutputBytes()], s.Params[i*paramsPerSample:][:paramsPerSample])
+			}
+		}
+		supply.Put(s)
+	}
+}
+
+// TestPixelsServeTheBitsOfJPEG serves the same epochs from the originals and from pixels of every codec, at every level
+// and in both layouts, and wants identical batches: images, labels, indices and draws.
+func TestPixelsServeTheBitsOfJPEG(t *testing.T) {
+	src, draws := identitySource(t)
+	sets := identitySets(t, src)
+	reference := NewPool(PoolConfig{Threads: 2})
+	defer reference.Close()
+	for name, text := range identityTransforms {
+		spec, err := transform.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for epoch := range draws {
+			for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
+				want := epochOf(t, reference, sets["jpeg"], spec, layout, epoch, nil)
+				for _, level := range kernel.Available() {
+					pool := NewPool(PoolConfig{Threads: 2, Level: &level})
+					for _, codec := range pixels.Names() {
+						if err := CheckExact(sets[codec], spec); err != nil {
+							t.Errorf("%s: %v", name, err)
+						}
+						if !bytes.Equal(epochOf(t, pool, sets[codec], spec, layout, epoch, nil), want) {
+							t.Errorf("%s, epoch %d, %v, %v: batches from %s are not those from jpeg", name, epoch, layout, level, codec)
+						}
+					}
+					pool.Close()
+				}
+			}
+		}
+	}
+}
+
+// TestPixelsMatchTorchvision compares batches from bitpack with torchvision on Pillow. It needs a Python with torchvision
+// (IMGFEED_TEST_PYTHON, or python3).
+func TestPixelsMatchTorchvision(t *testing.T) {
+	python := os.Getenv("IMGFEED_TEST_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import torchvision, PIL").Run(); err != nil {
+		t.Skipf("%s has no torchvision: %v", python, err)
+	}
+	src, draws := identitySource(t)
+	set := identitySets(t, src)[pixels.Bitpack]
+	pool := NewPool(PoolConfig{Threads: 2})
+	defer pool.Close()
+	cmd := exec.Command(python, "-W", "ignore", "../transform/testdata/check.py")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for name, epochs := range map[string]int{"eval": 1, "train-resize": draws} {
+		spec, err := transform.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for epoch := range epochs {
+			epochOf(t, pool, set, spec, resample.NHWC, epoch, func(index int, pix []byte, params []int32) {
+				key, err := set.Key(index)
+				if err != nil {
+					t.Error(err)
+				}
+				head, err := json.Marshal(map[string]any{"file": filepath.Join(src, key), "transform": name, "params": params, "size": 224})
+				if err == nil {
+					_, err = in.Write(slices.Concat(head, []byte("\n"), pix))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var result struct {
+		Compared int
+		Differ   []string
+	}
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("compared %d results with torchvision's", result.Compared)
+	if result.Compared != set.Len()*(1+draws) || len(result.Differ) > 0 {
+		t.Errorf("of %d, %d differ: %.1000v", result.Compared, len(result.Differ), result.Differ)
+	}
+}
+
+// TestCheckExact says of which transforms stored images give the originals' bits.
+func TestCheckExact(t *testing.T) {
+	for _, c := range []struct {
+		size, interpolation, transform string
+		exact                          bool
+	}{
+		{"256", "", "eval", true},
+		{"256", "", "train-resize", true},
+		{"none", "", "train", true},
+		{"256", "", "train", false},
+		{"256", "bicubic", "eval", false},
+		{"232", "", "eval", false},
+		{"256x256", "", "eval", false},
+		{"256x256", "", `[{"op":"Resize","size":[256,256]}]`, true},
+		{"max:256", "", "eval", false},
+		{"256", "", `[{"op":"RandomHorizontalFlip"},{"op":"Resize","size":256},{"op":"CenterCrop","size":224}]`, false},
+	} {
+		resize, err := transform.ParseStoredResize(c.size, c.interpolation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoder, err := pack.NewPixels(pixels.Params{}, resize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "set")
+		w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Encoding()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		set, err := shard.OpenSet(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		spec, err := transform.Parse(c.transform)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckExact(set, spec); (err == nil) != c.exact {
+			t.Errorf("stored with %s %s, %s: %v", c.size, c.interpolation, c.transform, err)
+		} else if err != nil && !strings.Contains(err.Error(), dir) {
+			t.Errorf("%v does not name the set", err)
+		}
+		if got := DescribeEncoding(set.Manifest().Encoding); !strings.Contains(got, c.size) {
+			t.Errorf("stored with %s is described as %s", c.size, got)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package transform
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
+)
+
+// A StoredResize is the resize that a set's images had before they were stored. The zero value is none: the originals'
+// pixels.
+type StoredResize struct {
+	// Height and Width are the size in pixels, as in a Resize [Op]: a Width of 0 means that Height is the length of the
+	// shorter side. Both are 0 if LongMax says the size, or nothing does.
+	Height, Width int
+	// LongMax is the most that the longer side may have, in pixels; images that are smaller stay as they are. 0: no bound.
+	LongMax int
+	// Interpolation is the filter.
+	Interpolation resample.Filter
+}
+
+const noResize = "none"
+
+// ParseStoredResize reads "none"; "256", the length of the shorter side; "256x320", height and width; or "max:500", the
+// most that the longer side may have. interpolation is a filter's name, or "" for bilinear.
+func ParseStoredResize(size, interpolation string) (StoredResize, error) {
+	var s StoredResize
+	var err error
+	if size == "" || size == noResize {
+		return s, nil
+	}
+	if interpolation == "" {
+		interpolation = resample.Bilinear.String()
+	}
+	if s.Interpolation, err = resample.ParseFilter(interpolation); err != nil {
+		return StoredResize{}, err
+	}
+	most, isMax := strings.CutPrefix(size, "max:")
+	height, width, isBoth := strings.Cut(size, "x")
+	numbers := []*int{&s.Height}
+	texts := []string{size}
+	switch {
+	case isMax:
+		numbers, texts = []*int{&s.LongMax}, []string{most}
+	case isBoth:
+		numbers, texts = []*int{&s.Height, &s.Width}, []string{height, width}
+	}
+	for i, text := range texts {
+		if *numbers[i], err = strconv.Atoi(text); err != nil || *numbers[i] < 1 || *numbers[i] > pixels.MaxDimension {
+			return StoredResize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none, each from 1 to %d",
+				size, pixels.MaxDimension)
+		}
+	}
+	return s, nil
+}
+
+// String is the inverse of [ParseStoredResize], without the interpolation.
+func (s StoredResize) String() string {
+	switch {
+	case s.LongMax > 0:
+		return fmt.Sprintf("max:%d", s.LongMax)
+	case s.Width > 0:
+		return fmt.Sprintf("%dx%d", s.Height, s.Width)
+	case s.Height > 0:
+		return strconv.Itoa(s.Height)
+	}
+	return noResize
+}
+
+// describe says it as one would say the operation.
+func (s StoredResize) describe() string {
+	switch {
+	case s.LongMax > 0:
+		return fmt.Sprintf("a longer side of at most %d, %s", s.LongMax, s.Interpolation)
+	case s.Width > 0:
+		return fmt.Sprintf("Resize([%d, %d], %s)", s.Height, s.Width, s.Interpolation)
+	}
+	return fmt.Sprintf("Resize(%d, %s)", s.Height, s.Interpolation)
+}
+
+// resized returns the size in which a w × h image is stored.
+func (s StoredResize) resized(w, h int) (int, int, error) {
+	switch {
+	case s.Height > 0:
+		op := Op{Kind: Resize, Height: s.Height, Width: s.Width}
+		return op.resized(w, h)
+	case s.LongMax > 0 && max(w, h) > s.LongMax:
+		long := max(w, h)
+		return max(1, w*s.LongMax/long), max(1, h*s.LongMax/long), nil
+	}
+	return w, h, nil
+}
+
+// Inexact says why a transform of images that were stored so does not give the bits that it gives of the originals, in a
+// sentence for the user; "" if it does. It does where nothing was resized, and where the transform begins with just the
+// resize that was done: Resize of the stored image then changes nothing, and every later operation starts from the same
+// pixels.
+func (s StoredResize) Inexact(spec *Spec) string {
+	if s == (StoredResize{}) {
+		return ""
+	}
+	first := &spec.ops[0]
+	if s.LongMax == 0 && first.Kind == Resize && first.Height == s.Height && first.Width == s.Width && first.Interpolation == s.Interpolation {
+		return ""
+	}
+	begins := first.Kind.String()
+	if first.Kind == Resize {
+		begins = StoredResize{Height: first.Height, Width: first.Width, Interpolation: first.Interpolation}.describe()
+	}
+	return fmt.Sprintf("the images were stored with %s, and the transform begins with %s: it works on the stored images, whose results are not those of the originals; "+
+		"a jpeg set, or a pixels set without resize, gives those", s.describe(), begins)
+}
+
+// PixelsParams are the parameters of the encoding "pixels", as a set's manifest keeps them in JSON: the codec's, and
+// beside them how the images were resized.
+type PixelsParams struct {
+	pixels.Params
+	Resize        string `json:"resize"` // as ParseStoredResize reads it
+	Interpolation string `json:"interpolation,omitempty"`
+}
+
+// NewPixelsParams puts both together.
+func NewPixelsParams(codec pixels.Params, s StoredResize) PixelsParams {
+	p := PixelsParams{Params: codec, Resize: s.String()}
+	if p.Resize != noResize {
+		p.Interpolation = s.Interpolation.String()
+	}
+	return p
+}
+
+// Stored returns the resize.
+func (p *PixelsParams) Stored() (StoredResize, error) {
+	return ParseStoredResize(p.Resize, p.Interpolation)
+}
+
+// Store decodes all of src and resizes it as it is to be stored. It returns the RGB pixels, rows without gaps, valid
+// until the next call. The error is an [*ImageError] or a [*SizeError].
+func (e *Engine) Store(src Source, s StoredResize) (pix []byte, width, height int, err error) {
+	w, h, err := e.stored.open(src)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	now := wholeImage(w, h)
+	if width, height, err = s.resized(w, h); err != nil {
+		return nil, 0, 0, err
+	}
+	now.resize(width, height, s.Interpolation)
+	to := &e.between[0]
+	to.resize(width, height)
+	dst := resample.Output{Pix: to.pix, Width: width, Height: height, Layout: resample.NHWC}
+	err = e.render(dst, &e.stored, &now)
+	e.trim()
+	return to.pix, width, height, err
+}
