@@ -83,9 +83,7 @@ def restore(model: nn.Module, opt: torch.optim.Optimizer, state: dict[str, Any])
         from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict  # noqa: PLC0415
 
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        set_state_dict(
-            model, opt, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=options
-        )
+        set_state_dict(model, opt, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=options)
         return
     models.bare(model).load_state_dict(state["model"])
     opt.load_state_dict(state["optimizer"])

@@ -38,7 +38,9 @@ def splits(data: str) -> dict[str, int]:
     if not found:
         raw = [name for name in ("train", "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar") if (root / name).exists()]
         advice = f"it holds {', '.join(raw)}; pack it once: imgshard build {data}" if raw else "it holds no dataset either"
-        raise TrainError(f"--data {data}: no shard set there (looked for manifest.json and */manifest.json); {advice}{_mounts()}")
+        raise TrainError(
+            f"--data {data}: no shard set there (looked for manifest.json and */manifest.json); {advice}{_mounts()}"
+        )
     return found
 
 
@@ -100,7 +102,7 @@ def size_at(s: Settings, epoch: int) -> int:
 class Feed:
     """The training batches. The loader is replaced where an epoch has another image size; its place is carried over."""
 
-    def __init__(self, s: Settings, split: str, place: Place, device: torch.device, batch_size: int, stats: Any) -> None:
+    def __init__(self, s: Settings, split: str, place: Place, device: torch.device, *, batch_size: int, stats: Any) -> None:
         """Open the data of a split for this rank; stats are the mean and deviation to normalise by."""
         self._s, self._split, self._place, self._device = s, split, place, device
         self.batch_size, self._stats = batch_size, stats
@@ -113,8 +115,8 @@ class Feed:
             self._split,
             self._place,
             self._device,
-            self.batch_size,
-            self._stats,
+            batch_size=self.batch_size,
+            stats=self._stats,
             transform=train_transform(self._s.transform, self._size),
             shuffle=True,
             seed=self._s.seed,
@@ -133,7 +135,7 @@ class Feed:
 
 
 def make_loader(
-    s: Settings, split: str, place: Place, device: torch.device, batch_size: int, stats: Any, **options: Any
+    s: Settings, split: str, place: Place, device: torch.device, *, batch_size: int, stats: Any, **options: Any
 ) -> Any:
     """Return an imgfeed loader of normalised float32 images (B, 3, H, W) and int64 labels, on device."""
     return DataLoader(

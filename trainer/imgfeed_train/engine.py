@@ -24,7 +24,7 @@ class Trainer:
     """A training with all its state. Every rank has one, and all call the same methods in the same order."""
 
     def __init__(
-        self, s: Settings, place: Place, device: torch.device, model: nn.Module, feed: data.Feed, val: Any, watch: Watch
+        self, s: Settings, place: Place, device: torch.device, *, model: nn.Module, feed: data.Feed, val: Any, watch: Watch
     ) -> None:
         """Take the distributed model, the training feed, and the evaluation's loader."""
         self.s, self.place, self.device, self.watch = s, place, device, watch
@@ -61,7 +61,7 @@ class Trainer:
         batches = iter(self.feed.epoch(self.epoch))
         left, accumulate = len(batches), self.s.accumulate
         total = self.batches + left
-        meters, waits = Meters(), [0.0, 0.0]  # seconds waited and passed since the last line
+        meters, waits = Meters(), [0.0, 0.0, 0]  # seconds waited and passed, and batches, since the last line
         self.model.train()
         self.watch.begin_epoch(self.epoch, self.batches, total)
         mark = time.perf_counter()
@@ -76,10 +76,11 @@ class Trainer:
             now = time.perf_counter()
             waits[0] += waited
             waits[1] += now - mark
+            waits[2] += 1
             mark = now
             if self.batches % self.s.log_every == 0 or i + 1 == left:
                 self._line(meters, waits, total)
-                waits = [0.0, 0.0]
+                waits = [0.0, 0.0, 0]
             if stepped and i + 1 < left and self._pause():
                 return False
         next(batches, None)  # tells the loader that the epoch is over
@@ -100,7 +101,8 @@ class Trainer:
             self._step()
         with torch.no_grad():
             first, five = correct(output, labels)
-            self.sums += torch.stack([loss.double() * len(labels), first.double(), five.double(), first.double() * 0 + len(labels)])
+            count = torch.full_like(loss, len(labels))
+            self.sums += torch.stack([part.double() for part in (loss * len(labels), first, five, count)])
 
     def _step(self) -> None:
         if self.s.clip_grad:
@@ -128,7 +130,7 @@ class Trainer:
 
     def _line(self, meters: Meters, waits: list[float], total: int) -> None:
         """Reduce what happened since the last line, print and log it."""
-        mine = torch.tensor([*waits, float(self.stopping)], dtype=torch.float64, device=self.device)
+        mine = torch.tensor([*waits[:2], float(self.stopping)], dtype=torch.float64, device=self.device)
         mine = torch.cat([mine, self.sums])
         rows = [mine]
         if self.place.world > 1:
@@ -138,7 +140,7 @@ class Trainer:
         self.stopping = bool(table[:, 2].max() > 0) if self.batches % self.s.log_every == 0 else self.stopping
         self.sums.zero_()
         loss, first, five, samples = table[:, 3:].sum(0).tolist()
-        batches = (self.batches - 1) % self.s.log_every + 1
+        batches = waits[2]
         seconds = float(table[:, 1].max())
         fractions = (table[:, 0] / table[:, 1].clamp_min(1e-9)).tolist()
         meters.time.add(waits[1] / batches, batches)
@@ -209,7 +211,7 @@ class Trainer:
             dist.barrier()
 
     def resume(self, what: str) -> bool:
-        """Go on from a checkpoint: ``auto`` (the last one, if there is any), or its path or URL. Return whether there was one."""
+        """Go on from a checkpoint: ``auto`` (the last one, if any), or a path or URL. Return whether there was one."""
         path = f"{self.folder}/last.pt" if what == "auto" else what
         state = checkpoint.load(path)
         if state is None:
@@ -244,4 +246,6 @@ class Trainer:
         self.optimizer = fresh
         for _ in range(self.steps):
             self.schedule.step()
-        self.watch.say(f"the training has {total} steps now, not {state['total_steps']}; its schedule goes on at step {self.steps}")
+        self.watch.say(
+            f"the training has {total} steps now, not {state['total_steps']}; its schedule goes on at step {self.steps}"
+        )

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -235,14 +236,27 @@ def _store(place: Place, master: str, timeout_seconds: float) -> Any:
         raise RendezvousError(f"rank {place.rank}: the master's name {place.host!r} can't be resolved: {e}") from e
     if not hosts_it:
         _await_master(place, master, timeout_seconds)
-    try:
-        wait = timedelta(seconds=timeout_seconds)
-        return dist.TCPStore(place.host, place.port, is_master=hosts_it, timeout=wait, wait_for_workers=False)
-    except RuntimeError as e:
-        if hosts_it:
-            why = f"port {place.port} can't be opened on this machine; is it in use? Choose another with --master HOST:PORT"
-            raise RendezvousError(f"rank 0: {why}. ({str(e).splitlines()[0]})") from e
-        raise RendezvousError(f"rank {place.rank}: what answers at {master} is no rendezvous: {str(e).splitlines()[0]}") from e
+    wait = timedelta(seconds=timeout_seconds)
+    made: list[Any] = []
+
+    def connect() -> None:
+        try:
+            made.append(dist.TCPStore(place.host, place.port, is_master=hosts_it, timeout=wait, wait_for_workers=False))
+        except RuntimeError as e:
+            made.append(e)
+
+    # In a thread of its own: torch waits without end for a listener that never answers.
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(timeout_seconds + 2)
+    store = made[0] if made else TimeoutError(f"silent for {timeout_seconds:g} s")
+    if not isinstance(store, Exception):
+        return store
+    said = str(store).splitlines()[0]
+    if hosts_it:
+        why = f"port {place.port} can't be opened on this machine; is it in use? Choose another with --master HOST:PORT"
+        raise RendezvousError(f"rank 0: {why}. ({said})") from store
+    raise RendezvousError(f"rank {place.rank}: what listens at {master} is no rendezvous of torch ({said})") from store
 
 
 def _await_master(place: Place, master: str, timeout_seconds: float) -> None:

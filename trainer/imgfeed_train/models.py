@@ -58,7 +58,7 @@ def _head(model: nn.Module) -> str:
     names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not names:
         raise TrainError("--pretrained: this model has no linear classifier to replace; take timm's of that name")
-    return names[-1]
+    return str(names[-1])
 
 
 def distribute(model: nn.Module, s: Settings, place: Place, device: torch.device) -> nn.Module:
@@ -112,5 +112,6 @@ def syncing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[A
     if is_fsdp(model):
         model.set_requires_gradient_sync(last)  # type: ignore[operator]
     elif isinstance(model, nn.parallel.DistributedDataParallel) and not last:
-        return model.no_sync()
+        quiet: contextlib.AbstractContextManager[Any] = model.no_sync()
+        return quiet
     return contextlib.nullcontext()

@@ -15,9 +15,9 @@ EPOCHS_TO_ZERO = 1e-6  # a cosine ends at this part of the highest rate
 
 
 def optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
-    """Return the optimiser; with no_decay_norm, tensors of one dimension (norms, biases) are not decayed."""
+    """Return the optimiser; without decay_norm, tensors of one dimension (norms, biases) are not decayed."""
     trained = [p for p in model.parameters() if p.requires_grad]
-    if s.no_decay_norm:
+    if not s.decay_norm:
         decayed = [p for p in trained if p.ndim > 1]
         rest = [p for p in trained if p.ndim <= 1]
         groups: list[dict[str, Any]] = [{"params": decayed}, {"params": rest, "weight_decay": 0.0}]
@@ -68,7 +68,7 @@ def fits_gpu(model: nn.Module, s: Settings, device: torch.device, classes: int, 
             loss = nn.functional.cross_entropy(model(images), torch.zeros(batch, dtype=torch.int64, device=device) % classes)
         loss.backward()
         free, total = torch.cuda.mem_get_info(device)
-        return free > 0.1 * total
+        return bool(free > 0.1 * total)
     except torch.cuda.OutOfMemoryError:
         return False
     finally:

@@ -89,7 +89,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "lr": 1.7,
         "momentum": 0.9,
         "weight_decay": 1e-4,
-        "no_decay_norm": True,
+        "decay_norm": False,
         "schedule": "cosine",
         "warmup_epochs": 2.0,
         "label_smoothing": 0.1,

@@ -38,7 +38,7 @@ def read(run: Path) -> Events:
         except ValueError:
             continue  # the last line of a run that was killed
         place = (event["epoch"], event.get("batch", -1)) if "epoch" in event else (number,)
-        latest[(event["event"], *place)] = event
+        latest[(event["event"],) + place] = event  # noqa: RUF005 - Python 3.10
     return sorted(latest.values(), key=lambda event: float(event["at"]))
 
 
@@ -96,7 +96,7 @@ def _waiting(steps: Events) -> list[str]:
 
 def _plots(run: Path, steps: Events, epochs: Events) -> list[str]:
     try:
-        import matplotlib  # noqa: ICN001, PLC0415 - optional
+        import matplotlib  # noqa: PLC0415 - optional
 
         matplotlib.use("Agg")
         from matplotlib import pyplot as plt  # noqa: PLC0415

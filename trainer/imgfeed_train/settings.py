@@ -53,7 +53,9 @@ def _data(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--val-split", help="split to evaluate on; if not given, the first there is of val, valid, test")
     g.add_argument("--transform", choices=TRANSFORMS, default="train", help="what happens to a training image")
     g.add_argument("--size", type=int, default=224, help="pixels a side in training")
-    g.add_argument("--size-start", type=int, default=0, help="pixels a side in the first epoch, growing to --size; 0: no growth")
+    g.add_argument(
+        "--size-start", type=int, default=0, help="pixels a side in the first epoch, growing to --size; 0: no growth"
+    )
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
     g.add_argument("--workers", type=int, default=0, help="decoding threads of each rank; 0: this node's CPUs, shared")
@@ -69,7 +71,7 @@ def _model(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--lr", type=float, default=0.1, help="highest learning rate")
     g.add_argument("--momentum", type=float, default=0.9, help="of sgd")
     g.add_argument("--weight-decay", type=float, default=1e-4)
-    g.add_argument("--no-decay-norm", action=argparse.BooleanOptionalAction, default=False, help="don't decay norms and biases")
+    g.add_argument("--decay-norm", action=argparse.BooleanOptionalAction, default=True, help="decay norms and biases too")
     g.add_argument("--schedule", choices=("onecycle", "cosine", "constant"), default="cosine")
     g.add_argument("--warmup-epochs", type=float, default=0.0, help="epochs of linear warm-up; onecycle has its own")
     g.add_argument("--label-smoothing", type=float, default=0.0)

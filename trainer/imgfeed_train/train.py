@@ -58,7 +58,7 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
     import imgfeed  # noqa: PLC0415 - as torch
     import torch  # noqa: PLC0415
 
-    from . import checkpoint, data, models  # noqa: PLC0415
+    from . import checkpoint, data  # noqa: PLC0415
     from .engine import Trainer  # noqa: PLC0415
     from .watch import Watch  # noqa: PLC0415
 
@@ -77,9 +77,9 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
             watch.say(line)
         feed, model, stats = _open(s, place, device, train_split)
         val = data.make_loader(
-            s, val_split, place, device, feed.batch_size, stats, transform=data.eval_transform(s), exact=True
+            s, val_split, place, device, batch_size=feed.batch_size, stats=stats, transform=data.eval_transform(s), exact=True
         )
-        trainer = Trainer(s, place, device, model, feed, val, watch)
+        trainer = Trainer(s, place, device, model=model, feed=feed, val=val, watch=watch)
         checkpoint.seed_all(s.seed + place.rank)  # but mixed and dropped by each rank's own draws
         what = s.resume or ("auto" if place.attempt else None)
         if what:
@@ -101,7 +101,7 @@ def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[An
 
     from . import data, models, optim  # noqa: PLC0415
 
-    probe = data.make_loader(s, split, place, device, 1, None, transform="eval")
+    probe = data.make_loader(s, split, place, device, batch_size=1, stats=None, transform="eval")
     classes = len(probe.dataset.classes)
     probe.close()
     model, stats = models.build(s, classes)
@@ -121,4 +121,4 @@ def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[An
         if place.rank == 0:
             print(f"--batch-size auto: {size} images of {s.size} pixels a GPU", flush=True)
     model = models.distribute(model, s, place, device)
-    return data.Feed(s, split, place, device, size, stats), model, stats
+    return data.Feed(s, split, place, device, batch_size=size, stats=stats), model, stats
