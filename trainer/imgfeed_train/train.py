@@ -31,14 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def start(s: Settings, argv: Sequence[str]) -> int:
     """Find out which rank this is; run it, or the ranks of this node. Return the exit status."""
-    import torch  # noqa: PLC0415 - `imgfeed-train compare` and --help do without
-
-    gpus = 0 if s.device == "cpu" else torch.cuda.device_count()
+    gpus = 0 if s.device == "cpu" else _gpus()
     if s.device == "cuda" and not gpus:
         raise TrainError("--device cuda, but torch finds no GPU")
     place = launch.discover(s, os.environ, gpus)
     if place.spawn:
         return launch.spawn(place, argv)
+    import torch  # noqa: PLC0415 - slow: the parent of a node's ranks, --help and compare do without
+
     os.environ["LOCAL_WORLD_SIZE"] = str(place.local_world)  # imgfeed shares this node's CPUs by it
     device = torch.device("cuda", place.local_rank) if gpus else torch.device("cpu")
     if gpus:
@@ -51,6 +51,12 @@ def start(s: Settings, argv: Sequence[str]) -> int:
     finally:
         if place.world > 1 and torch.distributed.is_initialized() and sys.exc_info()[0] is None:
             torch.distributed.destroy_process_group()
+
+
+def _gpus() -> int:
+    import torch  # noqa: PLC0415 - as above
+
+    return int(torch.cuda.device_count())
 
 
 def train(s: Settings, place: launch.Place, device: Any) -> int:

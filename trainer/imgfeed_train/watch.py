@@ -22,7 +22,7 @@ import torch
 from .errors import TrainError
 from .settings import Settings
 
-STRAGGLER_MARGIN = 0.02  # a rank that waits so much more of the time than the median rank is named
+STRAGGLER_MARGIN = 0.05  # a rank that waits so much more of the time than the median rank is named
 
 
 @dataclass

@@ -114,8 +114,10 @@ def test_two_ranks_reach_what_one_reaches_with_twice_the_batch(train: Train, set
 def test_torchrun_restarts_at_the_exact_batch(train: Train, sets: Path, tmp_path: Path) -> None:
     base = ["--data", str(sets), *TINY, *PLAIN, "--batch-size", "8", "--epochs", "12", "--checkpoint-every", "1"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1"]
-    torchrun += ["--master-port", "0", "-m", "imgfeed_train", *base]
-    whole = subprocess.run([*torchrun, "--output", str(tmp_path / "whole")], capture_output=True, text=True, check=False)
+    torchrun += ["--standalone", "-m", "imgfeed_train", *base, "--rendezvous-timeout", "30"]
+    whole = subprocess.run(
+        [*torchrun, "--output", str(tmp_path / "whole")], capture_output=True, text=True, check=False, timeout=120
+    )
     assert whole.returncode == 0, whole.stderr
     with subprocess.Popen([*torchrun, "--output", str(tmp_path / "run")], stdout=subprocess.PIPE, text=True) as agent:
         assert agent.stdout is not None
