@@ -18,7 +18,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel demo test test-go test-python test-trainer check clean FORCE
+.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster check clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,8 +45,11 @@ test-python: build $(READY)
 
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
-	  cd trainer && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=../python:. $(abspath $(TORCH_PYTHON)) -m pytest; \
+	  cd trainer && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=../python:. $(abspath $(TORCH_PYTHON)) -m pytest $(TRAINER_TESTS); \
 	else echo "test-trainer: skipped: $(TORCH_PYTHON) has no torch 2 with torchvision and timm (TORCH_PYTHON= names another)"; fi
+
+test-cluster: TRAINER_TESTS := tests/test_cluster.py
+test-cluster: test-trainer ## of these, the run on two nodes in two network namespaces; needs root
 
 check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }

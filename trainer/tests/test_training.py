@@ -83,6 +83,16 @@ def test_resume_is_exact(train: Train, stop: int, extras: list[str]) -> None:
     assert (part / "report.md").exists()
 
 
+def test_resume_with_another_batch_size(train: Train) -> None:
+    train("run", "--max-steps", "4")
+    run = train("run", "--batch-size", "8", "--resume", "auto", "--log-every", "1")
+    progress = weights(run)["progress"]
+    assert (progress["epoch"], progress["steps"]) == (2, 24)
+    # 64 of the first epoch's 96 samples were done: 4 batches of 8 were left, numbered on from the 4 there had been.
+    assert [e["batch"] for e in events(run, "step") if e["epoch"] == 0][-4:] == [5, 6, 7, 8]
+    assert len([e for e in events(run, "step") if e["epoch"] == 1]) == 12
+
+
 def test_terminated_run_goes_on(sets: Path, tmp_path: Path) -> None:
     base = ["--data", str(sets), *TINY, *PLAIN, "--epochs", "40"]
     with subprocess.Popen(command(*base, "--output", str(tmp_path / "run")), stdout=subprocess.PIPE, text=True) as process:
@@ -155,8 +165,8 @@ def test_recipes_start_and_learn(train: Train, recipe: str) -> None:
     assert steps[-1]["batch"] * 16 == TRAIN
 
 
-def test_compile_and_channels_last_names_stay(train: Train) -> None:
-    run = train("run", "--channels-last", "--no-compile", "--amp", "bf16", "--epochs", "1")
+def test_channels_last_in_bfloat16(train: Train) -> None:
+    run = train("run", "--channels-last", "--amp", "bf16", "--epochs", "1")
     assert not any("_orig_mod" in name or name.startswith("module.") for name in weights(run)["model"])
 
 
