@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,6 +169,12 @@ func (p *Pool) decodeWhole(ctx context.Context, set Set, order *plan.Plan) error
 	)
 	for _, w := range p.workers {
 		running.Go(func() {
+			debug.SetPanicOnFault(true)
+			defer func() {
+				if p := recover(); p != nil { // a mapped file that was cut short, or a bug of ours
+					cancel(fmt.Errorf("loader: decoding failed: %v", p))
+				}
+			}()
 			var indices []int
 			for ctx.Err() == nil {
 				indices = order.Batch(int(next.Add(1)-1)%order.Batches(), indices)
@@ -256,3 +263,5 @@ func (r *repeatedSet) ReadAhead(i int) {
 		set.ReadAhead(r.index(i))
 	}
 }
+
+func (r *repeatedSet) ahead(i int) []byte { return r.Set.(*shardSet).ahead(r.index(i)) }

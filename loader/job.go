@@ -40,7 +40,7 @@ func (j *job) run(w *worker) {
 		}
 		end := min(first+j.chunk, n)
 		for i := first; i < end; i++ {
-			if err := w.process(j, i); err != nil {
+			if err := w.process(j, i, min(i+1, end-1)); err != nil {
 				j.bad(i, err)
 			}
 		}

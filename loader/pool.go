@@ -3,6 +3,7 @@ package loader
 import (
 	"errors"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -74,6 +75,7 @@ func (p *Pool) Close() {
 
 // run is a worker's life.
 func (p *Pool) run(w *worker) {
+	debug.SetPanicOnFault(true) // a mapped file that is cut short costs its samples, not the process
 	var j *job
 	for {
 		if j = p.take(j, w); j == nil {

@@ -8,11 +8,17 @@ import (
 
 // A Set is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
 type Set interface {
-	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer, and
-	// the buffer for the next call. It has checked the sample's checksum.
+	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer or in
+	// a mapped file, and the buffer for the next call. It has checked the sample's checksum.
 	Read(i int, buf []byte) (Record, []byte, error)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
+}
+
+// A mappedSet is a [Set] whose samples lie in memory already.
+type mappedSet interface {
+	// ahead returns where sample i lies, not to be read but to be fetched into the caches; nil if it lies nowhere yet.
+	ahead(i int) []byte
 }
 
 // A Record is one stored sample.

@@ -24,6 +24,7 @@ func FromShards(set *shard.Set) (Set, error) {
 			return nil, err
 		}
 		s.pixels = &params.Params
+		s.mapped = set.Map() == nil // a copy would cost as much as decoding
 	default:
 		return nil, fmt.Errorf("loader: %s: unknown encoding %s; it needs a newer version of this program", set.Dir(), encoding)
 	}
@@ -88,6 +89,7 @@ func DescribeEncoding(encoding shard.Encoding) string {
 type shardSet struct {
 	set    *shard.Set
 	pixels *pixels.Params // nil unless the encoding is pixels
+	mapped bool           // records are viewed, not read
 }
 
 // formats translates what is on disk to what the engine knows. What is not listed is told by its first bytes.
@@ -101,7 +103,13 @@ var formats = [...]transform.Format{
 }
 
 func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
-	rec, buf, err := s.set.Read(i, buf)
+	var rec shard.Record
+	var err error
+	if s.mapped {
+		rec, err = s.set.View(i)
+	} else {
+		rec, buf, err = s.set.Read(i, buf)
+	}
 	if err != nil {
 		return Record{}, buf, err
 	}
@@ -115,3 +123,11 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
 func (s *shardSet) ReadAhead(i int) { s.set.ReadAhead(i) }
+
+// ahead returns where a sample lies in memory, unchecked, or nil.
+func (s *shardSet) ahead(i int) []byte {
+	if !s.mapped {
+		return nil
+	}
+	return s.set.Ahead(i)
+}

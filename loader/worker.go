@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 	"github.com/imgfeed/imgfeed/transform/resample"
@@ -26,10 +27,14 @@ func newWorker(level kernel.Level) *worker {
 
 // process serves the sample at a position of a batch. A panic below it is a bug of ours, and yet must not take the other
 // samples along: it becomes an error, and the engine, whose state is unknown then, is replaced.
-func (w *worker) process(j *job, position int) (err error) {
+// next is the position that this worker comes to afterwards, or position again if it does not know.
+func (w *worker) process(j *job, position, next int) (err error) {
+	var record Record
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			if err = shard.FaultError(p, record.Image); err == nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
 			w.engine, w.buf, w.seen = transform.NewEngine(w.level), nil, transform.Times{}
 		}
 	}()
@@ -37,8 +42,8 @@ func (w *worker) process(j *job, position int) (err error) {
 	slot.Indices[position] = int64(index)
 
 	started := time.Now()
-	record, buf, err := cfg.Set.Read(index, w.buf)
-	w.keep(buf)
+	record, w.buf, err = cfg.Set.Read(index, w.buf)
+	w.keep(w.buf)
 	w.pending.Read += time.Since(started)
 	w.pending.Images++
 	if err != nil {
@@ -46,6 +51,9 @@ func (w *worker) process(j *job, position int) (err error) {
 	}
 	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
 
+	if set, ok := cfg.Set.(mappedSet); ok && next != position {
+		record.Ahead = set.ahead(j.indices[next])
+	}
 	size := cfg.Spec.OutputBytes()
 	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(j.stream.seed, j.stream.epoch, index))

@@ -73,11 +73,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 func kindOf(err error) string {
 	switch {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
-<<<<<<< HEAD
-		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err):
-=======
-		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*loader.InexactError](err):
->>>>>>> pixelroad
+		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.InexactError](err):
 		return wire.KindBadRequest
 	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return wire.KindMissing

@@ -28,7 +28,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"strconv"
 )
 
@@ -80,14 +79,6 @@ const (
 	magicStart = "imgshard"
 	magicEnd   = "imgshend"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum returns the CRC-32C of p.
-func checksum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
-
-// crc32Append returns the CRC-32C of the bytes that had crc, followed by p.
-func crc32Append(crc uint32, p []byte) uint32 { return crc32.Update(crc, castagnoli, p) }
 
 // alignUp rounds n up to a multiple of recordAlign.
 func alignUp(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }

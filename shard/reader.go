@@ -23,6 +23,7 @@ type Reader struct {
 	footer  footer
 	header  header
 	entries []byte // 40 bytes each, checked
+	mapped  mapping
 }
 
 // Record is a sample as read from a shard. Image and Aux lie in the buffer that was given to Read, with at least
@@ -279,5 +280,10 @@ func (r *Reader) Keys() (*Keys, error) {
 	return k, nil
 }
 
-// Close closes the file. Reads that are under way fail or finish; none reads another file.
-func (r *Reader) Close() error { return r.file.Close() }
+// Close closes the file. Reads that are under way fail or finish; none reads another file. No view may be in use.
+func (r *Reader) Close() error {
+	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
+	bytes := r.mapped.bytes
+	r.mapped.bytes = nil
+	return errors.Join(unmapFile(bytes), r.file.Close())
+}

@@ -204,30 +204,12 @@ func printServing(out io.Writer, name string, at server.Place, paths map[string]
 	}
 }
 
-<<<<<<< HEAD
-// encoding returns the encoding's name, and its codec's where it has one: "pixels (bitpack)".
-func encoding(set wire.Set) string {
-	var e struct {
-		Name   string `json:"name"`
-		Params struct {
-			Codec string `json:"codec"`
-		} `json:"params"`
-	}
-	if err := json.Unmarshal(set.Encoding, &e); err != nil || e.Name == "" {
-		return string(set.Encoding)
-	}
-	if e.Params.Codec != "" {
-		return fmt.Sprintf("%s (%s)", e.Name, e.Params.Codec)
-	}
-	return e.Name
-=======
 func encoding(set wire.Set) string {
 	var e shard.Encoding
 	if json.Unmarshal(set.Encoding, &e) != nil {
 		return string(set.Encoding)
 	}
 	return loader.DescribeEncoding(e)
->>>>>>> pixelroad
 }
 
 func partitions(set wire.Set) string {

@@ -31,13 +31,16 @@ SRC is looked at to tell what it holds:
   a folder of class tars                  /data/train/n01440764.tar
   ILSVRC2012_img_val.tar, or its folder   with ILSVRC2012_devkit_t12.tar.gz (or it unpacked) beside it
   a folder with train/ and val/           both splits; also one with the two tars above
+  cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
+                                          CIFAR-10: train, and its test images as val; its pickles are read, not executed
+  CINIC-10                                train, valid (as val) and test
 
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
 beside its own; with -o, in OUT/train and OUT/val.
 
 With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
 Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
-makes such a set of a jpeg set.
+makes such a set of a jpeg set. CIFAR-10 and CINIC-10 are packed so unless told otherwise, in their own size.
 
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
@@ -74,7 +77,7 @@ func newBuildCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
-	f.encoding.add(c, "jpeg")
+	f.encoding.add(c, "")
 	fl.IntVar(&f.world, "world", 1, "deal the samples to this many partitions, one for each rank")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
@@ -93,14 +96,8 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	if f.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
-<<<<<<< HEAD
 	if f.size < shardBytesMin {
 		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}
-=======
-	encoder, err := f.encoding.encoder()
-	if err != nil {
-		return usageError{err}
->>>>>>> pixelroad
 	}
 	ctx, stop := untilHangup(ctx)
 	defer stop()
@@ -111,6 +108,14 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	}
 	for _, s := range splits {
 		fmt.Fprintf(stderr, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
+	}
+	decoded := !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
+	encoder, err := f.encoding.encoder(decoded)
+	if err != nil {
+		return usageError{err}
+	}
+	if decoded && f.encoding.name == "" {
+		fmt.Fprintf(stderr, "small images: packed as pixels (--encoding jpeg keeps files as they are)\n")
 	}
 	show := newProgress(stderr)
 	options := pack.Options{
@@ -152,16 +157,11 @@ func printSummary(w io.Writer, s pack.Summary) {
 	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
 		formats = append(formats, fmt.Sprintf("%s %v", grouped(s.Formats[f]), f))
 	}
-<<<<<<< HEAD
-	fmt.Fprintf(w, "  images    %s, %s; row indexes %s\n", strings.Join(formats, ", "), bytesText(s.ImageBytes), bytesText(s.AuxBytes))
-=======
-	slices.Sort(formats)
 	fmt.Fprintf(w, "  images    %s, %s", strings.Join(formats, ", "), bytesText(s.ImageBytes))
 	if s.AuxBytes > 0 {
 		fmt.Fprintf(w, "; row indexes %s", bytesText(s.AuxBytes))
 	}
 	fmt.Fprintln(w)
->>>>>>> pixelroad
 	if m.World > 1 {
 		fmt.Fprintf(w, "  world     %d partitions of %s to %s images\n", m.World, grouped(m.Samples/m.World), grouped((m.Samples+m.World-1)/m.World))
 	}

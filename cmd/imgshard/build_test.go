@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source/synth"
 )
@@ -98,5 +101,61 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 		if err := run(f); !errors.As(err, &usage) {
 			t.Errorf("%+v: %v", f, err)
 		}
+	}
+}
+
+func TestSmallImagesArePackedAsPixels(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "cifar-10-batches-bin")
+	if err := os.Mkdir(src, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"batches.meta.txt": []byte("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")}
+	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
+		files[name+".bin"] = bytes.Repeat([]byte{3}, 2*3073) // two grey images of the class d
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(src, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type stored struct{ Codec, Resize string }
+	for _, tc := range []struct {
+		flags    encodingFlags
+		encoding string
+		want     stored
+	}{
+		{encodingFlags{}, "pixels", stored{"bitpack", "none"}},
+		{encodingFlags{codec: "zstd"}, "pixels", stored{"zstd", "none"}},
+		{encodingFlags{name: "pixels"}, "pixels", stored{"bitpack", "none"}},
+		{encodingFlags{resize: "16"}, "pixels", stored{"bitpack", "16"}},
+		{encodingFlags{name: "jpeg"}, "jpeg", stored{}},
+	} {
+		var out, errOut bytes.Buffer
+		set := filepath.Join(t.TempDir(), "set")
+		if err := runBuild(context.Background(), &out, &errOut, src, buildFlags{world: 1, size: 1 << 20, out: set, encoding: tc.flags}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := shard.ReadManifest(filepath.Join(set, "val"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got stored
+		if len(m.Encoding.Params) > 0 {
+			if err := json.Unmarshal(m.Encoding.Params, &got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m.Encoding.Name != tc.encoding || got != tc.want {
+			t.Errorf("%+v: packed as %s %+v, want %s %+v", tc.flags, m.Encoding.Name, got, tc.encoding, tc.want)
+		}
+		if said := strings.Contains(errOut.String(), "small images"); said != (tc.flags.name == "") {
+			t.Errorf("%+v: stderr %s", tc.flags, errOut.String())
+		}
+	}
+	var usage usageError
+	err := runBuild(context.Background(), io.Discard, io.Discard, src, buildFlags{world: 1, size: 1 << 20, encoding: encodingFlags{name: "jpeg", codec: "zstd"}})
+	if !errors.As(err, &usage) {
+		t.Errorf("a codec for jpeg gives %v", err)
 	}
 }

@@ -20,18 +20,27 @@ type encodingFlags struct {
 	codec         string
 }
 
-// add defines the flags; name is the default encoding.
+// add defines the flags; name is the default encoding, empty if the source decides.
 func (f *encodingFlags) add(c *cobra.Command, name string) {
 	fl := c.Flags()
-	fl.StringVar(&f.name, "encoding", name, "how images are stored: jpeg (the files' own bytes) or pixels (resized once, without loss)")
-	fl.StringVar(&f.resize, "resize", "", "pixels: 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256)")
+	usage := "how images are stored: jpeg (the files' own bytes) or pixels (resized once, without loss)"
+	if name == "" {
+		usage += " (default jpeg; pixels for CIFAR-10 and CINIC-10)"
+	}
+	fl.StringVar(&f.name, "encoding", name, usage)
+	fl.StringVar(&f.resize, "resize", "", "pixels: 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256; none for CIFAR-10 and CINIC-10)")
 	fl.StringVar(&f.interpolation, "interpolation", "", "pixels: filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)")
 	fl.StringVar(&f.codec, "codec", "", "pixels: "+strings.Join(pixels.Names(), ", ")+" (default "+pixels.Bitpack+")")
 }
 
-// encoder returns what the flags ask for.
-func (f *encodingFlags) encoder() (pack.Encoder, error) {
-	switch f.name {
+// encoder returns what the flags ask for. decoded says that the source's images are best stored as pixels of their own size, which is then the
+// default.
+func (f *encodingFlags) encoder(decoded bool) (pack.Encoder, error) {
+	name := f.name
+	if name == "" && decoded {
+		name = "pixels"
+	}
+	switch name {
 	case "", "jpeg":
 		if f.resize+f.interpolation+f.codec != "" {
 			return nil, errors.New("--resize, --interpolation and --codec are for --encoding pixels; jpeg keeps the files' own bytes")
@@ -39,7 +48,10 @@ func (f *encodingFlags) encoder() (pack.Encoder, error) {
 		return pack.Originals{}, nil
 	case "pixels":
 		size := f.resize
-		if size == "" {
+		switch {
+		case size == "" && decoded:
+			size = "none"
+		case size == "":
 			size = "256"
 		}
 		resize, err := transform.ParseStoredResize(size, f.interpolation)
@@ -48,5 +60,5 @@ func (f *encodingFlags) encoder() (pack.Encoder, error) {
 		}
 		return pack.NewPixels(pixels.Params{Codec: f.codec}, resize)
 	}
-	return nil, fmt.Errorf("--encoding %s: want jpeg or pixels", f.name)
+	return nil, fmt.Errorf("--encoding %s: want jpeg or pixels", name)
 }

@@ -61,7 +61,7 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case f.jobs < 0:
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
-	encoder, err := f.encoding.encoder()
+	encoder, err := f.encoding.encoder(false)
 	if err != nil {
 		return usageError{err}
 	}

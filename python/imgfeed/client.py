@@ -30,7 +30,7 @@ class SetInfo:
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     """One batch as it came. consumed is what :meth:`Session.start` should be told to go on behind it."""
 
@@ -60,6 +60,7 @@ class Session:
         self._ring: Ring | None = None
         self._shape: Shape | None = None
         self._generation = 0
+        self._running = False
         try:
             hello = self._request({"type": "hello", "version": wire.VERSION}, "hello")
         except BaseException:
@@ -124,33 +125,37 @@ class Session:
             started = self._request({"type": "start", "epoch": epoch, "consumed": consumed}, "started")
             self._drop_pushed()
             self._generation = started["generation"]
+            self._running = True
             return Epoch(started["epoch"], started["batches"], started["generation"])
 
     def stop(self) -> None:
         """End the running epoch, so that the server decodes no more of it."""
         with self._lock:
-            self._generation = -1
+            self._running = False
             self._drop_pushed()
             self.connection.send({"type": "stop"})
 
     def next(self, timeout: float | None = None) -> Batch | None:
-        """Return the epoch's next batch, or None at its end. timeout is in seconds; None waits for ever.
+        """Return the epoch's next batch, or None when no epoch runs: at its end, or behind an error.
+
+        timeout is in seconds; None waits for ever.
 
         With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
         would run dry, they are a copy and the slot goes back at once.
         """
         with self._lock:
-            while True:
+            while self._running:
                 self.connection.flush()
                 message, raw = self._pushed.popleft() if self._pushed else self._receive(timeout)
-                if message.get("generation") != self._generation:
+                if message.get("generation") != self._generation and not message.get("fatal"):
                     self._drop(message)
                     continue
                 if message["type"] == "batch":
                     return self._batch(message, raw)
-                if message["type"] == "end":
-                    return None
-                raise _error(message)
+                self._running = False
+                if message["type"] == "error":
+                    raise _error(message)
+            return None
 
     def labels(self) -> Array:
         """Return the label of every sample, int32 in index order; -1 where its partition is out of reach."""
@@ -234,7 +239,7 @@ class Session:
 
 
 def _release(connection: wire.Connection, slot: int) -> None:
-    connection.send_later({"type": "release", "slot": slot})
+    connection.send_later(wire.encode({"type": "release", "slot": slot}))
 
 
 def _spare(slots: int) -> int:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     shards = pack(args)
     with tempfile.TemporaryDirectory(prefix="imgfeed-demo-") as folder:
         socket = os.path.join(folder, "sock")
-        command = [find_binary(), "serve", str(shards), "--socket", socket, "--owner", str(os.getpid())]
+        command = [find_binary(), "serve", str(shards), "--socket", socket, "--owner", str(os.getpid()), "--log-level", "warn"]
         print("$", *command, flush=True)
         with subprocess.Popen(command, stdin=subprocess.DEVNULL) as server:
             try:
@@ -113,25 +113,23 @@ def consume(args: argparse.Namespace) -> None:
     except LookupError:  # several splits
         loader = DataLoader(source, args.batch_size, split="train", **options)
     images_seen = 0
-    first = 0.0
-    begun = time.perf_counter()
+    shown = None
+    begun = first = time.time()
     for images, labels, _ in loader:
-        if not images_seen:
-            first = time.perf_counter() - begun
-            if loader.rank == 0:
-                drawing = time.perf_counter()
-                contact_sheet(images, labels, loader.dataset.classes, sheet_path(args))
-                begun += time.perf_counter() - drawing  # drawing is no part of the epoch
+        if shown is None:
+            first = time.time()
+            shown = images, labels  # a batch that is held stays as it is
         images_seen += len(images)
-    seconds = time.perf_counter() - begun
     result = {
         "rank": loader.rank,
         "split": loader.dataset.split,
         "images": images_seen,
-        "seconds": seconds,
-        "first_batch_seconds": first,
-        "waiting_for": loader.stats()["waiting_for"],
+        "begun": begun,
+        "first": first,
+        "ended": time.time(),
     }
+    if loader.rank == 0 and shown is not None:
+        contact_sheet(*shown, loader.dataset.classes, sheet_path(args))
     print(json.dumps(result))
 
 
@@ -161,13 +159,13 @@ def contact_sheet(images: Any, labels: Any, classes: Sequence[str], path: Path) 
 def report(results: Sequence[dict[str, Any]]) -> None:
     """Print what each rank measured, and all together."""
     for r in results:
-        rate = r["images"] / r["seconds"]
+        seconds, first = r["ended"] - r["begun"], r["first"] - r["begun"]
         print(
-            f"rank {r['rank']}: {r['images']} images of {r['split']} in {r['seconds']:.2f} s, {rate:,.0f} images/s, "
-            f"first batch after {r['first_batch_seconds'] * 1000:.0f} ms"
+            f"rank {r['rank']}: {r['images']} images of {r['split']} in {seconds:.2f} s, "
+            f"{r['images'] / seconds:,.0f} images/s, first batch after {first * 1000:.0f} ms"
         )
-    total = sum(r["images"] for r in results)
-    print(f"together: {total / max(r['seconds'] for r in results):,.0f} images/s")
+    seconds = max(r["ended"] for r in results) - min(r["begun"] for r in results)
+    print(f"together: {sum(r['images'] for r in results) / seconds:,.0f} images/s")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 from collections import deque
 from typing import Any
 
-from . import errors
 from .ring import Array, Arrays, Ring
 
+log = logging.getLogger("imgfeed")
+
+_HOST_REGISTER_PORTABLE = 1  # cudaHostRegisterPortable
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -158,7 +161,7 @@ class CudaOutput:
             self._flying.popleft()[0].synchronize()
         host = self._tensors.host(arrays)
         with self._torch.cuda.stream(self._stream):
-            there = [None if t is None else t.to(self._device, non_blocking=True) for t in host]
+            there = [None if t is None else self.send(t) for t in host]
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
             there[0] = self._tensors.finish(there[0])
@@ -166,6 +169,10 @@ class CudaOutput:
             ready.record(self._stream)
         self._flying.append((copied, host))
         return there, ready
+
+    def send(self, tensor: Any) -> Any:
+        """Begin the copy of one tensor on the current stream, and return it as it will be on the device."""
+        return tensor.to(self._device, non_blocking=True)
 
     def take(self, there: list[Any], ready: Any) -> tuple[Any, Any, Any, Any]:
         """Return a batch that :meth:`put` began, for use on the caller's current stream."""
@@ -183,10 +190,14 @@ class CudaOutput:
 
 
 def page_lock(ring: Ring) -> None:
-    """Page-lock the ring for CUDA, for as long as it is mapped. Raises ImgfeedError where CUDA refuses."""
+    """Page-lock the ring for CUDA, for all devices and for as long as it is mapped.
+
+    Where CUDA refuses, copies work all the same, but wait for each other; the log says so.
+    """
     cudart = torch().cuda.cudart()
-    address = ring.memory.ctypes.data
-    result = cudart.cudaHostRegister(address, ring.memory.nbytes, 0)
-    if int(result) != 0:
-        raise errors.ImgfeedError(f"imgfeed: CUDA can't page-lock the ring of {ring.memory.nbytes} bytes: {result}")
+    address, size = ring.memory.ctypes.data, ring.memory.nbytes
+    result = int(cudart.cudaHostRegister(address, size, _HOST_REGISTER_PORTABLE))
+    if result != 0:
+        log.warning("imgfeed: CUDA can't page-lock the ring of %d bytes (error %d): copies will be slower", size, result)
+        return
     ring.on_unmap(cudart.cudaHostUnregister, address)

@@ -8,9 +8,9 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
-from . import client, errors, frameworks, state
+from . import client, errors, frameworks, state, wire
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
 from .server import OwnServer
@@ -47,6 +47,42 @@ class DataLoader:
 
     An iteration that came to its end makes the next one the next epoch; one that was broken off is begun again.
     ``set_epoch`` says it explicitly. A loader has one iteration at a time: a new one ends the one before.
+
+    Args:
+        dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
+            this process. Or ``unix:PATH``, the socket of a running one.
+        batch_size: Samples in a batch of this rank.
+        shuffle: Whether each epoch has an order of its own, made from seed and epoch.
+        transform: ``eval``, ``train``, ``train-resize``, ``cifar``, or a list such as
+            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``.
+        split: Which split, where the server has several.
+        seed: Keys the order and the random crops. The same on all ranks.
+        drop_last: Leave out what doesn't fill a batch on every rank. Without it, and without exact, the last
+            samples are padded by repeating some, so that every rank gets as many, as DistributedSampler does.
+        exact: Give every sample exactly once over all ranks, for evaluation; ranks may differ by one batch.
+        rank, world: This process among all; from torch.distributed or torchrun's variables if not given.
+        with_index: Add each sample's index, its place in the shard set's order.
+        with_params: Add each sample's draw: top, left, height, width, flip.
+        num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
+            A server that was there before has its own number, and refuses another.
+        pin_memory: Give copies in page-locked memory of torch. Not needed with device.
+        timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
+        persistent_workers, in_order: Taken and not needed: the server lasts, and batches always come in order.
+        device: Where tensors are to be; a CUDA device gets asynchronous copies out of a page-locked ring, one batch
+            ahead.
+        normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: images come as dtype, normalised on
+            their device.
+        dtype: A torch type for images; uint8, or float32 with normalize, if not given.
+        layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
+        framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
+        transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
+        slots: Batches in the ring; 0 leaves it to the server.
+        on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
+        exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
+            set's images were resized before they were stored. Without it the first note in the log says so.
+
+    Raises:
+        ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
     """
 
     def __init__(
@@ -80,44 +116,7 @@ class DataLoader:
         exact_pixels: bool = False,
         **refused: Any,
     ) -> None:
-        """Open the data; the server decodes nothing before the first iteration.
-
-        Args:
-            dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
-                this process. Or ``unix:PATH``, the socket of a running one.
-            batch_size: Samples in a batch of this rank.
-            shuffle: Whether each epoch has an order of its own, made from seed and epoch.
-            transform: ``eval``, ``train``, ``train-resize``, ``cifar``, or a list such as
-                ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``.
-            split: Which split, where the server has several.
-            seed: Keys the order and the random crops. The same on all ranks.
-            drop_last: Leave out what doesn't fill a batch on every rank. Without it, and without exact, the last
-                samples are padded by repeating some, so that every rank gets as many, as DistributedSampler does.
-            exact: Give every sample exactly once over all ranks, for evaluation; ranks may differ by one batch.
-            rank, world: This process among all; from torch.distributed or torchrun's variables if not given.
-            with_index: Add each sample's index, its place in the shard set's order.
-            with_params: Add each sample's draw: top, left, height, width, flip.
-            num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
-                A server that was there before has its own number, and refuses another.
-            pin_memory: Give copies in page-locked memory of torch. Not needed with device.
-            timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
-            persistent_workers, in_order: Taken and not needed: the server lasts, and batches always come in order.
-            device: Where tensors are to be; a CUDA device gets asynchronous copies out of a page-locked ring, one batch
-                ahead.
-            normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: images come as dtype, normalised on
-                their device.
-            dtype: A torch type for images; uint8, or float32 with normalize, if not given.
-            layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
-            framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
-            transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-            slots: Batches in the ring; 0 leaves it to the server.
-            on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
-            exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
-                set's images were resized before they were stored. Without it the first note in the log says so.
-
-        Raises:
-            ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
-        """
+        """Open the data; the server decodes nothing before the first iteration."""
         _refuse(refused)
         if drop_last and exact:
             raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
@@ -187,8 +186,10 @@ class DataLoader:
         """Begin an epoch, where a loaded state says or at its start."""
         session = self._connect()
         epoch, consumed = self._next
-        with self._explained():
+        try:
             running = session.start(epoch, min(consumed, self._served.samples))
+        except errors.ServerError as e:
+            self._reraise(e)
         self._place, self._next = (epoch, consumed), (epoch, 0)
         iteration = _Epoch(self, session, running)
         self._running = weakref.ref(iteration)
@@ -297,24 +298,12 @@ class DataLoader:
         if self._cuda is not None and session.ring is not None:
             frameworks.page_lock(session.ring)
 
-    def _explained(self) -> _Explained:
-        return _Explained(self._server)
-
-
-class _Explained:
-    """Adds the last words of an own server to the error that its end causes."""
-
-    def __init__(self, server: OwnServer | None) -> None:
-        self._server = server
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, errors.ServerError) and self._server is not None:
-            explained = self._server.explain(error)
-            if explained is not error:
-                raise explained from error
+    def _reraise(self, error: errors.ServerError) -> NoReturn:
+        """Raise error, with the last words of an own server if its end is the cause."""
+        explained = error if self._server is None else self._server.explain(error)
+        if explained is error:
+            raise error
+        raise explained from error
 
 
 class _Epoch(Iterator[tuple[Any, ...]]):
@@ -339,8 +328,10 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             raise StopIteration
         if loader._running is None or loader._running() is not self:
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
-        with loader._explained():
+        try:
             found = self._next_on_cuda() if loader._cuda is not None else self._next()
+        except errors.ServerError as e:
+            loader._reraise(e)
         if found is None:
             self._finish()
             raise StopIteration
@@ -360,7 +351,7 @@ class _Epoch(Iterator[tuple[Any, ...]]):
         """Have the server stop, when an iteration is broken off."""
         loader = self._loader
         if not self._over and loader._running is not None and loader._running() in (self, None):
-            self._session.connection.send_later({"type": "stop"})
+            self._session.connection.send_later(wire.encode({"type": "stop"}))
 
     def _fetch(self) -> client.Batch | None:
         return self._session.next(self._loader.timeout or None)

@@ -7,6 +7,7 @@ when the last of them goes, and its finalizer sends the slot back.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import weakref
@@ -52,14 +53,14 @@ class Shape:
         return parts
 
 
-@dataclass(frozen=True)
+@dataclass
 class Arrays:
     """A batch as numpy arrays. params is None unless the session asked for it."""
 
     images: Array
     labels: Array
     indices: Array
-    params: Array | None
+    params: Array | None = None
 
     def copy(self) -> Arrays:
         """Return the same batch in memory of its own."""
@@ -114,14 +115,13 @@ class Ring:
         self._held.add(slot)
         weakref.finalize(lease, _give_back, self._held, slot, self._release).atexit = False
         whole = np.asarray(lease)
-        views: dict[str, Array] = {}
-        for name, dims, dtype in self.shape.parts(count):
-            start = self.shape.offsets[name]
-            size = int(np.prod(dims)) * np.dtype(dtype).itemsize
-            if start + size > self.shape.slot_bytes:
-                raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes")
-            views[name] = whole[start : start + size].view(dtype).reshape(dims)
-        return Arrays(views["images"], views["labels"], views["indices"], views.get("params"))
+        try:
+            views: list[Array] = [
+                np.ndarray(dims, dtype, whole, self.shape.offsets[name]) for name, dims, dtype in self.shape.parts(count)
+            ]
+        except TypeError as e:
+            raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
+        return Arrays(*views)
 
 
 def _give_back(held: set[int], slot: int, release: Callable[[int], None]) -> None:
@@ -131,15 +131,15 @@ def _give_back(held: set[int], slot: int, release: Callable[[int], None]) -> Non
 
 def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
     """Return the arrays of a batch that came as raw bytes: images, labels, indices, params, one behind the other."""
-    views: dict[str, Array] = {}
+    views: list[Array] = []
     start = 0
-    for name, dims, dtype in shape.parts(count):
-        size = int(np.prod(dims)) * np.dtype(dtype).itemsize
+    for _, dims, dtype in shape.parts(count):
+        size = math.prod(dims) * np.dtype(dtype).itemsize
         part = raw[start : start + size]
         if part.ctypes.data % np.dtype(dtype).itemsize:
             part = part.copy()  # an odd number of image bytes leaves what follows unaligned
-        views[name] = part.view(dtype).reshape(dims)
+        views.append(part.view(dtype).reshape(dims))
         start += size
     if start != raw.size:
         raise errors.ProtocolError(f"imgfeed: a batch of {count} samples came with {raw.size} bytes, want {start}")
-    return Arrays(views["images"], views["labels"], views["indices"], views.get("params"))
+    return Arrays(*views)

@@ -63,7 +63,7 @@ class OwnServer:
 
     def __init__(self, data: str, threads: int) -> None:
         """Start a server of the set, or folder of sets, at data. threads decode; 0 leaves the number to the server."""
-        command = [find_binary(), "serve", data, "--owner", str(os.getpid())]
+        command = [find_binary(), "serve", data, "--owner", str(os.getpid()), "--log-level", "warn"]
         if threads:
             command += ["--threads", str(threads)]
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close

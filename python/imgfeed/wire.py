@@ -21,6 +21,7 @@ from . import errors
 VERSION = 1
 MESSAGE_BYTES_MAX = 64 << 20
 _LENGTH = struct.Struct("<I")
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _READ_BYTES = 64 << 10
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * 4)
 
@@ -29,7 +30,7 @@ Message = dict[str, Any]
 
 def encode(message: Message) -> bytes:
     """Return the bytes of one message."""
-    body = json.dumps(message, separators=(",", ":")).encode()
+    body = _encode_json(message).encode()
     return _LENGTH.pack(len(body)) + body
 
 
@@ -72,12 +73,11 @@ class Connection:
             self.close()
             raise
 
-    def send_later(self, message: Message) -> None:
-        """Send one message now if that is possible without waiting, else with the next one. Never raises."""
-        if not self.usable:
-            return
-        self._out.append(encode(message))
-        self.flush()
+    def send_later(self, data: bytes) -> None:
+        """Send an encoded message now if that is possible without waiting, else with the next one. Never raises."""
+        if self.usable:
+            self._out.append(data)
+            self.flush()
 
     def flush(self) -> None:
         """Send what :meth:`send_later` left waiting, as far as possible without waiting."""
@@ -112,11 +112,11 @@ class Connection:
             if size > MESSAGE_BYTES_MAX:
                 raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
             self._fill(_LENGTH.size + size)
-            body = bytes(self._in[_LENGTH.size : _LENGTH.size + size])
+            body = self._in[_LENGTH.size : _LENGTH.size + size].decode()
             del self._in[: _LENGTH.size + size]
             message = json.loads(body)
             if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-                raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]!r}")
+                raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]}")
             return message
         except errors.TimeoutError:
             raise

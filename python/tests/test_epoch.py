@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CLASSES, RANDOM, SAMPLES, copied, indices, same
+from conftest import CLASSES, RANDOM, SAMPLES, SMALL, copied, indices, same
 
-from imgfeed import DataLoader
+from imgfeed import DataLoader, MissingError, frameworks
 
 Load = Callable[..., DataLoader]
 
@@ -129,3 +130,20 @@ def test_rank_and_world_come_from_torchrun(load: Load, monkeypatch: pytest.Monke
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert indices(load()) == indices(load(rank=1, world=2))
+
+
+def test_processors_are_shared_by_the_ranks_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = frameworks.threads_default()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert frameworks.threads_default() == max(1, alone // 2)
+
+
+def test_a_rank_needs_only_its_own_partition(load: Load, shards: Path, tmp_path: Path) -> None:
+    part = tmp_path / "train-shards"
+    shutil.copytree(shards, part, ignore=shutil.ignore_patterns("rank-0001"))
+    options: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": SMALL, "num_workers": 1, "shuffle": True}
+    with DataLoader(part, 8, rank=0, world=2, **options) as loader:
+        assert indices(loader) == indices(load(8, rank=0, world=2, shuffle=True))
+        assert np.count_nonzero(loader.dataset.targets == -1) == SAMPLES // 2
+    with pytest.raises(MissingError, match="rank-0001"), DataLoader(part, 8, rank=1, world=2, **options) as loader:
+        list(loader)

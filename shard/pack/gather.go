@@ -57,10 +57,9 @@ func (b *builder) gather(ctx context.Context, split *source.Split) error {
 	if split.Streamed() {
 		return b.spool(ctx, split)
 	}
-<<<<<<< HEAD
-	f := &folderFeed{split: b.split, reasons: make(map[string]string)}
+	f := &folderFeed{split: split, reasons: make(map[string]string)}
 	b.feed = f
-	err := b.split.Walk(ctx, func(it source.Item) error {
+	err := split.Walk(ctx, func(it source.Item) error {
 		f.items = append(f.items, folderItem{shard.OrderHash(b.options.Seed, it.Key), it.Key})
 		if it.Reason != "" {
 			f.reasons[it.Key] = it.Reason
@@ -70,19 +69,6 @@ func (b *builder) gather(ctx context.Context, split *source.Split) error {
 	})
 	slices.SortFunc(f.items, func(a, b folderItem) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
 	return err
-=======
-	f := &folderFeed{split: split}
-	b.feed = f
-	err := split.Walk(ctx, func(it source.Item) error {
-		f.items = append(f.items, ref{hash: shard.OrderHash(b.options.Seed, it.Key), key: it.Key, reason: it.Reason})
-		b.report(StageList, len(f.items), 0, 0)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return sortRefs(split.Path, f.items)
->>>>>>> pixelroad
 }
 
 // folderFeed reads files where they lie.

@@ -39,6 +39,12 @@ func Open(path string, opts Options) ([]*Split, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
+		if files, err := sniffCIFAR(path); files != nil || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			return openCIFAR(files, opts)
+		}
 		s, err := openTarSplit(path, splitName(path), opts)
 		if err != nil {
 			return nil, err
@@ -48,6 +54,12 @@ func Open(path string, opts Options) ([]*Split, error) {
 	seen, err := look(path)
 	if err != nil {
 		return nil, err
+	}
+	if files, err := findCIFAR(seen); files != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return openCIFAR(files, opts)
 	}
 	if train, val, ok := seen.splits(); ok {
 		return openSplits(path, seen, train, val, opts)
@@ -131,8 +143,12 @@ func openSplits(path string, seen sight, train, val string, opts Options) ([]*Sp
 	if opts.Split != "" && train != "" && val != "" {
 		return nil, &FormatError{Path: path, Msg: fmt.Sprintf("holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, opts.Split)}
 	}
+	test := ""
+	if opts.Split == "" && slices.Contains(seen.folders, "test") && isSmallSplit(filepath.Join(path, "test")) {
+		test = "test"
+	}
 	var splits []*Split
-	for _, name := range []struct{ entry, split string }{{train, "train"}, {val, "val"}} {
+	for _, name := range []struct{ entry, split string }{{train, "train"}, {val, "val"}, {test, "test"}} {
 		if name.entry == "" {
 			continue
 		}
@@ -156,7 +172,7 @@ func openSplits(path string, seen sight, train, val string, opts Options) ([]*Sp
 		splits = append(splits, s)
 	}
 	for _, f := range seen.folders {
-		if f != train && f != val && !isDevkitName(f) {
+		if f != train && f != val && f != test && !isDevkitName(f) {
 			splits[0].note("folder %s is left out; build it by itself if it is wanted", filepath.Join(path, f))
 		}
 	}
@@ -199,6 +215,7 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 			return nil, err
 		}
 		s = newSplit(path, name, &folder{root: path}, opts)
+		s.decoded = isSmallFolder(path, folders)
 	case len(tars) > 0:
 		st, err := classTars(path, tars)
 		if err != nil {
@@ -261,5 +278,5 @@ func emptyError(path string, seen sight) error {
 	if len(seen.sets) > 0 {
 		msg = "the folder holds only shard sets (" + strings.Join(seen.sets, ", ") + ")"
 	}
-	return &FormatError{Path: path, Msg: msg + "; wanted: class folders, class tars, train/ and val/, or the images of ILSVRC2012's validation split", Err: errors.ErrUnsupported}
+	return &FormatError{Path: path, Msg: msg + "; wanted: class folders, class tars, train/ and val/, the images of ILSVRC2012's validation split, or CIFAR-10", Err: errors.ErrUnsupported}
 }

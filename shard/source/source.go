@@ -9,6 +9,10 @@
 //	tar of folders   a tar of class folders                        label: the folder, in sorted order
 //	flat images      ILSVRC2012_img_val.tar or its folder          label: the development kit's ground truth
 //	both splits      DIR/train and DIR/val, or the two tars above  a split each
+//	CIFAR-10         cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
+//	CINIC-10         class folders in DIR/train, DIR/valid and DIR/test
+//
+// CIFAR-10's test images are the split "val", since it has no other that is not for training; CINIC-10's valid is "val" and its test is "test".
 //
 // A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is
 // built from them is the same too. A tar may be compressed by gzip; tars are told by their content.
@@ -85,6 +89,7 @@ type Split struct {
 	// Output is where a set of this split stands unless told otherwise: "/data/train-shards" for "/data/train".
 	Output string
 
+	decoded  bool
 	layout   layout
 	labels   labels
 	expected []string
@@ -96,6 +101,10 @@ func (s *Split) Layout() string { return s.layout.describe() }
 
 // Streamed says that Walk passes the contents along, in the order in which they lie in tars, and that Read cannot get them afterwards.
 func (s *Split) Streamed() bool { return s.layout.streamed() }
+
+// Decoded says that the images are best packed decoded and in their own size: they are those of a dataset of small images, of which nothing is saved
+// by keeping files and nothing is gained by resizing once.
+func (s *Split) Decoded() bool { return s.decoded }
 
 // Bytes is the size of the tars that Walk reads, as they lie on disk; 0 for folders.
 func (s *Split) Bytes() int64 { return s.layout.bytes() }

@@ -25,28 +25,28 @@ func words2(a, b int32) (t [16]int32) {
 	return t
 }
 
-// The factors of the IDCT's one-dimensional pass, for pairs of inputs. Multiplied out, each of the four even and the four
-// odd terms is a sum of products of two and four inputs; those of idct1D factor differently but are the same sums, and
-// 32-bit arithmetic that wraps makes them equal for every input.
+// The factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them: idct1D's terms
+// multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
 var (
-	even04 = [2][16]int32{
-		words2(1<<idctBits, 1<<idctBits),
-		words2(1<<idctBits, -1<<idctBits),
+	evenSums = [2][16]int32{ // of (input 0 + input 4, input 0 - input 4)
+		words2(1<<idctBits, 0),
+		words2(0, 1<<idctBits),
 	}
-	even26 = [2][16]int32{
+	even26 = [2][16]int32{ // of inputs (2, 6)
 		words2(fix0541196100+fix0765366865, fix0541196100),
 		words2(fix0541196100, fix0541196100-fix1847759065),
 	}
-	// odd[i] has the factors of inputs (7, 1) and (5, 3) in the term that is added to even term 3-i for output 3-i.
-	odd = [4][2][16]int32{
-		{words2(fix0298631336-fix0899976223-fix1961570560+fix1175875602, -fix0899976223+fix1175875602),
-			words2(fix1175875602, -fix1961570560+fix1175875602)},
-		{words2(fix1175875602, -fix0390180644+fix1175875602),
-			words2(fix2053119869-fix2562915447-fix0390180644+fix1175875602, -fix2562915447+fix1175875602)},
-		{words2(-fix1961570560+fix1175875602, fix1175875602),
-			words2(-fix2562915447+fix1175875602, fix3072711026-fix2562915447-fix1961570560+fix1175875602)},
-		{words2(-fix0899976223+fix1175875602, fix1501321110-fix0899976223-fix0390180644+fix1175875602),
-			words2(-fix0390180644+fix1175875602, fix1175875602)},
+	oddSums = [2][16]int32{ // of (input 7 + input 3, input 5 + input 1)
+		words2(fix1175875602-fix1961570560, fix1175875602),
+		words2(fix1175875602, fix1175875602-fix0390180644),
+	}
+	odd71 = [2][16]int32{ // of inputs (7, 1): for odd terms 0 and 3
+		words2(fix0298631336-fix0899976223, -fix0899976223),
+		words2(-fix0899976223, fix1501321110-fix0899976223),
+	}
+	odd53 = [2][16]int32{ // of inputs (5, 3): for odd terms 1 and 2
+		words2(fix2053119869-fix2562915447, -fix2562915447),
+		words2(-fix2562915447, fix3072711026-fix2562915447),
 	}
 	// The same where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3).
 	even02 = [4][16]int32{
@@ -67,12 +67,6 @@ var (
 		}
 		return t
 	}()
-)
-
-// Roundings of the two passes of the IDCT, and by how much they shift.
-const (
-	round1, shift1 = 1 << (idctBits - pass1Bits - 1), idctBits - pass1Bits
-	round2, shift2 = 1 << (idctBits + pass1Bits + 2), idctBits + pass1Bits + 3
 )
 
 // Factors of the colour conversion. Those of jdcolor.c have 16 fractional bits and do not fit 16-bit words, so the whole

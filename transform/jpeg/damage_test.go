@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"image"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,7 +207,8 @@ func TestLongestBlocks(t *testing.T) {
 	if err := d.tables[1][0].build(&long, false); err != nil {
 		t.Fatal(err)
 	}
-	d.tables[1][0].buildPairs()
+	d.tables[0][0].buildCodes(&long)
+	d.tables[1][0].buildPairs(&long, &d.singles)
 	d.batch = alignedQuads(mcuBlocksMax)
 	d.scan.unstuff([]byte{0xff, markerEOI}, 0, 2, false, 0)
 	var blocks [batchBlocksMax]plannedBlock
@@ -213,9 +218,9 @@ func TestLongestBlocks(t *testing.T) {
 	}
 	var r bitReader
 	var predictor [4]int32
-	var last [mcuBlocksMax]uint8
+	var extent [mcuBlocksMax]uint8
 	r.seek(d.scan.bytes, 0)
-	if !r.decodeBlocks(blocks[:], &predictor, &last) {
+	if !r.decodeBlocks(blocks[:], &predictor, &extent) {
 		t.Fatal("the longest blocks were taken for invalid")
 	}
 	used := r.position(d.scan.bytes)
@@ -276,4 +281,50 @@ func TestNoAllocation(t *testing.T) {
 			t.Errorf("%s: %.0f allocations an image", name, allocs)
 		}
 	}
+}
+
+// TestMutationsAgainstPillow changes bytes of files: whatever this package still takes, Pillow must take as well and give
+// the same pixels.
+func TestMutationsAgainstPillow(t *testing.T) {
+	t.Parallel()
+	py := startPillow(t)
+	var files [][]byte
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
+		files = append(files, golden(t, name))
+	}
+	rnd := rand.New(rand.NewPCG(10, 11))
+	d := New(kernel.Active())
+	path := filepath.Join(t.TempDir(), "changed.jpg")
+	count, taken := 4000, 0
+	if testing.Short() {
+		count = 300
+	}
+	for i := range count {
+		data := append([]byte(nil), files[rnd.IntN(len(files))]...)
+		for range 1 + rnd.IntN(2) {
+			data[rnd.IntN(len(data))] ^= 1 << rnd.IntN(8)
+		}
+		config, err := DecodeConfig(data)
+		if err != nil || config.Width*config.Height > 1<<20 {
+			continue
+		}
+		got, err := decodeRegion(d, data, nil, image.Rect(0, 0, config.Width, config.Height))
+		if err != nil {
+			continue
+		}
+		taken++
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		size, want, refused := py.decode(t, path)
+		if refused != nil && strings.HasPrefix(refused.Error(), "UnidentifiedImageError") {
+			continue // Pillow's own reading of the header refuses some segments that libjpeg takes
+		}
+		if refused != nil || size.X != config.Width || size.Y != config.Height {
+			t.Errorf("change %d: this package takes a file of %+v, Pillow says %v %v", i, config, size, refused)
+		} else if !bytes.Equal(got, want) {
+			t.Errorf("change %d of %+v: %s", i, config, difference(got, want, size.X))
+		}
+	}
+	fmt.Printf("jpeg: %d of %d changed files still decode, identical with Pillow\n", taken, count)
 }

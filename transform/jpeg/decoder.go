@@ -45,9 +45,11 @@ type Decoder struct {
 	parser
 	kernels kernels
 	ready   bool // Reset succeeded and Decode has not been called
+	streams bool // the image is one sequential scan of all components, which can be decoded row by row
 	index   []byte
 
 	tables  [2][4]huffmanTable // DC, AC
+	singles [1 << lookupBits]uint64
 	scan    scanBuffer
 	batch   []batchQuad // the coefficients of one batch of MCUs, all zero between batches
 	quants  []batchQuad // each component's quantisation steps, for each of four blocks
@@ -74,6 +76,7 @@ func New(level kernel.Level) *Decoder {
 func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	d.ready = false
 	d.parser.reset(data)
+	d.coefs.release()
 	d.index = index
 	if err := d.start(); err != nil {
 		return Config{}, err
@@ -88,6 +91,7 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 		d.batch = alignedQuads(mcuBlocksMax)
 		d.quants = alignedQuads(4)
 	}
+	d.streams = !d.progressive && len(d.scanHeader.components) == len(d.components)
 	d.ready = true
 	return d.config(), nil
 }
@@ -107,10 +111,10 @@ func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 		panic("jpeg: destination is too small for the region")
 	}
 	d.ready = false
-	d.grid.plan(&d.frame, r, !d.streams())
+	d.grid.plan(&d.frame, r, !d.streams)
 	d.planes.prepare(&d.frame, &d.grid)
 	out := output{dst: dst, stride: stride, region: r, y: r.Min.Y}
-	if d.streams() {
+	if d.streams {
 		return d.decodeSequential(&out)
 	}
 	return d.decodeMultiScan(&out)
@@ -125,7 +129,7 @@ func (d *Decoder) AppendIndex(dst, data []byte) ([]byte, Config, error) {
 		return dst, config, err
 	}
 	d.ready = false
-	if !d.streams() {
+	if !d.streams {
 		if err := d.decodeScans(); err != nil {
 			return dst, config, err
 		}

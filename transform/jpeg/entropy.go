@@ -8,14 +8,15 @@ import (
 // The entropy decoder for sequential scans, where nearly all the time of a decode goes. It reads the unstuffed scan
 // through raw pointers without bounds checks. What keeps it inside its buffers:
 //
-//   - A block takes at most 31 + 63·31 bits, [blockBytesMax] bytes with the eight-byte load behind them, because each
-//     symbol has at most 16 bits of code and 15 of value and moves the coefficient's index by one or more.
-//   - Between two checks of the position ([bitReader.within]) at most [batchBlocksMax] blocks are decoded, and the scan's
+//   - A block takes at most 31 + 63·31 bits, because each symbol has at most 16 bits of code and 15 of value and moves the
+//     coefficient's index by one or more. A wrong one may take a symbol too many and the rest of the bit buffer besides:
+//     [blockBytesMax] bytes.
+//   - Between two checks of the position at most [batchBlocksMax] blocks are decoded, and the scan's
 //     buffer has [scanSlack] bytes behind its last one.
 //   - A coefficient's index is cut to 8 bits, and zigzagOffset sends those from 64 to 255 to the spill area that follows
 //     each group of four blocks.
 const (
-	blockBytesMax  = (31+63*31)/8 + 1
+	blockBytesMax  = (31+64*31+63)/8 + 1
 	batchMCUs      = 4  // MCUs decoded between two checks
 	mcuBlocksMax   = 10 // blocks in an MCU, by the standard
 	batchBlocksMax = batchMCUs * mcuBlocksMax
@@ -90,13 +91,37 @@ type plannedBlock struct {
 	dc, ac    *huffmanTable
 	out       unsafe.Pointer // the block's lane in a batchQuad
 	component uint32
-	quad      uint32 // number of the batchQuad, for last
+	quad      uint32 // number of the batchQuad, for its extent
 }
 
-// decodeBlocks decodes blocks in order. It adds the DC differences to predictor and raises last[quad] to the index of the
-// last coefficient present in each quad. It reports whether every code was valid; the coefficients of an invalid block
-// are not to be used.
-func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, last *[mcuBlocksMax]uint8) bool {
+// The extent of a quad says which coefficients may be other than zero: a set of these bits.
+const (
+	extentLow     = 1 << iota // some in the first four rows and columns, which those before the tenth are
+	extentFull                // some anywhere
+	extentInvalid             // unknown: the data of some block were wrong
+)
+
+// extents gives a block's extent by the index that decodeAC ends with.
+var extents = func() (t [256]uint8) {
+	for k := range t {
+		switch {
+		case k == endOfBlock:
+			t[k] = 0
+		case k > endOfBlock && k < endOfBlock+10:
+			t[k] = extentLow
+		case k == 63 || k > endOfBlock && k < endOfBlock+63:
+			t[k] = extentFull
+		default:
+			t[k] = extentInvalid
+		}
+	}
+	return t
+}()
+
+// decodeBlocks decodes blocks in order. It adds the DC differences to predictor and each block's extent to its quad's,
+// without looking whether that is extentInvalid: a branch for each block would often be guessed wrong. It reports whether
+// every DC code was valid.
+func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, extent *[mcuBlocksMax]uint8) bool {
 	buf, n, next := r.buf, r.n, r.next
 	for i := range blocks {
 		b := &blocks[i]
@@ -122,12 +147,7 @@ func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, las
 		*(*int16)(b.out) = int16(predictor[c])
 		var k uint64
 		next, buf, n, k = decodeAC(b.ac, b.out, next, buf, n)
-		if k != 63 && k-endOfBlock >= 63 {
-			return false
-		}
-		if k := uint8(k & 127); k > last[b.quad] {
-			last[b.quad] = k
-		}
+		extent[b.quad] |= extents[uint8(k)]
 	}
 	r.buf, r.n, r.next = buf, n, next
 	return true

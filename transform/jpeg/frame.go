@@ -143,11 +143,6 @@ func (p *parser) model() colorModel {
 	return colorYCCK
 }
 
-// streams reports whether the image is one sequential scan of all components, which can be decoded row by row.
-func (p *parser) streams() bool {
-	return !p.progressive && len(p.scanHeader.components) == len(p.components)
-}
-
 // A grid is the range of MCUs that a region needs.
 type grid struct {
 	mcuX0, mcuX1 int

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"image"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -58,7 +60,7 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 
 // FuzzBytes changes whole files.
 func FuzzBytes(f *testing.F) {
-	for name := range goldenFiles(f) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
 		f.Add(readFile(f, filepath.Join("testdata", "files", name)), uint64(1))
 	}
 	decoders := newDecoders()
@@ -83,7 +85,7 @@ func segmentsOf(data []byte) (segments [][]byte) {
 // another file: what plain byte changes reach only after long.
 func FuzzStructure(f *testing.F) {
 	var files [][]byte
-	for name := range goldenFiles(f) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
 		files = append(files, readFile(f, filepath.Join("testdata", "files", name)))
 	}
 	for i := range uint64(64) {
@@ -132,42 +134,62 @@ func FuzzTransform(f *testing.F) {
 			q[i/4] = int16(binary.LittleEndian.Uint16(data[i:]))
 			quant[i/4] = int16(binary.LittleEndian.Uint16(data[i+2:]))
 		}
-		limit := int(last & 63)
-		for k := limit + 1; k < 64; k++ {
-			for block := range 4 {
-				q[int(quadIndex[k])+block*8] = 0
-			}
-		}
-		var want [8 * 40]byte
-		for i, d := range decoders {
-			var out [8 * 40]byte
-			in := q
-			switch {
-			case limit == 0:
-				d.kernels.idctDC(&in, &quant, out[:], 40)
-			case limit < 10:
-				d.kernels.idctLow(&in, &quant, out[:], 40)
-			default:
-				d.kernels.idct(&in, &quant, out[:], 40)
-			}
-			if in != (quad{}) {
-				t.Fatalf("level %d: the coefficients are not cleared", i)
-			}
-			if i == 0 {
-				in = q
-				d.kernels.idct(&in, &quant, want[:], 40)
-			}
-			if out != want {
-				t.Fatalf("level %d, last coefficient %d: other samples than the generic transform gives", i, limit)
-			}
-		}
+		compareTransforms(t, decoders, q, &quant, int(last&63))
 	})
+}
+
+// compareTransforms runs every level's transform for blocks whose last coefficient is at the index last, and compares with
+// the generic transform of all coefficients.
+func compareTransforms(t *testing.T, decoders []*Decoder, q quad, quant *quad, last int) {
+	t.Helper()
+	for k := last + 1; k < 64; k++ {
+		for block := range 4 {
+			q[int(quadIndex[k])+block*8] = 0
+		}
+	}
+	var want [8 * 40]byte
+	all := q
+	idctGeneric(&all, quant, want[:], 40)
+	for i, d := range decoders {
+		var out [8 * 40]byte
+		in := q
+		switch {
+		case last == 0:
+			d.kernels.idctDC(&in, quant, out[:], 40)
+		case last < 10:
+			d.kernels.idctLow(&in, quant, out[:], 40)
+		default:
+			d.kernels.idct(&in, quant, out[:], 40)
+		}
+		if in != (quad{}) {
+			t.Fatalf("level %d: the coefficients are not cleared", i)
+		}
+		if out != want {
+			t.Fatalf("level %d, last coefficient %d: other samples than the generic transform gives", i, last)
+		}
+	}
+}
+
+// TestTransforms compares the transforms on random coefficients, of the sizes of real ones and of any.
+func TestTransforms(t *testing.T) {
+	decoders := newDecoders()
+	rnd := rand.New(rand.NewPCG(12, 13))
+	for i := range 20000 {
+		var q, quant quad
+		for j := range q {
+			if rnd.IntN(4) == 0 {
+				q[j] = int16(rnd.IntN(65536)-32768) >> (i % 16)
+			}
+			quant[j] = int16(1 + rnd.IntN(255)>>(i%8))
+		}
+		compareTransforms(t, decoders, q, &quant, rnd.IntN(64)>>(i%5))
+	}
 }
 
 // TestMutations runs some thousand structural and byte mutations in every test run.
 func TestMutations(t *testing.T) {
 	var files [][]byte
-	for name := range goldenFiles(t) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
 		files = append(files, readFile(t, filepath.Join("testdata", "files", name)))
 	}
 	decoders := newDecoders()

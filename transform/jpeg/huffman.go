@@ -26,43 +26,61 @@ type huffmanTable struct {
 	symbols [256]uint8
 }
 
-// build prepares the table for single codes. It refuses what libjpeg refuses: codes that do not fit their length, among
-// them the code of all ones.
+// build prepares the table for codes one at a time, without the look-up of short ones. It refuses what libjpeg refuses:
+// codes that do not fit their length, among them the code of all ones, and DC symbols above 15.
 func (t *huffmanTable) build(spec *huffmanSpec, dc bool) error {
 	t.symbols = spec.symbols
-	clear(t.codes[:])
 	code, k := uint32(0), 0
 	for n := 1; n <= 16; n++ {
 		t.first[n] = int32(k) - int32(code)
 		count := int(spec.counts[n])
-		for _, symbol := range spec.symbols[k : k+count] {
-			if dc && symbol > 15 {
-				return fmt.Errorf("DC Huffman table has the symbol %d, above 15", symbol)
-			}
-			if n <= lookupBits && code < 1<<n {
-				run := t.codes[code<<(lookupBits-n):][:1<<(lookupBits-n)]
-				for i := range run {
-					run[i] = uint16(n)<<8 | uint16(symbol)
-				}
-			}
-			code++
-		}
+		code += uint32(count)
 		k += count
 		if count > 0 && code >= 1<<n {
-			return fmt.Errorf("Huffman table has too many codes of %d bits", n)
+			return fmt.Errorf("the Huffman table has too many codes of %d bits", n)
 		}
 		t.limit[n] = code << (16 - n)
 		code <<= 1
 	}
 	t.limit[17] = 1<<32 - 1
+	if dc {
+		for _, symbol := range spec.symbols[:k] {
+			if symbol > 15 {
+				return fmt.Errorf("DC Huffman table has the symbol %d, above 15", symbol)
+			}
+		}
+	}
 	return nil
+}
+
+// fillRuns sets table[i], for each ten bits i that start with a code of up to ten bits, to entry(length, symbol), and the
+// others to zero. Codes ascend with their lengths, so the table is filled from its start.
+func fillRuns[T uint16 | uint64](table *[1 << lookupBits]T, spec *huffmanSpec, entry func(length uint, symbol uint8) T) {
+	at, k := 0, 0
+	for n := uint(1); n <= lookupBits; n++ {
+		for range spec.counts[n] {
+			e := entry(n, spec.symbols[k])
+			run := table[at:][:1<<(lookupBits-n)]
+			for i := range run {
+				run[i] = e
+			}
+			at += len(run)
+			k++
+		}
+	}
+	clear(table[at:])
+}
+
+// buildCodes fills the look-up of short codes, one at a time.
+func (t *huffmanTable) buildCodes(spec *huffmanSpec) {
+	fillRuns(&t.codes, spec, func(length uint, symbol uint8) uint16 { return uint16(length)<<8 | uint16(symbol) })
 }
 
 // endOfBlock is what EOB adds to the coefficient's index: it leaves the block's 64 coefficients in one step, and leaves
 // the index of the last coefficient readable in the low bits.
 const endOfBlock = 128
 
-// buildPairs fills the table of the AC loop from codes. An entry, from the lowest bit:
+// buildPairs fills the table of the AC loop. An entry, from the lowest bit:
 //
 //	 0-5   bits consumed in all; an entry of 0 is a code longer than ten bits, or none
 //	 6-11  63 - size of the last symbol's value
@@ -72,41 +90,49 @@ const endOfBlock = 128
 //	56-63  how far all the entry's symbols move the index; endOfBlock more if the last is EOB
 //
 // The last symbol's value may lie outside the ten bits: the loop takes it from the buffer without a branch. For example,
-// with the standard luminance table the window 01 1 1010 0xx is run 0 size 2 with value 3 cut off, hence one symbol.
-func (t *huffmanTable) buildPairs() {
-	for i := range t.pairs {
-		code := uint32(t.codes[i])
-		length, size, advance := code>>8, code&15, code>>4&15+1
-		switch {
-		case code == 0:
-			t.pairs[i] = 0
-			continue
-		case size == 0 && advance != 16:
-			t.pairs[i] = uint64(length) | 63<<6 | uint64(length)<<12 | endOfBlock<<24 | endOfBlock<<56
-			continue
+// with the standard luminance table 01 is run 0, size 2; the window 01 11 1010 00 is that with the value 3, then EOB
+// (1010), and two bits of the next block.
+//
+// The entry of two symbols is the sum of the second one's own entry and of what the first adds to its fields; singles is
+// room for the entries of one symbol.
+func (t *huffmanTable) buildPairs(spec *huffmanSpec, singles *[1 << lookupBits]uint64) {
+	fillRuns(singles, spec, func(length uint, symbol uint8) uint64 {
+		size, advance := uint(symbol&15), uint64(symbol>>4)+1
+		if size == 0 && advance != 16 {
+			advance = endOfBlock
 		}
-		used := length + size
-		t.pairs[i] = uint64(used) | uint64(63-size)<<6 | uint64(length)<<12 | endOfBlock<<24 | uint64(advance)<<56
-		if used >= lookupBits {
-			continue
-		}
-		second := uint32(t.codes[uint32(i)<<used&(1<<lookupBits-1)])
-		length2, size2, advance2 := second>>8, second&15, second>>4&15+1
-		if second == 0 || used+length2 > lookupBits {
-			continue
-		}
-		value := int32(0)
-		if size > 0 {
-			value = int32(i) >> (lookupBits - used) & (1<<size - 1)
-			if value < 1<<(size-1) {
-				value += 1 - 1<<size
+		return uint64(length+size) | uint64(63-size)<<6 | uint64(length)<<12 | endOfBlock<<24 | advance<<56
+	})
+	t.pairs = *singles
+	at, k := 0, 0
+	for n := uint(1); n < lookupBits; n++ {
+		for range spec.counts[n] {
+			symbol := spec.symbols[k]
+			size, advance := uint(symbol&15), uint64(symbol>>4)+1
+			if used := n + size; used < lookupBits && (size > 0 || advance == 16) {
+				t.joinPairs(t.pairs[at:][:1<<(lookupBits-n)], singles, used, size, advance)
 			}
+			at += 1 << (lookupBits - n)
+			k++
 		}
-		if size2 == 0 && advance2 != 16 {
-			advance2 = endOfBlock
+	}
+}
+
+// joinPairs makes those of a code's entries pairs in whose window a second code fits behind the used bits of the first and
+// its value. For each value these come first, since short codes are the lower ones.
+func (t *huffmanTable) joinPairs(entries []uint64, singles *[1 << lookupBits]uint64, used, size uint, advance uint64) {
+	rest := lookupBits - used
+	fitting := t.limit[rest] >> (16 - rest)
+	for v := range int32(1) << size {
+		value := v
+		if size > 0 && v < 1<<(size-1) {
+			value += 1 - 1<<size
 		}
-		t.pairs[i] = uint64(used+length2+size2) | uint64(63-size2)<<6 | uint64(used+length2)<<12 |
-			uint64(advance)<<24 | uint64(uint16(value))<<32 | uint64(advance+advance2)<<56
+		sum := uint64(used) | uint64(used)<<12 | (advance-endOfBlock)<<24 + uint64(uint16(value))<<32 + advance<<56
+		run := entries[v<<rest:][:fitting]
+		for j := range run {
+			run[j] = singles[j<<used&(1<<lookupBits-1)] + sum
+		}
 	}
 }
 

@@ -179,8 +179,8 @@ func (d *Decoder) checkEntry(s *sequentialScan, e *indexEntry) error {
 	return nil
 }
 
-// indexStep chooses the distance of a row's entries: about 128 pixels, which skipping then costs half of on average.
-func (f *frame) indexStep() int { return 16 / f.hMax }
+// indexStep chooses the distance of a row's entries: about 64 pixels, which skipping then costs half of on average.
+func (f *frame) indexStep() int { return 8 / f.hMax }
 
 // appendSequentialIndex decodes the whole scan and appends its index to dst.
 func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {

@@ -31,23 +31,50 @@ func hi64x512(a, b words512) words512 {
 	return a.AsInt64x8().InterleaveHiGrouped(b.AsInt64x8()).AsInt16x32()
 }
 
-// even512 returns the even terms of interleaved inputs (0, 4) and (2, 6).
+// even512 returns the even terms of interleaved inputs (0+4, 0-4) and (2, 6).
 func even512(a, b words512, round ints512) (e0, e1, e2, e3 ints512) {
-	t0 := a.DotProductPairs(factors512(&even04[0])).Add(round)
-	t1 := a.DotProductPairs(factors512(&even04[1])).Add(round)
+	t0 := a.DotProductPairs(factors512(&evenSums[0])).Add(round)
+	t1 := a.DotProductPairs(factors512(&evenSums[1])).Add(round)
 	t3 := b.DotProductPairs(factors512(&even26[0]))
 	t2 := b.DotProductPairs(factors512(&even26[1]))
 	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
 }
 
-// odd512 returns an odd term of interleaved inputs (7, 1) and (5, 3).
-func odd512(c, d words512, t *[2][16]int32) ints512 {
-	return c.DotProductPairs(factors512(&t[0])).Add(d.DotProductPairs(factors512(&t[1])))
+// odd512 returns the odd terms of interleaved inputs (7+3, 5+1), (7, 1) and (5, 3).
+func odd512(z, c, d words512) (o0, o1, o2, o3 ints512) {
+	z3, z4 := z.DotProductPairs(factors512(&oddSums[0])), z.DotProductPairs(factors512(&oddSums[1]))
+	return c.DotProductPairs(factors512(&odd71[0])).Add(z3), d.DotProductPairs(factors512(&odd53[0])).Add(z4),
+		d.DotProductPairs(factors512(&odd53[1])).Add(z3), c.DotProductPairs(factors512(&odd71[1])).Add(z4)
 }
 
-// pack512 shifts two halves and saturates them to 16 bits.
-func pack512(lo, hi ints512, shift uint64) words512 {
-	return lo.ShiftAllRight(shift).SaturateToInt16ConcatGrouped(hi.ShiftAllRight(shift))
+// pack512 finishes the first pass: two halves are shifted and saturated to 16 bits.
+func pack512(lo, hi ints512) words512 {
+	return lo.ShiftAllRight(shift1).SaturateToInt16ConcatGrouped(hi.ShiftAllRight(shift1))
+}
+
+// samplePack512 finishes the second pass, whose rounding has moved samples to 0..255: two halves are shifted, and those
+// below zero are made zero.
+func samplePack512(lo, hi ints512) words512 {
+	return lo.ShiftAllRight(shift2).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(shift2)).AsInt16x32()
+}
+
+// store512 stores 32 samples, those above 255 as 255.
+func store512(r words512, p unsafe.Pointer) {
+	r.AsUint16x32().SaturateToUint8().Store((*[32]uint8)(p))
+}
+
+// large512 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
+// has others, and the generic transform is left to tell.
+func large512(r0 words512) bool {
+	return r0.ShiftAllLeft(pass1Bits).ShiftAllRight(pass1Bits).NotEqual(r0).ToBits() != 0
+}
+
+// clear512 zeroes the first rows of a quad.
+func clear512(q *quad, rows int) {
+	zero := archsimd.BroadcastInt16x32(0)
+	for r := 0; r < rows; r++ {
+		zero.Store((*[32]int16)(q[r*32:]))
+	}
 }
 
 // idctAVX512 has a block in each of the four 128-bit lanes throughout. It is one long function because the eight rows
@@ -61,44 +88,54 @@ func idctAVX512(q, quant *quad, dst []byte, stride int) {
 	r5 := row512(q, 5).Mul(row512(quant, 5))
 	r6 := row512(q, 6).Mul(row512(quant, 6))
 	r7 := row512(q, 7).Mul(row512(quant, 7))
-	round, shift := archsimd.BroadcastInt32x16(round1), uint64(shift1)
-	for range 2 {
-		c, d := lo16x512(r7, r1), lo16x512(r5, r3)
-		e0, e1, e2, e3 := even512(lo16x512(r0, r4), lo16x512(r2, r6), round)
-		o0, o1, o2, o3 := odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
-		c, d = hi16x512(r7, r1), hi16x512(r5, r3)
-		f0, f1, f2, f3 := even512(hi16x512(r0, r4), hi16x512(r2, r6), round)
-		p0, p1, p2, p3 := odd512(c, d, &odd[0]), odd512(c, d, &odd[1]), odd512(c, d, &odd[2]), odd512(c, d, &odd[3])
-		r0, r7 = pack512(e0.Add(o3), f0.Add(p3), shift), pack512(e0.Sub(o3), f0.Sub(p3), shift)
-		r1, r6 = pack512(e1.Add(o2), f1.Add(p2), shift), pack512(e1.Sub(o2), f1.Sub(p2), shift)
-		r2, r5 = pack512(e2.Add(o1), f2.Add(p1), shift), pack512(e2.Sub(o1), f2.Sub(p1), shift)
-		r3, r4 = pack512(e3.Add(o0), f3.Add(p0), shift), pack512(e3.Sub(o0), f3.Sub(p0), shift)
-
-		// Transpose each lane's 8×8 words.
-		a0, a1, a2, a3 := lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
-		b0, b1, b2, b3 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
-		a0, a1, a2, a3 = lo16x512(r4, r5), hi16x512(r4, r5), lo16x512(r6, r7), hi16x512(r6, r7)
-		b4, b5, b6, b7 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
-		r0, r1, r2, r3 = lo64x512(b0, b4), hi64x512(b0, b4), lo64x512(b1, b5), hi64x512(b1, b5)
-		r4, r5, r6, r7 = lo64x512(b2, b6), hi64x512(b2, b6), lo64x512(b3, b7), hi64x512(b3, b7)
-		round, shift = archsimd.BroadcastInt32x16(round2), shift2
+	if large512(r0) {
+		idctGeneric(q, quant, dst, stride)
+		return
 	}
+	clear512(q, 8)
+	round := archsimd.BroadcastInt32x16(round1)
+	s04, d04, s73, s51 := r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
+	e0, e1, e2, e3 := even512(lo16x512(s04, d04), lo16x512(r2, r6), round)
+	o0, o1, o2, o3 := odd512(lo16x512(s73, s51), lo16x512(r7, r1), lo16x512(r5, r3))
+	f0, f1, f2, f3 := even512(hi16x512(s04, d04), hi16x512(r2, r6), round)
+	p0, p1, p2, p3 := odd512(hi16x512(s73, s51), hi16x512(r7, r1), hi16x512(r5, r3))
+	r0, r7 = pack512(e0.Add(o3), f0.Add(p3)), pack512(e0.Sub(o3), f0.Sub(p3))
+	r1, r6 = pack512(e1.Add(o2), f1.Add(p2)), pack512(e1.Sub(o2), f1.Sub(p2))
+	r2, r5 = pack512(e2.Add(o1), f2.Add(p1)), pack512(e2.Sub(o1), f2.Sub(p1))
+	r3, r4 = pack512(e3.Add(o0), f3.Add(p0)), pack512(e3.Sub(o0), f3.Sub(p0))
+
+	// Transpose each lane's 8×8 words.
+	a0, a1, a2, a3 := lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
+	b0, b1, b2, b3 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+	a0, a1, a2, a3 = lo16x512(r4, r5), hi16x512(r4, r5), lo16x512(r6, r7), hi16x512(r6, r7)
+	b4, b5, b6, b7 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+	r0, r1, r2, r3 = lo64x512(b0, b4), hi64x512(b0, b4), lo64x512(b1, b5), hi64x512(b1, b5)
+	r4, r5, r6, r7 = lo64x512(b2, b6), hi64x512(b2, b6), lo64x512(b3, b7), hi64x512(b3, b7)
+
+	round = archsimd.BroadcastInt32x16(round2)
+	s04, d04, s73, s51 = r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
+	e0, e1, e2, e3 = even512(lo16x512(s04, d04), lo16x512(r2, r6), round)
+	o0, o1, o2, o3 = odd512(lo16x512(s73, s51), lo16x512(r7, r1), lo16x512(r5, r3))
+	f0, f1, f2, f3 = even512(hi16x512(s04, d04), hi16x512(r2, r6), round)
+	p0, p1, p2, p3 = odd512(hi16x512(s73, s51), hi16x512(r7, r1), hi16x512(r5, r3))
+	s0, s7 := samplePack512(e0.Add(o3), f0.Add(p3)), samplePack512(e0.Sub(o3), f0.Sub(p3))
+	s1, s6 := samplePack512(e1.Add(o2), f1.Add(p2)), samplePack512(e1.Sub(o2), f1.Sub(p2))
+	s2, s5 := samplePack512(e2.Add(o1), f2.Add(p1)), samplePack512(e2.Sub(o1), f2.Sub(p1))
+	s3, s4 := samplePack512(e3.Add(o0), f3.Add(p0)), samplePack512(e3.Sub(o0), f3.Sub(p0))
+	a0, a1, a2, a3 = lo16x512(s0, s1), hi16x512(s0, s1), lo16x512(s2, s3), hi16x512(s2, s3)
+	b0, b1, b2, b3 = lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
+	a0, a1, a2, a3 = lo16x512(s4, s5), hi16x512(s4, s5), lo16x512(s6, s7), hi16x512(s6, s7)
+	b4, b5, b6, b7 = lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
-	store512(r0, p)
-	store512(r1, unsafe.Add(p, stride))
-	store512(r2, unsafe.Add(p, 2*stride))
-	store512(r3, unsafe.Add(p, 3*stride))
-	store512(r4, unsafe.Add(p, 4*stride))
-	store512(r5, unsafe.Add(p, 5*stride))
-	store512(r6, unsafe.Add(p, 6*stride))
-	store512(r7, unsafe.Add(p, 7*stride))
-	*q = quad{}
-}
-
-// store512 clamps 32 samples, moves them from -128..127 to 0..255, and stores them.
-func store512(r words512, p unsafe.Pointer) {
-	r.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128)).Store((*[32]int8)(p))
+	store512(lo64x512(b0, b4), p)
+	store512(hi64x512(b0, b4), unsafe.Add(p, stride))
+	store512(lo64x512(b1, b5), unsafe.Add(p, 2*stride))
+	store512(hi64x512(b1, b5), unsafe.Add(p, 3*stride))
+	store512(lo64x512(b2, b6), unsafe.Add(p, 4*stride))
+	store512(hi64x512(b2, b6), unsafe.Add(p, 5*stride))
+	store512(lo64x512(b3, b7), unsafe.Add(p, 6*stride))
+	store512(hi64x512(b3, b7), unsafe.Add(p, 7*stride))
 }
 
 // idctLowAVX512 needs half the first pass: in each lane only four columns of four rows.
@@ -107,40 +144,33 @@ func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
 	r1 := row512(q, 1).Mul(row512(quant, 1))
 	r2 := row512(q, 2).Mul(row512(quant, 2))
 	r3 := row512(q, 3).Mul(row512(quant, 3))
+	if large512(r0) {
+		idctGeneric(q, quant, dst, stride)
+		return
+	}
+	clear512(q, 4)
 	round := archsimd.BroadcastInt32x16(round1)
-	a, c := lo16x512(r0, r2), lo16x512(r1, r3)
-	e0, e1 := a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round)
-	e2, e3 := a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
-	o0, o1 := c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1]))
-	o2, o3 := c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
+	e0, e1, e2, e3 := evenLow512(lo16x512(r0, r2), round)
+	o0, o1, o2, o3 := oddLow512(lo16x512(r1, r3))
 	// Rows 0 and 4, 1 and 5, 2 and 6, 3 and 7 share a vector; transposing gives four columns of eight rows.
-	r0 = pack512(e0.Add(o3), e3.Sub(o0), shift1)
-	r1 = pack512(e1.Add(o2), e2.Sub(o1), shift1)
-	r2 = pack512(e2.Add(o1), e1.Sub(o2), shift1)
-	r3 = pack512(e3.Add(o0), e0.Sub(o3), shift1)
+	r0, r1 = pack512(e0.Add(o3), e3.Sub(o0)), pack512(e1.Add(o2), e2.Sub(o1))
+	r2, r3 = pack512(e2.Add(o1), e1.Sub(o2)), pack512(e3.Add(o0), e0.Sub(o3))
 	a0, a1, a2, a3 := lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
 	b0, b1, b2, b3 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
 	r0, r1, r2, r3 = lo64x512(b0, b2), hi64x512(b0, b2), lo64x512(b1, b3), hi64x512(b1, b3)
 
 	round = archsimd.BroadcastInt32x16(round2)
-	a, c = lo16x512(r0, r2), lo16x512(r1, r3)
-	e0, e1 = a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round)
-	e2, e3 = a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
-	o0, o1 = c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1]))
-	o2, o3 = c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
-	a, c = hi16x512(r0, r2), hi16x512(r1, r3)
-	f0, f1 := a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round)
-	f2, f3 := a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
-	p0, p1 := c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1]))
-	p2, p3 := c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
-	r0, r7 := pack512(e0.Add(o3), f0.Add(p3), shift2), pack512(e0.Sub(o3), f0.Sub(p3), shift2)
-	r1, r6 := pack512(e1.Add(o2), f1.Add(p2), shift2), pack512(e1.Sub(o2), f1.Sub(p2), shift2)
-	r2, r5 := pack512(e2.Add(o1), f2.Add(p1), shift2), pack512(e2.Sub(o1), f2.Sub(p1), shift2)
-	r3, r4 := pack512(e3.Add(o0), f3.Add(p0), shift2), pack512(e3.Sub(o0), f3.Sub(p0), shift2)
-
-	a0, a1, a2, a3 = lo16x512(r0, r1), hi16x512(r0, r1), lo16x512(r2, r3), hi16x512(r2, r3)
+	e0, e1, e2, e3 = evenLow512(lo16x512(r0, r2), round)
+	o0, o1, o2, o3 = oddLow512(lo16x512(r1, r3))
+	f0, f1, f2, f3 := evenLow512(hi16x512(r0, r2), round)
+	p0, p1, p2, p3 := oddLow512(hi16x512(r1, r3))
+	s0, s7 := samplePack512(e0.Add(o3), f0.Add(p3)), samplePack512(e0.Sub(o3), f0.Sub(p3))
+	s1, s6 := samplePack512(e1.Add(o2), f1.Add(p2)), samplePack512(e1.Sub(o2), f1.Sub(p2))
+	s2, s5 := samplePack512(e2.Add(o1), f2.Add(p1)), samplePack512(e2.Sub(o1), f2.Sub(p1))
+	s3, s4 := samplePack512(e3.Add(o0), f3.Add(p0)), samplePack512(e3.Sub(o0), f3.Sub(p0))
+	a0, a1, a2, a3 = lo16x512(s0, s1), hi16x512(s0, s1), lo16x512(s2, s3), hi16x512(s2, s3)
 	b0, b1, b2, b3 = lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
-	a0, a1, a2, a3 = lo16x512(r4, r5), hi16x512(r4, r5), lo16x512(r6, r7), hi16x512(r6, r7)
+	a0, a1, a2, a3 = lo16x512(s4, s5), hi16x512(s4, s5), lo16x512(s6, s7), hi16x512(s6, s7)
 	b4, b5, b6, b7 := lo32x512(a0, a2), hi32x512(a0, a2), lo32x512(a1, a3), hi32x512(a1, a3)
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
@@ -152,20 +182,29 @@ func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
 	store512(hi64x512(b2, b6), unsafe.Add(p, 5*stride))
 	store512(lo64x512(b3, b7), unsafe.Add(p, 6*stride))
 	store512(hi64x512(b3, b7), unsafe.Add(p, 7*stride))
-	*(*[4 * 32]int16)(q[:]) = [4 * 32]int16{}
+}
+
+// evenLow512 and oddLow512 return the terms of interleaved inputs (0, 2) and (1, 3), the others being zero.
+func evenLow512(a words512, round ints512) (e0, e1, e2, e3 ints512) {
+	return a.DotProductPairs(factors512(&even02[0])).Add(round), a.DotProductPairs(factors512(&even02[1])).Add(round),
+		a.DotProductPairs(factors512(&even02[2])).Add(round), a.DotProductPairs(factors512(&even02[3])).Add(round)
+}
+
+func oddLow512(c words512) (o0, o1, o2, o3 ints512) {
+	return c.DotProductPairs(factors512(&odd13[0])), c.DotProductPairs(factors512(&odd13[1])),
+		c.DotProductPairs(factors512(&odd13[2])), c.DotProductPairs(factors512(&odd13[3]))
 }
 
 func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
 	dc := row512(q, 0).Mul(row512(quant, 0)).AsInt8x64().PermuteOrZeroGrouped(archsimd.LoadInt8x64(&firstWord)).AsInt16x32()
-	dc = dc.AddSaturated(archsimd.BroadcastInt16x32(4)).ShiftAllRight(3)
+	dc = dc.ShiftAllLeft(pass1Bits).AddSaturated(archsimd.BroadcastInt16x32(16)).ShiftAllRight(5)
 	samples := dc.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128))
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
-	for range 8 {
-		samples.Store((*[32]int8)(p))
-		p = unsafe.Add(p, stride)
+	for y := range 8 {
+		samples.Store((*[32]int8)(unsafe.Add(p, y*stride)))
 	}
-	*(*[32]int16)(q[:]) = [32]int16{}
+	clear512(q, 1)
 }
 
 func samples512(p unsafe.Pointer, i int) archsimd.Uint16x32 {

@@ -17,71 +17,93 @@ const (
 	fix3072711026 = 25172
 
 	idctBits  = 13
-	pass1Bits = 2
+	pass1Bits = 2 // fractional bits kept between the passes
+
+	// What the passes add and by how much they shift, the second with the 8 of the transform's scale. It also moves samples
+	// from -128..127 to 0..255, so that saturating to unsigned numbers clamps them.
+	shift1 = idctBits - pass1Bits
+	round1 = 1 << (shift1 - 1)
+	shift2 = idctBits + pass1Bits + 3
+	round2 = 1<<(shift2-1) + 128<<shift2
 )
 
-// idctGeneric dequantises and transforms four blocks, columns first. Arithmetic is as in libjpeg-turbo's vector code,
-// which differs from jidctint.c only for coefficients that no encoder makes: products with the quantisation step wrap
-// at 16 bits, and both passes saturate to 16 bits.
+// idctGeneric dequantises and transforms four blocks, columns first. It does as libjpeg-turbo's vector code does, which
+// differs from jidctint.c for coefficients that only damaged files have: products with the quantisation step and sums of
+// two inputs wrap at 16 bits, the first pass saturates to 16 bits, and for a block with coefficients in its first row only
+// it is a shift, which wraps.
 func idctGeneric(q, quant *quad, dst []byte, stride int) {
 	for block := range 4 {
 		var work [64]int32
+		firstRowOnly := true
+		for i := 32 + block*8; i < len(q); i += 32 {
+			firstRowOnly = firstRowOnly && [8]int16(q[i:]) == [8]int16{}
+		}
 		for column := range 8 {
 			var in [8]int32
 			for row := range 8 {
 				i := row*32 + block*8 + column
 				in[row] = int32(q[i] * quant[i])
 			}
-			idct1D(&in, 1<<(idctBits-pass1Bits-1), idctBits-pass1Bits)
+			top := in[0]
+			switch {
+			case firstRowOnly:
+				top = int32(int16(top << pass1Bits))
+			case in[1]|in[2]|in[3]|in[4]|in[5]|in[6]|in[7] == 0:
+				top = saturate16(top << pass1Bits)
+			default:
+				idct1D(&in, round1, shift1)
+				for row := range 8 {
+					work[row*8+column] = saturate16(in[row])
+				}
+				continue
+			}
 			for row := range 8 {
-				work[row*8+column] = in[row]
+				work[row*8+column] = top
 			}
 		}
 		for row := range 8 {
 			in := (*[8]int32)(work[row*8:])
-			idct1D(in, 1<<(idctBits+pass1Bits+2), idctBits+pass1Bits+3)
+			idct1D(in, round2, shift2)
 			out := dst[row*stride+block*8:][:8]
 			for i, v := range in {
-				out[i] = byte(max(-128, min(127, v)) + 128)
+				out[i] = clamp8(v)
 			}
 		}
 	}
 	*q = quad{}
 }
 
-// idct1D transforms eight values, adds round, shifts and saturates to 16 bits.
+// idct1D transforms eight values of 16 bits, adds round and shifts.
 func idct1D(v *[8]int32, round int32, shift uint) {
-	z1 := (v[2] + v[6]) * fix0541196100
-	t2 := z1 - v[6]*fix1847759065
-	t3 := z1 + v[2]*fix0765366865
-	t0 := (v[0]+v[4])<<idctBits + round
-	t1 := (v[0]-v[4])<<idctBits + round
+	t2 := v[2]*fix0541196100 + v[6]*(fix0541196100-fix1847759065)
+	t3 := v[2]*(fix0541196100+fix0765366865) + v[6]*fix0541196100
+	t0 := int32(int16(v[0]+v[4]))<<idctBits + round
+	t1 := int32(int16(v[0]-v[4]))<<idctBits + round
 	e0, e3 := t0+t3, t0-t3
 	e1, e2 := t1+t2, t1-t2
 
-	z5 := (v[7] + v[3] + v[5] + v[1]) * fix1175875602
-	z1 = (v[7] + v[1]) * -fix0899976223
+	s3, s4 := int32(int16(v[7]+v[3])), int32(int16(v[5]+v[1]))
+	z1 := (v[7] + v[1]) * -fix0899976223
 	z2 := (v[5] + v[3]) * -fix2562915447
-	z3 := (v[7]+v[3])*-fix1961570560 + z5
-	z4 := (v[5]+v[1])*-fix0390180644 + z5
+	z3 := s3*(fix1175875602-fix1961570560) + s4*fix1175875602
+	z4 := s3*fix1175875602 + s4*(fix1175875602-fix0390180644)
 	o0 := v[7]*fix0298631336 + z1 + z3
 	o1 := v[5]*fix2053119869 + z2 + z4
 	o2 := v[3]*fix3072711026 + z2 + z3
 	o3 := v[1]*fix1501321110 + z1 + z4
 
-	v[0], v[7] = saturate16((e0+o3)>>shift), saturate16((e0-o3)>>shift)
-	v[1], v[6] = saturate16((e1+o2)>>shift), saturate16((e1-o2)>>shift)
-	v[2], v[5] = saturate16((e2+o1)>>shift), saturate16((e2-o1)>>shift)
-	v[3], v[4] = saturate16((e3+o0)>>shift), saturate16((e3-o0)>>shift)
+	v[0], v[7] = (e0+o3)>>shift, (e0-o3)>>shift
+	v[1], v[6] = (e1+o2)>>shift, (e1-o2)>>shift
+	v[2], v[5] = (e2+o1)>>shift, (e2-o1)>>shift
+	v[3], v[4] = (e3+o0)>>shift, (e3-o0)>>shift
 }
 
 func saturate16(v int32) int32 { return max(-1<<15, min(1<<15-1, v)) }
 
-// idctDCGeneric is idctGeneric for blocks without AC coefficients: the first pass gives 4·DC, the second (4·DC + 16) >> 5.
+// idctDCGeneric is idctGeneric for blocks without AC coefficients.
 func idctDCGeneric(q, quant *quad, dst []byte, stride int) {
 	for block := range 4 {
-		dc := int32(q[block*8] * quant[block*8])
-		sample := byte(max(-128, min(127, (dc+4)>>3)) + 128)
+		sample := sampleOfDC(q[block*8] * quant[block*8])
 		q[block*8] = 0
 		for row := range 8 {
 			out := dst[row*stride+block*8:][:8]
@@ -91,6 +113,9 @@ func idctDCGeneric(q, quant *quad, dst []byte, stride int) {
 		}
 	}
 }
+
+// sampleOfDC is what the passes make of a DC coefficient alone: 4·DC, then (4·DC + 16) >> 5 and 128 more.
+func sampleOfDC(dc int16) byte { return clamp8((int32(dc<<pass1Bits)+16)>>5 + 128) }
 
 // upsampleH2V1Generic is h2v1_fancy_upsample: 3/4 of the nearer sample and 1/4 of the further, rounded down and up in
 // turn. At the image's edges the missing sample equals the last, which gives the last itself, as libjpeg has it.

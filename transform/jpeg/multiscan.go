@@ -8,14 +8,25 @@ const scansMax = 500
 
 // coefficients holds all blocks of an image as quads: quads[base[c] + row*wide[c] + column/4], lane column mod 4.
 type coefficients struct {
-	quads []batchQuad
-	last  []uint8 // of each quad: 63 if some AC coefficient may be present, else 0
-	base  [4]int
-	wide  [4]int // quads in a row of blocks
-	seen  [4]uint64
+	quads  []batchQuad
+	extent []uint8 // of each quad
+	base   [4]int
+	wide   [4]int // quads in a row of blocks
+	seen   [4]uint64
 }
 
-// prepare makes room for the blocks of all components, zeroed. A file that is too short to have a bit for each block is
+// quadsKept is how many quads a Decoder keeps from one image to the next: 64 MB, those of some 17 million pixels at 4:2:0. More
+// are given back, so that one huge image does not cost memory for ever.
+const quadsKept = 100_000
+
+// release gives unusually large buffers back.
+func (k *coefficients) release() {
+	if cap(k.quads) > quadsKept {
+		k.quads, k.extent = nil, nil
+	}
+}
+
+// prepareCoefficients makes room for the blocks of all components, zeroed. A file that is too short to have a bit for each block is
 // refused first, so that a few bytes cannot ask for much memory.
 func (d *Decoder) prepareCoefficients() error {
 	k, quads, blocks := &d.coefs, 0, 0
@@ -30,11 +41,11 @@ func (d *Decoder) prepareCoefficients() error {
 	}
 	if cap(k.quads) < quads {
 		k.quads = alignedQuads(quads)
-		k.last = make([]uint8, quads)
+		k.extent = make([]uint8, quads)
 	}
-	k.quads, k.last = k.quads[:quads], k.last[:quads]
+	k.quads, k.extent = k.quads[:quads], k.extent[:quads]
 	clear(k.quads)
-	clear(k.last)
+	clear(k.extent)
 	k.seen = [4]uint64{}
 	return nil
 }
@@ -59,7 +70,7 @@ func (d *Decoder) decodeMultiScan(out *output) error {
 			for row := y * c.v; row < (y+1)*c.v; row++ {
 				for x := x0; x < x1; x++ {
 					q := k.base[i] + row*k.wide[i] + x
-					d.transform(&k.quads[q].quad, i, k.last[q], p.at((x-x0)*32, row*8), p.stride)
+					d.transform(&k.quads[q].quad, i, k.extent[q], p.at((x-x0)*32, row*8), p.stride)
 				}
 			}
 		}
@@ -192,7 +203,7 @@ func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) bool {
 	dc, ac := &d.tables[0][h.tables[i][0]&3], &d.tables[1][h.tables[i][1]&3]
 	switch {
 	case !d.progressive:
-		k.last[q] = 63
+		k.extent[q] = extentFull
 		s.dcFirst(block, dc, h.components[i], 0)
 		s.acFirst(block, ac, 1, 63, 0)
 	case h.ss == 0 && h.ah == 0:
@@ -200,10 +211,10 @@ func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) bool {
 	case h.ss == 0:
 		block[0] |= int16(s.bits.take(1) << h.al)
 	case h.ah == 0:
-		k.last[q] = 63
+		k.extent[q] = extentFull
 		s.acFirst(block, ac, h.ss, h.se, h.al)
 	default:
-		k.last[q] = 63
+		k.extent[q] = extentFull
 		s.acRefine(block, ac, h.ss, h.se, h.al)
 	}
 	return !s.bits.failed

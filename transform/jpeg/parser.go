@@ -9,7 +9,6 @@ const (
 	markerSOF2  = 0xc2
 	markerDHT   = 0xc4
 	markerSOF15 = 0xcf
-	markerJPG   = 0xc8
 	markerDAC   = 0xcc
 	markerRST0  = 0xd0
 	markerRST7  = 0xd7
@@ -17,8 +16,10 @@ const (
 	markerEOI   = 0xd9
 	markerSOS   = 0xda
 	markerDQT   = 0xdb
-	markerDRI   = 0xdd
 	markerDNL   = 0xdc
+	markerDRI   = 0xdd
+	markerDHP   = 0xde
+	markerEXP   = 0xdf
 	markerAPP0  = 0xe0
 	markerAPP14 = 0xee
 	markerAPP15 = 0xef
@@ -135,6 +136,8 @@ func (p *parser) advance(headerOnly bool) error {
 			return formatError(start, "a second SOI marker")
 		case m >= markerRST0 && m <= markerRST7 || m == markerTEM:
 			continue
+		case m == markerDHP || m == markerEXP:
+			return &UnsupportedError{Msg: "hierarchical coding"}
 		case m < markerSOF0 || m > markerAPP15 && m != markerCOM:
 			return formatError(start, "marker ff%02x, which means nothing", m)
 		}
@@ -156,6 +159,8 @@ func (p *parser) advance(headerOnly bool) error {
 				return formatError(start, "DRI has %d bytes, want 2", len(s))
 			}
 			p.restartInterval = int(s[0])<<8 | int(s[1])
+		case m == markerDAC:
+			err = checkDAC(s, start)
 		case m == markerAPP0:
 			p.seenJFIF = p.seenJFIF || len(s) >= 14 && string(s[:5]) == "JFIF\x00"
 		case m == markerAPP14:
@@ -187,6 +192,19 @@ func markerName(m byte) string {
 		return "SOFn"
 	}
 	return "a marker segment"
+}
+
+// checkDAC refuses what libjpeg refuses in arithmetic-coding conditions, although Huffman-coded files have no use for them.
+func checkDAC(s []byte, start int) error {
+	if len(s)%2 != 0 {
+		return formatError(start, "DAC has %d bytes, want an even number", len(s))
+	}
+	for ; len(s) > 0; s = s[2:] {
+		if s[0] > 31 || s[0] < 16 && s[1]&15 > s[1]>>4 {
+			return formatError(start, "DAC sets table %d to %#x", s[0], s[1])
+		}
+	}
+	return nil
 }
 
 func (p *parser) parseDQT(s []byte, start int) error {

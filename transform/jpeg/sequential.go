@@ -84,8 +84,10 @@ func (d *Decoder) buildTable(class, slot int) error {
 	if err := t.build(spec, class == 0); err != nil {
 		return formatError(d.pos, "%s", err)
 	}
-	if class == 1 && !d.progressive {
-		t.buildPairs()
+	if class == 1 && d.streams {
+		t.buildPairs(spec, &d.singles)
+	} else {
+		t.buildCodes(spec)
 	}
 	spec.built = true
 	return nil
@@ -150,15 +152,18 @@ func (d *Decoder) skip(s *sequentialScan, n int) error {
 	return nil
 }
 
-// decodeBatch decodes up to four MCUs to the batch's quads. last gets the index of the last coefficient in each.
-func (d *Decoder) decodeBatch(s *sequentialScan, n int, last *[mcuBlocksMax]uint8) error {
-	clear(last[:s.quads])
+// decodeBatch decodes up to four MCUs to the batch's quads. extent gets the extent of each.
+func (d *Decoder) decodeBatch(s *sequentialScan, n int, extent *[mcuBlocksMax]uint8) error {
+	clear(extent[:])
 	for i := 0; i < n; {
 		if err := d.restart(s); err != nil {
 			return err
 		}
 		count := d.untilRestart(s, n-i)
-		valid := s.reader.decodeBlocks(d.blocks[i*s.perMCU:(i+count)*s.perMCU], &s.predictor, last)
+		valid := s.reader.decodeBlocks(d.blocks[i*s.perMCU:(i+count)*s.perMCU], &s.predictor, extent)
+		for _, e := range extent {
+			valid = valid && e < extentInvalid
+		}
 		if !valid || s.reader.position(d.scan.bytes) > s.limit {
 			return d.scanError(s, valid)
 		}
@@ -232,10 +237,10 @@ func (d *Decoder) checkTrailer() error {
 
 // decodeRow decodes the region's part of an MCU row to the planes.
 func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
-	var last [mcuBlocksMax]uint8
+	var extent [mcuBlocksMax]uint8
 	g := &d.grid
 	for x := g.mcuX0; x < g.mcuX1; x += batchMCUs {
-		if err := d.decodeBatch(s, min(batchMCUs, g.mcuX1-x), &last); err != nil {
+		if err := d.decodeBatch(s, min(batchMCUs, g.mcuX1-x), &extent); err != nil {
 			return err
 		}
 		for q := range s.quads {
@@ -243,18 +248,18 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 			c := place.component
 			p := &d.planes.component[c]
 			dst := p.at((x-g.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
-			d.transform(&d.batch[q].quad, c, last[q], dst, p.stride)
+			d.transform(&d.batch[q].quad, c, extent[q], dst, p.stride)
 		}
 	}
 	return nil
 }
 
-// transform runs the IDCT that fits a quad's last coefficient.
-func (d *Decoder) transform(q *quad, c int, last uint8, dst []byte, stride int) {
+// transform runs the IDCT that fits a quad's extent.
+func (d *Decoder) transform(q *quad, c int, extent uint8, dst []byte, stride int) {
 	switch quant := &d.quants[c].quad; {
-	case last == 0:
+	case extent == 0:
 		d.kernels.idctDC(q, quant, dst, stride)
-	case last < 10:
+	case extent == extentLow:
 		d.kernels.idctLow(q, quant, dst, stride)
 	default:
 		d.kernels.idct(q, quant, dst, stride)

@@ -86,7 +86,7 @@ func (c *bandedCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectan
 		return err
 	}
 	c.window.begin(blob, h, r)
-	return decodeRows(&c.window, &c.kernels, c, &t, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
@@ -99,7 +99,7 @@ func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectang
 		return err
 	}
 	c.window.begin(blob, h, r)
-	return decodeRows(&c.window, &c.kernels, c, &t, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 // seek expands a whole band.

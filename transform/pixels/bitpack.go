@@ -45,7 +45,7 @@ func (c *bitpackCodec) Decode(dst []byte, stride int, blob []byte, r image.Recta
 		return err
 	}
 	c.window.begin(c.withSlack(blob), h, r)
-	return decodeRows(&c.window, &c.kernels, c, &t, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
@@ -58,7 +58,7 @@ func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectan
 		return err
 	}
 	c.window.begin(c.withSlack(blob), h, r)
-	return decodeRows(&c.window, &c.kernels, c, &t, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 func (c *bitpackCodec) seek(band int) (err error) {

@@ -45,10 +45,12 @@ func (w *window) bandStart(band int) (int, error) {
 }
 
 // decodeRows writes the pixels of r, two rows at a time, from what pairs yields into w.rows.
-func decodeRows(w *window, k *kernels, pairs pairReader, t *target, r image.Rectangle) error {
+func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectangle) error {
+	k := &b.kernels
 	defer k.leave()
 	bandRows := 1 << w.head.bandLog
 	x := r.Min.X - w.firstChunk*chunkColumns
+	b.begin((r.Max.Y - r.Min.Y&^(bandRows-1)) / 2)
 	for y := r.Min.Y &^ (bandRows - 1); y < r.Max.Y; y += 2 {
 		first := y&(bandRows-1) == 0
 		if first {
@@ -59,6 +61,7 @@ func decodeRows(w *window, k *kernels, pairs pairReader, t *target, r image.Rect
 		if err := pairs.next(first); err != nil {
 			return err
 		}
+		b.fetch()
 		if y >= r.Min.Y {
 			t.emit(k, w.rows.top, w.rows.stride, x, y-r.Min.Y)
 		}

@@ -54,8 +54,11 @@ func splitAVX2(planes []byte, stride int, src []byte, width int) {
 func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 	const chunkBytes = 3 * chunkColumns
 	var upper, lower [chunkBytes]uint8 // three planes
+	if chunks == 0 {
+		return
+	}
 	p0, p1, up, out := start(top), start(bottom), start(above), start(dst)
-	for range chunks {
+	for rest := chunks; ; rest-- {
 		splitChunk(unsafe.Pointer(&upper), chunkColumns, p0)
 		splitChunk(unsafe.Pointer(&lower), chunkColumns, p1)
 		if first {
@@ -68,12 +71,15 @@ func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 		for plane := range 3 {
 			o := plane * chunkColumns
 			a, v0, v1 := unsafe.Add(up, o), load32(unsafe.Pointer(&upper[o])), load32(unsafe.Pointer(&lower[o]))
-			store32(v0.Sub(load32(a)), out)
-			store32(v1.Sub(v0), unsafe.Add(out, chunkColumns))
+			store32(v0.Sub(load32(a)), unsafe.Add(out, 2*o))
+			store32(v1.Sub(v0), unsafe.Add(out, 2*o+chunkColumns))
 			store32(v1, a)
-			out = unsafe.Add(out, 2*chunkColumns)
 		}
-		p0, p1, up = unsafe.Add(p0, chunkBytes), unsafe.Add(p1, chunkBytes), unsafe.Add(up, chunkBytes)
+		if rest == 1 {
+			return
+		}
+		p0, p1 = unsafe.Add(p0, chunkBytes), unsafe.Add(p1, chunkBytes)
+		up, out = unsafe.Add(up, chunkBytes), unsafe.Add(out, chunkResiduals)
 	}
 }
 
@@ -108,7 +114,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 	src, out, head := start(residuals), start(payload), start(headers)
 	var rows [8]uint64
 	taken := uint(0)
-	for range 3 * chunks {
+	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
 		v0, v1 := load32(src), load32(unsafe.Add(src, chunkColumns))
 		left, right := chooseCodes(codes, v0, v1)
 		*(*[2]uint8)(head) = [2]uint8{left, right}
@@ -127,9 +133,10 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 			*(*uint64)(unsafe.Add(out, taken)) = rows[i+3]
 			taken += w3
 		}
-		src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2)
+		if rest--; rest == 0 {
+			return int(taken)
+		}
 	}
-	return int(taken)
 }
 
 // packAVX512 transposes both rows of a plane by VGF2P8AFFINEQB and gathers the planes that are needed by VPCOMPRESSB.
@@ -137,7 +144,7 @@ func packAVX512(t *groupTables, codes *codeTable, headers, payload, residuals []
 	reverse, unit, spread := LoadInt8x64(&constants512.reverse8), LoadUint8x64(&constants512.identity), LoadInt8x64(&constants512.spreadBias)
 	src, out, head := start(residuals), start(payload), start(headers)
 	taken := uint(0)
-	for range 3 * chunks {
+	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
 		v := load64(src)
 		left, right := chooseCodes(codes, v.GetLo(), v.GetHi())
 		*(*[2]uint8)(head) = [2]uint8{left, right}
@@ -149,7 +156,8 @@ func packAVX512(t *groupTables, codes *codeTable, headers, payload, residuals []
 		planes := unit.GaloisFieldAffineTransform(matrix.AsUint64x8(), 0)
 		store64(planes.Compress(Mask8x64FromBits(present)), unsafe.Add(out, taken))
 		taken += 2 * (uint(t.pairWidth[left]) + uint(t.pairWidth[right]))
-		src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2)
+		if rest--; rest == 0 {
+			return int(taken)
+		}
 	}
-	return int(taken)
 }

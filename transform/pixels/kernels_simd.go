@@ -44,6 +44,11 @@ func store32(v Uint8x32, p unsafe.Pointer) { v.Store((*[32]uint8)(p)) }
 func store64(v Uint8x64, p unsafe.Pointer) { v.Store((*[64]uint8)(p)) }
 
 // start returns the address of a slice's first byte.
+//
+// A pointer that has left the memory it points into is an error even if nothing reads there: the garbage collector ends
+// the process when it finds one that points to where no object is. So kernels walk their slices by loops that leave
+// before the step behind the last element, and work on one element at least; blobs have slack behind them, in which a
+// pointer behind the last element still points into the blob.
 func start(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 // pair16 puts the 16 bytes at lo below the 16 at hi.
@@ -74,19 +79,22 @@ func transpose8x4(v Uint8x32, m7, m14, m28, s7, s14, s28 Uint64x4) Uint8x32 {
 	return x.Xor(t).Xor(t.ShiftLeft(s28)).AsUint8x32()
 }
 
-// predictAVX2 serves AVX-512 too: it does nothing but load, add and store.
+// predictAVX2 serves AVX-512 too: it does nothing but load, add and store. There is one chunk at least.
 func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	if first {
 		clear(rows.bottom)
 	}
-	src := start(residuals)
+	src, o := start(residuals), 0
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
-		for o := c; o < c+3*stride; o += stride {
-			v := load32(src).Add(load32(unsafe.Add(bottom, o)))
-			store32(v, unsafe.Add(top, o))
-			store32(v.Add(load32(unsafe.Add(src, chunkColumns))), unsafe.Add(bottom, o))
-			src = unsafe.Add(src, 2*chunkColumns)
+	for rest := 3 * chunks; ; src = unsafe.Add(src, 2*chunkColumns) {
+		v := load32(src).Add(load32(unsafe.Add(bottom, o)))
+		store32(v, unsafe.Add(top, o))
+		store32(v.Add(load32(unsafe.Add(src, chunkColumns))), unsafe.Add(bottom, o))
+		if rest--; rest == 0 {
+			break
+		}
+		if o += stride; o >= 3*stride { // behind the third plane: on to the first one's next chunk
+			o += chunkColumns - 3*stride
 		}
 	}
 	if first {

@@ -77,6 +77,10 @@ type Codec interface {
 
 	// DecodeTo writes the pixels of r into out, whose size is r's, in out's layout and flipped if out says so.
 	DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error
+
+	// Ahead names the blob that will be wanted after the next Decode or DecodeTo, which fetches it into the processor's
+	// cache on the way. It is a hint: nothing of it is read.
+	Ahead(next []byte)
 }
 
 // New returns the codec that p names, with kernels of the given level or the highest below it that is compiled in. The
@@ -183,6 +187,7 @@ type base struct {
 	params  Params
 	kernels kernels
 	padded  []byte // a copy of a blob that came without slack
+	prefetcher
 }
 
 // Params returns what New made the codec from, with the defaults filled in.

@@ -58,7 +58,9 @@ func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle)
 	if !plain {
 		c.row.resize((t.width + chunkColumns - 1) / chunkColumns)
 	}
+	c.begin(r.Dy())
 	for y := range r.Dy() {
+		c.fetch()
 		src := blob[headerBytes+3*((r.Min.Y+y)*h.width+r.Min.X):][:3*t.width]
 		if plain {
 			copy(t.pix[y*t.rowBytes:], src)

@@ -125,12 +125,14 @@ func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 		high, low := archsimd.LoadInt16x16(&t.high), archsimd.LoadInt16x16(&t.low)
 		from0, from1 := unsafe.Add(src, int(bases[i])), unsafe.Add(src, int(bases[i+1]))
 		to := unsafe.Add(dst, 12*i)
-		for range pairs {
+		for left := pairs; ; from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride) {
 			a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread).AsInt16x16()
 			b := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread).AsInt16x16()
 			storePixels(to, topPairs256(total256(a.DotProductPairs(high), a.DotProductPairs(low), round, shift),
 				total256(b.DotProductPairs(high), b.DotProductPairs(low), round, shift), first, second), pixels)
-			from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }
@@ -145,7 +147,7 @@ func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 		high1, low1 := archsimd.LoadInt16x16(&t[1].high), archsimd.LoadInt16x16(&t[1].low)
 		from0, from1 := unsafe.Add(src, int(bases[i])), unsafe.Add(src, int(bases[i+1]))
 		to := unsafe.Add(dst, 12*i)
-		for range pairs {
+		for left := pairs; ; from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride) {
 			w := loadPixels(from0, from1)
 			a, b := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
 			x := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
@@ -155,7 +157,9 @@ func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 			y := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
 				a.DotProductPairs(low0).Add(b.DotProductPairs(low1)), round, shift)
 			storePixels(to, topPairs256(x, y, first, second), pixels)
-			from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }
@@ -184,7 +188,7 @@ func horizontalAnyAVX2(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPa
 	for i := 0; i+1 < len(bases); i += 2 {
 		table := taps[i/2*tapPairs:][:tapPairs]
 		row, to := src, unsafe.Add(dst, 12*i)
-		for range pairs {
+		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			from0, from1 := unsafe.Add(row, int(bases[i])), unsafe.Add(row, int(bases[i+1]))
 			xHigh, xLow, yHigh, yLow := round, zero, round, zero
 			t := 0
@@ -209,7 +213,9 @@ func horizontalAnyAVX2(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPa
 				yHigh, yLow = yHigh.Add(c.DotProductPairs(high)), yLow.Add(c.DotProductPairs(low))
 			}
 			storeSums256(to, xHigh.ShiftLeft(shift).Add(xLow), yHigh.ShiftLeft(shift).Add(yLow), signed)
-			row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }

@@ -138,13 +138,15 @@ func horizontal1AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 		index := archsimd.LoadUint8x64(&t.index)
 		high, low := archsimd.LoadInt16x32(&t.high), archsimd.LoadInt16x32(&t.low)
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
+		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			a := loadWords(from, index, even)
 			b := loadWords(unsafe.Add(from, stride), index, even)
 			x := total512(a.DotProductPairs(high), a.DotProductPairs(low), round, shift)
 			y := total512(b.DotProductPairs(high), b.DotProductPairs(low), round, shift)
 			x.ConcatPermute(y, top).Masked(even).Store((*[64]uint8)(to))
-			from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }
@@ -158,7 +160,7 @@ func horizontal2AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 		high0, low0 := archsimd.LoadInt16x32(&t[0].high), archsimd.LoadInt16x32(&t[0].low)
 		high1, low1 := archsimd.LoadInt16x32(&t[1].high), archsimd.LoadInt16x32(&t[1].low)
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
+		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			a0, a1 := loadWords(from, index, even), loadWords(unsafe.Add(from, 6), index, even)
 			x := total512(a0.DotProductPairs(high0).Add(a1.DotProductPairs(high1)),
 				a0.DotProductPairs(low0).Add(a1.DotProductPairs(low1)), round, shift)
@@ -166,7 +168,9 @@ func horizontal2AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 			y := total512(b0.DotProductPairs(high0).Add(b1.DotProductPairs(high1)),
 				b0.DotProductPairs(low0).Add(b1.DotProductPairs(low1)), round, shift)
 			x.ConcatPermute(y, top).Masked(even).Store((*[64]uint8)(to))
-			from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }
@@ -194,7 +198,7 @@ func horizontalAnyAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, tap
 		table := taps[v*tapPairs:][:tapPairs]
 		index := archsimd.LoadUint8x64(&table[0].index)
 		row, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
+		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			xHigh, xLow, yHigh, yLow := round, zero, round, zero
 			from := row
 			for t := range table {
@@ -205,7 +209,9 @@ func horizontalAnyAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, tap
 				from = unsafe.Add(from, 6)
 			}
 			storePairs512(to, total512(xHigh, xLow, zero, shift), total512(yHigh, yLow, zero, shift), signed)
-			row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }
@@ -228,7 +234,7 @@ func horizontalWideAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, ta
 		table := taps[v*tapPairs:][:tapPairs]
 		index := archsimd.LoadUint8x64(&table[0].index)
 		row, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
+		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			xHigh, xLow, yHigh, yLow := round, zero, round, zero
 			from := row
 			for t := range table {
@@ -239,7 +245,9 @@ func horizontalWideAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, ta
 				from = unsafe.Add(from, 6)
 			}
 			storePairs512(to, total512(xHigh, xLow, zero, shift), total512(yHigh, yLow, zero, shift), signed)
-			row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }

@@ -21,7 +21,7 @@ func horizontal3SignedAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs 
 		high1, low1 := archsimd.LoadInt16x32(&t[1].high), archsimd.LoadInt16x32(&t[1].low)
 		high2, low2 := archsimd.LoadInt16x32(&t[2].high), archsimd.LoadInt16x32(&t[2].low)
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
+		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			w := loadWords(from, index, even)
 			high, low := w.DotProductPairs(high0), w.DotProductPairs(low0)
 			w = loadWords(unsafe.Add(from, 6), index, even)
@@ -36,7 +36,9 @@ func horizontal3SignedAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs 
 			w = loadWords(unsafe.Add(from, stride+12), index, even)
 			high, low = high.Add(w.DotProductPairs(high2)), low.Add(w.DotProductPairs(low2))
 			storePairs512(to, x, total512(high, low, round, shift), true)
-			from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }
@@ -53,7 +55,7 @@ func horizontal4SignedAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs 
 		high2, low2 := archsimd.LoadInt16x32(&t[2].high), archsimd.LoadInt16x32(&t[2].low)
 		high3, low3 := archsimd.LoadInt16x32(&t[3].high), archsimd.LoadInt16x32(&t[3].low)
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for range pairs {
+		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			w := loadWords(from, index, even)
 			high, low := w.DotProductPairs(high0), w.DotProductPairs(low0)
 			w = loadWords(unsafe.Add(from, 6), index, even)
@@ -72,7 +74,9 @@ func horizontal4SignedAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs 
 			w = loadWords(unsafe.Add(from, stride+18), index, even)
 			high, low = high.Add(w.DotProductPairs(high3)), low.Add(w.DotProductPairs(low3))
 			storePairs512(to, x, total512(high, low, round, shift), true)
-			from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride)
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 }

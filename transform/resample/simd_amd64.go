@@ -21,7 +21,9 @@ import (
 //
 // The horizontal pass takes two source rows at a time and leaves their bytes as the two words of a pair, in a ring of
 // such row pairs: the shape in which VPMADDWD wants them for the vertical pass. Output vectors are in its outer loop
-// and rows in the inner one, so that a vector's tables stay in registers.
+// and rows in the inner one, so that a vector's tables stay in registers. That inner loop leaves before it steps behind
+// the last row pair, and there is one at least: a pointer that has left the source, even if nothing reads by it, could
+// make the garbage collector end the process.
 
 const (
 	splitBits  = 11                   // of a weight, in its low part

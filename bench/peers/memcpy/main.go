@@ -1,0 +1,128 @@
+// Command memcpy measures the least that serving crops can cost: copying them out of raw pixels in memory into batches,
+// row by row, with nothing checked or decoded.
+//
+//	memcpy SET SECONDS eval|train-resize
+//
+// SET is a shard set of the encoding pixels with codec none, stored with Resize(256). Crops of 224×224 are taken at the
+// centre, or at random. Images come in random order and go into three batches of 256 in turn, as in imgfeed bench. A
+// quarter of SECONDS is warm-up. Prints one JSON object.
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+)
+
+const (
+	crop        = 224
+	batch       = 256
+	batches     = 3
+	headerBytes = 8 // of a blob of codec none: width and height, u16 each, and four bytes more; docs/format/pixels.md
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "memcpy:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 3 {
+		return fmt.Errorf("usage: memcpy SET SECONDS eval|train-resize")
+	}
+	seconds, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return err
+	}
+	set, err := shard.OpenSet(args[0])
+	if err != nil {
+		return err
+	}
+	images, err := load(set)
+	if err != nil {
+		return err
+	}
+	c := &copier{images: images, order: rand.New(rand.NewPCG(1, 2)), out: make([]byte, batches*batch*crop*crop*3), random: args[2] == "train-resize"}
+	c.run(seconds / 4)
+	cpu := cpuSeconds()
+	done, elapsed := c.run(seconds)
+	cpu = cpuSeconds() - cpu
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"images_per_second": float64(done) / elapsed, "images_per_cpu_second": float64(done) / cpu, "cpu_seconds": cpu, "images": done, "seconds": elapsed,
+	})
+}
+
+// load returns the blobs of a set of codec none, which it reads into memory.
+func load(set *shard.Set) ([][]byte, error) {
+	images := make([][]byte, set.Len())
+	for i := range images {
+		record, _, err := set.Read(i, nil)
+		if err != nil {
+			return nil, err
+		}
+		if config, err := pixels.DecodeConfig(record.Image); err != nil || config.Codec != pixels.None || min(config.Width, config.Height) < crop {
+			return nil, fmt.Errorf("sample %d is no image of codec none of at least %d×%d (%+v, %v)", i, crop, crop, config, err)
+		}
+		images[i] = record.Image
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("%s is empty", set.Dir())
+	}
+	return images, nil
+}
+
+// copier copies crops.
+type copier struct {
+	images [][]byte
+	order  *rand.Rand
+	out    []byte
+	random bool
+	next   int
+}
+
+func (c *copier) run(seconds float64) (done int, elapsed float64) {
+	start := time.Now()
+	for {
+		for range 64 {
+			c.copy(c.images[c.order.IntN(len(c.images))])
+			done++
+		}
+		if elapsed = time.Since(start).Seconds(); elapsed >= seconds {
+			return done, elapsed
+		}
+	}
+}
+
+func (c *copier) copy(blob []byte) {
+	w, h := int(binary.LittleEndian.Uint16(blob)), int(binary.LittleEndian.Uint16(blob[2:]))
+	left, top := (w-crop)/2, (h-crop)/2
+	if c.random {
+		left, top = c.order.IntN(w-crop+1), c.order.IntN(h-crop+1)
+	}
+	const row = 3 * crop
+	dst := c.out[c.next*crop*row:][:crop*row]
+	c.next = (c.next + 1) % (batches * batch)
+	for y := range crop {
+		copy(dst[y*row:][:row], blob[headerBytes+3*((top+y)*w+left):])
+	}
+}
+
+// cpuSeconds returns the process's user and system time.
+func cpuSeconds() float64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}

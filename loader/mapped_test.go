@@ -1,0 +1,156 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/synth"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+)
+
+// pixelsSet packs images made here with a codec, and returns the set's folder and its only shard.
+func pixelsSet(t *testing.T, codec string) (dir, path string) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	if _, err := synth.Write(t.Context(), data, synth.Options{Classes: 1, Train: 12, Val: -1, Size: 300}); err != nil {
+		t.Fatal(err)
+	}
+	splits, err := source.Open(filepath.Join(data, "train"), source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resize, err := transform.ParseStoredResize("256", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoder, err := pack.NewPixels(pixels.Params{Codec: codec}, resize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "set")
+	if _, err := pack.Build(t.Context(), splits[0], dir, pack.Options{Encoder: encoder}); err != nil {
+		t.Fatal(err)
+	}
+	return dir, filepath.Join(dir, "rank-0000", "00000.imgshard")
+}
+
+// TestFileCutShort cuts a shard short while it is served: the samples that are gone become errors that name them, the
+// others are served, and the process lives.
+func TestFileCutShort(t *testing.T) {
+	for _, codec := range pixels.Names() {
+		dir, path := pixelsSet(t, codec)
+		set, served := openTestSet(t, dir)
+		if !served.(*shardSet).mapped {
+			t.Skip("files are not mapped here")
+		}
+		e, err := set.Entry(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, e.Offset+5000); err != nil {
+			t.Fatal(err)
+		}
+		spec := mustSpec(t, "eval")
+		order, err := plan.New(plan.Config{Samples: set.Len(), BatchSize: 12})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := newTestPool(t, 2)
+		supply := NewSupply(NewSlot(0, 12, spec.OutputBytes()))
+		stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Spec: spec, Supply: supply, OnError: Blank})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := stream.Next(context.Background())
+		if err != nil || batch.Blank != 5 {
+			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, batch.Blank, err)
+		}
+		supply.Put(batch.Slot)
+		if _, err := stream.Next(context.Background()); err != io.EOF {
+			t.Error(err)
+		}
+		stream.Close()
+		_, _, err = served.Read(9, nil)
+		corrupt, ok := errors.AsType[*shard.CorruptError](err)
+		if !ok || corrupt.Index != 9 || corrupt.Path != path || !strings.Contains(err.Error(), "cut short") {
+			t.Errorf("%s: %v", codec, err)
+		}
+	}
+}
+
+// cuttingSet cuts the file short between the check of a sample and its decoding.
+type cuttingSet struct {
+	Set
+	path string
+}
+
+func (s *cuttingSet) Read(i int, buf []byte) (Record, []byte, error) {
+	record, buf, err := s.Set.Read(i, buf)
+	return record, buf, errors.Join(err, os.Truncate(s.path, 4096))
+}
+
+// TestFileCutShortUnderDecoder checks that a fault in the middle of decoding is an error like any other, by every codec.
+func TestFileCutShortUnderDecoder(t *testing.T) {
+	for _, codec := range pixels.Names() {
+		dir, path := pixelsSet(t, codec)
+		set, served := openTestSet(t, dir)
+		if !served.(*shardSet).mapped {
+			t.Skip("files are not mapped here")
+		}
+		spec := mustSpec(t, "train")
+		order, err := plan.New(plan.Config{Samples: set.Len(), BatchSize: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := newTestPool(t, 1)
+		stream, err := pool.NewStream(StreamConfig{Set: &cuttingSet{served, path}, Plan: order, Spec: spec, Supply: NewSupply(NewSlot(0, 4, spec.OutputBytes()))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Next(context.Background())
+		if bad, ok := errors.AsType[*SampleError](err); !ok || !strings.Contains(bad.Error(), "cut short") {
+			t.Errorf("%s: %v", codec, err)
+		}
+		stream.Close()
+	}
+}
+
+// TestFlippedBitInMapping checks that a mapped record is checked at every view.
+func TestFlippedBitInMapping(t *testing.T) {
+	dir, path := pixelsSet(t, pixels.Bitpack)
+	set, served := openTestSet(t, dir)
+	if _, _, err := served.Read(3, nil); err != nil {
+		t.Fatal(err)
+	}
+	e, err := set.Entry(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], e.Offset+777); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 4
+	if _, err := f.WriteAt(b[:], e.Offset+777); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = served.Read(3, nil)
+	if sum, ok := errors.AsType[*shard.ChecksumError](err); !ok {
+		t.Errorf("%v (%v)", err, sum)
+	}
+}

@@ -1,0 +1,106 @@
+"""The road to a GPU, on a device that is simulated: copies happen as late as they may, and must still find their data."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import RANDOM, SAMPLES, same
+
+from imgfeed import DataLoader, frameworks
+
+torch = pytest.importorskip("torch")
+Load = Callable[..., DataLoader]
+
+
+class Stream:
+    """Work that waits to be done, in order."""
+
+    current: Stream | None = None
+
+    def __init__(self, device: Any = None) -> None:
+        self.waiting: list[Callable[[], Any]] = []
+        self.done = 0
+
+    def run_until(self, count: int) -> None:
+        while self.done < count:
+            self.waiting[self.done]()
+            self.waiting[self.done] = lambda: None  # lets go of what was copied
+            self.done += 1
+
+    def wait_event(self, event: Event) -> None:
+        event.synchronize()
+
+
+class Event:
+    """A place in a stream's work. It is reached only when someone waits for it: the slowest device there can be."""
+
+    def record(self, stream: Stream) -> None:
+        self.stream, self.place = stream, len(stream.waiting)
+
+    def query(self) -> bool:
+        return self.stream.done >= self.place
+
+    def synchronize(self) -> None:
+        self.stream.run_until(self.place)
+
+
+@contextlib.contextmanager
+def on_stream(stream: Stream) -> Iterator[None]:
+    Stream.current = stream
+    yield
+    Stream.current = None
+
+
+def late_copy(self: Any, tensor: Any) -> Any:
+    target = torch.zeros_like(tensor)
+    assert Stream.current is not None
+    Stream.current.waiting.append(lambda: target.copy_(tensor))
+    return target
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "stream", on_stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream())
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    monkeypatch.setattr(frameworks.CudaOutput, "send", late_copy)
+    monkeypatch.setattr(frameworks, "page_lock", lambda ring: None)
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize("slots", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("transport", ["shm", "socket"])
+def test_a_slot_is_held_until_its_copy_is_done(load: Load, slots: int, transport: str) -> None:
+    options: dict[str, Any] = {"transform": RANDOM, "shuffle": True, "with_params": True}
+    device = load(8, framework="torch", device="cuda", slots=slots, transport=transport, **options)
+    host = load(8, **options)
+    for _ in range(2):
+        count = 0
+        for got, want in zip(device, host, strict=True):
+            images, *rest = (t.numpy() for t in got)
+            assert same((images.transpose(0, 2, 3, 1), *rest), want)
+            assert device.state_dict() == host.state_dict()  # the batch that is copied ahead is not counted
+            count += len(images)
+        assert count == SAMPLES
+        assert device.state_dict() == host.state_dict()
+    session = device._session
+    assert session is not None and (session.ring is None or session.ring.held == 0)
+
+
+@pytest.mark.usefixtures("simulated")
+def test_resuming_with_a_batch_under_way(load: Load) -> None:
+    device, host = load(8, framework="torch", device="cuda"), load(8)
+    iteration = iter(device)
+    for _ in range(3):
+        next(iteration)
+    other = load(8, framework="torch", device="cuda")
+    other.load_state_dict(device.state_dict())
+    want = list(host)[3:]
+    assert all(np.array_equal(a[2].numpy(), b[2]) for a, b in zip(other, want, strict=True))

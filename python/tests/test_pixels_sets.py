@@ -1,0 +1,47 @@
+"""Sets of the encoding pixels: the same batches as from the JPEGs, and a refusal where they can't be the same."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import imgshard
+
+import imgfeed
+from imgfeed import DataLoader
+
+STORED: list[dict[str, Any]] = [{"op": "Resize", "size": 48}, {"op": "RandomCrop", "size": 32}, {"op": "RandomHorizontalFlip"}]
+
+
+@pytest.fixture(scope="module")
+def pixels(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The JPEGs' set, repacked."""
+    out = tmp_path_factory.mktemp("pixels") / "train-pixels"
+    imgshard("repack", shards, "-o", out, "--resize", "48")
+    return out
+
+
+def epoch(source: Path, **options: Any) -> list[Any]:
+    """Return copies of all arrays of an epoch."""
+    with DataLoader(
+        source, 16, shuffle=True, seed=3, framework="numpy", with_index=True, with_params=True, **options
+    ) as loader:
+        return [np.array(array) for batch in loader for array in batch]
+
+
+def test_batches_are_those_of_the_jpegs(shards: Path, pixels: Path) -> None:
+    want, got = epoch(shards, transform=STORED), epoch(pixels, transform=STORED, exact_pixels=True)
+    assert len(want) == len(got)
+    assert all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
+
+
+def test_other_transforms_are_noted_or_refused(pixels: Path, caplog: pytest.LogCaptureFixture) -> None:
+    train = [{"op": "RandomResizedCrop", "size": 32}]
+    with caplog.at_level(logging.WARNING, logger="imgfeed"):
+        epoch(pixels, transform=train)
+    assert sum("Resize(48, bilinear)" in message for message in caplog.messages) == 1
+    with pytest.raises(imgfeed.BadRequestError, match="RandomResizedCrop"):
+        DataLoader(pixels, 16, transform=train, exact_pixels=True)

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/pixels"
+)
+
+// pixelsSet repacks the set of oneSet as pixels whose shorter side is 5.
+func pixelsSet(t *testing.T) string {
+	t.Helper()
+	original := filepath.Join(t.TempDir(), "set")
+	writeSet(t, original, "train", 8, 2)
+	set, err := shard.OpenSet(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	encoder, err := pack.NewPixels(pixels.Params{}, transform.StoredResize{Height: 5, Interpolation: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "pixels")
+	if _, err := pack.Repack(t.Context(), set, dir, pack.Options{World: 2, Encoder: encoder}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestInexactSessions checks that a transform that stored pixels don't serve exactly is served with a note, or refused.
+func TestInexactSessions(t *testing.T) {
+	dir := pixelsSet(t)
+	exact := json.RawMessage(`[{"op":"Resize","size":5},{"op":"CenterCrop","size":4}]`)
+	inexact := json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`)
+	for _, strict := range []bool{false, true} {
+		ts := startServer(t, dir, func(c *Config) { c.Exact = strict })
+		for _, tt := range []struct {
+			transform json.RawMessage
+			ask       bool
+			refused   bool
+			noted     bool
+		}{
+			{exact, false, false, false},
+			{exact, true, false, false},
+			{inexact, false, strict, true},
+			{inexact, true, true, true},
+		} {
+			c := ts.dial().hello()
+			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 2, Transport: wire.TransportSocket, ExactPixels: tt.ask})
+			switch m := c.receive().(type) {
+			case wire.Opened:
+				if tt.refused || (len(m.Notes) == 1) != tt.noted || tt.noted && !strings.Contains(m.Notes[0], "Resize(5, bilinear)") {
+					t.Errorf("strict %v, %+v: opened with notes %q", strict, tt, m.Notes)
+				}
+			case wire.Error:
+				if !tt.refused || m.ErrKind != wire.KindBadRequest || !strings.Contains(m.Message, "RandomResizedCrop") {
+					t.Errorf("strict %v, %+v: %+v", strict, tt, m)
+				}
+			default:
+				t.Errorf("strict %v, %+v: %+v", strict, tt, m)
+			}
+			c.close()
+		}
+		ts.checkIdle()
+		ts.stop()
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !goexperiment.simd || !amd64
+
+package shard
+
+import "github.com/imgfeed/imgfeed/transform/kernel"
+
+// checksumOf returns the checksum function for a level.
+func checksumOf(kernel.Level) func([]byte) uint32 { return checksumGeneric }

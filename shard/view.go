@@ -1,0 +1,141 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// errNoMapping says that files are not mapped on this platform.
+var errNoMapping = errors.New("shard: files are not mapped on this platform")
+
+// mapping is a shard file in memory, made when it is first asked for.
+type mapping struct {
+	once  sync.Once
+	bytes []byte // of the whole file; nil if it could not be mapped
+	err   error
+	cold  atomic.Int32 // views that are still to ask for their pages
+}
+
+// A page that is not in memory is read when it is touched, and meanwhile the thread waits in a fault, of which Go does
+// not know; so for some views after a slow one, pages are asked for by a system call first, during which other goroutines
+// run. When all is in memory, that call would cost a third of the time that decoding takes.
+const (
+	slowView  = 200 * time.Microsecond // well above what a view takes of what is in memory, well below what a disk does
+	coldViews = 64                     // that follow a slow one, itself the first
+)
+
+// note takes how long a view took.
+func (m *mapping) note(took time.Duration) {
+	if took > slowView {
+		m.cold.Store(coldViews)
+	} else if m.cold.Load() > 0 {
+		m.cold.Add(-1)
+	}
+}
+
+// Map maps every shard that is here into memory, so that View can hand out records without copying them. It reads
+// nothing. It may be called more than once. The error says why a file can't be mapped; Read works all the same.
+func (s *Set) Map() error {
+	for i := range s.partitions {
+		for _, r := range s.partitions[i].shards {
+			if err := r.mapFile(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Reader) mapFile() error {
+	r.mapped.once.Do(func() {
+		r.mapped.cold.Store(coldViews)
+		r.mapped.bytes, r.mapped.err = mapFile(r.file, r.footer.fileLength)
+		if r.mapped.err != nil && !errors.Is(r.mapped.err, errNoMapping) {
+			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
+		}
+	})
+	return r.mapped.err
+}
+
+// View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only, and are
+// valid until the set is closed, for which the caller waits until no view is in use. Map must have succeeded.
+//
+// The record's checksum has just been checked, on the very memory that is handed out. What View can't rule out is that
+// the file changes afterwards: a file that is cut short under a view makes the pages behind its end fault. So whoever
+// uses the slices does so on a goroutine with debug.SetPanicOnFault, tells such a panic with [FaultError], and
+// relies on nothing that it has read before being the same when it reads it again.
+func (s *Set) View(i int) (Record, error) {
+	p, shard, record, err := s.locate(i)
+	if err != nil {
+		return Record{}, err
+	}
+	rec, err := p.shards[shard].view(record)
+	if c, ok := errors.AsType[*CorruptError](err); ok {
+		c.Index = i
+	}
+	return rec, err
+}
+
+// view is View for sample j of the shard.
+func (r *Reader) view(j int) (rec Record, err error) {
+	e := r.Entry(j)
+	length := int64(e.ImageLength) + int64(e.AuxLength)
+	// Behind the last record lie slack, entries and footer, so that the slices' capacity is within the file.
+	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
+	defer func() {
+		if p := recover(); p != nil {
+			fault := FaultError(p, bytes)
+			if fault == nil {
+				panic(p)
+			}
+			err = &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset, Err: fault}
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	started := time.Now()
+	if r.mapped.cold.Load() > 0 {
+		if err := populate(r.mapped.bytes, e.Offset, length); err != nil {
+			return Record{}, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
+				Err: fmt.Errorf("%d bytes cannot be read: %w: the file was cut short, or its disk failed", length, err)}
+		}
+	}
+	defer func() { r.mapped.note(time.Since(started)) }()
+	if got := checksum(bytes); got != e.Checksum {
+		return Record{}, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
+			Err: &ChecksumError{Length: length, Want: e.Checksum, Got: got}}
+	}
+	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:]}, nil
+}
+
+// Ahead returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
+// brought nearer. Nothing of it may be read. It is nil if there is no such sample here, or no mapping.
+func (s *Set) Ahead(i int) []byte {
+	p, shard, record, err := s.locate(i)
+	if err != nil || p.shards[shard].mapped.bytes == nil {
+		return nil
+	}
+	e := p.shards[shard].Entry(record)
+	return p.shards[shard].mapped.bytes[e.Offset : e.Offset+int64(e.ImageLength)+int64(e.AuxLength)]
+}
+
+// FaultError takes the value of a recovered panic. If that is a fault in the given memory (on a goroutine with
+// debug.SetPanicOnFault), part of a file's mapping, it returns an error that says so; else nil.
+func FaultError(panicked any, memory []byte) error {
+	fault, ok := panicked.(interface {
+		error
+		Addr() uintptr
+	})
+	if !ok || cap(memory) == 0 {
+		return nil
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	if fault.Addr() < start || fault.Addr() >= start+uintptr(cap(memory)) {
+		return nil
+	}
+	return fmt.Errorf("byte %d of the mapped record cannot be read: the file was cut short, or its disk failed", fault.Addr()-start)
+}

@@ -1,0 +1,6 @@
+package kernel
+
+// Prefetch asks the processor to bring p into its second-level cache, and does not wait. It never faults.
+//
+//go:noescape
+func Prefetch(p []byte)

@@ -1,0 +1,17 @@
+#include "textflag.h"
+
+// func Prefetch(p []byte)
+TEXT ·Prefetch(SB), NOSPLIT, $0-24
+	MOVQ p_base+0(FP), AX
+	MOVQ p_len+8(FP), CX
+	ADDQ AX, CX
+
+line:
+	CMPQ AX, CX
+	JAE  done
+	PREFETCHT1 (AX)
+	ADDQ $64, AX
+	JMP  line
+
+done:
+	RET
