@@ -14,6 +14,7 @@ WATCHED     := ./transform/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
+TRAINER_TESTS := trainer/tests
 READY       := $(VENV)/.ready
 BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
@@ -49,10 +50,11 @@ test-python: build $(READY)
 
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
-	  cd trainer && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=../python:. $(abspath $(TORCH_PYTHON)) -m pytest $(TRAINER_TESTS); \
+	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
+	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
 	else echo "test-trainer: skipped: $(TORCH_PYTHON) has no torch 2 with torchvision and timm (TORCH_PYTHON= names another)"; fi
 
-test-cluster: TRAINER_TESTS := tests/test_cluster.py
+test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
 test-cluster: test-trainer ## of these, the run on two nodes in two network namespaces; needs root
 
 check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
