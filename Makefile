@@ -13,12 +13,14 @@ export GOEXPERIMENT ?= simd
 WATCHED     := ./transform/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VENV        := .venv
+TORCH_PYTHON ?= $(VENV)/bin/python
+TRAINER_TESTS := trainer/tests
 READY       := $(VENV)/.ready
 BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel demo test test-go test-python check clean FORCE
+.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster check clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,7 +37,7 @@ wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
 
-test: test-go test-python ## every test
+test: test-go test-python test-trainer ## every test; the trainer's where torch 2 is
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run watches the pointers of the packages
 # that use unsafe: one that leaves its allocation ends the test.
@@ -46,15 +48,25 @@ test-go: $(READY)
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest
 
+test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
+	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
+	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
+	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
+	else echo "test-trainer: skipped: $(TORCH_PYTHON) has no torch 2 with torchvision and timm (TORCH_PYTHON= names another)"; fi
+
+test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
+test-cluster: test-trainer ## of these, the run on two nodes in two network namespaces; needs root
+
 check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOEXPERIMENT= $(GO) vet ./...
 	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
 	$(GO) run $(STATICCHECK) ./...
-	$(VENV)/bin/ruff check python bench
-	$(VENV)/bin/ruff format --check python
+	$(VENV)/bin/ruff check python trainer bench
+	$(VENV)/bin/ruff format --check python trainer
 	cd python && ../$(VENV)/bin/mypy
+	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
 
 $(READY): python/requirements-dev.txt
 	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear --system-site-packages $(VENV)
@@ -62,5 +74,5 @@ $(READY): python/requirements-dev.txt
 	touch $@
 
 clean: ## remove everything that make made
-	rm -rf bin build dist demo $(VENV) python/.pytest_cache python/.mypy_cache python/.ruff_cache
-	find python -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf bin build dist demo $(VENV) python/.pytest_cache python/.mypy_cache python/.ruff_cache trainer/.pytest_cache trainer/.mypy_cache trainer/.ruff_cache
+	find python trainer -name __pycache__ -type d -prune -exec rm -rf {} +

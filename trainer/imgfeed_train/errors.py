@@ -1,0 +1,9 @@
+"""The errors that a user can do something about; the command prints them without a traceback."""
+
+
+class TrainError(Exception):
+    """Something outside the program is not as it must be; the message names it and says what to do."""
+
+
+class RendezvousError(TrainError):
+    """The ranks did not find one another in time."""

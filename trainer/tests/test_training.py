@@ -1,0 +1,184 @@
+"""Training on a small set: it learns, goes on where it was, and does on two ranks what it does on one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, weights
+from imgfeed import DataLoader
+
+from imgfeed_train import models
+from imgfeed_train.recipes import RECIPES
+from imgfeed_train.settings import parse
+from imgfeed_train.train import main
+
+
+def same(a: Path, b: Path) -> None:
+    """Assert that two runs ended with the same bits: weights, moments and generators."""
+    one, two = weights(a), weights(b)
+    for name, tensor in one["model"].items():
+        assert torch.equal(tensor, two["model"][name]), name
+    for key, moments in one["optimizer"]["state"].items():
+        for name, value in moments.items():
+            assert torch.equal(torch.as_tensor(value), torch.as_tensor(two["optimizer"]["state"][key][name])), name
+    assert torch.equal(one["random"][0]["torch"], two["random"][0]["torch"])
+    assert one["schedule"] == two["schedule"]
+    assert one["loader"] == two["loader"]
+
+
+def test_learns_and_evaluates_every_sample_once(train: Train, sets: Path) -> None:
+    run = train("run", "--epochs", "4", "--optimizer", "adamw", "--lr", "3e-3")
+    steps, epochs = events(run, "step"), events(run, "epoch")
+    assert steps[-1]["loss"] < 0.8 * steps[0]["loss"]
+    assert [e["samples"] for e in epochs] == [VAL] * 4
+    # The best checkpoint's score, computed here without the trainer's evaluation.
+    best = max(epochs, key=lambda e: e["acc1"])
+    model, stats = models.build(parse(["--data", "x", "--output", "y", *TINY]), 3)
+    model.load_state_dict(weights(run, "best.pt")["model"])
+    model.eval()
+    transform = [{"op": "Resize", "size": 37}, {"op": "CenterCrop", "size": 32}]
+    with (
+        torch.no_grad(),
+        DataLoader(sets, 10, split="val", transform=transform, exact=True, normalize=stats, layout="NCHW") as val,
+    ):
+        scored = [(model(images), labels.clone()) for images, labels in val]
+    output, labels = (torch.cat(parts) for parts in zip(*scored, strict=True))
+    assert best["acc1"] == pytest.approx(100 * (output.argmax(1) == labels).double().mean().item())
+    assert best["loss"] == pytest.approx(torch.nn.functional.cross_entropy(output, labels).item(), rel=1e-4)
+
+
+EXTRAS = [
+    "--ema",
+    "0.9",
+    "--mixup",
+    "0.2",
+    "--cutmix",
+    "1.0",
+    "--clip-grad",
+    "1",
+    "--accumulate",
+    "2",
+    "--label-smoothing",
+    "0.1",
+]
+
+
+@pytest.mark.parametrize(
+    "extras", [[], [*EXTRAS, "--batch-size", "8"], ["--size-start", "32", "--size", "64", "--batch-size", "16"]]
+)
+@pytest.mark.parametrize("stop", [4, 8])
+def test_resume_is_exact(train: Train, stop: int, extras: list[str]) -> None:
+    arch = ["--arch", "timm/test_resnet", "--epochs", "2", *extras]
+    whole = train("whole", *arch)
+    part = train("part", *arch, "--max-steps", str(stop))
+    assert not (part / "report.md").exists()
+    train("part", *arch, "--resume", "auto")
+    same(whole, part)
+    assert (part / "report.md").exists()
+
+
+def test_resume_with_another_batch_size(train: Train) -> None:
+    train("run", "--max-steps", "4")
+    run = train("run", "--batch-size", "8", "--resume", "auto", "--log-every", "1")
+    progress = weights(run)["progress"]
+    assert (progress["epoch"], progress["steps"]) == (2, 24)
+    # 64 of the first epoch's 96 samples were done: 4 batches of 8 were left, numbered on from the 4 there had been.
+    assert [e["batch"] for e in events(run, "step") if e["epoch"] == 0][-4:] == [5, 6, 7, 8]
+    assert len([e for e in events(run, "step") if e["epoch"] == 1]) == 12
+
+
+def test_terminated_run_goes_on(sets: Path, tmp_path: Path) -> None:
+    base = ["--data", str(sets), *TINY, *PLAIN, "--epochs", "40"]
+    with subprocess.Popen(command(*base, "--output", str(tmp_path / "run")), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch: [2]"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert "go on with --resume auto" in rest
+    assert weights(tmp_path / "run")["progress"]["epoch"] < 40
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_ranks_reach_what_one_reaches_with_twice_the_batch(train: Train, sets: Path, tmp_path: Path, strategy: str) -> None:
+    one = train("one")
+    two = ["--data", str(sets), "--output", str(tmp_path / "two"), *TINY, *PLAIN, "--batch-size", "8", "-g", "2"]
+    done = subprocess.run(command(*two, "--strategy", strategy), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    ours, theirs = weights(one)["model"], weights(tmp_path / "two")["model"]
+    for name, tensor in ours.items():
+        torch.testing.assert_close(theirs[name], tensor, rtol=1e-3, atol=2e-5, msg=name)
+    for a, b in zip(events(one, "epoch"), events(tmp_path / "two", "epoch"), strict=True):
+        assert b["samples"] == VAL
+        assert b["loss"] == pytest.approx(a["loss"], rel=1e-3)
+    assert len(events(tmp_path / "two", "step")[-1]["wait"]) == 2
+
+
+def test_torchrun_restarts_at_the_exact_batch(train: Train, sets: Path, tmp_path: Path) -> None:
+    base = ["--data", str(sets), *TINY, *PLAIN, "--batch-size", "8", "--epochs", "12", "--checkpoint-every", "1"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1"]
+    torchrun += ["--standalone", "-m", "imgfeed_train", *base, "--rendezvous-timeout", "30"]
+    whole = subprocess.run(
+        [*torchrun, "--output", str(tmp_path / "whole")], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert whole.returncode == 0, whole.stderr
+    with subprocess.Popen([*torchrun, "--output", str(tmp_path / "run")], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        while not agent.stdout.readline().startswith("Epoch: [1][4"):
+            assert agent.poll() is None
+        os.kill(rank_process(agent.pid, 1), signal.SIGKILL)
+        rest = agent.stdout.read()
+    assert agent.returncode == 0
+    assert "resumed" in rest
+    same(tmp_path / "whole", tmp_path / "run")
+
+
+def rank_process(parent: int, rank: int) -> int:
+    """Return the process of a rank below torchrun's."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        pid = int(stat.parent.name)
+        try:
+            child = int(stat.read_text().rpartition(")")[2].split()[1]) == parent
+            if child and f"RANK={rank}".encode() in (stat.parent / "environ").read_bytes().split(b"\0"):
+                return pid
+        except OSError:
+            continue
+    raise AssertionError(f"no rank {rank} below process {parent}")
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_recipes_start_and_learn(train: Train, recipe: str) -> None:
+    tiny = ["--recipe", recipe, "--no-pretrained", "--size", "32", "--batch-size", "16", "--device", "cpu", "--workers", "1"]
+    tiny += ["--no-tensorboard", "--log-every", "3", "--epochs", "3", "--lr", "0.01", "--warmup-epochs", "0.5"]
+    arch = "test_vit" if "vit" in recipe else "test_resnet"
+    grow = ["--size-start", "32", "--eval-size", "32", "--eval-resize", "36"] if "modern" in recipe else ["--eval-resize", "32"]
+    run = train("run", *tiny, *grow, "--arch", f"timm/{arch}", base=())
+    steps = events(run, "step")
+    assert steps[-1]["loss"] < steps[0]["loss"]
+    assert steps[-1]["batch"] * 16 == TRAIN
+
+
+def test_channels_last_in_bfloat16(train: Train) -> None:
+    run = train("run", "--channels-last", "--amp", "bf16", "--epochs", "1")
+    assert not any("_orig_mod" in name or name.startswith("module.") for name in weights(run)["model"])
+
+
+def test_wrong_words_are_explained(sets: Path, tmp_path: Path) -> None:
+    out = ["--output", str(tmp_path / "run"), *TINY]
+    for arguments, said in (
+        (["--data", str(tmp_path / "none")], "no such folder"),
+        (["--data", str(tmp_path)], "no shard set there"),
+        (["--data", str(sets), "--val-split", "dev"], "has no split 'dev'"),
+        (["--data", str(sets), "--arch", "resnet19"], "in neither torchvision nor timm"),
+        (["--data", str(sets), "--batch-size", "auto"], "give a number"),
+        (["--data", str(sets), "--resume", str(tmp_path / "x.pt")], "no such checkpoint"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            main([*out, *arguments])
