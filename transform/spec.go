@@ -2,8 +2,8 @@
 // with torchvision's names, parameters and results; an [Engine] applies it to one image at a time, decoding no more of
 // the image than the result needs, and writes the finished pixels where they belong.
 //
-// Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")). Random
-// parameters come from a generator keyed by seed, epoch and sample ([NewDraws]), so they depend neither on the worker
+// Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")), of
+// Pillow 9.4 to 12.3: Pillow 13 resizes some tall images vertically first, and so to other bits. Random parameters come from a generator keyed by seed, epoch and sample ([NewDraws]), so they depend neither on the worker
 // nor on the order of arrival; their distributions are torchvision's. What was drawn is reported ([Params]) and can be
 // replayed.
 package transform
