@@ -11,5 +11,5 @@ cc -O2 -o "$out/decode" decode.c -lturbojpeg
 (cd ../../transform/jpeg && GOEXPERIMENT=simd go test -c -o "$out/jpeg.test" .)
 taskset -c "$core" "$out/decode" 5 "$photos"/*.JPEG
 (cd ../../transform/jpeg &&
-    IMGFEED_SAMPLE_IMAGES=$photos GOMAXPROCS=1 taskset -c "$core" "$out/jpeg.test" -test.run '^$' -test.bench Decode -test.benchtime 2s)
+    IMGFEED_TEST_IMAGES=$photos GOMAXPROCS=1 taskset -c "$core" "$out/jpeg.test" -test.run '^$' -test.bench Decode -test.benchtime 2s)
 taskset -c "$core" "$out/decode" 5 "$photos"/*.JPEG

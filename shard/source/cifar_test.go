@@ -265,14 +265,14 @@ for name in os.listdir(root):
 // TestPythonAgreesOnPickles checks that Python itself reads the pickles that these tests make, and that what it makes of them is read as well.
 func TestPythonAgreesOnPickles(t *testing.T) {
 	python := ""
-	for _, p := range []string{os.Getenv("IMGFEED_PYTHON"), "python3", "/usr/bin/python3"} {
+	for _, p := range []string{os.Getenv("IMGFEED_TEST_PYTHON"), "python3", "/usr/bin/python3"} {
 		if p != "" && exec.Command(p, "-c", "import numpy").Run() == nil {
 			python = p
 			break
 		}
 	}
 	if python == "" {
-		t.Skip("NOT COMPARED: no Python with numpy found; set IMGFEED_PYTHON")
+		t.Skip("NOT COMPARED: no Python with numpy found; set IMGFEED_TEST_PYTHON")
 	}
 	batches := sourcetest.CIFARBatches(5)
 	for _, protocol := range []string{"2", "3", "4"} {

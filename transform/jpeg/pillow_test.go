@@ -18,10 +18,10 @@ type pillow struct {
 	out *bufio.Reader
 }
 
-// startPillow starts Python, $IMGFEED_PYTHON or the first on the path that has Pillow, and skips the test without one.
+// startPillow starts Python, $IMGFEED_TEST_PYTHON or the first on the path that has Pillow, and skips the test without one.
 func startPillow(t testing.TB) *pillow {
 	t.Helper()
-	for _, python := range []string{os.Getenv("IMGFEED_PYTHON"), "python3", "/usr/bin/python3"} {
+	for _, python := range []string{os.Getenv("IMGFEED_TEST_PYTHON"), "python3", "/usr/bin/python3"} {
 		if python == "" || exec.Command(python, "-c", "import PIL").Run() != nil {
 			continue
 		}
@@ -47,7 +47,7 @@ func startPillow(t testing.TB) *pillow {
 		t.Logf("comparing with %s", strings.TrimSpace(version))
 		return p
 	}
-	t.Skip("NOT COMPARED: no Python with Pillow found; set IMGFEED_PYTHON")
+	t.Skip("NOT COMPARED: no Python with Pillow found; set IMGFEED_TEST_PYTHON")
 	return nil
 }
 
@@ -89,17 +89,16 @@ func (p *pillow) ask(t testing.TB, request string) (size image.Point, pix []byte
 	return size, pix, nil
 }
 
-// photographs returns the JPEG files of $IMGFEED_SAMPLE_IMAGES, or of the shared folder beside the repository, and skips
-// without any.
+// photographs returns the JPEG files of the folder $IMGFEED_TEST_IMAGES, and skips the test without any.
 func photographs(t testing.TB) []string {
 	t.Helper()
-	dir := os.Getenv("IMGFEED_SAMPLE_IMAGES")
+	dir := os.Getenv("IMGFEED_TEST_IMAGES")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "data", "imagenet-sample")
+		t.Skip("NOT COMPARED: set IMGFEED_TEST_IMAGES to a folder of photographs (*.JPEG)")
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.JPEG"))
 	if len(files) == 0 {
-		t.Skipf("NOT COMPARED: no photographs in %s; set IMGFEED_SAMPLE_IMAGES", dir)
+		t.Fatalf("no *.JPEG in IMGFEED_TEST_IMAGES=%s", dir)
 	}
 	return files
 }
