@@ -127,6 +127,16 @@ func TestVerify(t *testing.T) {
 	if text, diag, status := imgshard(t, "verify", trainSet); status != 0 || diag != "" || !strings.Contains(text, "5 samples in 3 shards") {
 		t.Fatalf("status %d, %q, %q", status, diag, text)
 	}
+	if text, _, status := imgshard(t, "verify", "--images", images); status != 1 {
+		t.Errorf("a folder without a set: status %d, %q", status, text)
+	}
+	built := filepath.Join(t.TempDir(), "built")
+	if _, diag, status := imgshard(t, "build", images, "-o", built); status != 0 {
+		t.Fatal(diag)
+	}
+	if text, diag, status := imgshard(t, "verify", "--images", built); status != 0 || diag != "" || !strings.Contains(text, "every image decodes") {
+		t.Errorf("--images: status %d, %q, %q", status, diag, text)
+	}
 	dir := copySet(t)
 	path := filepath.Join(dir, "rank-0001/00000.imgshard")
 	data, err := os.ReadFile(path)
