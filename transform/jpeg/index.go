@@ -51,12 +51,13 @@ type indexReader struct {
 	entry indexEntry
 }
 
-// next reads one entry into r.entry.
-func (r *indexReader) next(f *frame) error {
+// next reads one entry into r.entry, that of an MCU; first says whether the MCU is the first of its row.
+func (r *indexReader) next(f *frame, mcu int, first bool) error {
 	e := &r.entry
+	e.mcu = mcu
 	bits, ok := r.uvarint()
 	e.bit += bits
-	if e.mcu%f.mcusWide == 0 {
+	if first {
 		removed, okRemoved := r.uvarint()
 		e.removed += removed
 		e.rowBit = e.bit
@@ -73,12 +74,18 @@ func (r *indexReader) next(f *frame) error {
 	return nil
 }
 
-// uvarint reads a number below 2^32, so that sums of them cannot overflow.
+// uvarint reads a number below 2^32, so that sums of them cannot overflow. Most have one byte or two.
 func (r *indexReader) uvarint() (int, bool) {
-	if len(r.data) > 0 && r.data[0] < 0x80 {
-		v := int(r.data[0])
-		r.data = r.data[1:]
-		return v, true
+	if len(r.data) > 1 {
+		low, high := r.data[0], r.data[1]
+		if low < 0x80 {
+			r.data = r.data[1:]
+			return int(low), true
+		}
+		if high < 0x80 {
+			r.data = r.data[2:]
+			return int(low&0x7f) | int(high)<<7, true
+		}
 	}
 	v, n := binary.Uvarint(r.data)
 	if n <= 0 || v > 1<<32-1 {
@@ -115,46 +122,64 @@ func (d *Decoder) parseIndex() (lastBit int, err error) {
 
 // collectEntries walks over the entries to the end of the grid, keeps those that its rows need, and leaves in r the first
 // entry at or behind the grid's end: so much of the scan is needed.
+//
+// A row starts at its last entry at or before the grid, in column startX. It is checked by its last one inside the grid,
+// which decoding passes anyway, or else by the first behind it, in column checkX; the next row's first entry counts as
+// the end of this one. Behind a restart nothing is left of a wrong start: there the check is the last that will do.
 func (d *Decoder) collectEntries(r *indexReader) error {
 	g, wide := &d.grid, d.mcusWide
-	startX := g.mcuX0 / r.step * r.step
+	startX, checkX := g.mcuX0/r.step*r.step, g.mcuX1/r.step*r.step
+	if checkX <= startX || g.mcuX1 == wide {
+		checkX = min(checkX+r.step, wide)
+	}
+	restarts := d.restartInterval > 0
 	d.entries = d.entries[:0]
 	for y := range g.mcuY1 {
 		for x := 0; x < wide; x += r.step {
-			if err := d.nextEntry(r, y*wide+x); err != nil {
+			if err := r.next(&d.frame, y*wide+x, x == 0); err != nil {
 				return err
+			}
+			if (restarts || r.entry.mcu == 0) && !d.anchored(&r.entry) {
+				return errIndexAnchor
 			}
 			if y < g.mcuY0 {
 				continue
 			}
-			if x == 0 && y > g.mcuY0 { // which ends the row before, too
-				d.offerCheck(&r.entry, wide)
+			if x == 0 && y > g.mcuY0 && checkX == wide {
+				d.offerCheck(&r.entry) // which ends the row before
 			}
 			if x == startX {
 				d.entries = append(d.entries, rowEntries{start: r.entry})
-			} else if x > startX {
-				d.offerCheck(&r.entry, x)
+			} else if x == checkX || restarts && x > startX && x < checkX {
+				d.offerCheck(&r.entry)
 			}
 			if y == g.mcuY1-1 && x >= g.mcuX1 {
 				return nil
 			}
 		}
 	}
-	if err := d.nextEntry(r, g.mcuY1*wide); err != nil {
+	if err := r.next(&d.frame, g.mcuY1*wide, true); err != nil {
 		return err
 	}
-	d.offerCheck(&r.entry, wide)
+	if checkX == wide {
+		d.offerCheck(&r.entry)
+	}
 	return nil
 }
 
-// offerCheck is told of the entries behind the start of the row collected last, of column x. The last one inside the grid
-// becomes the row's check, which decoding passes anyway, or else the first behind it. Behind a restart nothing is left of
-// a wrong start: such an entry will not do.
-func (d *Decoder) offerCheck(e *indexEntry, x int) {
+// anchored reports whether an entry is what it must be at the scan's start and at restarts.
+func (d *Decoder) anchored(e *indexEntry) bool {
+	return !d.restartsAt(e.mcu) || e.predictor == [4]int32{} && (e.mcu > 0 || e.bit == 0 && e.removed == 0)
+}
+
+// restartsAt reports whether an MCU is the first of a restart segment; the scan's first is.
+func (d *Decoder) restartsAt(mcu int) bool {
+	return mcu == 0 || d.restartInterval > 0 && mcu%d.restartInterval == 0 && mcu < d.mcusWide*d.mcusHigh
+}
+
+// offerCheck makes an entry the check of the row that was collected last, if no restart lies between.
+func (d *Decoder) offerCheck(e *indexEntry) {
 	row := &d.entries[len(d.entries)-1]
-	if row.check.mcu != 0 && x > d.grid.mcuX1 {
-		return
-	}
 	if d.restartInterval == 0 || (e.mcu-1)/d.restartInterval == row.start.mcu/d.restartInterval && !d.restartsAt(e.mcu) {
 		row.check = *e
 	}
@@ -168,24 +193,6 @@ func (d *Decoder) checked() bool {
 		}
 	}
 	return true
-}
-
-// nextEntry reads the entry of an MCU. At the scan's start and at restarts it cannot be anything but one thing.
-func (d *Decoder) nextEntry(r *indexReader, mcu int) error {
-	e := &r.entry
-	e.mcu = mcu
-	if err := r.next(&d.frame); err != nil {
-		return err
-	}
-	if mcu == 0 && (e.bit != 0 || e.removed != 0) || e.predictor != [4]int32{} && d.restartsAt(mcu) {
-		return errIndexAnchor
-	}
-	return nil
-}
-
-// restartsAt reports whether an MCU is the first of a restart segment; the scan's first is.
-func (d *Decoder) restartsAt(mcu int) bool {
-	return mcu == 0 || d.restartInterval > 0 && mcu%d.restartInterval == 0 && mcu < d.mcusWide*d.mcusHigh
 }
 
 // openIndexed unstuffs the part of the scan that the grid needs, by the index. It reports false if the index cannot be

@@ -35,15 +35,13 @@ func parseForgery(t testing.TB, d *Decoder, index []byte) *forgery {
 	f.rows = (d.mcusWide + r.step - 1) / r.step
 	for y := range d.mcusHigh {
 		for x := 0; x < d.mcusWide; x += r.step {
-			r.entry.mcu = y*d.mcusWide + x
-			if err := r.next(&d.frame); err != nil {
+			if err := r.next(&d.frame, y*d.mcusWide+x, x == 0); err != nil {
 				t.Fatal(err)
 			}
 			f.entries = append(f.entries, r.entry)
 		}
 	}
-	r.entry.mcu = d.mcusWide * d.mcusHigh
-	if err := r.next(&d.frame); err != nil || len(r.data) > 0 {
+	if err := r.next(&d.frame, d.mcusWide*d.mcusHigh, true); err != nil || len(r.data) > 0 {
 		t.Fatalf("%d bytes behind the last entry, error %v", len(r.data), err)
 	}
 	f.entries = append(f.entries, r.entry)
