@@ -46,6 +46,9 @@ current folder and in /data, in this order.
 Clients connect to a Unix socket, which only this user can open. Its default path is $XDG_RUNTIME_DIR/imgfeed.sock, or
 /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server left behind is replaced.
 
+What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
+ask for it; everything else is served.
+
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it.`
 
 func newServeCommand() *cobra.Command {
@@ -133,7 +136,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 			return err
 		}
 	}
-	sets, place, skipped, err := server.Discover(data)
+	found, place, skipped, err := server.Discover(data)
 	if err != nil {
 		return err
 	}
@@ -142,7 +145,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
 	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log})
+	srv, err := server.New(server.Config{
+		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	if err != nil {
 		return err
 	}
-	printServing(out, name, place, sets, srv.Sets(), listener.Path(), metrics)
+	printServing(out, name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}

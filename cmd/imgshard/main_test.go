@@ -165,6 +165,39 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyNamesAll verifies a folder with a good set, one copied in part, and one without its manifest.
+func TestVerifyNamesAll(t *testing.T) {
+	parent := t.TempDir()
+	for from, to := range map[string]string{trainSet: "train", filepath.Join(goldenSets, "val-shards"): "val", copySet(t): "lost"} {
+		if err := os.CopyFS(filepath.Join(parent, to), os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, _, status := imgshard(t, "verify", filepath.Join(parent, "val")); status != 0 {
+		t.Fatalf("status %d, %q", status, text)
+	}
+	for _, path := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json"} {
+		if err := os.Remove(filepath.Join(parent, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, diag, status := imgshard(t, "verify", parent)
+	if status != 1 || !strings.Contains(text, filepath.Join(parent, "val")+": every checksum is right") || strings.Contains(text, "train: every checksum") {
+		t.Errorf("status %d, %q", status, text)
+	}
+	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
+		if !strings.Contains(diag, filepath.Join(parent, want)) {
+			t.Errorf("%q does not name %s", diag, want)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(parent, "train/rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	if text, diag, status := imgshard(t, "verify", filepath.Join(parent, "train")); status != 0 || !strings.Contains(text, "not verified: rank-0001") {
+		t.Errorf("without a partition: status %d, %q, %q", status, text, diag)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"ls", trainSet, trainSet}, {"cat", trainSet}, {"verify"},
