@@ -206,7 +206,11 @@ func (s *Server) chooseSet(split *string) (*shard.Set, error) {
 		*split = here[0]
 	}
 	if *split == "" {
-		return nil, badRequest("split is missing; there are %s", strings.Join(here, ", "))
+		text := "split is missing; there are " + strings.Join(here, ", ")
+		for _, d := range s.cfg.Damaged {
+			text += fmt.Sprintf("; and %s is damaged", d.Dir)
+		}
+		return nil, badRequest("%s", text)
 	}
 	if set, ok := s.sets[*split]; ok {
 		return set, nil

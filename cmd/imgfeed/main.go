@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/version"
 )
 
 // A usageError is a mistake on the command line: exit status 2.
@@ -28,6 +30,7 @@ func newRootCommand() *cobra.Command {
 		Use:           "imgfeed",
 		Short:         "Serve image batches to training processes",
 		Long:          "imgfeed decodes, transforms and shuffles the images of a shard set, and serves them in batches through shared memory.",
+		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/wire"
@@ -144,7 +145,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
-	name := "imgfeed " + version().String()
+	name := "imgfeed " + version.Get().String()
 	srv, err := server.New(server.Config{
 		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log,
 	})

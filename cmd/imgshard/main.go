@@ -8,10 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/version"
 )
 
 // newCommands makes the subcommands; each stands in the file of its name.
@@ -22,6 +23,7 @@ var newCommands = []func() *cobra.Command{
 	newLsCommand,
 	newCatCommand,
 	newVerifyCommand,
+	newVersionCommand,
 }
 
 // usageError is a mistake in the command line: the program exits with 2 instead of 1.
@@ -61,7 +63,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "imgshard",
 		Short:         "Pack image datasets into shard sets, and look into them",
-		Version:       version(),
+		Version:       version.Get().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),
@@ -82,13 +84,4 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// version returns what the build knows of itself.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version + " " + info.GoVersion
 }

@@ -280,10 +280,12 @@ class DataLoader:
         return session
 
     def _open(self, session: Session) -> None:
-        info = _choose(session.sets, self._split)
-        if self._info is not None and info.fingerprint != self._info.fingerprint:
-            raise errors.ServerError(f"imgfeed: {self._source} holds other data than when this loader was made")
-        options = {**self._options, "split": info.split}
+        options = dict(self._options)
+        if self._split is not None:
+            options["split"] = self._split
+        elif len(session.sets) > 1:
+            names = ", ".join(s.split for s in session.sets)
+            raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
         options["transport"] = "socket" if self._transport == "socket" else "shm"
         try:
             opened = session.open(options)
@@ -291,6 +293,9 @@ class DataLoader:
             if self._transport != "auto":
                 raise
             opened = session.open({**options, "transport": "socket"})
+        info = next(s for s in session.sets if s.split == opened["split"])
+        if self._info is not None and info.fingerprint != self._info.fingerprint:
+            raise errors.ServerError(f"imgfeed: {self._source} holds other data than when this loader was made")
         if self._info is None:
             for note in opened.get("notes") or ():
                 log.warning("imgfeed: %s", note)
@@ -422,15 +427,3 @@ def _outputs(
         pin_memory = False
     output = frameworks.TorchOutput(layout, pin_memory and not on_cuda, normalize, dtype)
     return output, frameworks.CudaOutput(device, output) if on_cuda else None
-
-
-def _choose(sets: Sequence[SetInfo], split: str | None) -> SetInfo:
-    names = ", ".join(s.split for s in sets)
-    if split is None:
-        if len(sets) != 1:
-            raise errors.MissingError(f"imgfeed: the server has {len(sets)} splits ({names}): name one with split=")
-        return sets[0]
-    for info in sets:
-        if info.split == split:
-            return info
-    raise errors.MissingError(f"imgfeed: the server has no split {split!r}; it has {names or 'none'}")
