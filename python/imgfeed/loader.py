@@ -85,6 +85,13 @@ class DataLoader:
         ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
     """
 
+    _server: OwnServer | None = None
+    _session: Session | None = None
+    _info: SetInfo | None = None
+    _running: weakref.ref[_Epoch] | None = None
+    _place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
+    _next = (0, 0)  # where the next iteration begins
+
     def __init__(
         self,
         dataset: str | os.PathLike[str],
@@ -118,14 +125,10 @@ class DataLoader:
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
         _refuse(refused)
+        self._source = os.fspath(dataset)
         if drop_last and exact:
             raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
-        if batch_size < 1:
-            raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
-        if timeout < 0:
-            raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
-        if transport not in ("auto", "shm", "socket"):
-            raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
+        _check(self._source, batch_size, num_workers, timeout, transport)
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.seed = seed
@@ -134,9 +137,6 @@ class DataLoader:
         self.pin_memory = pin_memory
         self.timeout = timeout
         self.rank, self.world = frameworks.rank_and_world(rank, world)
-        self._source = os.fspath(dataset)
-        if self._source.startswith("unix:") and num_workers:
-            raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
         self._with_index, self._with_params = with_index, with_params
         self._policy = "drop_last" if drop_last else "exact" if exact else "pad"
         self._transport = transport
@@ -152,20 +152,13 @@ class DataLoader:
             "slots": slots,
             "with_params": with_params,
             "on_error": on_error,
+            "exact_pixels": exact_pixels,
         }
-        if exact_pixels:
-            self._options["exact_pixels"] = True
         self._output, self._cuda = _outputs(
             framework, layout, pin_memory=pin_memory, device=device, normalize=normalize, dtype=dtype
         )
         self._split = split
-        self._server: OwnServer | None = None
-        self._session: Session | None = None
-        self._info: SetInfo | None = None
         self._facts: dict[str, Any] = {}  # what the server has told about the data
-        self._running: weakref.ref[_Epoch] | None = None
-        self._place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
-        self._next = (0, 0)  # where the next iteration begins
         self._connect()
 
     @property
@@ -402,6 +395,18 @@ def _refuse(refused: Mapping[str, Any]) -> None:
             raise TypeError(f"imgfeed: DataLoader has no argument {name!r}")
         if value is not None and value != "":
             raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
+
+
+def _check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:
+    """Raise ValueError for a value that a loader of the source can't have."""
+    if source.startswith("unix:") and num_workers:
+        raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
+    if batch_size < 1:
+        raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
+    if timeout < 0:
+        raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
+    if transport not in ("auto", "shm", "socket"):
+        raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
 
 
 def _outputs(
