@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
@@ -21,8 +22,12 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "imgfeed: %v\n", err)
-	os.Exit(exitStatus(err))
+	fmt.Fprintln(os.Stderr, "imgfeed:", advice.Add(err))
+	status := exitStatus(err)
+	if status == 2 {
+		fmt.Fprintln(os.Stderr, "imgfeed: see imgfeed --help")
+	}
+	os.Exit(status)
 }
 
 func newRootCommand() *cobra.Command {

@@ -185,7 +185,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return "", fmt.Errorf("metrics: %w", err)
+		return "", fmt.Errorf("metrics: %w: choose another address with --metrics", err)
 	}
 	hs := &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, func() { hs.Close() })

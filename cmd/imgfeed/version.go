@@ -30,9 +30,9 @@ func newVersionCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d\n",
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d\n",
 				v, v.Go, v.Platform, v.Kernels, v.Compiled, v.Wire)
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "imgshard:", err)
+	fmt.Fprintln(stderr, "imgshard:", advice.Add(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintln(stderr, "imgshard: see imgshard --help")
 		return 2
