@@ -255,6 +255,16 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	return rec, buf, err
 }
 
+// Corrupt makes err, which was found when sample i's record was used, a *CorruptError that names the record.
+func (s *Set) Corrupt(i int, err error) error {
+	p, shard, record, locateErr := s.locate(i)
+	if locateErr != nil {
+		return err
+	}
+	r := p.shards[shard]
+	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: r.Entry(record).Offset, Err: err}
+}
+
 // Key returns the key of sample i. Keys are read a shard at a time and the last shard's of each partition are kept, so
 // that going through them in order is fast, and one at random costs a read of some hundred KB.
 func (s *Set) Key(i int) (string, error) {

@@ -66,6 +66,11 @@ def test_arguments_that_cannot_be_honoured(load: Load, options: dict[str, Any], 
         load(**options)
 
 
+def test_an_empty_path_is_no_data() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        DataLoader("", 2)
+
+
 def test_torchs_defaults_are_taken(load: Load) -> None:
     loader = load(sampler=None, batch_sampler=None, collate_fn=None, worker_init_fn=None, generator=None, pin_memory_device="")
     assert len(loader) > 0
