@@ -21,6 +21,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // serveFlags are the flags of imgfeed serve.
@@ -36,7 +37,11 @@ type serveFlags struct {
 	logLevel       slog.Level
 	logJSON        bool
 	exact          bool
+	resampler      string
 }
+
+// resamplerUsage describes --resampler.
+const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
 const serveLong = `Serve the shard sets in DATA to training processes on this machine.
 
@@ -72,6 +77,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
+	flags.StringVar(&f.resampler, "resampler", resample.Pillow13.String(), resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -94,6 +100,9 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--owner %d is no process ID", f.owner)}
 	case f.readyFD < 0:
 		return usageError{fmt.Errorf("--ready-fd %d is no descriptor", f.readyFD)}
+	}
+	if _, err := resample.ParseAlgorithm(f.resampler); err != nil {
+		return usageError{fmt.Errorf("--resampler: %w", err)}
 	}
 	if f.memory != "" {
 		if _, err := server.ParseBytes(f.memory); err != nil {
@@ -141,8 +150,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
+	resampler, _ := resample.ParseAlgorithm(f.resampler)
 	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log})
+	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Resampler: resampler, Name: name, Log: log})
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,9 @@ type simdState struct {
 	taps256   []tapPair256
 	bases     []int32 // of each vector's window (AVX-512) or of each pixel (AVX2): bytes from the source row's begin
 	vertical  []int32 // for each output row and pair of taps: two high words, two low words
+	ahead     []int32 // the same for a vertical pass that comes first
 	ring      []byte
-	tail      []byte // copies of source rows that lie too close to the end of the buffer to be read with slack
+	tail      []byte // copies of source rows that lie too close to the end of the buffer to be read with slack, or rows of a vertical pass that comes first
 	line      []byte // one output row, and what vectors write behind it
 	window128 bool   // AVX-512: windows take two registers
 	plan      bandPlan
@@ -50,19 +51,23 @@ type simdState struct {
 
 // A bandPlan is what the row loop needs to know about the shape of its data.
 type bandPlan struct {
-	vectors    int // of 16 bytes in an output row
-	ringStride int // bytes between row pairs in the ring
-	ringMask   int // number of row pairs in the ring, less 1
-	reach      int // bytes behind the begin of a source row up to which kernels read
-	batch      int // row pairs that are made at a time
-	tapPairs   int // of the horizontal pass, for each vector (AVX-512) or two pixels (AVX2)
-	rowPairs   int // of the vertical pass: entries of its table for each output row
+	vectors    int   // of 16 bytes in an output row
+	ringStride int   // bytes between row pairs in the ring
+	ringMask   int   // number of row pairs in the ring, less 1
+	reach      int   // bytes behind the begin of a source row up to which kernels read
+	batch      int   // row pairs that are made at a time
+	tapPairs   int   // of the horizontal pass, for each vector (AVX-512) or two pixels (AVX2)
+	rowPairs   int   // of the vertical pass: entries of its table for each output row
+	final      *axis // the vertical table behind the ring
+	aheadPairs int   // as rowPairs, of a vertical pass that comes first; 0: none does
+	tailStride int   // bytes between the rows of that pass
 	horizontal func(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, pairs int)
 	vertical   func(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, pairs int)
 }
 
-// resizeSIMD does what resizeGeneric does, with the kernels of r.level; false if there are none for the case.
-func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
+// resizeSIMD does what resizeGeneric and resizeGenericVerticalFirst do, with the kernels of r.level; false if there are
+// none for the case.
+func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst bool) bool {
 	h, v := &r.horizontal, &r.vertical
 	if r.level < kernel.AVX2 || h.taps > tapsMax || v.taps > tapsMax {
 		return false
@@ -81,6 +86,9 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	if r.level >= kernel.AVX512 {
 		p.vertical = verticalAVX512
 	}
+	if p.final = v; verticalFirst {
+		r.prepareAhead(p)
+	}
 	r.prepareVertical(p)
 	slots := 8
 	for slots < p.rowPairs+p.batch {
@@ -98,7 +106,7 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 // window that begins on an odd row has weight 0 on its first. Filters that clip get three pairs at least: with weight 0
 // it does not matter what the ring holds there.
 func (r *Resampler) prepareVertical(p *bandPlan) {
-	v := &r.vertical
+	v := p.final
 	pairs := v.taps/2 + 1
 	if v.signed {
 		pairs = max(pairs, 3)
@@ -118,12 +126,16 @@ func (r *Resampler) prepareVertical(p *bandPlan) {
 			if t := 2*i + 1 - odd; t < count {
 				k1 = v.weight[t*v.pitch+y]
 			}
-			high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
-			low0, low1 := (k0-high0<<splitBits)<<scale, (k1-high1<<splitBits)<<scale
-			row[2*i] = high0&0xffff | high1<<16
-			row[2*i+1] = low0&0xffff | low1<<16
+			row[2*i], row[2*i+1] = splitWeights(k0, k1, scale)
 		}
 	}
+}
+
+// splitWeights splits the weights of two taps: their high parts as two words, and their low parts, shifted by scale.
+func splitWeights(k0, k1 int32, scale uint) (high, low int32) {
+	high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
+	low0, low1 := (k0-high0<<splitBits)<<scale, (k1-high1<<splitBits)<<scale
+	return high0&0xffff | high1<<16, low0&0xffff | low1<<16
 }
 
 // lowScale returns by how much the low part of a weight is shifted to make the result the sum's top byte.
@@ -136,7 +148,7 @@ func (a *axis) lowScale() uint {
 
 // runBands makes the output's rows one by one, and row pairs of the ring as they are needed.
 func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
-	v := &r.vertical
+	v := p.final
 	rows := v.end - v.first
 	done := 0
 	for y := range v.n {
@@ -150,10 +162,16 @@ func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 }
 
 // fillRing runs the horizontal pass for some row pairs from pair done on and returns how many. Rows whose vectors would
-// read behind the source's end are copied to a buffer with slack first; so is the last one of an odd number, twice.
+// read behind the source's end are copied to a buffer with slack first; so is the last one of an odd number, twice. The
+// rows of a vertical pass that comes first are made there.
 func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) int {
 	pairs := min(p.batch, (rows+1)/2-done, p.ringMask+1-done&p.ringMask)
 	to := unsafe.Pointer(&r.simd.ring[(done&p.ringMask)*p.ringStride])
+	if p.aheadPairs > 0 {
+		r.fillTail(src, stride, 2*done, 2*pairs, p)
+		p.horizontal(r, p, to, unsafe.Pointer(&r.simd.tail[0]), p.tailStride, pairs)
+		return pairs
+	}
 	safe := 0 // pairs of rows that have p.reach readable bytes
 	if room := len(src) - p.reach; room >= 0 {
 		safe = min(rows, room/stride+1)/2 - done
