@@ -10,8 +10,8 @@ import (
 
 // The vertical pass ahead of the horizontal one. It makes whole rows, of all columns that the horizontal pass will read,
 // straight from the source's bytes: two rows are interleaved as pairs of words in registers, for VPMADDWD. The rows of one
-// batch are made into the tail, which the horizontal pass then takes in place of the source. What comes behind is as it is
-// in the other order, with a table of weights 1 for the vertical pass that is done already.
+// batch are made into the tail, which the horizontal pass then takes in place of the source. What it leaves in the ring is
+// finished, and has but to be taken out of the pairs.
 
 const (
 	aheadBytesAVX512 = 64 // of a row, that a step takes; narrower rows go to the next kernel
@@ -19,15 +19,14 @@ const (
 )
 
 // prepareAhead splits the vertical weights, two taps together from the first one on: a high and a low entry for each two.
-// It leaves the ring's vertical pass nothing to do.
 func (r *Resampler) prepareAhead(p *bandPlan) {
 	v := &r.vertical
 	pairs := (v.taps + 1) / 2
-	p.aheadPairs = pairs
-	r.simd.ahead = grown(r.simd.ahead, 2*pairs*v.n)
+	p.rowPairs = pairs
+	r.simd.vertical = grown(r.simd.vertical, 2*pairs*v.n)
 	scale := v.lowScale()
 	for y := range v.n {
-		row := r.simd.ahead[2*pairs*y:][:2*pairs]
+		row := r.verticalWeights(p, y)
 		for i := range pairs {
 			// Taps behind the output's own are zero, and so is the one behind the table's last.
 			k0, k1 := v.weight[2*i*v.pitch+y], int32(0)
@@ -37,18 +36,28 @@ func (r *Resampler) prepareAhead(p *bandPlan) {
 			row[2*i], row[2*i+1] = splitWeights(k0, k1, scale)
 		}
 	}
-	r.done.compute(axisSpec{in: v.n, out: v.n, n: v.n}, r.level)
-	p.final = &r.done
+	p.vertical = takeAVX2
+	if r.level >= kernel.AVX512 {
+		p.vertical = takeAVX512
+	}
 	p.tailStride = (max(p.reach, 3*(r.horizontal.end-r.horizontal.first)) + 63) &^ 63
+	r.simd.tail = grown(r.simd.tail, 2*p.batch*p.tailStride)
 }
 
-// fillTail makes the rows from .. from+n-1 of the vertical pass; behind the last row, that one again.
-func (r *Resampler) fillTail(src []byte, stride, from, n int, p *bandPlan) {
+// runAhead makes the output's rows a batch at a time: the vertical pass to the tail, and the horizontal one to the ring.
+func (r *Resampler) runAhead(dst Output, src []byte, stride int, p *bandPlan) {
 	rowBytes := 3 * (r.horizontal.end - r.horizontal.first)
-	r.simd.tail = grown(r.simd.tail, n*p.tailStride)
-	for i := range n {
-		y := min(from+i, r.vertical.n-1)
-		r.aheadRow(r.simd.tail[i*p.tailStride:][:rowBytes], src, stride, y, p)
+	tail, ring := unsafe.Pointer(&r.simd.tail[0]), unsafe.Pointer(&r.simd.ring[0])
+	for y := 0; y < dst.Height; y += 2 * p.batch {
+		rows := min(2*p.batch, dst.Height-y)
+		for i := range rows {
+			r.aheadRow(r.simd.tail[i*p.tailStride:][:rowBytes], src, stride, y+i, p)
+		}
+		// The second row of a last pair may be anything.
+		p.horizontal(r, p, ring, tail, p.tailStride, (rows+1)/2)
+		for i := range rows {
+			r.putRowSIMD(dst, y+i, i/2, 1, p)
+		}
 	}
 }
 
@@ -61,15 +70,22 @@ func (r *Resampler) aheadRow(dst, src []byte, stride, y int, p *bandPlan) {
 		return
 	}
 	count := int(v.count[y])
-	k := r.simd.ahead[2*p.aheadPairs*y:][:(count+1)&^1]
-	oddAt := -1 // where in k stands a last tap without a second one: its row is read twice, the second time with weight 0
+	k := r.verticalWeights(p, y)[:(count+1)&^1]
+	oddAt, last := -1, stride // a last tap without a second one: its row is read twice, the second time with weight 0
 	if count&1 == 1 {
-		oddAt = len(k) - 2
+		oddAt, last = len(k)-2, 0
 	}
 	rows := src[(int(v.low[y])-v.first)*stride:][:(count-1)*stride+len(dst)]
-	if r.level >= kernel.AVX512 && len(dst) >= aheadBytesAVX512 {
-		aheadAVX512(unsafe.Pointer(&dst[0]), unsafe.Pointer(&rows[0]), stride, len(dst), k, oddAt, v.signed)
-		return
+	to, from := unsafe.Pointer(&dst[0]), unsafe.Pointer(&rows[0])
+	two := len(k) == 4 && !v.signed
+	switch wide := r.level >= kernel.AVX512 && len(dst) >= aheadBytesAVX512; {
+	case wide && two:
+		ahead2AVX512(to, from, stride, len(dst), (*[4]int32)(k), last)
+	case wide:
+		aheadAVX512(to, from, stride, len(dst), k, oddAt, v.signed)
+	case two:
+		ahead2AVX2(to, from, stride, len(dst), (*[4]int32)(k), last)
+	default:
+		aheadAVX2(to, from, stride, len(dst), k, oddAt, v.signed)
 	}
-	aheadAVX2(unsafe.Pointer(&dst[0]), unsafe.Pointer(&rows[0]), stride, len(dst), k, oddAt, v.signed)
 }

@@ -12,12 +12,12 @@ func verticalAVX2(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, p
 	k := r.verticalWeights(p, y)
 	row0 := r.ringRow(p, firstPair)
 	switch {
-	case pairs == 1 && !p.final.signed:
+	case pairs == 1 && !r.vertical.signed:
 		vertical1AVX2(dst, row0, p.vectors, (*[2]int32)(k))
-	case pairs == 2 && !p.final.signed:
+	case pairs == 2 && !r.vertical.signed:
 		vertical2AVX2(dst, row0, r.ringRow(p, firstPair+1), p.vectors, (*[4]int32)(k))
 	default:
-		verticalAnyAVX2(dst, unsafe.Pointer(&r.simd.ring[0]), firstPair, p, k[:2*pairs], p.final.signed)
+		verticalAnyAVX2(dst, unsafe.Pointer(&r.simd.ring[0]), firstPair, p, k[:2*pairs], r.vertical.signed)
 	}
 }
 

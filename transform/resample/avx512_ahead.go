@@ -7,54 +7,124 @@ import (
 	"unsafe"
 )
 
-// rowPair512 interleaves 32 bytes of two rows as pairs of words: those of bytes 0..3 of each 8, and the others.
-func rowPair512(row, below unsafe.Pointer) (a, b archsimd.Int16x32) {
-	x := archsimd.LoadUint8x32((*[32]uint8)(row)).ExtendToUint16().AsInt16x32()
-	y := archsimd.LoadUint8x32((*[32]uint8)(below)).ExtendToUint16().AsInt16x32()
-	return x.InterleaveLoGrouped(y), x.InterleaveHiGrouped(y)
+// Tables of the pass over 64 bytes at a time. A vector of row pairs has 16 outputs: of each lane's first or last 8 bytes,
+// the even or the odd ones. Constants are loaded in the loops that use them seldom, for lack of registers in the others.
+var (
+	oddBytes512 [64]int8     // the odd bytes of each lane, as words
+	topJoin512  [64]uint8    // top bytes of even and odd outputs in turn, in either half of each lane
+	start512    [2][16]int32 // rounding: half of 1 << 22, and of 1 << 24 for filters that do not clip
+	takePack512 [2][64]uint8 // the bytes of the ring's first rows or second ones out of two vectors: a's 16 and b's 16, in each half
+)
+
+const firstHalves = 0x00ff00ff00ff00ff // of the lanes
+
+func init() {
+	for i := range 64 {
+		oddBytes512[i] = -1
+		if i&1 == 0 {
+			oddBytes512[i] = int8(i&15 + 1)
+		}
+		topJoin512[i] = uint8(i&1*64 + i&48 + i&6*2 + 3)
+		takePack512[0][i], takePack512[1][i] = uint8(4*(i&31)), uint8(4*(i&31)+2)
+	}
+	for i := range start512[0] {
+		start512[0][i], start512[1][i] = splitHalf<<splitBits, splitHalf<<(splitBits+2)
+	}
 }
 
-// bytes512 finishes the sums of rowPair512's two halves: 32 bytes in order.
-func bytes512(x, y archsimd.Int32x16, signed bool) archsimd.Uint8x32 {
-	if !signed {
-		by24 := archsimd.BroadcastUint32x16(24)
-		x, y = x.AsUint32x16().ShiftRight(by24).AsInt32x16(), y.AsUint32x16().ShiftRight(by24).AsInt32x16()
-		return x.SaturateToUint16ConcatGrouped(y).TruncateToUint8()
-	}
-	by22 := archsimd.BroadcastInt32x16(weightBits)
-	return x.ShiftRight(by22).SaturateToUint16ConcatGrouped(y.ShiftRight(by22)).SaturateToUint8()
+// clipBytes512 finishes the sums of a filter that clips: 64 bytes in order.
+func clipBytes512(even0, odd0, even1, odd1 archsimd.Int32x16) archsimd.Uint8x64 {
+	by22, most := archsimd.BroadcastInt32x16(weightBits), archsimd.BroadcastUint16x32(255)
+	even := even0.ShiftRight(by22).SaturateToUint16ConcatGrouped(even1.ShiftRight(by22)).Min(most)
+	odd := odd0.ShiftRight(by22).SaturateToUint16ConcatGrouped(odd1.ShiftRight(by22)).Min(most)
+	return even.Or(odd.ShiftAllLeft(8)).AsUint8x64()
+}
+
+// joinTops512 finishes the sums of one that does not.
+func joinTops512(even0, odd0, even1, odd1 archsimd.Int32x16) archsimd.Uint8x64 {
+	join := archsimd.LoadUint8x64(&topJoin512)
+	return even0.AsUint8x64().ConcatPermute(odd0.AsUint8x64(), join).
+		Merge(even1.AsUint8x64().ConcatPermute(odd1.AsUint8x64(), join), archsimd.Mask8x64FromBits(firstHalves))
+}
+
+func rowWords(row unsafe.Pointer) archsimd.Uint16x32 {
+	return archsimd.LoadUint16x32((*[32]uint16)(row))
 }
 
 // aheadAVX512 takes 64 bytes at a time, the last ones overlapping those before.
 func aheadAVX512(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, oddAt int, signed bool) {
-	round, zero := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(0)
-	shift := archsimd.BroadcastInt32x16(splitBits + 2)
+	low, odds := archsimd.BroadcastUint16x32(255), archsimd.LoadInt8x64(&oddBytes512)
+	start, shift := &start512[1], archsimd.BroadcastInt32x16(splitBits+2)
 	if signed {
-		shift = archsimd.BroadcastInt32x16(splitBits)
+		start, shift = &start512[0], archsimd.BroadcastInt32x16(splitBits)
 	}
 	for x := 0; x < rowBytes; x += aheadBytesAVX512 {
 		x := min(x, rowBytes-aheadBytesAVX512)
 		row := unsafe.Add(src, x)
-		aHigh, aLow, bHigh, bLow, cHigh, cLow, dHigh, dLow := round, zero, round, zero, round, zero, round, zero
+		even0 := archsimd.LoadInt32x16(start)
+		odd0, even1, odd1 := even0, even0, even0
 		for i := 0; ; row = unsafe.Add(row, 2*stride) {
 			step := stride
 			if i == oddAt {
 				step = 0
 			}
-			below := unsafe.Add(row, step)
-			high, low := weights512(k[i]), weights512(k[i+1])
-			w, z := rowPair512(row, below)
-			aHigh, aLow = aHigh.Add(w.DotProductPairs(high)), aLow.Add(w.DotProductPairs(low))
-			bHigh, bLow = bHigh.Add(z.DotProductPairs(high)), bLow.Add(z.DotProductPairs(low))
-			w, z = rowPair512(unsafe.Add(row, 32), unsafe.Add(below, 32))
-			cHigh, cLow = cHigh.Add(w.DotProductPairs(high)), cLow.Add(w.DotProductPairs(low))
-			dHigh, dLow = dHigh.Add(z.DotProductPairs(high)), dLow.Add(z.DotProductPairs(low))
+			kHigh, kLow := weights512(k[i]), weights512(k[i+1])
+			x, y := rowWords(row), rowWords(unsafe.Add(row, step))
+			w := x.InterleaveLoGrouped(y)
+			pairs := w.And(low).AsInt16x32()
+			even0 = even0.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
+			pairs = w.AsInt8x64().PermuteOrZeroGrouped(odds).AsInt16x32()
+			odd0 = odd0.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
+			w = x.InterleaveHiGrouped(y)
+			pairs = w.And(low).AsInt16x32()
+			even1 = even1.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
+			pairs = w.AsInt8x64().PermuteOrZeroGrouped(odds).AsInt16x32()
+			odd1 = odd1.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
 			if i += 2; i >= len(k) {
 				break
 			}
 		}
-		to := unsafe.Add(dst, x)
-		bytes512(aHigh.ShiftLeft(shift).Add(aLow), bHigh.ShiftLeft(shift).Add(bLow), signed).Store((*[32]uint8)(to))
-		bytes512(cHigh.ShiftLeft(shift).Add(cLow), dHigh.ShiftLeft(shift).Add(dLow), signed).Store((*[32]uint8)(unsafe.Add(to, 32)))
+		to := (*[64]uint8)(unsafe.Add(dst, x))
+		if signed {
+			clipBytes512(even0, odd0, even1, odd1).Store(to)
+		} else {
+			joinTops512(even0, odd0, even1, odd1).Store(to)
+		}
+	}
+}
+
+// ahead2AVX512 serves 3 or 4 taps of a filter without negative weights: bilinear up to a scale of 2.
+func ahead2AVX512(dst, src unsafe.Pointer, stride, rowBytes int, k *[4]int32, last int) {
+	low, odds := archsimd.BroadcastUint16x32(255), archsimd.LoadInt8x64(&oddBytes512)
+	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits+2)
+	high0, low0, high1, low1 := weights512(k[0]), weights512(k[1]), weights512(k[2]), weights512(k[3])
+	sum := func(w, z archsimd.Int16x32) archsimd.Int32x16 {
+		return w.DotProductPairs(high0).Add(z.DotProductPairs(high1)).Add(round).ShiftLeft(shift).
+			Add(w.DotProductPairs(low0).Add(z.DotProductPairs(low1)))
+	}
+	for x := 0; x < rowBytes; x += aheadBytesAVX512 {
+		x := min(x, rowBytes-aheadBytesAVX512)
+		row := unsafe.Add(src, x)
+		third := unsafe.Add(row, 2*stride)
+		a, b := rowWords(row), rowWords(unsafe.Add(row, stride))
+		c, d := rowWords(third), rowWords(unsafe.Add(third, last))
+		w, z := a.InterleaveLoGrouped(b), c.InterleaveLoGrouped(d)
+		even0 := sum(w.And(low).AsInt16x32(), z.And(low).AsInt16x32())
+		odd0 := sum(w.AsInt8x64().PermuteOrZeroGrouped(odds).AsInt16x32(), z.AsInt8x64().PermuteOrZeroGrouped(odds).AsInt16x32())
+		w, z = a.InterleaveHiGrouped(b), c.InterleaveHiGrouped(d)
+		even1 := sum(w.And(low).AsInt16x32(), z.And(low).AsInt16x32())
+		odd1 := sum(w.AsInt8x64().PermuteOrZeroGrouped(odds).AsInt16x32(), z.AsInt8x64().PermuteOrZeroGrouped(odds).AsInt16x32())
+		joinTops512(even0, odd0, even1, odd1).Store((*[64]uint8)(unsafe.Add(dst, x)))
+	}
+}
+
+// takeAVX512 makes output row y, 16·vectors bytes, of the bytes of a row pair of the ring that are the row's.
+func takeAVX512(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, pair, _ int) {
+	row := r.ringRow(p, pair)
+	pack, lower := archsimd.LoadUint8x64(&takePack512[y&1]), archsimd.Mask8x64FromBits(1<<32-1)
+	for v := 0; v < p.vectors; v += 4 {
+		at := 64 * min(v, p.vectors-4)
+		packTop512(rowWords512(row, at).AsUint8x64(), rowWords512(row, at+64).AsUint8x64(), rowWords512(row, at+128).AsUint8x64(),
+			rowWords512(row, at+192).AsUint8x64(), pack, lower).Store((*[64]uint8)(unsafe.Add(dst, at>>2)))
 	}
 }

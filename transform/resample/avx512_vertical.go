@@ -12,17 +12,17 @@ func verticalAVX512(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair,
 	k := r.verticalWeights(p, y)
 	row0 := r.ringRow(p, firstPair)
 	switch {
-	case pairs == 1 && !p.final.signed:
+	case pairs == 1 && !r.vertical.signed:
 		vertical1AVX512(dst, row0, p.vectors, (*[2]int32)(k))
-	case pairs == 2 && !p.final.signed:
+	case pairs == 2 && !r.vertical.signed:
 		vertical2AVX512(dst, row0, r.ringRow(p, firstPair+1), p.vectors, (*[4]int32)(k))
-	case pairs <= 3 && p.final.signed:
+	case pairs <= 3 && r.vertical.signed:
 		vertical3SignedAVX512(dst, row0, r.ringRow(p, firstPair+1), r.ringRow(p, firstPair+2), p.vectors, (*[6]int32)(k))
-	case pairs == 4 && p.final.signed:
+	case pairs == 4 && r.vertical.signed:
 		vertical4SignedAVX512(dst, row0, r.ringRow(p, firstPair+1), r.ringRow(p, firstPair+2), r.ringRow(p, firstPair+3),
 			p.vectors, (*[8]int32)(k))
 	default:
-		verticalAnyAVX512(dst, unsafe.Pointer(&r.simd.ring[0]), firstPair, p, k[:2*pairs], p.final.signed)
+		verticalAnyAVX512(dst, unsafe.Pointer(&r.simd.ring[0]), firstPair, p, k[:2*pairs], r.vertical.signed)
 	}
 }
 

@@ -109,7 +109,6 @@ type Resampler struct {
 	level      kernel.Level
 	horizontal axis
 	vertical   axis
-	done       axis // weights 1: what is left of the vertical pass behind one that came first
 	nearest    nearestTables
 	scratch    scratch
 	simd       simdState

@@ -41,7 +41,6 @@ type simdState struct {
 	taps256   []tapPair256
 	bases     []int32 // of each vector's window (AVX-512) or of each pixel (AVX2): bytes from the source row's begin
 	vertical  []int32 // for each output row and pair of taps: two high words, two low words
-	ahead     []int32 // the same for a vertical pass that comes first
 	ring      []byte
 	tail      []byte // copies of source rows that lie too close to the end of the buffer to be read with slack, or rows of a vertical pass that comes first
 	line      []byte // one output row, and what vectors write behind it
@@ -51,16 +50,14 @@ type simdState struct {
 
 // A bandPlan is what the row loop needs to know about the shape of its data.
 type bandPlan struct {
-	vectors    int   // of 16 bytes in an output row
-	ringStride int   // bytes between row pairs in the ring
-	ringMask   int   // number of row pairs in the ring, less 1
-	reach      int   // bytes behind the begin of a source row up to which kernels read
-	batch      int   // row pairs that are made at a time
-	tapPairs   int   // of the horizontal pass, for each vector (AVX-512) or two pixels (AVX2)
-	rowPairs   int   // of the vertical pass: entries of its table for each output row
-	final      *axis // the vertical table behind the ring
-	aheadPairs int   // as rowPairs, of a vertical pass that comes first; 0: none does
-	tailStride int   // bytes between the rows of that pass
+	vectors    int // of 16 bytes in an output row
+	ringStride int // bytes between row pairs in the ring
+	ringMask   int // number of row pairs in the ring, less 1
+	reach      int // bytes behind the begin of a source row up to which kernels read
+	batch      int // row pairs that are made at a time
+	tapPairs   int // of the horizontal pass, for each vector (AVX-512) or two pixels (AVX2)
+	rowPairs   int // of the vertical pass: entries of its table for each output row
+	tailStride int // bytes between the rows of a vertical pass that comes first
 	horizontal func(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, pairs int)
 	vertical   func(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, pairs int)
 }
@@ -86,10 +83,11 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst
 	if r.level >= kernel.AVX512 {
 		p.vertical = verticalAVX512
 	}
-	if p.final = v; verticalFirst {
+	if verticalFirst {
 		r.prepareAhead(p)
+	} else {
+		r.prepareVertical(p)
 	}
-	r.prepareVertical(p)
 	slots := 8
 	for slots < p.rowPairs+p.batch {
 		slots *= 2
@@ -97,7 +95,11 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst
 	p.ringMask = slots - 1
 	r.simd.ring = grown(r.simd.ring, slots*p.ringStride)
 	r.simd.line = grown(r.simd.line, 16*p.vectors)
-	r.runBands(dst, src, stride, p)
+	if verticalFirst {
+		r.runAhead(dst, src, stride, p)
+	} else {
+		r.runBands(dst, src, stride, p)
+	}
 	archsimd.ClearAVXUpperBits()
 	return true
 }
@@ -106,7 +108,7 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst
 // window that begins on an odd row has weight 0 on its first. Filters that clip get three pairs at least: with weight 0
 // it does not matter what the ring holds there.
 func (r *Resampler) prepareVertical(p *bandPlan) {
-	v := p.final
+	v := &r.vertical
 	pairs := v.taps/2 + 1
 	if v.signed {
 		pairs = max(pairs, 3)
@@ -148,7 +150,7 @@ func (a *axis) lowScale() uint {
 
 // runBands makes the output's rows one by one, and row pairs of the ring as they are needed.
 func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
-	v := p.final
+	v := &r.vertical
 	rows := v.end - v.first
 	done := 0
 	for y := range v.n {
@@ -162,16 +164,10 @@ func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 }
 
 // fillRing runs the horizontal pass for some row pairs from pair done on and returns how many. Rows whose vectors would
-// read behind the source's end are copied to a buffer with slack first; so is the last one of an odd number, twice. The
-// rows of a vertical pass that comes first are made there.
+// read behind the source's end are copied to a buffer with slack first; so is the last one of an odd number, twice.
 func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) int {
 	pairs := min(p.batch, (rows+1)/2-done, p.ringMask+1-done&p.ringMask)
 	to := unsafe.Pointer(&r.simd.ring[(done&p.ringMask)*p.ringStride])
-	if p.aheadPairs > 0 {
-		r.fillTail(src, stride, 2*done, 2*pairs, p)
-		p.horizontal(r, p, to, unsafe.Pointer(&r.simd.tail[0]), p.tailStride, pairs)
-		return pairs
-	}
 	safe := 0 // pairs of rows that have p.reach readable bytes
 	if room := len(src) - p.reach; room >= 0 {
 		safe = min(rows, room/stride+1)/2 - done
