@@ -110,11 +110,17 @@ func TestPillow(t *testing.T) {
 	t.Logf("%d images identical to Pillow's at each of %v, %d of them resized vertically first", images, kernel.Available(), verticalFirst)
 }
 
+// resize returns Pillow's pixels.
+func (p *pillow) resize(c resizeCase) []byte {
+	p.t.Helper()
+	return p.ask(c.src, "resize %d %d %d %d %v %d %d %d %d", c.srcW, c.srcH, c.outW, c.outH, c.filter,
+		c.keep.Min.X, c.keep.Min.Y, c.keep.Max.X, c.keep.Max.Y)
+}
+
 // compare resizes at every level and wants Pillow's pixels.
 func (p *pillow) compare(c resizeCase) {
 	p.t.Helper()
-	want := p.ask(c.src, "resize %d %d %d %d %v %d %d %d %d", c.srcW, c.srcH, c.outW, c.outH, c.filter,
-		c.keep.Min.X, c.keep.Min.Y, c.keep.Max.X, c.keep.Max.Y)
+	want := p.resize(c)
 	for _, level := range kernel.Available() {
 		got := c.run(p.t, New(level), NHWC, false)
 		if i := firstDifference(got, want); i >= 0 {
