@@ -27,7 +27,7 @@ type benchFlags struct {
 	seed      int64
 	json      bool
 	exact     bool
-	resampler string
+	resampler resample.Algorithm
 }
 
 func newBenchCommand() *cobra.Command {
@@ -54,7 +54,7 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for; a quarter of it goes before to warm up")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
 	flags.BoolVar(&f.exact, "exact", false, "refuse a transform whose results from the stored images are not those of the originals")
-	flags.StringVar(&f.resampler, "resampler", resample.Pillow13.String(), resamplerUsage+", for operations that name none")
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
@@ -66,12 +66,9 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) {
 		return errors.New("--threads, --batch and --seconds must be positive")
 	}
-	resampler, err := resample.ParseAlgorithm(f.resampler)
-	if err != nil {
-		return fmt.Errorf("--resampler: %w", err)
-	}
+	var err error
 	if f.transform != "full" {
-		if cfg.Spec, err = transform.ParseWith(f.transform, resampler); err != nil {
+		if cfg.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ type serveFlags struct {
 	logLevel       slog.Level
 	logJSON        bool
 	exact          bool
-	resampler      string
+	resampler      resample.Algorithm
 }
 
 // resamplerUsage describes --resampler.
@@ -77,7 +77,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
-	flags.StringVar(&f.resampler, "resampler", resample.Pillow13.String(), resamplerUsage+", for sessions that name none")
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -100,9 +100,6 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--owner %d is no process ID", f.owner)}
 	case f.readyFD < 0:
 		return usageError{fmt.Errorf("--ready-fd %d is no descriptor", f.readyFD)}
-	}
-	if _, err := resample.ParseAlgorithm(f.resampler); err != nil {
-		return usageError{fmt.Errorf("--resampler: %w", err)}
 	}
 	if f.memory != "" {
 		if _, err := server.ParseBytes(f.memory); err != nil {
@@ -150,9 +147,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
-	resampler, _ := resample.ParseAlgorithm(f.resampler)
 	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Resampler: resampler, Name: name, Log: log})
+	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Resampler: f.resampler, Name: name, Log: log})
 	if err != nil {
 		return err
 	}

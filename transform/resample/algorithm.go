@@ -45,6 +45,15 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	return 0, fmt.Errorf("resample: unknown resampler %q, want one of %s", name, strings.Join(algorithmNames[:], ", "))
 }
 
+// MarshalText returns the name, for flags.
+func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads a name.
+func (a *Algorithm) UnmarshalText(name []byte) (err error) {
+	*a, err = ParseAlgorithm(string(name))
+	return err
+}
+
 // verticalFirst reports whether the vertical pass comes first. Where a side keeps its size, its pass is skipped and there
 // is no order.
 func (a Algorithm) verticalFirst(srcW, srcH, outW, outH int) bool {

@@ -26,6 +26,10 @@ func TestParseAlgorithmRoundTrip(t *testing.T) {
 		if got, err := ParseAlgorithm(name); err != nil || got != Algorithm(i) || got.String() != name {
 			t.Errorf("ParseAlgorithm(%q) = %v, %v", name, got, err)
 		}
+		var read Algorithm
+		if text, err := Algorithm(i).MarshalText(); err != nil || read.UnmarshalText(text) != nil || read != Algorithm(i) {
+			t.Errorf("%q is written as %q and reads back as %v, %v", name, text, read, err)
+		}
 	}
 	if _, err := ParseAlgorithm("pillow-11"); err == nil || !strings.Contains(err.Error(), "pillow-12") {
 		t.Errorf("ParseAlgorithm(pillow-11) = %v, want an error that lists the names", err)
