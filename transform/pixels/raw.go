@@ -43,7 +43,7 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r)
+	t, err := outputTarget(out, r, c.stream)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 
 // copyRows writes the pixels of r: as they are where that will do, else by way of planes.
 func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
-	defer c.kernels.leave()
+	defer c.kernels.leave(false)
 	plain := t.planeBytes == 0 && !t.flip
 	if !plain {
 		c.row.resize((t.width + chunkColumns - 1) / chunkColumns)
@@ -67,7 +67,7 @@ func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle)
 			continue
 		}
 		c.kernels.split(c.row.top, c.row.stride, src, t.width)
-		t.emit(&c.kernels, c.row.top, c.row.stride, 0, y)
+		t.emitRow(&c.kernels, c.row.top, c.row.stride, 0, y)
 	}
 }
 
