@@ -5,8 +5,6 @@ package pixels
 import (
 	. "simd/archsimd"
 	"unsafe"
-
-	"github.com/imgfeed/imgfeed/transform/kernel"
 )
 
 // shuffles512 holds the byte shuffles and the other constants of the AVX-512 kernels.
@@ -66,38 +64,6 @@ func measureAVX512(t *groupTables, dst, headers []byte, n, skip int) (total, bef
 	half := quarter.GetLo().Add(quarter.GetHi())
 	sum := half.GetElem(0) + half.GetElem(1)
 	return int(uint32(sum)), int(sum >> 32)
-}
-
-// unpackAVX512 does one plane of a chunk at a time, both rows in one vector: VPEXPANDB spreads the planes to eight bytes
-// for each group, and VGF2P8AFFINEQB transposes the eight groups' bits.
-func unpackAVX512(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool, ahead fetch) {
-	if first {
-		clear(rows.bottom)
-	}
-	if ahead.apart > 0 {
-		kernel.Prefetch(ahead.memory)
-	}
-	k := constants512
-	reverse, unit := LoadInt8x64(&k.reverse8), LoadUint8x64(&k.identity)
-	head, src := start(headers), start(payload)
-	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
-		for o := c; o < c+3*stride; o += stride {
-			left, right := uint(*(*uint8)(head)), uint(*(*uint8)(unsafe.Add(head, 1)))
-			head = unsafe.Add(head, 2)
-			present := t.present[left] | t.present[right]<<16
-			lowest := pair16(unsafe.Pointer(&t.spread[left].lowest), unsafe.Pointer(&t.spread[right].lowest))
-			x := load64(src).Expand(Mask8x64FromBits(present)).PermuteOrZeroGrouped(reverse)
-			src = unsafe.Add(src, 2*(uint(t.pairWidth[left])+uint(t.pairWidth[right])))
-			v := unit.GaloisFieldAffineTransform(x.AsUint64x8(), 0)
-			row := v.GetLo().Add(lowest.Add(load32(unsafe.Add(bottom, o))))
-			store32(row, unsafe.Add(top, o))
-			store32(row.Add(v.GetHi().Add(lowest)), unsafe.Add(bottom, o))
-		}
-	}
-	if first {
-		sumFirstRows(rows, chunks)
-	}
 }
 
 // interleaveAVX512 makes 32 pixels at a time. The last 32 may overlap those before.

@@ -3,7 +3,7 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The unpacker of AVX2; unpackAVX2 says how it goes and why it is in assembly.
+// The unpackers; unpackAVX2 and unpackAVX512 say how they go and why they are in assembly. Registers of both:
 //
 //	AX tables    BX headers     SI payload    R8 stride    CX chunks left
 //	DX top row   DI bottom row  R14 memory to fetch ahead, R15 bytes from one place of it to the next
@@ -137,6 +137,59 @@ chunk:
 	VMOVDQU Y7, (DI)(R8*1)
 	VMOVDQU Y10, (DI)(R8*2)
 
+	ADDQ $6, BX
+	ADDQ $32, DX
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  chunk
+	RET
+
+// PLANE512 decodes one plane of a chunk.
+#define PLANE512(at, top, bottom) \
+	GROUPS(at)                                                             \
+	MOVQ           groupTables_present(AX)(R9*8), R11                      \
+	MOVQ           groupTables_present(AX)(R10*8), R13                     \
+	SHLQ           $16, R13                                                \
+	ORQ            R11, R13                                                \
+	KMOVQ          R13, K1                                                 \
+	SHLQ           $5, R9                                                  \
+	SHLQ           $5, R10                                                 \
+	VMOVDQU64      (SI), Z4                                                \
+	VPEXPANDB.Z    Z4, K1, Z4                                              \
+	LEAQ           (SI)(R12*2), SI                                         \
+	VPSHUFB        Z0, Z4, Z4                                              \
+	VGF2P8AFFINEQB $0, Z4, Z1, Z4                                          \
+	VMOVDQU        groupTables_spread+spread_lowest(AX)(R9*1), X3          \
+	VINSERTI128    $1, groupTables_spread+spread_lowest(AX)(R10*1), Y3, Y3 \
+	PREFETCHT1     (R14)                                                   \
+	ADDQ           R15, R14                                                \
+	VPADDB         bottom, Y3, Y6                                          \
+	VEXTRACTI64X4  $1, Z4, Y5                                              \
+	VPADDB         Y4, Y6, Y4                                              \
+	VPADDB         Y3, Y5, Y5                                              \
+	VMOVDQU        Y4, top                                                 \
+	VPADDB         Y4, Y5, Y5                                              \
+	VMOVDQU        Y5, bottom
+
+// func unpackPairAVX512(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, apart int)
+TEXT ·unpackPairAVX512(SB), NOSPLIT, $0-72
+	MOVQ      tables+0(FP), AX
+	MOVQ      headers+8(FP), BX
+	MOVQ      payload+16(FP), SI
+	MOVQ      top+24(FP), DX
+	MOVQ      bottom+32(FP), DI
+	MOVQ      stride+40(FP), R8
+	MOVQ      chunks+48(FP), CX
+	MOVQ      ahead+56(FP), R14
+	MOVQ      apart+64(FP), R15
+	MOVQ      ·constants512(SB), R9
+	VMOVDQU64 shuffles512_reverse8(R9), Z0
+	VMOVDQU64 shuffles512_identity(R9), Z1
+
+chunk:
+	PLANE512(0, (DX), (DI))
+	PLANE512(2, (DX)(R8*1), (DI)(R8*1))
+	PLANE512(4, (DX)(R8*2), (DI)(R8*2))
 	ADDQ $6, BX
 	ADDQ $32, DX
 	ADDQ $32, DI
