@@ -68,9 +68,10 @@ func (w *worker) process(j *job, position, next int) (err error) {
 	return nil
 }
 
-// streamFrom is the size of a batch, in bytes, from which its images are written past the caches: one that would not stay there
-// until the consumer reads it.
-const streamFrom = 8 << 20
+// streamFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches
+// on their way, so those of this size have left the nearer caches before they are read. Copying batches of 2 to 40 MB out of
+// the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
+const streamFrom = 2 << 20
 
 // keepBytesMax bounds the read buffer that is kept from sample to sample.
 const keepBytesMax = 16 << 20

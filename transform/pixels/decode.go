@@ -63,7 +63,7 @@ func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectang
 			return err
 		}
 		if y+1 >= r.Min.Y {
-			t.emit(k, &w.rows, x, y-r.Min.Y)
+			t.emit(k, &w.rows, x, y-r.Min.Y, 2)
 		}
 	}
 	return nil

@@ -26,6 +26,9 @@ type kernels struct {
 	// caches. dst must be aligned and width a multiple of streamAlign. nil if there is no such kernel.
 	stream func(dst, top, bottom []byte, stride, width int, flip bool)
 
+	// streamCopy copies src to dst past the caches; the same goes for dst and its length. nil if stream is.
+	streamCopy func(dst, src []byte)
+
 	// planar writes width pixels as three runs of R, G and B, planeBytes apart.
 	planar func(dst []byte, planeBytes int, planes []byte, stride, width int, flip bool)
 

@@ -22,6 +22,7 @@ func acceleratedKernels(level kernel.Level) kernels {
 			residuals:  residualsAVX2,
 			pack:       packAVX512,
 			stream:     streamAVX512,
+			streamCopy: streamCopy,
 			leave:      leaveSIMD,
 		}
 	}
@@ -35,6 +36,7 @@ func acceleratedKernels(level kernel.Level) kernels {
 		residuals:  residualsAVX2,
 		pack:       packAVX2,
 		stream:     streamAVX2,
+		streamCopy: streamCopy,
 		leave:      leaveSIMD,
 	}
 }

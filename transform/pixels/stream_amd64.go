@@ -14,6 +14,14 @@ func streamRowsAVX512(dst, top, bottom unsafe.Pointer, stride, blocks, step int,
 //go:noescape
 func streamRowsAVX2(dst, top, bottom unsafe.Pointer, stride, blocks, step int, shuffles, thirds unsafe.Pointer)
 
+// streamCopyAVX2 copies vectors of 32 bytes, one at least.
+//
+//go:noescape
+func streamCopyAVX2(dst, src unsafe.Pointer, vectors int)
+
+// streamCopy copies src to dst, which is as long and aligned.
+func streamCopy(dst, src []byte) { streamCopyAVX2(start(dst), start(src), len(dst)/streamAlign) }
+
 // fence orders streamed stores before all that come after: other processors may otherwise see those first.
 func fence()
 

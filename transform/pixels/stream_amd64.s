@@ -3,7 +3,7 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// Both functions write one or two rows of pixels, 32 at a time: three vectors that go past the caches.
+// The first two functions write one or two rows of pixels, 32 at a time: three vectors that go past the caches.
 //
 //	DI destination   SI planes of the row at hand   R9 those of the other row, or 0
 //	R8 stride        CX blocks left                 DX from a block to the next, negative to mirror
@@ -119,6 +119,21 @@ next:
 	XORL  R9, R9
 	TESTQ SI, SI
 	JNZ   row
+	RET
+
+// func streamCopyAVX2(dst, src unsafe.Pointer, vectors int)
+TEXT ·streamCopyAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ vectors+16(FP), CX
+
+next:
+	VMOVDQU  (SI), Y0
+	VMOVNTDQ Y0, (DI)
+	ADDQ     $32, SI
+	ADDQ     $32, DI
+	DECQ     CX
+	JNZ      next
 	RET
 
 // func fence()

@@ -50,12 +50,13 @@ func (t *target) choose(k *kernels) {
 		t.width%streamAlign == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(t.pix)))%streamAlign == 0
 }
 
-// emit writes rows y and y+1, of which one may lie outside, from a decoded pair, starting at column x of it.
-func (t *target) emit(k *kernels, pair *rowPair, x, y int) {
+// emit writes rows y and y+1, of which one may lie outside, from a decoded pair, starting at column x of it; or only row y
+// from its top row, if count is 1.
+func (t *target) emit(k *kernels, pair *rowPair, x, y, count int) {
 	top, bottom := pair.top, pair.bottom
 	if y < 0 {
 		top, bottom, y = bottom, nil, 0
-	} else if y+1 >= t.height {
+	} else if y+1 >= t.height || count == 1 {
 		bottom = nil
 	}
 	if t.stream {
