@@ -10,7 +10,8 @@ func unpackPairAVX2(tables *groupTables, headers, payload, top, bottom unsafe.Po
 //go:noescape
 func unpackPairAVX512(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, apart int)
 
-// unpackAVX2 does the three planes of a chunk side by side. PSHUFB brings the bit planes of two groups together, byte 2j+g
+// unpackAVX2 does the three planes of two chunks side by side: each instruction waits for the one before it, and a processor looks
+// only so far ahead for others to do meanwhile. PSHUFB brings the bit planes of two groups together, byte 2j+g
 // being plane j of group g, one vector for the top row (a) and one for the bottom row (b). Then bits change places by exchanges
 // between the two vectors, a third of the transposition each, and byte unpacks bring the partners of the next exchange
 // into different vectors. In five bits, where a byte stands (the vector, then the place in a half of it; j is the plane, g the

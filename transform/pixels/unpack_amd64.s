@@ -17,131 +17,151 @@
 	MOVBLZX groupTables_pairWidth(AX)(R10*1), R12 \
 	ADDQ    R11, R12
 
-// LOAD256 brings the bit planes of one plane of a chunk to a (top row) and b (bottom row), and the lowest residuals of its
-// columns to low.
-#define LOAD256(at, a, alow, b, blow, low, lowlow) \
+// LOAD256 brings the bit planes of one plane of a chunk to a (top row) and b (bottom row).
+#define LOAD256(at, a, alow, b, blow) \
 	GROUPS(at)                                                            \
 	SHLQ        $5, R9                                                    \
 	SHLQ        $5, R10                                                   \
 	LEAQ        (SI)(R12*1), R13                                          \
-	VMOVDQU     groupTables_spread+spread_planes(AX)(R9*1), lowlow        \
-	VINSERTI128 $1, groupTables_spread+spread_planes(AX)(R10*1), low, low \
+	VMOVDQU     groupTables_spread+spread_planes(AX)(R9*1), X15           \
+	VINSERTI128 $1, groupTables_spread+spread_planes(AX)(R10*1), Y15, Y15 \
 	VMOVDQU     (SI), alow                                                \
 	VINSERTI128 $1, (SI)(R11*1), a, a                                     \
 	VMOVDQU     (R13), blow                                               \
 	VINSERTI128 $1, (R13)(R11*1), b, b                                    \
 	LEAQ        (SI)(R12*2), SI                                           \
-	VPSHUFB     low, a, a                                                 \
-	VPSHUFB     low, b, b                                                 \
-	VMOVDQU     groupTables_spread+spread_lowest(AX)(R9*1), lowlow        \
-	VINSERTI128 $1, groupTables_spread+spread_lowest(AX)(R10*1), low, low
+	VPSHUFB     Y15, a, a                                                 \
+	VPSHUFB     Y15, b, b
 
-// INTERLEAVE interleaves the lower halves (into the first) and the upper halves of three pairs of vectors.
-#define INTERLEAVE(lower, upper) \
-	upper Y4, Y3, Y5   \
-	lower Y4, Y3, Y3   \
-	upper Y7, Y6, Y8   \
-	lower Y7, Y6, Y6   \
-	upper Y10, Y9, Y11 \
-	lower Y10, Y9, Y9
+// INTERLEAVE interleaves three pairs of vectors: A0 and B0 become A0, of the lower halves, and C0, of the upper halves.
+#define INTERLEAVE(lower, upper, A0, A1, A2, B0, B1, B2, C0, C1, C2) \
+	upper B0, A0, C0 \
+	lower B0, A0, A0 \
+	upper B1, A1, C1 \
+	lower B1, A1, A1 \
+	upper B2, A2, C2 \
+	lower B2, A2, A2
 
 // EXCHANGE swaps bits of three pairs of vectors: those of A in columns whose number has a bit set with those of B in columns
-// that have it clear (the mask), which are shift bits to the right of them.
-#define EXCHANGE(shift, columns, A0, B0, T0, A1, B1, T1, A2, B2, T2) \
-	VPSRLQ shift, A0, T0   \
-	VPSRLQ shift, A1, T1   \
-	VPSRLQ shift, A2, T2   \
-	VPXOR  B0, T0, T0      \
-	VPXOR  B1, T1, T1      \
-	VPXOR  B2, T2, T2      \
-	VPAND  columns, T0, T0 \
-	VPAND  columns, T1, T1 \
-	VPAND  columns, T2, T2 \
-	VPXOR  T0, B0, B0      \
-	VPXOR  T1, B1, B1      \
-	VPXOR  T2, B2, B2      \
-	VPSLLQ shift, T0, T0   \
-	VPSLLQ shift, T1, T1   \
-	VPSLLQ shift, T2, T2   \
-	VPXOR  T0, A0, A0      \
-	VPXOR  T1, A1, A1      \
+// that have it clear (the mask in Y15), which are shift bits to the right of them. T is scratch.
+#define EXCHANGE(shift, A0, A1, A2, B0, B1, B2, T0, T1, T2) \
+	VPSRLQ shift, A0, T0 \
+	VPSRLQ shift, A1, T1 \
+	VPSRLQ shift, A2, T2 \
+	VPXOR  B0, T0, T0    \
+	VPXOR  B1, T1, T1    \
+	VPXOR  B2, T2, T2    \
+	VPAND  Y15, T0, T0   \
+	VPAND  Y15, T1, T1   \
+	VPAND  Y15, T2, T2   \
+	VPXOR  T0, B0, B0    \
+	VPXOR  T1, B1, B1    \
+	VPXOR  T2, B2, B2    \
+	VPSLLQ shift, T0, T0 \
+	VPSLLQ shift, T1, T1 \
+	VPSLLQ shift, T2, T2 \
+	VPXOR  T0, A0, A0    \
+	VPXOR  T1, A1, A1    \
 	VPXOR  T2, A2, A2
+
+// STORE256 predicts one plane of a chunk from the row above, which the bottom rows hold, and stores it: the residuals of the
+// top row are in a, of the bottom row in b, each less the group's lowest. T is scratch.
+#define STORE256(at, a, b, top, bottom, T) \
+	MOVBLZX     at(BX), R9                                                \
+	MOVBLZX     at+1(BX), R10                                             \
+	SHLQ        $5, R9                                                    \
+	SHLQ        $5, R10                                                   \
+	VMOVDQU     groupTables_spread+spread_lowest(AX)(R9*1), X15           \
+	VINSERTI128 $1, groupTables_spread+spread_lowest(AX)(R10*1), Y15, Y15 \
+	VPADDB      bottom, Y15, T                                            \
+	VPADDB      Y15, b, b                                                 \
+	VPADDB      T, a, a                                                   \
+	VPADDB      a, b, b                                                   \
+	VMOVDQU     a, top                                                    \
+	VMOVDQU     b, bottom                                                 \
+	PREFETCHT1  (R14)                                                     \
+	ADDQ        R15, R14
+
+DATA nibbles<>+0(SB)/8, $0x0F0F0F0F0F0F0F0F
+GLOBL nibbles<>(SB), RODATA|NOPTR, $8
+DATA pairs<>+0(SB)/8, $0x3333333333333333
+GLOBL pairs<>(SB), RODATA|NOPTR, $8
+DATA bits<>+0(SB)/8, $0x5555555555555555
+GLOBL bits<>(SB), RODATA|NOPTR, $8
 
 // func unpackPairAVX2(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, apart int)
 TEXT ·unpackPairAVX2(SB), NOSPLIT, $0-72
-	MOVQ         tables+0(FP), AX
-	MOVQ         headers+8(FP), BX
-	MOVQ         payload+16(FP), SI
-	MOVQ         top+24(FP), DX
-	MOVQ         bottom+32(FP), DI
-	MOVQ         stride+40(FP), R8
-	MOVQ         chunks+48(FP), CX
-	MOVQ         ahead+56(FP), R14
-	MOVQ         apart+64(FP), R15
-	MOVQ         $0x0F0F0F0F0F0F0F0F, R9
-	MOVQ         R9, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         $0x3333333333333333, R9
-	MOVQ         R9, X1
-	VPBROADCASTQ X1, Y1
-	MOVQ         $0x5555555555555555, R9
-	MOVQ         R9, X2
-	VPBROADCASTQ X2, Y2
+	MOVQ tables+0(FP), AX
+	MOVQ headers+8(FP), BX
+	MOVQ payload+16(FP), SI
+	MOVQ top+24(FP), DX
+	MOVQ bottom+32(FP), DI
+	MOVQ stride+40(FP), R8
+	MOVQ chunks+48(FP), CX
+	MOVQ ahead+56(FP), R14
+	MOVQ apart+64(FP), R15
+	SUBQ $2, CX
+	JLT  one
 
-chunk:
-	LOAD256(0, Y3, X3, Y4, X4, Y12, X12)
-	LOAD256(2, Y6, X6, Y7, X7, Y13, X13)
-	LOAD256(4, Y9, X9, Y10, X10, Y14, X14)
+two:
+	LOAD256(0, Y0, X0, Y3, X3)
+	LOAD256(2, Y1, X1, Y4, X4)
+	LOAD256(4, Y2, X2, Y5, X5)
+	LOAD256(6, Y6, X6, Y9, X9)
+	LOAD256(8, Y7, X7, Y10, X10)
+	LOAD256(10, Y8, X8, Y11, X11)
 
-	INTERLEAVE(VPUNPCKLWD, VPUNPCKHWD)
-	EXCHANGE($4, Y0, Y3, Y5, Y4, Y6, Y8, Y7, Y9, Y11, Y10)
-	VPUNPCKHBW Y5, Y3, Y4
-	VPUNPCKLBW Y5, Y3, Y3
-	VPUNPCKHBW Y8, Y6, Y7
-	VPUNPCKLBW Y8, Y6, Y6
-	VPUNPCKHBW Y11, Y9, Y10
-	VPUNPCKLBW Y11, Y9, Y9
-	EXCHANGE($2, Y1, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11)
-	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW)
-	EXCHANGE($1, Y2, Y3, Y5, Y4, Y6, Y8, Y7, Y9, Y11, Y10)
-	VPUNPCKHBW Y5, Y3, Y4
-	VPUNPCKLBW Y5, Y3, Y3
-	VPUNPCKHBW Y8, Y6, Y7
-	VPUNPCKLBW Y8, Y6, Y6
-	VPUNPCKHBW Y11, Y9, Y10
-	VPUNPCKLBW Y11, Y9, Y9
+	VPBROADCASTQ nibbles<>(SB), Y15
+	INTERLEAVE(VPUNPCKLWD, VPUNPCKHWD, Y0, Y1, Y2, Y3, Y4, Y5, Y12, Y13, Y14)
+	INTERLEAVE(VPUNPCKLWD, VPUNPCKHWD, Y6, Y7, Y8, Y9, Y10, Y11, Y3, Y4, Y5)
+	EXCHANGE($4, Y0, Y1, Y2, Y12, Y13, Y14, Y9, Y10, Y11)
+	EXCHANGE($4, Y6, Y7, Y8, Y3, Y4, Y5, Y9, Y10, Y11)
+	VPBROADCASTQ pairs<>(SB), Y15
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y0, Y1, Y2, Y12, Y13, Y14, Y9, Y10, Y11)
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y6, Y7, Y8, Y3, Y4, Y5, Y12, Y13, Y14)
+	EXCHANGE($2, Y0, Y1, Y2, Y9, Y10, Y11, Y3, Y4, Y5)
+	EXCHANGE($2, Y6, Y7, Y8, Y12, Y13, Y14, Y3, Y4, Y5)
+	VPBROADCASTQ bits<>(SB), Y15
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y0, Y1, Y2, Y9, Y10, Y11, Y3, Y4, Y5)
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y6, Y7, Y8, Y12, Y13, Y14, Y9, Y10, Y11)
+	EXCHANGE($1, Y0, Y1, Y2, Y3, Y4, Y5, Y12, Y13, Y14)
+	EXCHANGE($1, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14)
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y0, Y1, Y2, Y3, Y4, Y5, Y12, Y13, Y14)
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y6, Y7, Y8, Y9, Y10, Y11, Y3, Y4, Y5)
 
-	PREFETCHT1 (R14)
-	PREFETCHT1 (R14)(R15*1)
-	PREFETCHT1 (R14)(R15*2)
-	LEAQ       (R14)(R15*2), R14
-	ADDQ       R15, R14
+	STORE256(0, Y0, Y12, (DX), (DI), Y9)
+	STORE256(2, Y1, Y13, (DX)(R8*1), (DI)(R8*1), Y10)
+	STORE256(4, Y2, Y14, (DX)(R8*2), (DI)(R8*2), Y11)
+	STORE256(6, Y6, Y3, 32(DX), 32(DI), Y9)
+	STORE256(8, Y7, Y4, 32(DX)(R8*1), 32(DI)(R8*1), Y10)
+	STORE256(10, Y8, Y5, 32(DX)(R8*2), 32(DI)(R8*2), Y11)
+	ADDQ $12, BX
+	ADDQ $64, DX
+	ADDQ $64, DI
+	SUBQ $2, CX
+	JGE  two
 
-	// The top row is predicted by the row above, which the bottom rows hold, and the bottom row by the top row.
-	VPADDB  (DI), Y12, Y5
-	VPADDB  (DI)(R8*1), Y13, Y8
-	VPADDB  (DI)(R8*2), Y14, Y11
-	VPADDB  Y12, Y4, Y4
-	VPADDB  Y13, Y7, Y7
-	VPADDB  Y14, Y10, Y10
-	VPADDB  Y5, Y3, Y3
-	VPADDB  Y8, Y6, Y6
-	VPADDB  Y11, Y9, Y9
-	VPADDB  Y3, Y4, Y4
-	VPADDB  Y6, Y7, Y7
-	VPADDB  Y9, Y10, Y10
-	VMOVDQU Y3, (DX)
-	VMOVDQU Y6, (DX)(R8*1)
-	VMOVDQU Y9, (DX)(R8*2)
-	VMOVDQU Y4, (DI)
-	VMOVDQU Y7, (DI)(R8*1)
-	VMOVDQU Y10, (DI)(R8*2)
+one:
+	ADDQ         $2, CX
+	JZ           done
+	LOAD256(0, Y0, X0, Y3, X3)
+	LOAD256(2, Y1, X1, Y4, X4)
+	LOAD256(4, Y2, X2, Y5, X5)
+	VPBROADCASTQ nibbles<>(SB), Y15
+	INTERLEAVE(VPUNPCKLWD, VPUNPCKHWD, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8)
+	EXCHANGE($4, Y0, Y1, Y2, Y6, Y7, Y8, Y3, Y4, Y5)
+	VPBROADCASTQ pairs<>(SB), Y15
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y0, Y1, Y2, Y6, Y7, Y8, Y3, Y4, Y5)
+	EXCHANGE($2, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8)
+	VPBROADCASTQ bits<>(SB), Y15
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8)
+	EXCHANGE($1, Y0, Y1, Y2, Y6, Y7, Y8, Y3, Y4, Y5)
+	INTERLEAVE(VPUNPCKLBW, VPUNPCKHBW, Y0, Y1, Y2, Y6, Y7, Y8, Y3, Y4, Y5)
+	STORE256(0, Y0, Y3, (DX), (DI), Y9)
+	STORE256(2, Y1, Y4, (DX)(R8*1), (DI)(R8*1), Y10)
+	STORE256(4, Y2, Y5, (DX)(R8*2), (DI)(R8*2), Y11)
 
-	ADDQ $6, BX
-	ADDQ $32, DX
-	ADDQ $32, DI
-	DECQ CX
-	JNZ  chunk
+done:
 	RET
 
 // PLANE512 decodes one plane of a chunk.
