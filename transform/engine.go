@@ -25,6 +25,8 @@ type Source struct {
 	Pixels *pixels.Params
 	// Ahead is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
 	Ahead []byte
+	// Stream says that the result will not be read soon, so that it may be written past the processor's caches.
+	Stream bool
 }
 
 // An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from
