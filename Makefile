@@ -16,6 +16,10 @@ VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
 READY       := $(VENV)/.ready
+# The binaries' version is the Python package's, with the commit where git knows it.
+STAMP       := github.com/imgfeed/imgfeed/internal/version
+VERSION     := $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' python/imgfeed/__init__.py)
+COMMIT      := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
 BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
@@ -28,7 +32,7 @@ help: ## this list
 build: $(BIN) ## static binaries bin/imgfeed and bin/imgshard
 
 bin/%: FORCE
-	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/$*
+	$(GO) build -trimpath -ldflags '-s -w -X $(STAMP).number=$(VERSION) -X $(STAMP).commit=$(COMMIT)' -o $@ ./cmd/$*
 
 wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
 	rm -rf dist

@@ -124,6 +124,9 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	return r, buf, nil
 }
 
+// corrupt makes err, which was met in the middle of sample i's record, an error that names the file.
+func (s *shardSet) corrupt(i int, err error) error { return s.set.Corrupt(i, err) }
+
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
 func (s *shardSet) ReadAhead(i int) { s.set.ReadAhead(i) }

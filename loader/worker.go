@@ -34,6 +34,8 @@ func (w *worker) process(j *job, position, next int) (err error) {
 		if p := recover(); p != nil {
 			if err = shard.FaultError(p, record.Image); err == nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			} else if set, ok := j.stream.cfg.Set.(interface{ corrupt(int, error) error }); ok {
+				err = set.corrupt(j.indices[position], err)
 			}
 			w.engine, w.buf, w.seen = transform.NewEngine(w.level), nil, transform.Times{}
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/loader"
@@ -204,18 +206,30 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 // channels of every output: RGB.
 const channels = 3
 
+// chooseSet returns the set of a split, or of the only one if none is named.
 func (s *Server) chooseSet(split *string) (*shard.Set, error) {
-	if *split == "" && len(s.splits) == 1 {
-		*split = s.splits[0]
+	here := slices.Sorted(maps.Keys(s.cfg.Sets))
+	if *split == "" && len(here) == 1 && len(s.cfg.Damaged) == 0 {
+		*split = here[0]
 	}
 	if *split == "" {
-		return nil, badRequest("split is missing; there are %s", strings.Join(s.splits, ", "))
+		text := "split is missing; there are " + strings.Join(here, ", ")
+		for _, d := range s.cfg.Damaged {
+			text += fmt.Sprintf("; and %s is damaged", d.Dir)
+		}
+		return nil, badRequest("%s", text)
 	}
-	set, ok := s.sets[*split]
-	if !ok {
-		return nil, fmt.Errorf("no split %q here; there are %s: %w", *split, strings.Join(s.splits, ", "), shard.ErrNotFound)
+	if set, ok := s.sets[*split]; ok {
+		return set, nil
 	}
-	return set, nil
+	if err := s.broken[*split]; err != nil {
+		return nil, err
+	}
+	err := fmt.Errorf("no split %q here; there are %s: %w", *split, strings.Join(here, ", "), shard.ErrNotFound)
+	for _, d := range s.cfg.Damaged { // any of them may be the one that is meant
+		err = fmt.Errorf("%w; %w", err, d.Err)
+	}
+	return nil, err
 }
 
 // parseTransform takes a preset's name or a list of operations; resampler is of those that name none.

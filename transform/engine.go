@@ -17,8 +17,8 @@ type Source struct {
 	Format Format
 	// Image holds the encoded image. For full speed the memory behind it should be readable (cap − len ≥ 64).
 	Image []byte
-	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; a wrong one gives an error
-	// or the right pixels.
+	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
+	// said in docs/format/jpeg-index.md.
 	Aux []byte
 	// Pixels are the codec's parameters of a FormatPixels image: those of its set. Sources of one set should share one
 	// pointer, by which the engine finds the codec that it has made.

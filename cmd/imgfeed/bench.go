@@ -100,9 +100,13 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 
 // chooseSet returns the folder of the set that is meant: the named split's, the only one, or train's.
 func chooseSet(data, split string) (string, error) {
-	sets, err := shard.FindSets(data)
+	found, err := shard.FindAll(data)
 	if err != nil {
 		return "", err
+	}
+	sets := found.Sets
+	if len(sets) == 0 {
+		return "", found.Err()
 	}
 	if split != "" {
 		if dir, ok := sets[split]; ok {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/wire"
@@ -50,6 +51,9 @@ current folder and in /data, in this order.
 
 Clients connect to a Unix socket, which only this user can open. Its default path is $XDG_RUNTIME_DIR/imgfeed.sock, or
 /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server left behind is replaced.
+
+What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
+ask for it; everything else is served.
 
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it.`
 
@@ -139,7 +143,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 			return err
 		}
 	}
-	sets, place, skipped, err := server.Discover(data)
+	found, place, skipped, err := server.Discover(data)
 	if err != nil {
 		return err
 	}
@@ -147,8 +151,11 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
-	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Resampler: f.resampler, Name: name, Log: log})
+	name := "imgfeed " + version.Get().String()
+	srv, err := server.New(server.Config{
+		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact,
+		Resampler: f.resampler, Name: name, Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -165,7 +172,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	if err != nil {
 		return err
 	}
-	printServing(out, name, place, sets, srv.Sets(), listener.Path(), metrics)
+	printServing(out, name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
@@ -185,7 +192,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return "", fmt.Errorf("metrics: %w", err)
+		return "", fmt.Errorf("metrics: %w: choose another address with --metrics", err)
 	}
 	hs := &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, func() { hs.Close() })

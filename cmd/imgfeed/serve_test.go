@@ -309,6 +309,11 @@ func TestMistakes(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	data, empty := oneSet(t), t.TempDir()
 	for _, tt := range []struct {
 		args   []string
@@ -326,6 +331,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
+		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address with --metrics"},
 	} {
 		out, err := imgfeed(tt.args...).CombinedOutput()
 		var exit *exec.ExitError
