@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // A versionError means that the client speaks another version of the protocol.
@@ -158,7 +159,13 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}
-	if c.spec, err = parseTransform(m.Transform); err != nil {
+	resampler := s.cfg.Resampler
+	if m.Resampler != "" {
+		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
+			return c, badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
+		}
+	}
+	if c.spec, err = parseTransform(m.Transform, resampler); err != nil {
 		return c, err
 	}
 	if err := loader.CheckExact(c.set, c.spec); err != nil {
@@ -225,8 +232,8 @@ func (s *Server) chooseSet(split *string) (*shard.Set, error) {
 	return nil, err
 }
 
-// parseTransform takes a preset's name or a list of operations.
-func parseTransform(raw json.RawMessage) (*transform.Spec, error) {
+// parseTransform takes a preset's name or a list of operations; resampler is of those that name none.
+func parseTransform(raw json.RawMessage, resampler resample.Algorithm) (*transform.Spec, error) {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
 	}
@@ -238,7 +245,7 @@ func parseTransform(raw json.RawMessage) (*transform.Spec, error) {
 	} else if raw[0] != '[' {
 		return nil, badRequest("transform is %.40s, want a string or a list", raw)
 	}
-	return transform.Parse(text)
+	return transform.ParseWith(text, resampler)
 }
 
 // planConfig checks rank, world, seed and policy, by making the plan of epoch 0.

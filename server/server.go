@@ -18,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // Config says what to serve, and with what.
@@ -34,6 +35,8 @@ type Config struct {
 	MemoryBytes int64
 	// Exact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	Exact bool
+	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
+	Resampler resample.Algorithm
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.

@@ -22,6 +22,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // serveFlags are the flags of imgfeed serve.
@@ -37,7 +38,11 @@ type serveFlags struct {
 	logLevel       slog.Level
 	logJSON        bool
 	exact          bool
+	resampler      resample.Algorithm
 }
+
+// resamplerUsage describes --resampler.
+const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
 const serveLong = `Serve the shard sets in DATA to training processes on this machine.
 
@@ -76,6 +81,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -147,7 +153,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
 	name := "imgfeed " + version.Get().String()
 	srv, err := server.New(server.Config{
-		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log,
+		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact,
+		Resampler: f.resampler, Name: name, Log: log,
 	})
 	if err != nil {
 		return err

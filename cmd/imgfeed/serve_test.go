@@ -327,6 +327,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, "--memory"},
 		{[]string{"serve", data, "--metrics", "a:b:c"}, 2, "metrics"},
+		{[]string{"serve", data, "--resampler", "rez"}, 2, "want one of pillow-13, pillow-12"},
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},

@@ -78,8 +78,12 @@ class DataLoader:
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
         slots: Batches in the ring; 0 leaves it to the server.
         on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
+        resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
+            some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
+            Operations that name one keep it.
         exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
-            set's images were resized before they were stored. Without it the first note in the log says so.
+            set's images were resized before they were stored, or by another resampler. Without it the first note in the
+            log says so.
 
     Raises:
         ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
@@ -120,6 +124,7 @@ class DataLoader:
         transport: str = "auto",
         slots: int = 0,
         on_error: str = "error",
+        resampler: str | None = None,
         exact_pixels: bool = False,
         **refused: Any,
     ) -> None:
@@ -154,6 +159,8 @@ class DataLoader:
             "on_error": on_error,
             "exact_pixels": exact_pixels,
         }
+        if resampler is not None:
+            self._options["resampler"] = resampler
         self._output, self._cuda = _outputs(
             framework, layout, pin_memory=pin_memory, device=device, normalize=normalize, dtype=dtype
         )

@@ -59,6 +59,7 @@ def test_an_unknown_split_is_named(load: Load) -> None:
         ({"rank": 1}, "both rank and world"),
         ({"normalize": "imagenet"}, "need torch"),
         ({"on_error": "ignore"}, "on_error"),
+        ({"resampler": "pillow-11"}, "pillow-12"),
     ],
 )
 def test_arguments_that_cannot_be_honoured(load: Load, options: dict[str, Any], words: str) -> None:
