@@ -30,7 +30,7 @@ class SetInfo:
     partitions: tuple[int, ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
     """One batch as it came. consumed is what :meth:`Session.start` should be told to go on behind it."""
 
@@ -238,8 +238,13 @@ class Session:
             _release(self.connection, message["slot"])
 
 
+@functools.cache
+def _release_message(slot: int) -> bytes:
+    return wire.encode({"type": "release", "slot": slot})
+
+
 def _release(connection: wire.Connection, slot: int) -> None:
-    connection.send_later(wire.encode({"type": "release", "slot": slot}))
+    connection.send_later(_release_message(slot))
 
 
 def _spare(slots: int) -> int:

@@ -90,7 +90,7 @@ class NumpyOutput:
     """Hands batches to the caller as numpy arrays, shaped as the layout says."""
 
     def __call__(self, arrays: Arrays) -> tuple[Any, Any, Any, Any]:
-        """Return images, labels, indices and params (None without)."""
+        """Return images, labels, indices and params (None where not asked for)."""
         return arrays.images, arrays.labels, arrays.indices, arrays.params
 
 
@@ -111,11 +111,10 @@ class TorchOutput:
         images = self._tensor(arrays.images)
         if self._nhwc:
             images = images.permute(0, 3, 1, 2)
-        params = None if arrays.params is None else self._tensor(arrays.params)
-        return [images, self._tensor(arrays.labels), self._tensor(arrays.indices), params]
+        return [images, self._tensor(arrays.labels), self._tensor(arrays.indices), self._tensor(arrays.params)]
 
     def __call__(self, arrays: Arrays) -> tuple[Any, Any, Any, Any]:
-        """Return images, labels, indices and params (None without)."""
+        """Return images, labels, indices and params (None where not asked for)."""
         images, *rest = self.host(arrays)
         if self._pin:
             images, *rest = (None if t is None else t.pin_memory() for t in (images, *rest))
@@ -137,8 +136,8 @@ class TorchOutput:
         dtype = self._dtype or self._torch.float32
         return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
 
-    def _tensor(self, array: Array) -> Any:
-        return self._torch.from_numpy(array)
+    def _tensor(self, array: Array | None) -> Any:
+        return None if array is None else self._torch.from_numpy(array)
 
 
 class CudaOutput:

@@ -354,7 +354,10 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             self._session.connection.send_later(wire.encode({"type": "stop"}))
 
     def _fetch(self) -> client.Batch | None:
-        return self._session.next(self._loader.timeout or None)
+        batch = self._session.next(self._loader.timeout or None)
+        if batch is not None and not self._loader._with_index:
+            batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody sees
+        return batch
 
     def _next(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         batch = self._fetch()
