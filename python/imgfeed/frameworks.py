@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from .ring import Array, Arrays, Ring
+from .ring import Arrays, Ring
 
 log = logging.getLogger("imgfeed")
 
@@ -108,10 +108,16 @@ class TorchOutput:
 
     def host(self, arrays: Arrays) -> list[Any]:
         """Return the batch as tensors in host memory, without a copy."""
-        images = self._tensor(arrays.images)
+        tensor, indices, params = self._torch.from_numpy, arrays.indices, arrays.params
+        images = tensor(arrays.images)
         if self._nhwc:
             images = images.permute(0, 3, 1, 2)
-        return [images, self._tensor(arrays.labels), self._tensor(arrays.indices), self._tensor(arrays.params)]
+        return [
+            images,
+            tensor(arrays.labels),
+            None if indices is None else tensor(indices),
+            None if params is None else tensor(params),
+        ]
 
     def __call__(self, arrays: Arrays) -> tuple[Any, Any, Any, Any]:
         """Return images, labels, indices and params (None where not asked for)."""
@@ -135,9 +141,6 @@ class TorchOutput:
         mean, std = (self._torch.tensor(v, dtype=self._torch.float64).view(1, 3, 1, 1) for v in self._normalize)
         dtype = self._dtype or self._torch.float32
         return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
-
-    def _tensor(self, array: Array | None) -> Any:
-        return None if array is None else self._torch.from_numpy(array)
 
 
 class CudaOutput:

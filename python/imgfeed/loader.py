@@ -76,7 +76,7 @@ class DataLoader:
         layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
         framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-        slots: Batches in the ring; 0 leaves it to the server.
+        slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
         on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
         exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
             set's images were resized before they were stored. Without it the first note in the log says so.

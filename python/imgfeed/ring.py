@@ -25,6 +25,7 @@ import numpy.typing as npt
 from . import errors
 
 Array = npt.NDArray[Any]
+Part = tuple[tuple[int, ...], np.dtype[Any], int]
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Shape:
             return (count, self.channels, self.height, self.width)
         return (count, self.height, self.width, self.channels)
 
-    def parts(self, count: int) -> list[tuple[tuple[int, ...], np.dtype[Any], int]]:
+    def parts(self, count: int) -> list[Part]:
         """Return shape, type and offset in a slot of each array of a batch, in the order in which the socket carries them."""
-        parts = [
+        parts: list[Part] = [
             (self.images(count), np.dtype(np.uint8), self.offsets["images"]),
             ((count,), np.dtype(np.int64), self.offsets["labels"]),
             ((count,), np.dtype(np.int64), self.offsets["indices"]),
@@ -106,7 +107,7 @@ class Ring:
         self.shape = shape
         self._release = release
         self._held: set[int] = set()
-        self._parts: dict[int, list[tuple[tuple[int, ...], np.dtype[Any], int]]] = {}  # by the batch's count
+        self._parts: dict[int, list[Part]] = {}  # by the batch's count
         begin = self.memory.__array_interface__["data"][0]
         self._interfaces: list[dict[str, Any]] = [
             {"shape": (shape.slot_bytes,), "typestr": "|u1", "data": (begin + i * shape.slot_bytes, False), "version": 3}

@@ -108,11 +108,13 @@ class Connection:
         self._check()
         self._deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            self._fill(_LENGTH.size)
+            if len(self._in) < _LENGTH.size:
+                self._fill(_LENGTH.size)
             (size,) = _LENGTH.unpack_from(self._in)
             if size > MESSAGE_BYTES_MAX:
                 raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
-            self._fill(_LENGTH.size + size)
+            if len(self._in) < _LENGTH.size + size:
+                self._fill(_LENGTH.size + size)
             body = self._in[_LENGTH.size : _LENGTH.size + size].decode()
             del self._in[: _LENGTH.size + size]
             message = _decode_json(body)
