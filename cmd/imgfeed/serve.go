@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,6 +161,11 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		return err
 	}
 	defer srv.Close()
+	if f.threads > 0 && os.Getenv("GOMAXPROCS") == "" {
+		// More of Go's processors would be looked for work each time that a batch ends and find none, at the expense of
+		// whatever else runs there, the client for one.
+		runtime.GOMAXPROCS(f.threads)
+	}
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}

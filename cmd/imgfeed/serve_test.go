@@ -193,7 +193,8 @@ func TestServePrintsAndStops(t *testing.T) {
 }
 
 func TestServeMetrics(t *testing.T) {
-	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0")
+	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3")
+	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -207,15 +208,19 @@ func TestServeMetrics(t *testing.T) {
 	for scanner := bufio.NewScanner(out); url == "" && scanner.Scan(); {
 		url = regexp.MustCompile(`http://\S+/`).FindString(scanner.Text())
 	}
-	for page, want := range map[string]string{"metrics": "imgfeed_images_total", "healthz": "ok", "": "no sessions"} {
+	for page, wants := range map[string][]string{
+		"metrics": {"imgfeed_images_total", "go_sched_gomaxprocs_threads 3\n"}, "healthz": {"ok"}, "": {"no sessions"},
+	} {
 		resp, err := http.Get(url + page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
-			t.Errorf("%s%s: %s, %.200s", url, page, resp.Status, body)
+		for _, want := range wants {
+			if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
+				t.Errorf("%s%s: %s, no %q in %.200s", url, page, resp.Status, want, body)
+			}
 		}
 	}
 }
