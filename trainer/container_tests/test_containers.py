@@ -27,7 +27,7 @@ SHM_BYTES = 64 << 20  # Docker's default
 RING_BYTES_MIN = 300 << 20
 CLASSES = 5
 STEP_LIMIT = 240.0  # seconds that any step may take; torch alone takes half a minute to load on a busy core
-TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --no-tensorboard"
+TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --amp off --no-tensorboard"
 LONG = f"{TINY} --epochs 1000"  # more than any test waits for
 
 for name in ("FEED_IMAGE", "TRAINER_IMAGE"):
@@ -225,6 +225,10 @@ def test_data_that_the_user_cannot_read(project: Project, sets: Path) -> None:
 
 
 def test_raw_data_is_packed_when_told(project: Project, raw: Path) -> None:
+    owner = raw.stat().st_uid
+    if os.geteuid() == 0:
+        owner = PUID + 1
+        os.chown(raw, owner, PGID + 1)
     status, said = project.up(DATA=str(raw))
     assert status != 0
     assert "it holds train/, val/, not packed yet. Pack it, once: PACK=1 docker compose up" in said
@@ -235,6 +239,7 @@ def test_raw_data_is_packed_when_told(project: Project, raw: Path) -> None:
     assert report.is_file() and report.stat().st_uid == PUID
     assert "no session has been open for 2s" in said, "the feed ends with the trainer, and so does up"
     assert [e["epoch"] for e in project.events("epoch")] == [0]
+    assert (raw / "train-shards" / "manifest.json").stat().st_uid == owner, "packed as the owner of the data, not as root"
     shutil.rmtree(raw / "train-shards")
     shutil.rmtree(raw / "val-shards")
 

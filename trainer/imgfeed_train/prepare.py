@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,7 +70,12 @@ def _pack(data: Path) -> None:
     as_owner = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     command = [find_binary("imgshard"), "build", str(data)]
     print(f"packing, once: {' '.join(command)}", flush=True)
-    status = subprocess.run(command, check=False, **as_owner).returncode  # type: ignore[call-overload]
+    child: subprocess.Popen[bytes] = subprocess.Popen(command, **as_owner)  # type: ignore[call-overload]
+    before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())  # it removes what is unfinished
+    try:
+        status = child.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if status:
         raise TrainError(
             f"packing {data} failed with exit status {status}. Its sets stand beside the images, so {data} must be writable, "

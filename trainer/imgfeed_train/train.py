@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import launch, prepare, report, startup
+from . import launch, report, startup
 from .errors import TrainError
+from .prepare import main as prepare_data
 from .settings import Settings, parse
 
 
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             report.main(argv)
             return
         if argv[:1] == ["prepare"]:
-            prepare.main(argv[1:])
+            prepare_data(argv[1:])
             return
         s = parse(argv)
         status = start(s, argv)

@@ -7,11 +7,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PLAIN, TINY, TRAIN, VAL, Train
+from conftest import PLAIN, TINY, TRAIN, VAL, Train, command
 from imgfeed.server import find_binary
 
 from imgfeed_train import startup
@@ -198,6 +199,22 @@ def test_prepare_says_when_packing_fails(raw: Path, folder: Path) -> None:
     (raw / "ILSVRC2012_img_train.tar").write_bytes(b"no tar at all")
     with pytest.raises(SystemExit, match=r"packing .* failed with exit status 1"):
         main(["prepare", "--data", str(raw), "--output", str(folder / "out"), "--pack"])
+
+
+def test_interrupted_packing_leaves_nothing(folder: Path) -> None:
+    data = folder / "data"
+    sizes = ["--classes", "4", "--train", "200", "--val", "2", "--size", "300"]
+    subprocess.run([find_binary("imgshard"), "synth", str(data), *sizes], check=True, capture_output=True)
+    ask = command("prepare", "--data", str(data), "--output", str(folder / "out"), "--pack")
+    run = subprocess.Popen(ask, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while len(list(data.iterdir())) == 2:
+        assert time.monotonic() < deadline and run.poll() is None, "the packing did not begin, or was too quick"
+        time.sleep(0.01)
+    run.terminate()
+    said = run.communicate(timeout=60)[0]
+    assert run.returncode == 1 and "interrupted; the unfinished set is removed" in said
+    assert sorted(p.name for p in data.iterdir()) == ["train", "val"]
 
 
 def test_prepare_wants_numbers(folder: Path) -> None:
