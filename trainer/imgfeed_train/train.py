@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = start(s, argv)
     except TrainError as e:
         sys.exit(f"imgfeed-train: {e}")
+    except KeyboardInterrupt:
+        print("imgfeed-train: interrupted", file=sys.stderr)
+        sys.exit(130)
     if status:
         sys.exit(status)
 
@@ -66,7 +71,7 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
 
     from . import checkpoint, data  # noqa: PLC0415
     from .engine import Trainer  # noqa: PLC0415
-    from .watch import Watch  # noqa: PLC0415
+    from .watch import Watch, every_rank  # noqa: PLC0415
 
     if s.amp == "fp16" and device.type == "cpu":
         print("imgfeed-train: no GPU: --amp fp16 is off", flush=True)
@@ -76,7 +81,10 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
     torch.set_float32_matmul_precision("high")
     checkpoint.seed_all(s.seed)  # the same weights on all ranks
     watch = Watch(s, place.rank, device)
+    trainer: Trainer | None = None
+    ending = {"state": "failed"}
     try:
+        every_rank(None, failing=lambda: checkpoint.try_folder(s) if place.rank == 0 else None)
         found = data.splits(s.data)
         train_split, val_split = data.choose_splits(s, found)
         for line in data.describe(s, found, place, device):
@@ -87,18 +95,49 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         )
         trainer = Trainer(s, place, device, model=model, feed=feed, val=val, watch=watch)
         checkpoint.seed_all(s.seed + place.rank)  # but mixed and dropped by each rank's own draws
+        watch.event("plan", **trainer.plan(), train_samples=found[train_split], val_samples=found[val_split])
         what = s.resume or ("auto" if place.attempt else None)
         if what:
             trainer.resume(what)
-        signal.signal(signal.SIGTERM, lambda *_: setattr(trainer, "stopping", True))
-        finished = trainer.run()
+        _stop_on_signals(trainer)
+        ending = {"state": "finished" if trainer.run() else "stopped"}
     except (imgfeed.ImgfeedError, LookupError) as e:
+        ending["error"] = str(e)
         raise TrainError(f"rank {place.rank}: {e}") from e
+    except BaseException as e:
+        ending["error"] = f"{type(e).__name__}: {e}"
+        raise
     finally:
-        watch.close()
-    if place.rank == 0 and finished:
-        print(f"report: {report.write(Path(s.output))}", flush=True)
+        watch.event("end", **ending)
+        watch.close(0 if ending["state"] != "failed" else 1)
+        if trainer is not None:
+            trainer.lines.close()
+            _report(s, place)
     return 0
+
+
+def _stop_on_signals(trainer: Any) -> None:
+    """Have SIGTERM and Ctrl-C stop the training at its next chance, with a checkpoint; a second Ctrl-C ends it at once."""
+    asked: list[float] = []
+
+    def stop(number: int, _: Any) -> None:
+        now = time.monotonic()
+        if number == signal.SIGINT and asked and now - asked[0] > 1:  # one key press may come from terminal and parent
+            raise KeyboardInterrupt
+        asked.append(now)
+        if not trainer.stopping and number == signal.SIGINT:
+            trainer.watch.say("Ctrl-C: stopping with a checkpoint; once more ends at once")
+        trainer.stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _report(s: Settings, place: launch.Place) -> None:
+    """Write rank 0's report of what was reached, however the run has ended."""
+    if place.rank == 0:
+        with contextlib.suppress(report.NothingLoggedError):
+            print(f"report: {report.write(Path(s.output))}", flush=True)
 
 
 def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[Any, Any, Any]:
