@@ -29,6 +29,8 @@ def splits(data: str) -> dict[str, int]:
         finally:
             session.close()
     root = Path(data)
+    if root.is_socket():
+        raise TrainError(f"--data {data} is a socket, not a folder: for the feed that listens there say --data unix:{data}")
     if not root.is_dir():
         raise TrainError(f"--data {data}: there is no such folder{_mounts()}")
     found = {}
@@ -50,7 +52,8 @@ def choose_splits(s: Settings, found: Mapping[str, int]) -> tuple[str, str]:
     for flag, name in (("--train-split", s.train_split), ("--val-split", val)):
         if name not in found:
             want = name or "/".join(VAL_SPLITS)
-            raise TrainError(f"--data {s.data} has no split {want!r} ({flag}); it has {', '.join(sorted(found))}")
+            feed = "; serve a folder that holds both sets: imgfeed serve DATA" if s.data.startswith("unix:") else ""
+            raise TrainError(f"--data {s.data} has no split {want!r} ({flag}); it has {', '.join(sorted(found))}{feed}")
     return s.train_split, str(val)
 
 

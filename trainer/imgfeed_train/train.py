@@ -122,7 +122,7 @@ def _stop_on_signals(trainer: Any) -> None:
 
     def stop(number: int, _: Any) -> None:
         now = time.monotonic()
-        if number == signal.SIGINT and asked and now - asked[0] > 1:  # one key press may come from terminal and parent
+        if number == signal.SIGINT and asked and now - asked[0] > 3:  # one key press may come from terminal and parent
             raise KeyboardInterrupt
         asked.append(now)
         if not trainer.stopping and number == signal.SIGINT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -73,6 +74,11 @@ class Watch:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._log = (self._folder / LOG).open("a", buffering=1)
+            fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends, however it does
+        except BlockingIOError as e:
+            raise TrainError(
+                f"--output {s.output}: another run is writing there; wait for its end or take another folder"
+            ) from e
         except OSError as e:
             raise TrainError(f"--output {s.output} can't be written: {e}") from e
         if s.wandb:
