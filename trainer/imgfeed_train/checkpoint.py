@@ -15,7 +15,7 @@ from .errors import TrainError
 from .launch import Place
 from .settings import Settings
 
-VERSION = 1
+VERSION = 2  # 2: the optimiser's state is under the parameters' names
 
 
 def folder(s: Settings) -> str:
@@ -47,15 +47,30 @@ def load(path: str) -> dict[str, Any] | None:
     return state
 
 
+def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the path and state to resume: ``auto`` is the last checkpoint, None if there is none; or a path or URL."""
+    path = storage.join(folder(s), "last.pt") if what == "auto" else what
+    state = load(path)
+    if state is None and what != "auto":
+        raise TrainError(f"--resume {what}: there is no such checkpoint")
+    return path, state
+
+
 def capture(model: nn.Module, opt: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return the whole state of model and optimiser. All ranks call it; with fsdp only rank 0 gets the tensors."""
+    """Return the whole state of model and optimiser, under the parameters' names: any strategy and world can take it.
+
+    All ranks call it; with fsdp only rank 0 gets the tensors.
+    """
     if models.is_fsdp(model):
         from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict  # noqa: PLC0415
 
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         weights, moments = get_state_dict(model, opt, options=options)
         return {"model": weights, "optimizer": moments}
-    return {"model": models.bare(model).state_dict(), "optimizer": opt.state_dict()}
+    names, packed = _names(model, opt), opt.state_dict()
+    groups = [{**group, "params": [names[i] for i in group["params"]]} for group in packed["param_groups"]]
+    moments = {names[i]: values for i, values in packed["state"].items()}
+    return {"model": models.bare(model).state_dict(), "optimizer": {"state": moments, "param_groups": groups}}
 
 
 def restore(model: nn.Module, opt: torch.optim.Optimizer, state: dict[str, Any]) -> None:
@@ -67,7 +82,15 @@ def restore(model: nn.Module, opt: torch.optim.Optimizer, state: dict[str, Any])
         set_state_dict(model, opt, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=options)
         return
     models.bare(model).load_state_dict(state["model"])
-    opt.load_state_dict(state["optimizer"])
+    index = {name: i for i, name in enumerate(_names(model, opt))}
+    groups = [{**group, "params": [index[name] for name in group["params"]]} for group in state["optimizer"]["param_groups"]]
+    opt.load_state_dict({"state": {index[n]: v for n, v in state["optimizer"]["state"].items()}, "param_groups": groups})
+
+
+def _names(model: nn.Module, opt: torch.optim.Optimizer) -> list[str]:
+    """Return the names of an optimiser's parameters, in the order that its state numbers them."""
+    names = {id(p): name for name, p in models.bare(model).named_parameters()}
+    return [names[id(p)] for group in opt.param_groups for p in group["params"]]
 
 
 def random_states(place: Place, device: torch.device) -> list[Any]:

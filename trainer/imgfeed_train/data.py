@@ -95,11 +95,12 @@ def short_side(size: int) -> int:
 
 
 def size_at(s: Settings, epoch: int) -> int:
-    """Return the side of training images in an epoch: from size_start to size in equal steps, multiples of 32."""
-    if not s.size_start or s.epochs == 1:
+    """Return the side of training images in an epoch: from size_start to size, multiples of 32 between them."""
+    first, last = s.size_ramp or (0, s.epochs - 1)
+    if not s.size_start or epoch >= last:
         return int(s.size)
-    grown = s.size_start + (s.size - s.size_start) * epoch / (s.epochs - 1)
-    return int(s.size if epoch == s.epochs - 1 else min(s.size, max(STEP, round(grown / STEP) * STEP)))
+    grown = s.size_start + (s.size - s.size_start) * max(0.0, epoch - first) / (last - first)
+    return int(s.size_start if epoch <= first else round(grown / STEP) * STEP)
 
 
 class Feed:
@@ -124,6 +125,11 @@ class Feed:
             shuffle=True,
             seed=self._s.seed,
         )
+
+    def left(self) -> int:
+        """Return how many samples this rank has before it in the loader's epoch, repeated ones at its end included."""
+        samples, consumed = len(self.loader.dataset), int(self.loader.state_dict()["consumed"])
+        return max(0, -(-(samples - consumed) // self._place.world))
 
     def epoch(self, epoch: int) -> Any:
         """Return the loader, set to this epoch and its image size; a place in it that was loaded is kept."""

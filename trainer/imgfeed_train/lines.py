@@ -15,7 +15,7 @@ from .pace import Pace
 from .watch import Meters, Watch
 
 #: What every rank tells, in this order; then its HARDWARE, then the sums: loss, first right, in the first five, samples.
-TOLD = ("passed", "waited", "data", "compute", "collective", "batches", "stopping", "waiting", "disk", "decode", "client")
+TOLD = ("passed", "waited", "data", "compute", "collective", "batches", "waiting", "disk", "decode", "client")
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class Lines:
         self._feed = FeedGauge(loader)
         self.pace.begin()
 
-    def write(self, at: At, sums: torch.Tensor, stopping: bool) -> bool:
-        """Write a line about what happened since the last; return whether any rank is to stop."""
+    def write(self, at: At, sums: torch.Tensor) -> None:
+        """Write a line about what happened since the last."""
         assert self._feed is not None
         feed = self._feed.take()  # before anything waits for the GPU or for others: meanwhile the feed would fill up
         spent = self.pace.take()
-        told = [spent.passed, spent.waited, spent.data, spent.compute, spent.collective, spent.batches, float(stopping)]
+        told = [spent.passed, spent.waited, spent.data, spent.compute, spent.collective, spent.batches]
         told += [FEED_WAITS.index(feed.waiting), feed.disk, feed.decode, feed.client, *hardware(self._gpu, self._device)]
         mine = torch.cat([torch.tensor(told, dtype=torch.float64, device=self._device), sums])
         rows = [mine]
@@ -64,7 +64,6 @@ class Lines:
         ranks = {name: table[:, i].tolist() for i, name in enumerate((*TOLD, *HARDWARE))}
         self._tell(at, ranks, table[:, len(ranks) :].sum(0).tolist())
         self.pace.begin()
-        return any(ranks["stopping"])
 
     def _tell(self, at: At, ranks: dict[str, list[float]], sums: list[float]) -> None:
         loss, first, five, samples = sums

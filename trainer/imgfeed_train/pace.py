@@ -69,20 +69,18 @@ class Pace:
         self._start, self._own, self._reduced = self._mark(), None, None
         return batch
 
-    def backward_of(self, loss: torch.Tensor) -> None:
-        """Have the end of this rank's own backward marked. Call it before ``loss.backward()``."""
+    def backward(self, loss: torch.Tensor) -> None:
+        """Run ``loss.backward()``, and mark the end of this rank's own part and that of the gradients' reduction."""
         if self._shared:
             loss.register_hook(self._queue)
+        loss.backward()
+        self._reduced = self._mark()
 
     def _queue(self, _: torch.Tensor) -> None:
         torch.autograd.Variable._execution_engine.queue_callback(self._own_end)
 
     def _own_end(self) -> None:
         self._own = self._mark()
-
-    def reduced(self) -> None:
-        """Mark that ``backward`` has returned, and so that the gradients are reduced."""
-        self._reduced = self._mark()
 
     def done(self) -> None:
         """Mark the end of a batch."""

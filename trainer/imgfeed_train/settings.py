@@ -51,6 +51,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         p.error("--wandb needs the package wandb, which is not installed: pip install wandb, or leave --wandb out")
     if s.data.startswith("unix:") and s.workers:
         p.error("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
+    if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
+        p.error(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
     if s.accumulate < 1 or s.epochs < 1 or s.log_every < 1:
         p.error("--accumulate, --epochs and --log-every want at least 1")
     return s
@@ -65,14 +67,28 @@ def _data(g: argparse._ArgumentGroup) -> None:
     g.add_argument(
         "--size-start", type=int, default=0, help="pixels a side in the first epoch, growing to --size; 0: no growth"
     )
+    g.add_argument(
+        "--size-ramp",
+        type=float,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        help="epochs between which it grows; if not given, all of them",
+    )
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
+    g.add_argument(
+        "--eval-flip", action=argparse.BooleanOptionalAction, default=False, help="evaluate with the mirror image too"
+    )
     g.add_argument("--workers", type=int, default=0, help="decoding threads of each rank; 0: this node's CPUs, shared")
 
 
 def _model(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--arch", default="resnet18", help="a model of torchvision, or of timm; timm/NAME takes timm's of that name")
     g.add_argument("--pretrained", action=argparse.BooleanOptionalAction, default=False, help="begin with published weights")
+    g.add_argument("--weights", help="begin with the weights in this file, .pt, .pth or .safetensors; the head may differ")
+    g.add_argument(
+        "--blurpool", action=argparse.BooleanOptionalAction, default=False, help="blur before convolutions that stride"
+    )
     g.add_argument("--epochs", type=int, default=90)
     g.add_argument("--batch-size", default="64", help="images per rank and step, or auto: the largest that fits the GPU")
     g.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up before a step")
@@ -81,7 +97,7 @@ def _model(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--momentum", type=float, default=0.9, help="of sgd")
     g.add_argument("--weight-decay", type=float, default=1e-4)
     g.add_argument("--decay-norm", action=argparse.BooleanOptionalAction, default=True, help="decay norms and biases too")
-    g.add_argument("--schedule", choices=("onecycle", "cosine", "constant"), default="cosine")
+    g.add_argument("--schedule", choices=("onecycle", "cosine", "linear", "constant"), default="cosine")
     g.add_argument("--warmup-epochs", type=float, default=0.0, help="epochs of linear warm-up; onecycle has its own")
     g.add_argument("--label-smoothing", type=float, default=0.0)
     g.add_argument("--mixup", type=float, default=0.0, help="alpha of mixup; 0: none")

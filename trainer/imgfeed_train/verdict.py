@@ -13,6 +13,7 @@ FEEDS = {
     "disk": "the disk: its threads spend their time reading. Faster storage, or memory that holds the sets, would help",
     "cpu": "CPU: its threads spend their time decoding and resizing. More CPUs, or sets of the encoding `pixels`, would help",
 }
+WORDS = {"disk": "the disk", "cpu": "CPU", "client": "the training", "idle": "nothing, with the whole epoch made,"}
 
 
 def summary(book: Book) -> dict[str, float]:
@@ -75,11 +76,11 @@ def _feed(book: Book, rank: int) -> str:
     rows = [e for e in book.steps if rank < len(e["feeds"])]
     disk, decode, client = (mean(e["feed_share"][name][rank] for e in rows) for name in ("disk", "decode", "client"))
     said = [e["feeds"][rank] for e in rows]
-    counted = ", ".join(f"{word} in {said.count(word)}" for word in dict.fromkeys(said))
+    counted = ", ".join(f"{WORDS[word]} in {said.count(word)}" for word in dict.fromkeys(said))
     figures = (
         f"of its threads' time {decode:.0%} decoding, {disk:.0%} reading; {client:.0%} of the time all its memory was full"
     )
-    figures += f"; waiting for {counted} of {len(said)} lines"
+    figures += f"; it waited for {counted} of {len(said)} lines"
     if client > MOSTLY or max(disk, decode) < MOSTLY:
         return (
             f"The feed waited for the training, not the training for it ({figures})."

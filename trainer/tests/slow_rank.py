@@ -26,10 +26,10 @@ class SlowPace(pace.Pace):
 
         return super().next(late() if KIND == "data" else batches)
 
-    def backward_of(self, loss: torch.Tensor) -> None:
+    def backward(self, loss: torch.Tensor) -> None:
         if KIND == "compute":
             loss.register_hook(lambda _: time.sleep(SECONDS))
-        super().backward_of(loss)
+        super().backward(loss)
 
 
 if os.environ["RANK"] == os.environ["SLOW_RANK"]:

