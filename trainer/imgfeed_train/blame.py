@@ -12,7 +12,7 @@ FEED_WORDS = {
     "disk": "its feed waits for the disk",
     "cpu": "its feed is short of CPU",
     "client": "its feed has batches ready",
-    "idle": "its feed is idle",
+    "idle": "its feed has made the whole epoch",
 }
 
 

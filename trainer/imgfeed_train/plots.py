@@ -48,7 +48,8 @@ def draw(books: Sequence[Book], path: Path) -> bool:
     titles = list(dict.fromkeys(panel.title for one in sets for panel in one))
     rows = -(-len(titles) // 2)
     figure, axes = plt.subplots(rows, 2, figsize=(12, 2.9 * rows), squeeze=False, layout="constrained")
-    unit, divisor = _unit(max(_end(book) for book in books))
+    end = max(_end(book) for book in books)
+    unit, divisor = _unit(end)
     for axis, title in zip(axes.flat, titles, strict=False):
         for number, (book, one) in enumerate(zip(books, sets, strict=True)):
             panel = next((p for p in one if p.title == title), None)
@@ -56,6 +57,7 @@ def draw(books: Sequence[Book], path: Path) -> bool:
                 _panel(axis, panel, divisor, (number, book.name) if len(books) > 1 else None)
         axis.set_title(title, fontsize=10, loc="left")
         axis.set_xlabel(unit, fontsize=8)
+        axis.set_xlim(0, 1.02 * end / divisor)
     for axis in list(axes.flat)[len(titles) :]:
         axis.set_visible(False)
     if len(books) == 1:
@@ -135,7 +137,6 @@ def _panel(axis: Any, panel: Panel, divisor: float, of: tuple[int, str] | None) 
             axis.plot(x, _smooth(curve.y), label=label, **look)
         else:
             axis.plot(x, curve.y, label=label, alpha=0.55 if curve.faint else 1.0, **look)
-    axis.set_xlim(left=0)
     if panel.zero:
         values = [v for line in axis.get_lines() for v in line.get_ydata() if not math.isnan(v)]
         axis.set_ylim(0, max([panel.least, *(1.08 * v for v in values)]))

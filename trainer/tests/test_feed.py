@@ -72,7 +72,7 @@ def test_two_ranks_share_a_feed_and_resume_after_its_end(sets: Path, tmp_path: P
     reached = weights(tmp_path / "fed")["progress"]
     with served(sets, tmp_path / "sock"):
         more = ["--resume", "auto", "--max-steps", str(reached["steps"] + 3)]
-        done = subprocess.run([*long, *more], capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run([*long, *more], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert f"epoch {reached['epoch']}, batch {reached['batches']}" in done.stdout
     assert weights(tmp_path / "fed")["progress"]["steps"] >= reached["steps"] + 3

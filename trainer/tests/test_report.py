@@ -52,7 +52,7 @@ def test_interrupted_by_ctrl_c_and_resumed(sets: Path, tmp_path: Path, ranks: in
     assert f"Stopped in epoch {stopped['epoch']} of 0 to 29, after {stopped['batch']} of 6 batches" in text
     assert events(run, "end")[-1]["state"] == "stopped"
     more = ["--resume", "auto", "--max-steps", str(stopped["step"] + 9)]
-    done = subprocess.run([*whole, *more], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([*whole, *more], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     bound = book.read(run)
     assert f"- resumed at epoch {stopped['epoch']}, batch {stopped['batch']}" in (run / "report.md").read_text()

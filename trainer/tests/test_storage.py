@@ -135,7 +135,7 @@ def test_wrong_credentials_are_told_to_all_ranks(sets: Path, tmp_path: Path, s3:
     arguments = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--checkpoints", "s3://runs/x"]
     refuse(s3, after=0)
     try:
-        done = subprocess.run(command(*arguments, "-g", "2"), capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command(*arguments, "-g", "2"), capture_output=True, text=True, check=False, timeout=300)
     finally:
         refuse(s3, after=1 << 30)
     assert done.returncode == 1

@@ -7,6 +7,7 @@ import math
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 import termios
@@ -72,25 +73,26 @@ def test_straggler_where_waiting_looks_like_computing() -> None:
     assert straggler([Share(0.0, 1.0, 0), Share(0.0, 0.5, 0)], separable=False) is None
 
 
-@pytest.mark.parametrize("slow", ["data", "compute"])
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(("slow", "rank"), [("data", 1), ("compute", 0)])
 def test_slow_rank_is_named_and_why(sets: Path, tmp_path: Path, slow: str, rank: int) -> None:
     run = tmp_path / "run"
     arguments = ["--data", str(sets), "--output", str(run), *TINY, *PLAIN, "--batch-size", "8", "--epochs", "1", "-g", "2"]
-    port = str(20000 + os.getpid() % 10000 + 2 * rank + (slow == "data"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
     ranks = []
     for number in ("0", "1"):
         env = {**os.environ, "RANK": number, "WORLD_SIZE": "2", "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": "2"}
-        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SLOW": slow, "SLOW_RANK": str(rank), "SLOW_SECONDS": "0.15"}
+        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SLOW": slow, "SLOW_RANK": str(rank), "SLOW_SECONDS": "0.4"}
         program = [sys.executable, str(Path(__file__).with_name("slow_rank.py")), *arguments]
         ranks.append(subprocess.Popen(program, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-    said = [process.communicate(timeout=120)[0] for process in ranks]
+    said = [process.communicate(timeout=300)[0] for process in ranks]
     assert [process.returncode for process in ranks] == [0, 0], said
     steps = events(run, "step")
     assert {(e["straggler"], e["why"]) for e in steps} == {(rank, slow)}
     last, other = steps[-1], 1 - rank
-    assert last["wait" if slow == "data" else "compute"][rank] > 0.5
-    assert last["collective"][other] > 0.5 > last["collective"][rank]
+    busy = last["wait" if slow == "data" else "compute"]
+    assert busy[rank] > busy[other] + 0.2
+    assert last["collective"][other] > last["collective"][rank] + 0.2
     held = "waits for data" if slow == "data" else "computes"
     assert f"rank {rank} holds the others up: it {held} " in said[0]
     report = (run / "report.md").read_text()
@@ -158,7 +160,7 @@ def test_tensorboard_names(train: Train) -> None:
     assert board["Accuracy5/Val"] == [(6, pytest.approx(epoch["acc5"]))]
 
 
-def test_tensorboard_of_a_resumed_run_has_every_step_once(train: Train) -> None:
+def test_tensorboard_of_a_run_begun_again_has_every_step_once(train: Train) -> None:
     pytest.importorskip("tensorboard")
     run = train("run", "--tensorboard", "--checkpoint-every", "3", "--max-steps", "5", "--log-every", "1")
     (run / "checkpoints" / "last.pt").unlink()
@@ -237,7 +239,7 @@ def test_feed_gauge_takes_what_happened_between_two_looks() -> None:
 def test_bar_on_a_terminal_and_none_without(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("tqdm")
     arguments = command("--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN)
-    plain = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=120)
+    plain = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=300)
     assert "it/s" not in plain.stderr + plain.stdout
     assert "batch/s" not in plain.stderr + plain.stdout
     assert "\r" not in plain.stdout
@@ -264,7 +266,7 @@ def on_a_terminal(arguments: list[str]) -> str:
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        subprocess.run(arguments, stdout=theirs, stderr=theirs, check=True, timeout=120)
+        subprocess.run(arguments, stdout=theirs, stderr=theirs, check=True, timeout=300)
     finally:
         os.close(theirs)
         reader.join()
@@ -278,7 +280,7 @@ def test_weights_and_biases_offline(sets: Path, tmp_path: Path) -> None:
     arguments = ["--data", str(sets), "--output", str(run), *TINY, *PLAIN, "--wandb"]
     env = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     for more in (["--max-steps", "8"], ["--resume", "auto"]):
-        done = subprocess.run(command(*arguments, *more), capture_output=True, text=True, check=False, timeout=120, env=env)
+        done = subprocess.run(command(*arguments, *more), capture_output=True, text=True, check=False, timeout=300, env=env)
         assert done.returncode == 0, done.stderr
     folders = sorted((run / "wandb").glob("offline-run-*"))
     assert len(folders) == 2
