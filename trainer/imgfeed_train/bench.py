@@ -32,10 +32,13 @@ AIM_CEILING, AIM_WAIT = 0.98, 0.01
 
 @dataclass(frozen=True)
 class Reading:
-    """One source's turn in one round: images/s of all ranks, and the largest part of its time that a rank waited."""
+    """One source's turn in one round: images/s of all ranks, the largest part of its time that a rank waited, and the
+    feed's own word on what it waits for (empty for others).
+    """
 
     images_per_second: float
     wait: float
+    limit: str = ""
 
 
 def parse(arguments: Sequence[str]) -> Settings:
@@ -84,8 +87,7 @@ def run(s: Settings, place: Place, device: torch.device) -> int:
                 readings[name].append(measure(step, sources[name], s, place))
         if place.rank == 0:
             ranks = f"batch {feed.batch_size} x {place.world}"
-            waits_for = feed.loader.stats()["waiting_for"]
-            print("\n".join(table(s, ranks, readings, machine(device), waits_for)), flush=True)
+            print("\n".join(table(s, ranks, readings, machine(device))), flush=True)
             if s.json:
                 Path(s.json).write_text(json.dumps({n: [asdict(r) for r in rows] for n, rows in readings.items()}, indent=1))
         feed.loader.close()
@@ -117,11 +119,12 @@ def measure(step: Step, source: Iterable[Any], s: Settings, place: Place) -> Rea
     if step.device.type == "cuda":
         torch.cuda.synchronize(step.device)
     seconds = time.perf_counter() - begun
+    limit = str(source.stats()["waiting_for"]) if hasattr(source, "stats") else ""
     batches.close()
     most = torch.tensor([seconds, waited / seconds], dtype=torch.float64, device=step.device)
     if place.world > 1:
         dist.all_reduce(most, dist.ReduceOp.MAX)
-    return Reading(images * place.world / float(most[0]), float(most[1]))
+    return Reading(images * place.world / float(most[0]), float(most[1]), limit)
 
 
 def _together(device: torch.device, place: Place) -> None:
@@ -175,10 +178,10 @@ def _torchvision(s: Settings, place: Place, device: torch.device, batch: int, st
     )
 
 
-def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: dict[str, str], waits_for: str) -> list[str]:
+def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: dict[str, str]) -> list[str]:
     """Return the lines of the result: medians, their ratio to the ceiling, the range over the rounds, and the verdict.
 
-    ranks says how many images a step has, there is the machine, waits_for what the feed said it waits for.
+    ranks says how many images a step has, there is the machine.
     """
     rates = {name: statistics.median(r.images_per_second for r in rows) for name, rows in readings.items()}
     waits = {name: statistics.median(r.wait for r in rows) for name, rows in readings.items()}
@@ -196,5 +199,6 @@ def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: di
         shown = f"{each[0]:,.0f} to {each[-1]:,.0f}"
         lines.append(f"| {name} | {rates[name]:,.0f} | {shown} | {rates[name] / ceiling:.3f} | {waits[name]:.1%} |")
     reached = rates["imgfeed"] >= AIM_CEILING * ceiling and waits["imgfeed"] < AIM_WAIT
-    verdict = "reached" if reached else f"not reached; the feed waits for: {waits_for}"
+    limit = statistics.mode(r.limit for r in readings["imgfeed"])
+    verdict = "reached" if reached else f"not reached; the feed waited for: {limit}"
     return [*lines, "", f"aim {AIM_CEILING} of the ceiling, data wait under {AIM_WAIT:.0%}: {verdict}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -54,31 +54,38 @@ def _torchvision(torchvision: Any, name: str, s: Settings, classes: int, place: 
 
 
 def _timm(timm: Any, name: str, s: Settings, classes: int, place: Place) -> nn.Module:
-    options = weights.timm_options(name, s.weights) if s.weights else {"pretrained": s.pretrained}
-    options["num_classes"] = classes
+    options = weights.timm_options(name, s.weights) if s.weights else {"pretrained": s.pretrained, "num_classes": classes}
     with weights.first_of_node(place) if s.pretrained or s.weights else contextlib.nullcontext():
         try:
             try:
-                model: nn.Module = timm.create_model(name, img_size=s.size, **options)
+                model: Any = timm.create_model(name, img_size=s.size, **options)
             except TypeError as e:
                 if "img_size" not in str(e):
                     raise
                 model = timm.create_model(name, **options)  # convolutional models take no size
         except Exception as e:
-            if s.weights:
-                raise TrainError(f"{s.weights} does not fit {s.arch}: {str(e)[:300]}") from e
-            source = timm.get_pretrained_cfg(name).hf_hub_id if s.pretrained else None
-            if not source:
-                raise TrainError(f"--arch {s.arch}: {str(e)[:300]}") from e
-            raise TrainError(
-                f"--pretrained: the weights of {s.arch}, {source} on timm's hub, are not on this machine and can't be fetched "
-                f"({str(e)[:200]}). Where there is a network, fetch its model.safetensors, and say --weights FILE here"
-            ) from e
+            raise _timm_error(timm, name, s, e) from e
     if s.weights:
-        model.pretrained_cfg["state_dict"] = None  # type: ignore[index] # it would be copied with the model
+        model.pretrained_cfg["state_dict"] = None  # it would be copied with the model
+        if options["num_classes"] != classes:  # taken strictly, and only then given another head
+            model.reset_classifier(classes)
     if place.rank == 0 and (s.pretrained or s.weights):
-        print(f"weights: {s.weights or model.pretrained_cfg.get('hf_hub_id')}", flush=True)  # type: ignore[union-attr]
-    return model
+        theirs = model.pretrained_cfg["num_classes"]
+        head = f"; a new head for {classes} classes" if theirs != classes else ""
+        print(f"weights: {s.weights or model.pretrained_cfg['hf_hub_id']}{head}", flush=True)
+    return cast(nn.Module, model)
+
+
+def _timm_error(timm: Any, name: str, s: Settings, e: Exception) -> TrainError:
+    if s.weights:
+        return TrainError(f"{s.weights} does not fit {s.arch}: {str(e)[:300]}")
+    source = timm.get_pretrained_cfg(name).hf_hub_id if s.pretrained else None
+    if not source:
+        return TrainError(f"--arch {s.arch}: {str(e)[:300]}")
+    return TrainError(
+        f"--pretrained: the weights of {s.arch}, {source} on timm's hub, are not on this machine and can't be fetched "
+        f"({str(e)[:200]}). Where there is a network, fetch its model.safetensors, and say --weights FILE here"
+    )
 
 
 class BlurPool(nn.Module):

@@ -93,13 +93,12 @@ def _misfit(path: str, why: str) -> TrainError:
 
 
 def timm_options(name: str, path: str) -> dict[str, Any]:
-    """Return what makes timm.create_model take a file's weights: their head, if their classes are as many, too."""
+    """Return what makes timm.create_model take a file's weights, all of them: with the file's number of classes."""
     import timm  # noqa: PLC0415 - optional
 
     state = read(path)
-    config = timm.get_pretrained_cfg(name)
-    head = getattr(config, "classifier", None)
+    head = getattr(timm.get_pretrained_cfg(name), "classifier", None)
     heads = [head] if isinstance(head, str) else list(head or ())
-    classes = next((len(state[f"{h}.weight"]) for h in heads if f"{h}.weight" in state), None)
-    overlay: dict[str, Any] = {"state_dict": state, "source": "", "custom_load": False}
-    return {"pretrained": True, "pretrained_cfg_overlay": overlay | ({"num_classes": classes} if classes else {})}
+    classes = next((len(state[f"{h}.weight"]) for h in heads if f"{h}.weight" in state), 0)
+    overlay = {"state_dict": state, "source": "", "custom_load": False, "num_classes": classes}
+    return {"pretrained": True, "pretrained_cfg_overlay": overlay, "num_classes": classes}
