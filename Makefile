@@ -20,7 +20,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster check clean FORCE
+.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster test-slurm check clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,7 +55,10 @@ test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/
 	else echo "test-trainer: skipped: $(TORCH_PYTHON) has no torch 2 with torchvision and timm (TORCH_PYTHON= names another)"; fi
 
 test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
-test-cluster: test-trainer ## of these, the run on two nodes in two network namespaces; needs root
+test-cluster: test-trainer ## of these, the runs on two nodes in two network namespaces; needs root
+
+test-slurm: TRAINER_TESTS := trainer/tests/test_slurm.py
+test-slurm: test-trainer ## of these, deploy/slurm under a Slurm with two nodes; needs root, slurm-wlm and munge
 
 check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }

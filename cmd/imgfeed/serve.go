@@ -46,7 +46,8 @@ current folder and in /data, in this order.
 Clients connect to a Unix socket, which only this user can open. Its default path is $XDG_RUNTIME_DIR/imgfeed.sock, or
 /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server left behind is replaced.
 
-Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it.`
+Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
+with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
 	var f serveFlags
@@ -69,7 +70,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each CPU)")
 	flags.StringVar(&f.memory, "memory", "", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
-	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
+	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
@@ -119,7 +120,13 @@ func (f *serveFlags) logger() *slog.Logger {
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error {
 	log := f.logger()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
+	if f.owner != 0 {
+		// Slurm, for one, sends SIGTERM to all processes of a job at once. The owner wants batches until it has saved.
+		ends = ends[:1]
+		signal.Ignore(unix.SIGTERM)
+	}
+	ctx, stop := signal.NotifyContext(ctx, ends...)
 	defer stop()
 	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
