@@ -69,7 +69,7 @@ class Connection:
                 self._sock.sendall(encode(message))
         except OSError as e:
             self.close()
-            raise errors.ServerError(f"imgfeed: the connection to the server broke while sending: {e}") from e
+            raise _lost(e) from e
         except BaseException:
             self.close()
             raise
@@ -146,7 +146,7 @@ class Connection:
             self.close()
             if isinstance(e, errors.ImgfeedError):
                 raise
-            raise errors.ServerError(f"imgfeed: the connection to the server broke: {e}") from e
+            raise _lost(e) from e
         except BaseException:
             self.close()
             raise
@@ -178,7 +178,7 @@ class Connection:
             try:
                 data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             except OSError as e:
-                raise errors.ServerError(f"imgfeed: the connection to the server broke: {e}") from e
+                raise _lost(e) from e
             if ancillary:
                 self._take_fds(ancillary)
             if not data:
@@ -202,6 +202,14 @@ class Connection:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 count = len(data) // 4
                 self._fds.extend(struct.unpack(f"{count}i", data[: count * 4]))
+
+
+def _lost(e: OSError) -> errors.ServerError:
+    """Return the error for a connection that the system calls broken: the server was killed, as a rule."""
+    why = e.strerror or str(e)
+    return errors.ServerError(
+        f"imgfeed: the connection to the server broke ({why}): it has ended; once it runs again, iterate again"
+    )
 
 
 _CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)

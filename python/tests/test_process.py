@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +18,7 @@ from conftest import SAMPLES, SMALL, alive, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader
+from imgfeed.server import find_binary
 
 Load = Callable[..., DataLoader]
 
@@ -31,6 +34,12 @@ print(loader._server.pid, flush=True)
 
 def own(shards: Path, **options: object) -> DataLoader:
     return DataLoader(shards, 8, framework="numpy", with_index=True, transform=SMALL, num_workers=1, **options)  # type: ignore[arg-type]
+
+
+def test_programs_and_package_are_of_one_version() -> None:
+    for name in ("imgfeed", "imgshard"):
+        told = subprocess.run([find_binary(name), "version", "--json"], capture_output=True, text=True, check=True).stdout
+        assert json.loads(told)["version"] == imgfeed.__version__, f"{name} was not built by make, or before the last change"
 
 
 def test_own_server_ends_with_the_loader(shards: Path) -> None:

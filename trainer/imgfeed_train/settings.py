@@ -58,6 +58,11 @@ def _data(g: argparse._ArgumentGroup) -> None:
     )
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
+    g.add_argument(
+        "--resampler",
+        choices=("pillow-13", "pillow-12"),
+        help="whose bits resizing gives, Pillow 13's or those of 9.4 to 12.3; if not given, the server's own: pillow-13",
+    )
     g.add_argument("--workers", type=int, default=0, help="decoding threads of each rank; 0: this node's CPUs, shared")
 
 

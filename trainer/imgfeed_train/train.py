@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import launch, report
+from . import launch, report, startup
 from .errors import TrainError
+from .prepare import main as prepare_data
 from .settings import Settings, parse
 
 
@@ -20,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if argv[:1] in (["compare"], ["report"]):
             report.main(argv)
+            return
+        if argv[:1] == ["prepare"]:
+            prepare_data(argv[1:])
             return
         s = parse(argv)
         status = start(s, argv)
@@ -45,12 +49,22 @@ def start(s: Settings, argv: Sequence[str]) -> int:
         if place.local_rank >= gpus:
             raise TrainError(f"rank {place.rank} is the {place.local_rank + 1}th of this node, which has {gpus} GPUs")
         torch.cuda.set_device(device)
+    _tell(s, place, device)
     launch.rendezvous(place, "nccl" if gpus else "gloo", s.rendezvous_timeout)
     try:
         return train(s, place, device)
     finally:
         if place.world > 1 and torch.distributed.is_initialized() and sys.exc_info()[0] is None:
             torch.distributed.destroy_process_group()
+
+
+def _tell(s: Settings, place: launch.Place, device: Any) -> None:
+    """Print what the run stands on, once for each node, before anything can fail or wait."""
+    from . import data  # noqa: PLC0415 - as torch
+
+    if place.local_rank == 0:
+        for line in startup.surroundings(place, data.device_text(device), s.output):
+            print(f"node of rank {place.rank}: {line}" if place.rank else line, flush=True)
 
 
 def _gpus() -> int:
@@ -79,8 +93,7 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
     try:
         found = data.splits(s.data)
         train_split, val_split = data.choose_splits(s, found)
-        for line in data.describe(s, found, place, device):
-            watch.say(line)
+        watch.say(startup.data_line(s.data, found))
         feed, model, stats = _open(s, place, device, train_split)
         val = data.make_loader(
             s, val_split, place, device, batch_size=feed.batch_size, stats=stats, transform=data.eval_transform(s), exact=True
@@ -109,7 +122,6 @@ def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[An
 
     probe = data.make_loader(s, split, place, device, batch_size=1, stats=None, transform="eval")
     classes = len(probe.dataset.classes)
-    probe.close()
     model, stats = models.build(s, classes)
     if s.batch_size != "auto":
         size = int(s.batch_size)
@@ -127,4 +139,6 @@ def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[An
         if place.rank == 0:
             print(f"--batch-size auto: {size} images of {s.size} pixels a GPU", flush=True)
     model = models.distribute(model, s, place, device)
-    return data.Feed(s, split, place, device, batch_size=size, stats=stats), model, stats
+    feed = data.Feed(s, split, place, device, batch_size=size, stats=stats)
+    probe.close()  # only now: a feed that ends when nobody has a session open (--exit-idle) must see one all the time
+    return feed, model, stats
