@@ -60,7 +60,7 @@ def _gpus() -> int:
 
 
 def train(s: Settings, place: launch.Place, device: Any) -> int:
-    """Run one rank's training; returns 0."""
+    """Run one rank's training; returns the exit status: 0, or --stopped-status where it stopped before its end."""
     import imgfeed  # noqa: PLC0415 - as torch
     import torch  # noqa: PLC0415
 
@@ -98,7 +98,7 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         watch.close()
     if place.rank == 0 and finished:
         print(f"report: {report.write(Path(s.output))}", flush=True)
-    return 0
+    return 0 if finished else s.stopped_status
 
 
 def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[Any, Any, Any]:

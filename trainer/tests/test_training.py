@@ -94,14 +94,14 @@ def test_resume_with_another_batch_size(train: Train) -> None:
 
 
 def test_terminated_run_goes_on(sets: Path, tmp_path: Path) -> None:
-    base = ["--data", str(sets), *TINY, *PLAIN, "--epochs", "40"]
+    base = ["--data", str(sets), *TINY, *PLAIN, "--epochs", "40", "--stopped-status", "75"]
     with subprocess.Popen(command(*base, "--output", str(tmp_path / "run")), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         while not process.stdout.readline().startswith("Epoch: [2]"):
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
-    assert process.returncode == 0
+    assert process.returncode == 75
     assert "go on with --resume auto" in rest
     assert weights(tmp_path / "run")["progress"]["epoch"] < 40
 
