@@ -140,6 +140,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
             ready(cluster, daemons)
             yield cluster
         finally:
+            if shutil.which("scancel", path=env["PATH"]):  # a test that failed leaves a job, which outlives the daemons
+                subprocess.run(nodes[0].command("scancel", "--full", "--signal=KILL", "--user=root"), env=env, timeout=30)
             for daemon in reversed(daemons):
                 daemon.terminate()
             for daemon in daemons:
