@@ -39,7 +39,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServeCommand(), newBenchCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newStatusCommand(), newBenchCommand(), newVersionCommand())
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }

@@ -76,7 +76,7 @@ class DataLoader:
         layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
         framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-        slots: Batches in the ring; 0 leaves it to the server.
+        slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
         on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
@@ -359,7 +359,10 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             self._session.connection.send_later(wire.encode({"type": "stop"}))
 
     def _fetch(self) -> client.Batch | None:
-        return self._session.next(self._loader.timeout or None)
+        batch = self._session.next(self._loader.timeout or None)
+        if batch is not None and not self._loader._with_index:
+            batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody sees
+        return batch
 
     def _next(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         batch = self._fetch()

@@ -134,6 +134,7 @@ def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
         seen = indices([next(iteration)])
         assert loader._server is not None
         os.kill(loader._server.pid, signal.SIGSTOP)
+        os.waitpid(loader._server.pid, os.WUNTRACED)  # on a busy machine its other threads run on for a while
         try:
             with pytest.raises(TimeoutError):
                 while True:
@@ -151,6 +152,7 @@ from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
 it = iter(loader)
 os.kill(loader._server.pid, signal.SIGSTOP)
+os.waitpid(loader._server.pid, os.WUNTRACED)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     for _ in it: pass
