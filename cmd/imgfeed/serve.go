@@ -60,7 +60,8 @@ Clients connect to a Unix socket, which only this user can open unless --socket-
 What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
 ask for it; everything else is served.
 
-Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it.`
+Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
+with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode}
@@ -84,7 +85,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each CPU)")
 	flags.StringVar(&f.memory, "memory", "", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
-	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
+	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
@@ -138,7 +139,13 @@ func (f *serveFlags) logger() *slog.Logger {
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error {
 	log := f.logger()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
+	if f.owner != 0 {
+		// Slurm, for one, sends SIGTERM to all processes of a job at once. The owner wants batches until it has saved.
+		ends = ends[:1]
+		signal.Ignore(unix.SIGTERM)
+	}
+	ctx, stop := signal.NotifyContext(ctx, ends...)
 	defer stop()
 	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

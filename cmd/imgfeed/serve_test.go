@@ -255,6 +255,35 @@ func openAndLeave(t *testing.T, path string) {
 	hello(t, path)
 }
 
+// A job's SIGTERM reaches its processes all at once: the server serves on until its owner, here the test, has done.
+func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
+	path := socketPath(t)
+	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--ready-fd", "3", "--owner", strconv.Itoa(os.Getpid()))
+	ready, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{write}
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
+		t.Fatalf("%v; stderr: %s", err, &log)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(200 * time.Millisecond)
+	if h := hello(t, path); h.PID != cmd.Process.Pid {
+		t.Errorf("after SIGTERM: %+v", h)
+	}
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGINT: %v, %s", err, &log)
+	}
+}
+
 func TestServeMetrics(t *testing.T) {
 	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3")
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")

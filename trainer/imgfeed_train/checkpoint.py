@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,69 +10,86 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from . import models
+from . import models, storage
 from .errors import TrainError
 from .launch import Place
+from .settings import Settings
 
-VERSION = 1
+VERSION = 2  # 2: the optimiser's state is under the parameters' names
 
 
-def save(state: dict[str, Any], folder: str, name: str) -> None:
-    """Write a state as folder/name. A reader finds the old one or the new one, whole, whenever the writer ends."""
-    if "://" in folder:
-        fs, root = _remote(folder)
-        fs.makedirs(root, exist_ok=True)
-        with fs.open(f"{root}/.{name}.partial", "wb") as f:
-            torch.save(state, f)
-        fs.mv(f"{root}/.{name}.partial", f"{root}/{name}")
-        return
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    partial = Path(folder) / f".{name}.partial"
-    with partial.open("wb") as f:
-        torch.save(state, f)
-        f.flush()
-        os.fsync(f.fileno())
-    partial.replace(Path(folder) / name)
+def folder(s: Settings) -> str:
+    """Return the folder or URL of a run's checkpoints."""
+    return str(s.checkpoints or f"{s.output}/checkpoints")
+
+
+def try_folder(s: Settings) -> None:
+    """Raise TrainError where checkpoints could not be kept: before the first epoch rather than at its end."""
+    storage.check(folder(s))
+
+
+def save(state: dict[str, Any], where: str, *names: str) -> None:
+    """Write a state under each name in a folder or at a URL. A reader finds the old one or the new one, whole."""
+    storage.write(where, names, lambda f: torch.save(state, f))
 
 
 def load(path: str) -> dict[str, Any] | None:
-    """Return the state at a path or URL, None if nothing is there. No pickled code is run. TrainError if it's unreadable."""
-    try:
-        if "://" in path:
-            fs, inner = _remote(path)
-            if not fs.exists(inner):
-                return None
-            with fs.open(inner, "rb") as f:
-                state = torch.load(f, map_location="cpu", weights_only=True)
-        elif not Path(path).exists():
+    """Return the state at a path or URL, None if nothing is there. No pickled code is run. TrainError if it's unreadable.
+
+    All ranks call it. Rank 0 reads for all of them: a folder of one node alone, where rank 0 saved, is enough.
+    """
+    if not dist.is_initialized():
+        return _read(path)
+    read: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            read[0] = _read(path)
+        except Exception as e:  # the others wait for it, whatever it is
+            read[1] = str(e)
+    dist.broadcast_object_list(read)
+    if read[1] is not None:
+        raise TrainError(read[1])
+    state: dict[str, Any] | None = read[0]
+    return state
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    with storage.local_copy(path) as here:
+        if here is None:
             return None
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as e:
-        raise TrainError(f"{path} can't be read as a checkpoint: {e}") from e
+        try:
+            state = torch.load(here, map_location="cpu", weights_only=True)
+        except Exception as e:
+            raise TrainError(f"{path} can't be read as a checkpoint: {e}") from e
     if not isinstance(state, dict) or state.get("version") != VERSION:
         raise TrainError(f"{path} is no checkpoint of this trainer, or of another version than {VERSION}")
     return state
 
 
-def _remote(url: str) -> tuple[Any, str]:
-    try:
-        import fsspec  # noqa: PLC0415 - only URLs need it
-    except ImportError as e:
-        raise TrainError(f"{url}: URLs need fsspec (and s3fs for s3://): pip install fsspec s3fs") from e
-    fs, path = fsspec.core.url_to_fs(url)
-    return fs, str(path)
+def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the path and state to resume: ``auto`` is the last checkpoint, None if there is none; or a path or URL."""
+    path = storage.join(folder(s), "last.pt") if what == "auto" else what
+    state = load(path)
+    if state is None and what != "auto":
+        raise TrainError(f"--resume {what}: there is no such checkpoint")
+    return path, state
 
 
 def capture(model: nn.Module, opt: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return the whole state of model and optimiser. All ranks call it; with fsdp only rank 0 gets the tensors."""
+    """Return the whole state of model and optimiser, under the parameters' names: any strategy and world can take it.
+
+    All ranks call it; with fsdp only rank 0 gets the tensors.
+    """
     if models.is_fsdp(model):
         from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict  # noqa: PLC0415
 
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         weights, moments = get_state_dict(model, opt, options=options)
         return {"model": weights, "optimizer": moments}
-    return {"model": models.bare(model).state_dict(), "optimizer": opt.state_dict()}
+    names, packed = _names(model, opt), opt.state_dict()
+    groups = [{**group, "params": [names[i] for i in group["params"]]} for group in packed["param_groups"]]
+    moments = {names[i]: values for i, values in packed["state"].items()}
+    return {"model": models.bare(model).state_dict(), "optimizer": {"state": moments, "param_groups": groups}}
 
 
 def restore(model: nn.Module, opt: torch.optim.Optimizer, state: dict[str, Any]) -> None:
@@ -86,7 +101,15 @@ def restore(model: nn.Module, opt: torch.optim.Optimizer, state: dict[str, Any])
         set_state_dict(model, opt, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=options)
         return
     models.bare(model).load_state_dict(state["model"])
-    opt.load_state_dict(state["optimizer"])
+    index = {name: i for i, name in enumerate(_names(model, opt))}
+    groups = [{**group, "params": [index[name] for name in group["params"]]} for group in state["optimizer"]["param_groups"]]
+    opt.load_state_dict({"state": {index[n]: v for n, v in state["optimizer"]["state"].items()}, "param_groups": groups})
+
+
+def _names(model: nn.Module, opt: torch.optim.Optimizer) -> list[str]:
+    """Return the names of an optimiser's parameters, in the order that its state numbers them."""
+    names = {id(p): name for name, p in models.bare(model).named_parameters()}
+    return [names[id(p)] for group in opt.param_groups for p in group["params"]]
 
 
 def random_states(place: Place, device: torch.device) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ STEP = 32  # sizes that grow are multiples of this
 def splits(data: str) -> dict[str, int]:
     """Return the number of samples of every split that data holds. Raises TrainError, naming what was looked for."""
     if not data.startswith("unix:"):
+        if Path(data).is_socket():
+            raise TrainError(f"--data {data} is a socket, not a folder: for the feed that listens there say --data unix:{data}")
         return {split: one.samples for split, one in startup.sets_in(data, f"imgshard build {data}").items()}
     path = data.removeprefix("unix:")
     try:
@@ -39,7 +42,8 @@ def choose_splits(s: Settings, found: Mapping[str, int]) -> tuple[str, str]:
     for flag, name in (("--train-split", s.train_split), ("--val-split", val)):
         if name not in found:
             want = name or "/".join(VAL_SPLITS)
-            raise TrainError(f"--data {s.data} has no split {want!r} ({flag}); it has {', '.join(sorted(found))}")
+            feed = "; serve a folder that holds both sets: imgfeed serve DATA" if s.data.startswith("unix:") else ""
+            raise TrainError(f"--data {s.data} has no split {want!r} ({flag}); it has {', '.join(sorted(found))}{feed}")
     return s.train_split, str(val)
 
 
@@ -76,11 +80,12 @@ def short_side(size: int) -> int:
 
 
 def size_at(s: Settings, epoch: int) -> int:
-    """Return the side of training images in an epoch: from size_start to size in equal steps, multiples of 32."""
-    if not s.size_start or s.epochs == 1:
+    """Return the side of training images in an epoch: from size_start to size, multiples of 32 between them."""
+    first, last = s.size_ramp or (0, s.epochs - 1)
+    if not s.size_start or epoch >= last:
         return int(s.size)
-    grown = s.size_start + (s.size - s.size_start) * epoch / (s.epochs - 1)
-    return int(s.size if epoch == s.epochs - 1 else min(s.size, max(STEP, round(grown / STEP) * STEP)))
+    grown = s.size_start + (s.size - s.size_start) * max(0.0, epoch - first) / (last - first)
+    return int(s.size_start if epoch <= first else round(grown / STEP) * STEP)
 
 
 class Feed:
@@ -105,6 +110,11 @@ class Feed:
             shuffle=True,
             seed=self._s.seed,
         )
+
+    def left(self) -> int:
+        """Return how many samples this rank has before it in the loader's epoch, repeated ones at its end included."""
+        samples, consumed = len(self.loader.dataset), int(self.loader.state_dict()["consumed"])
+        return max(0, -(-(samples - consumed) // self._place.world))
 
     def epoch(self, epoch: int) -> Any:
         """Return the loader, set to this epoch and its image size; a place in it that was loaded is kept."""

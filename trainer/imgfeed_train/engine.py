@@ -8,16 +8,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from . import checkpoint, data, models, optim
 from .errors import TrainError
-from .evaluate import Score, autocast, correct, evaluate
+from .evaluate import Score, evaluate
 from .launch import Place
+from .lines import At, Lines
 from .settings import Settings
-from .watch import Meters, Watch, straggler
-
-SUMS = 4  # loss, first right, in the first five, samples
+from .step import Step
+from .stop import Stop
+from .watch import Watch
 
 
 class Trainer:
@@ -29,152 +29,101 @@ class Trainer:
         """Take the distributed model, the training feed, and the evaluation's loader."""
         self.s, self.place, self.device, self.watch = s, place, device, watch
         self.model, self.feed, self.val = model, feed, val
-        self.folder = s.checkpoints or f"{s.output}/checkpoints"
-        self.optimizer = optim.optimizer(model, s)
+        self.folder = checkpoint.folder(s)
         self.steps_per_epoch = -(-len(feed.loader) // s.accumulate)
-        self.schedule = optim.schedule(self.optimizer, s, self.steps_per_epoch)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=s.amp == "fp16")
-        self.loss = nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
-        self.mix = data.mixer(s, len(feed.loader.dataset.classes))
-        self.ema: AveragedModel | None = None
-        if s.ema:
-            self.ema = AveragedModel(models.bare(model), multi_avg_fn=get_ema_multi_avg_fn(s.ema), use_buffers=True)
+        classes = len(feed.loader.dataset.classes)
+        self.step = Step(s, device, model, classes=classes, steps_per_epoch=self.steps_per_epoch)
         self.epoch = self.batches = self.steps = 0  # batches of this epoch; optimiser steps of all
         self.best = -1.0
-        self.stopping = False
-        self.sums = torch.zeros(SUMS, dtype=torch.float64, device=device)
+        self.stop = Stop(place, device)
+        # Gathering weights or statistics makes ranks wait inside their forward, where it looks like computing.
+        separable = not (models.is_fsdp(model) or s.sync_bn)
+        self.lines = Lines(watch, device, place.world, separable)
+        self.step.backward = self.lines.pace.backward
+
+    def plan(self) -> dict[str, Any]:
+        """Return the numbers that the settings leave open, for the log book."""
+        return {
+            "world": self.place.world,
+            "how": self.place.how,
+            "batch_size": self.feed.batch_size,
+            "batches": len(self.feed.loader),
+            "epochs": self.s.epochs,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "classes": len(self.feed.loader.dataset.classes),
+            "encoding": self.feed.loader.dataset.encoding,
+        }
 
     def run(self) -> bool:
         """Train to the last epoch; return False if it was stopped before, with a checkpoint."""
-        while self.epoch < self.s.epochs:
-            begun = time.perf_counter()
-            if not self._train_epoch():
-                self._checkpoint("last.pt")
-                self.watch.say(f"stopped in epoch {self.epoch} after {self.batches} batches; go on with --resume auto")
-                return False
-            trained = time.perf_counter() - begun
-            score = evaluate(self.ema.module if self.ema is not None else self.model, self.val, self.s, self.device)
-            self._end_epoch(score, trained, time.perf_counter() - begun - trained)
+        with self.stop:
+            while self.epoch < self.s.epochs:
+                begun = time.perf_counter()
+                if not self._train_epoch():
+                    self._checkpoint("last.pt")
+                    return self._stopped()
+                trained = time.perf_counter() - begun
+                score = evaluate(self.step.averaged(), self.val, self.s, self.device)
+                self._end_epoch(score, trained, time.perf_counter() - begun - trained)
+                if self.epoch < self.s.epochs and self.stop.agreed():
+                    return self._stopped()
         return True
+
+    def _stopped(self) -> bool:
+        self.watch.say(f"stopped in epoch {self.epoch} after {self.batches} batches; go on with --resume auto")
+        return False
 
     def _train_epoch(self) -> bool:
         batches = iter(self.feed.epoch(self.epoch))
-        left, accumulate = len(batches), self.s.accumulate
+        left, samples, accumulate = len(batches), self.feed.left(), self.s.accumulate
         total = self.batches + left
-        meters, waits = Meters(), [0.0, 0.0, 0]  # seconds waited and passed, and batches, since the last line
         self.model.train()
         self.watch.begin_epoch(self.epoch, self.batches, total)
-        mark = time.perf_counter()
+        pace = self.lines.pace
+        self.lines.begin_epoch(self.feed.loader)
         for i in range(left):
-            images, labels = next(batches)
-            waited = time.perf_counter() - mark
-            group = min(accumulate, left - i // accumulate * accumulate)
+            images, labels = pace.next(batches)
+            if i % accumulate == 0:
+                group = min(samples, accumulate * self.feed.batch_size)  # samples of this rank in this step
+                samples -= group
             stepped = (i + 1) % accumulate == 0 or i + 1 == left
-            self._batch(images, labels, group, stepped)
-            self.batches += 1
+            self._batch(images, labels, len(labels) / group, stepped)
+            pace.done()
             self.watch.batch()
-            now = time.perf_counter()
-            waits[0] += waited
-            waits[1] += now - mark
-            waits[2] += 1
-            mark = now
             if self.batches % self.s.log_every == 0 or i + 1 == left:
-                self._line(meters, waits, total)
-                waits = [0.0, 0.0, 0]
+                self._line(total)
             if stepped and i + 1 < left and self._pause():
+                if pace.batches:
+                    self._line(total)
                 return False
         next(batches, None)  # tells the loader that the epoch is over
         self.watch.end_epoch()
         return True
 
-    def _batch(self, images: torch.Tensor, labels: torch.Tensor, group: int, step: bool) -> None:
-        images, labels = images.to(self.device), labels.to(self.device)
-        targets = labels
-        if self.mix is not None:
-            images, targets = self.mix(images, labels)
-        with models.syncing(self.model, step):
-            with autocast(self.s, self.device):
-                output = self.model(images)
-                loss = self.loss(output, targets)
-            self.scaler.scale(loss / group).backward()
-        if step:
-            self._step()
-        with torch.no_grad():
-            first, five = correct(output, labels)
-            count = torch.full_like(loss, len(labels))
-            self.sums += torch.stack([part.double() for part in (loss * len(labels), first, five, count)])
-
-    def _step(self) -> None:
-        if self.s.clip_grad:
-            self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.s.clip_grad)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.steps + 1 < self.s.epochs * self.steps_per_epoch:  # the schedule has no value behind the last step
-            self.schedule.step()
-        self.steps += 1
-        if self.ema is not None:
-            self.ema.update_parameters(models.bare(self.model))
+    def _batch(self, images: torch.Tensor, labels: torch.Tensor, share: float, stepped: bool) -> None:
+        skipped = self.step.skipped
+        self.step.batch(images, labels, share, stepped)
+        self.batches += 1
+        self.steps += stepped
+        if self.step.skipped > skipped:
+            scale = self.step.scaler.get_scale()
+            self.watch.say(f"step {self.steps} skipped: fp16 gradients overflowed; the loss scale is {scale:g} now")
 
     def _pause(self) -> bool:
-        """Save where the settings say so; return whether to stop here. Ranks agree on a signal only at a line."""
+        """Save where the settings say so; return whether to stop here, the same on all ranks."""
         if self.s.max_steps and self.steps >= self.s.max_steps:
             return True
-        alone = self.place.world == 1
-        if self.stopping and (alone or self.batches % self.s.log_every == 0):
+        if self.stop.agreed(self.steps):
             return True
         if self.s.checkpoint_every and self.steps % self.s.checkpoint_every == 0:
             self._checkpoint("last.pt")
         return False
 
-    def _line(self, meters: Meters, waits: list[float], total: int) -> None:
-        """Reduce what happened since the last line, print and log it."""
-        mine = torch.tensor([*waits[:2], float(self.stopping)], dtype=torch.float64, device=self.device)
-        mine = torch.cat([mine, self.sums])
-        rows = [mine]
-        if self.place.world > 1:
-            rows = [torch.empty_like(mine) for _ in range(self.place.world)]
-            dist.all_gather(rows, mine)
-        table = torch.stack(rows).cpu()
-        self.stopping = bool(table[:, 2].max() > 0) if self.batches % self.s.log_every == 0 else self.stopping
-        self.sums.zero_()
-        loss, first, five, samples = table[:, 3:].sum(0).tolist()
-        batches = waits[2]
-        seconds = float(table[:, 1].max())
-        fractions = (table[:, 0] / table[:, 1].clamp_min(1e-9)).tolist()
-        meters.time.add(waits[1] / batches, batches)
-        meters.data.add(waits[0] / batches, batches)
-        meters.loss.add(loss / samples, samples)
-        meters.acc1.add(100 * first / samples, samples)
-        meters.acc5.add(100 * five / samples, samples)
-        late = straggler(fractions)
-        held = "" if late is None else f"\trank {late} holds the others up: it waits for data {fractions[late]:.0%} of its time"
-        self.watch.say(meters.line(self.epoch, self.batches, total) + held)
-        if not self.watch.on:
-            return
-        feed = str(self.feed.loader.stats()["waiting_for"])
-        rate, lr = samples / seconds, self.optimizer.param_groups[0]["lr"]
-        hardware = self.watch.hardware()
-        values = {"loss": loss / samples, "acc1": 100 * first / samples, "acc5": 100 * five / samples, "lr": lr}
-        self.watch.event(
-            "step",
-            **values,
-            epoch=self.epoch,
-            batch=self.batches,
-            step=self.steps,
-            images_per_second=rate,
-            wait=fractions,
-            straggler=late,
-            feed=feed,
-            hardware=hardware,
-        )
-        names = {"loss": "Loss/train", "acc1": "Accuracy/train", "acc5": "Accuracy5/train", "lr": "lr"}
-        shown = {names[key]: value for key, value in values.items()}
-        for rank, fraction in enumerate(fractions):
-            shown[f"wait/rank{rank}"] = fraction
-        waiting = {f"feed/waits_for_{what}": float(feed == what) for what in ("disk", "cpu", "client")}
-        self.watch.scalars(self.steps, {**shown, "images_per_second": rate, **waiting, **hardware})
+    def _line(self, total: int) -> None:
+        """Tell what happened since the last line."""
+        at = At(self.epoch, self.batches, total, self.steps, self.step.optimizer.param_groups[0]["lr"])
+        self.lines.write(at, self.step.sums)
+        self.step.sums.zero_()
 
     def _end_epoch(self, score: Score, trained: float, evaluated: float) -> None:
         self.watch.say(
@@ -192,60 +141,67 @@ class Trainer:
 
     def _checkpoint(self, *names: str) -> None:
         """Save the state under these names. All ranks call it; rank 0 writes."""
+        step = self.step
         state = {
-            **checkpoint.capture(self.model, self.optimizer),
+            **checkpoint.capture(self.model, step.optimizer),
             "version": checkpoint.VERSION,
             "settings": dict(vars(self.s)),
-            "schedule": self.schedule.state_dict(),
-            "total_steps": self.s.epochs * self.steps_per_epoch,
-            "scaler": self.scaler.state_dict(),
-            "ema": None if self.ema is None else self.ema.state_dict(),
+            "batch_size": self.feed.batch_size,
+            "schedule": step.schedule.state_dict(),
+            "total_steps": step.total,
+            "scaler": step.scaler.state_dict(),
+            "ema": None if step.ema is None else step.ema.state_dict(),
             "random": checkpoint.random_states(self.place, self.device),
             "loader": self.feed.loader.state_dict(),
             "progress": {"epoch": self.epoch, "batches": self.batches, "steps": self.steps, "best": self.best},
         }
         if self.place.rank == 0:
-            for name in names:
-                checkpoint.save(state, self.folder, name)
+            checkpoint.save(state, self.folder, *names)
         if self.place.world > 1:
             dist.barrier()
 
-    def resume(self, what: str) -> bool:
-        """Go on from a checkpoint: ``auto`` (the last one, if any), or a path or URL. Return whether there was one."""
-        path = f"{self.folder}/last.pt" if what == "auto" else what
-        state = checkpoint.load(path)
-        if state is None:
-            if what != "auto":
-                raise TrainError(f"--resume {what}: there is no such checkpoint")
-            return False
+    def resume(self, state: dict[str, Any], path: str) -> None:
+        """Go on from the state of a checkpoint, which came from path. Raises TrainError where it doesn't fit."""
+        step = self.step
+        fresh = optim.hyperparameters(step.optimizer)
         try:
-            checkpoint.restore(self.model, self.optimizer, state)
-            if self.ema is not None and state["ema"] is not None:
-                self.ema.load_state_dict(state["ema"])
+            checkpoint.restore(self.model, step.optimizer, state)
+            if step.ema is not None:
+                step.ema.load_state_dict(state["ema"] or {**step.ema.state_dict(), **_averaged(state["model"])})
         except (RuntimeError, ValueError, KeyError) as e:
             raise TrainError(f"{path} does not fit this model ({self.s.arch}) and optimiser: {str(e)[:300]}") from e
-        self.scaler.load_state_dict(state["scaler"])
+        if state["scaler"] and step.scaler.is_enabled():
+            step.scaler.load_state_dict(state["scaler"])
         self.feed.loader.load_state_dict(state["loader"])
         progress = state["progress"]
         self.epoch, self.batches, self.steps, self.best = (progress[k] for k in ("epoch", "batches", "steps", "best"))
-        self._resume_schedule(state)
+        self._resume_schedule(state, fresh)
         checkpoint.set_random_states(state["random"], self.place, self.device, self.s.seed + self.steps)
         self.watch.say(f"resumed {path}: epoch {self.epoch}, batch {self.batches}")
-        return True
+        self.watch.event("resume", epoch=self.epoch, batch=self.batches, step=self.steps, checkpoint=path)
 
-    def _resume_schedule(self, state: dict[str, Any]) -> None:
-        """Set the schedule to its place; with another world or batch size, to the same part of the training."""
-        total = self.s.epochs * self.steps_per_epoch
-        if state["total_steps"] == total:
-            self.schedule.load_state_dict(state["schedule"])
+    def _resume_schedule(self, state: dict[str, Any], fresh: list[dict[str, Any]]) -> None:
+        """Set the schedule to its place; where steps or settings are others, a new one to the same part of the training.
+
+        fresh is what the optimiser's groups held before the checkpoint's came.
+        """
+        step = self.step
+        left = -(-self.feed.left() // self.feed.batch_size)  # batches of this epoch
+        steps = (self.epoch + 1) * self.steps_per_epoch - -(-left // self.s.accumulate)
+        changed = [name for name in optim.SCHEDULED if state["settings"].get(name) != getattr(self.s, name)]
+        if state["total_steps"] == step.total and steps == self.steps and not changed:
+            step.schedule.load_state_dict(state["schedule"])
             return
-        self.steps = round(state["progress"]["steps"] * total / state["total_steps"])
-        fresh = optim.optimizer(self.model, self.s)
-        self.schedule = optim.schedule(fresh, self.s, self.steps_per_epoch)
-        fresh.load_state_dict({**fresh.state_dict(), "state": self.optimizer.state_dict()["state"]})
-        self.optimizer = fresh
-        for _ in range(self.steps):
-            self.schedule.step()
+        for group, values in zip(step.optimizer.param_groups, fresh, strict=True):
+            group.update(values)
+        optim.advance(step.optimizer, step.schedule, self.s, self.steps_per_epoch, steps)
+        why = f"{', '.join(changed)} changed; " if changed else ""
         self.watch.say(
-            f"the training has {total} steps now, not {state['total_steps']}; its schedule goes on at step {self.steps}"
+            f"{why}the schedule goes on at step {steps} of {step.total}, where it was at {self.steps} of {state['total_steps']}"
         )
+        self.steps = steps
+
+
+def _averaged(weights: dict[str, Any]) -> dict[str, Any]:
+    """Return weights under the names of an average, for a run that begins one at a checkpoint without."""
+    return {f"module.{name}": tensor for name, tensor in weights.items()}

@@ -58,7 +58,8 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -
             dist.all_reduce(most, dist.ReduceOp.MAX)
             size = s.eval_size or s.size
             for _ in range(int(most) - batches):
-                whole(torch.zeros(1, 3, size, size, device=device))
+                for _ in range(1 + s.eval_flip):
+                    whole(torch.zeros(1, 3, size, size, device=device))
         dist.all_reduce(sums)
     model.train()
     loss, acc1, acc5, samples = sums.tolist()
@@ -69,6 +70,9 @@ def _sums(model: nn.Module, images: Any, labels: Any, s: Settings, device: torch
     images, labels = images.to(device), labels.to(device)
     with autocast(s, device):
         output = model(images)
+        if s.eval_flip:
+            output = output + model(images.flip(3))
+    output = output / (2 if s.eval_flip else 1)
     loss = nn.functional.cross_entropy(output.float(), labels, reduction="sum")
     first, five = correct(output, labels)
     return torch.stack([loss.double(), first.double(), five.double(), torch.tensor(len(labels), device=device).double()])

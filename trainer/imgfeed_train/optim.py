@@ -1,8 +1,7 @@
-"""Optimisers, schedules and the largest batch that fits; all of torch's own."""
+"""Optimisers and schedules, all of torch's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,9 @@ from torch.optim import lr_scheduler
 
 from .settings import Settings
 
-EPOCHS_TO_ZERO = 1e-6  # a cosine ends at this part of the highest rate
+COSINE_END = 1e-6  # a cosine ends at this part of the highest rate
+#: Settings that a schedule is made of: where a resumed run has others, its schedule is made anew.
+SCHEDULED = ("epochs", "schedule", "lr", "warmup_epochs", "momentum", "weight_decay")
 
 
 def optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
@@ -36,7 +37,9 @@ def schedule(opt: torch.optim.Optimizer, s: Settings, steps_per_epoch: int) -> A
         return lr_scheduler.OneCycleLR(opt, max_lr=s.lr, total_steps=total)
     warm = min(round(s.warmup_epochs * steps_per_epoch), total - 1)
     if s.schedule == "cosine":
-        main: Any = lr_scheduler.CosineAnnealingLR(opt, T_max=total - warm, eta_min=s.lr * EPOCHS_TO_ZERO)
+        main: Any = lr_scheduler.CosineAnnealingLR(opt, T_max=total - warm, eta_min=s.lr * COSINE_END)
+    elif s.schedule == "linear":
+        main = lr_scheduler.LinearLR(opt, start_factor=1.0, end_factor=0.0, total_iters=total - warm)
     else:
         main = lr_scheduler.ConstantLR(opt, factor=1.0)
     if not warm:
@@ -45,32 +48,23 @@ def schedule(opt: torch.optim.Optimizer, s: Settings, steps_per_epoch: int) -> A
     return lr_scheduler.SequentialLR(opt, [rise, main], milestones=[warm])
 
 
-def largest_that_fits(fits: Callable[[int], bool], multiple: int = 8, limit: int = 65536) -> int:
-    """Return the largest multiple of ``multiple`` up to limit for which fits is true; 0 if none. Doubles, then bisects."""
-    low, high = 0, multiple
-    while high <= limit and fits(high):
-        low, high = high, high * 2
-    high = min(high, limit + multiple)
-    while high - low > multiple:
-        middle = (low + high) // 2 // multiple * multiple
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+def hyperparameters(opt: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Return the groups of an optimiser without their tensors: rates, momenta, and what a schedule has noted there."""
+    return [{key: value for key, value in group.items() if key != "params"} for group in opt.param_groups]
 
 
-def fits_gpu(model: nn.Module, s: Settings, device: torch.device, classes: int, batch: int) -> bool:
-    """Return whether a training step of a batch fits the GPU, with a tenth of its memory left over."""
-    try:
-        images = torch.zeros(batch, 3, s.size, s.size, device=device)
-        if s.channels_last:
-            images = images.to(memory_format=torch.channels_last)
-        dtype = torch.float16 if s.amp == "fp16" else torch.bfloat16
-        with torch.autocast(device.type, dtype=dtype, enabled=s.amp != "off"):
-            loss = nn.functional.cross_entropy(model(images), torch.zeros(batch, dtype=torch.int64, device=device) % classes)
-        loss.backward()
-        free, total = torch.cuda.mem_get_info(device)
-        return bool(free > 0.1 * total)
-    except torch.cuda.OutOfMemoryError:
-        return False
-    finally:
-        model.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
+def advance(opt: torch.optim.Optimizer, plan: Any, s: Settings, steps_per_epoch: int, steps: int) -> None:
+    """Set a schedule that has not begun, and its optimiser, to where they are after so many steps.
+
+    A stand-in without tensors takes the steps, since torch's schedules count on the order optimiser, schedule, and only
+    some can be computed for a step directly.
+    """
+    groups = [{**group, "params": [torch.zeros(1)]} for group in hyperparameters(opt)]
+    stand_in = type(opt)(groups)  # type: ignore[call-arg]
+    ahead = schedule(stand_in, s, steps_per_epoch)
+    for _ in range(min(steps, s.epochs * steps_per_epoch - 1)):
+        stand_in.step()
+        ahead.step()
+    plan.load_state_dict(ahead.state_dict())
+    for group, there in zip(opt.param_groups, hyperparameters(stand_in), strict=True):
+        group.update(there)

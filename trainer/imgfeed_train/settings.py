@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Sequence
 
 from .recipes import RECIPES
 
 Settings = argparse.Namespace
+
+LOG = "log.jsonl"  # in the output folder: one JSON object a line
 
 TRANSFORMS = ("train", "train-resize", "center-flip", "resize-flip", "cifar", "eval")
 
@@ -42,6 +45,14 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         p.error("--ema keeps a second, whole model and so doesn't go with --strategy fsdp: choose one")
     if s.nodes is not None and s.nodes > 1 and not s.master:
         p.error("-n of more than one node needs --master HOST[:PORT], an address of node 0 that the others reach")
+    if "://" in s.output:
+        p.error(f"--output {s.output}: logs and report need a folder on this machine; --checkpoints takes a URL")
+    if s.wandb and importlib.util.find_spec("wandb") is None:
+        p.error("--wandb needs the package wandb, which is not installed: pip install wandb, or leave --wandb out")
+    if s.data.startswith("unix:") and s.workers:
+        p.error("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
+    if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
+        p.error(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
     if s.accumulate < 1 or s.epochs < 1 or s.log_every < 1:
         p.error("--accumulate, --epochs and --log-every want at least 1")
     return s
@@ -56,6 +67,13 @@ def _data(g: argparse._ArgumentGroup) -> None:
     g.add_argument(
         "--size-start", type=int, default=0, help="pixels a side in the first epoch, growing to --size; 0: no growth"
     )
+    g.add_argument(
+        "--size-ramp",
+        type=float,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        help="epochs between which it grows; if not given, all of them",
+    )
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
     g.add_argument(
@@ -63,12 +81,19 @@ def _data(g: argparse._ArgumentGroup) -> None:
         choices=("pillow-13", "pillow-12"),
         help="whose bits resizing gives, Pillow 13's or those of 9.4 to 12.3; if not given, the server's own: pillow-13",
     )
+    g.add_argument(
+        "--eval-flip", action=argparse.BooleanOptionalAction, default=False, help="evaluate with the mirror image too"
+    )
     g.add_argument("--workers", type=int, default=0, help="decoding threads of each rank; 0: this node's CPUs, shared")
 
 
 def _model(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--arch", default="resnet18", help="a model of torchvision, or of timm; timm/NAME takes timm's of that name")
     g.add_argument("--pretrained", action=argparse.BooleanOptionalAction, default=False, help="begin with published weights")
+    g.add_argument("--weights", help="begin with the weights in this file, .pt, .pth or .safetensors; the head may differ")
+    g.add_argument(
+        "--blurpool", action=argparse.BooleanOptionalAction, default=False, help="blur before convolutions that stride"
+    )
     g.add_argument("--epochs", type=int, default=90)
     g.add_argument("--batch-size", default="64", help="images per rank and step, or auto: the largest that fits the GPU")
     g.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up before a step")
@@ -77,7 +102,7 @@ def _model(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--momentum", type=float, default=0.9, help="of sgd")
     g.add_argument("--weight-decay", type=float, default=1e-4)
     g.add_argument("--decay-norm", action=argparse.BooleanOptionalAction, default=True, help="decay norms and biases too")
-    g.add_argument("--schedule", choices=("onecycle", "cosine", "constant"), default="cosine")
+    g.add_argument("--schedule", choices=("onecycle", "cosine", "linear", "constant"), default="cosine")
     g.add_argument("--warmup-epochs", type=float, default=0.0, help="epochs of linear warm-up; onecycle has its own")
     g.add_argument("--label-smoothing", type=float, default=0.0)
     g.add_argument("--mixup", type=float, default=0.0, help="alpha of mixup; 0: none")
@@ -112,6 +137,13 @@ def _run(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--checkpoint-every", type=int, default=0, help="optimiser steps between checkpoints; 0: at epochs' ends")
     g.add_argument("--resume", help="auto: the last checkpoint, if there is one; or a path or URL")
     g.add_argument("--max-steps", type=int, default=0, help="stop after so many optimiser steps, with a checkpoint; 0: don't")
+    g.add_argument(
+        "--stopped-status",
+        type=int,
+        default=0,
+        metavar="N",
+        help="exit status of a run that SIGTERM or --max-steps stopped before its end, for scripts that start it again",
+    )
     g.add_argument("--log-every", type=int, default=100, help="batches between lines")
     g.add_argument("--tensorboard", action=argparse.BooleanOptionalAction, default=True)
     g.add_argument("--wandb", action="store_true", help="log to Weights & Biases too; WANDB_MODE=offline needs no network")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from .settings import Settings, parse
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, or compare runs. Exits with 1 where something outside the program is wrong, and says what."""
+    """Train, measure, or compare runs. Exits with 1 where something outside the program is wrong, and says what."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if argv[:1] in (["compare"], ["report"]):
@@ -25,22 +25,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if argv[:1] == ["prepare"]:
             prepare_data(argv[1:])
             return
-        s = parse(argv)
-        status = start(s, argv)
+        if argv[:1] == ["bench"]:
+            from . import bench  # noqa: PLC0415 - needs torch
+
+            status = start(bench.parse(argv[1:]), argv, bench.run)
+        else:
+            status = start(parse(argv), argv, train)
     except TrainError as e:
         sys.exit(f"imgfeed-train: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)
     if status:
         sys.exit(status)
 
 
-def start(s: Settings, argv: Sequence[str]) -> int:
-    """Find out which rank this is; run it, or the ranks of this node. Return the exit status."""
+def start(s: Settings, argv: Sequence[str], work: Callable[[Settings, launch.Place, Any], int]) -> int:
+    """Find out which rank this is; do its work, or start the ranks of this node. Return the exit status."""
     gpus = 0 if s.device == "cpu" else _gpus()
     if s.device == "cuda" and not gpus:
         raise TrainError("--device cuda, but torch finds no GPU")
     place = launch.discover(s, os.environ, gpus)
     if place.spawn:
-        return launch.spawn(place, argv)
+        return launch.spawn(place, argv, getattr(s, "stopped_status", 0))
     import torch  # noqa: PLC0415 - slow: the parent of a node's ranks, --help and compare do without
 
     os.environ["LOCAL_WORLD_SIZE"] = str(place.local_world)  # imgfeed shares this node's CPUs by it
@@ -52,7 +58,7 @@ def start(s: Settings, argv: Sequence[str]) -> int:
     _tell(s, place, device)
     launch.rendezvous(place, "nccl" if gpus else "gloo", s.rendezvous_timeout)
     try:
-        return train(s, place, device)
+        return work(s, place, device)
     finally:
         if place.world > 1 and torch.distributed.is_initialized() and sys.exc_info()[0] is None:
             torch.distributed.destroy_process_group()
@@ -74,70 +80,84 @@ def _gpus() -> int:
 
 
 def train(s: Settings, place: launch.Place, device: Any) -> int:
-    """Run one rank's training; returns 0."""
+    """Run one rank's training; returns the exit status: 0, or --stopped-status where it stopped before its end."""
     import imgfeed  # noqa: PLC0415 - as torch
-    import torch  # noqa: PLC0415
 
     from . import checkpoint, data  # noqa: PLC0415
     from .engine import Trainer  # noqa: PLC0415
-    from .watch import Watch  # noqa: PLC0415
+    from .watch import Watch, every_rank  # noqa: PLC0415
 
-    if s.amp == "fp16" and device.type == "cpu":
-        print("imgfeed-train: no GPU: --amp fp16 is off", flush=True)
-        s.amp = "off"
-    torch.use_deterministic_algorithms(s.deterministic)
-    torch.backends.cudnn.benchmark = not s.deterministic
-    torch.set_float32_matmul_precision("high")
+    prepare(s, place, device)
     checkpoint.seed_all(s.seed)  # the same weights on all ranks
     watch = Watch(s, place.rank, device)
+    trainer: Trainer | None = None
+    ending = {"state": "failed"}
     try:
+        every_rank(None, failing=lambda: checkpoint.try_folder(s) if place.rank == 0 else None)
         found = data.splits(s.data)
         train_split, val_split = data.choose_splits(s, found)
         watch.say(startup.data_line(s.data, found))
-        feed, model, stats = _open(s, place, device, train_split)
+        what = s.resume or ("auto" if place.attempt else None)
+        path, state = checkpoint.find(s, what) if what else ("", None)
+        feed, model, stats = open_feed(s, place, device, train_split, state["batch_size"] if state else None)
         val = data.make_loader(
             s, val_split, place, device, batch_size=feed.batch_size, stats=stats, transform=data.eval_transform(s), exact=True
         )
         trainer = Trainer(s, place, device, model=model, feed=feed, val=val, watch=watch)
         checkpoint.seed_all(s.seed + place.rank)  # but mixed and dropped by each rank's own draws
-        what = s.resume or ("auto" if place.attempt else None)
-        if what:
-            trainer.resume(what)
-        signal.signal(signal.SIGTERM, lambda *_: setattr(trainer, "stopping", True))
-        finished = trainer.run()
+        watch.event("plan", **trainer.plan(), train_samples=found[train_split], val_samples=found[val_split])
+        if state:
+            trainer.resume(state, path)
+        ending = {"state": "finished" if trainer.run() else "stopped"}
     except (imgfeed.ImgfeedError, LookupError) as e:
+        ending["error"] = str(e)
         raise TrainError(f"rank {place.rank}: {e}") from e
+    except BaseException as e:
+        ending["error"] = f"{type(e).__name__}: {e}"
+        raise
     finally:
-        watch.close()
-    if place.rank == 0 and finished:
-        print(f"report: {report.write(Path(s.output))}", flush=True)
-    return 0
+        watch.event("end", **ending)
+        watch.close(0 if ending["state"] != "failed" else 1)
+        if trainer is not None:
+            trainer.lines.close()
+            _report(s, place)
+    return 0 if ending["state"] == "finished" else int(s.stopped_status)
 
 
-def _open(s: Settings, place: launch.Place, device: Any, split: str) -> tuple[Any, Any, Any]:
-    """Return the training feed, the distributed model, and what its images are normalised by."""
+def _report(s: Settings, place: launch.Place) -> None:
+    """Write rank 0's report of what was reached, however the run has ended."""
+    if place.rank == 0:
+        with contextlib.suppress(report.NothingLoggedError):
+            print(f"report: {report.write(Path(s.output))}", flush=True)
+
+
+def prepare(s: Settings, place: launch.Place, device: Any) -> None:
+    """Set what holds for the whole process: determinism, precision of matrix products. Says what a CPU makes of a setting."""
     import torch  # noqa: PLC0415
 
-    from . import data, models, optim  # noqa: PLC0415
+    torch.use_deterministic_algorithms(s.deterministic)
+    torch.backends.cudnn.benchmark = not s.deterministic
+    torch.set_float32_matmul_precision("high")
+    if device.type == "cpu" and place.rank == 0:
+        if s.amp == "fp16":
+            print("no GPU: --amp fp16 is computed as told, but many times slower than --amp bf16 or off", flush=True)
+        if s.strategy == "dp":
+            print("no GPU: --strategy dp has nothing to spread the batch over; this is the plain model", flush=True)
+
+
+def open_feed(s: Settings, place: launch.Place, device: Any, split: str, found: int | None) -> tuple[Any, Any, Any]:
+    """Return the training feed, the distributed model, and what its images are normalised by.
+
+    found is the batch size of the run that is resumed; ``auto`` takes it and does not search again.
+    """
+    from . import data, fit, models  # noqa: PLC0415
 
     probe = data.make_loader(s, split, place, device, batch_size=1, stats=None, transform="eval")
     classes = len(probe.dataset.classes)
-    model, stats = models.build(s, classes)
-    if s.batch_size != "auto":
-        size = int(s.batch_size)
-    elif device.type != "cuda":
-        raise TrainError("--batch-size auto measures a GPU's memory, and there is none: give a number")
-    else:
-        on_gpu = model.to(device)
-        size = optim.largest_that_fits(lambda n: optim.fits_gpu(on_gpu, s, device, classes, n))
-        smallest = torch.tensor(size, device=device)
-        if place.world > 1:
-            torch.distributed.all_reduce(smallest, torch.distributed.ReduceOp.MIN)
-        size = int(smallest)
-        if not size:
-            raise TrainError("--batch-size auto: not even 8 images fit the GPU")
-        if place.rank == 0:
-            print(f"--batch-size auto: {size} images of {s.size} pixels a GPU", flush=True)
+    model, stats = models.build(s, classes, place)
+    size = found if s.batch_size == "auto" else int(s.batch_size)
+    if size is None:
+        size = fit.batch_size(model.to(device), s, place, device, classes)
     model = models.distribute(model, s, place, device)
     feed = data.Feed(s, split, place, device, batch_size=size, stats=stats)
     probe.close()  # only now: a feed that ends when nobody has a session open (--exit-idle) must see one all the time

@@ -1,0 +1,205 @@
+"""``imgfeed-train bench``: how much of what a model can train the feed delivers, beside torchvision's DataLoader.
+
+One run, one model: batches that are there already (the ceiling), this feed, and torchvision over the same images as files,
+by turns in every round, and the medians of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import checkpoint, data, settings
+from .errors import TrainError
+from .launch import Place
+from .settings import Settings
+from .step import Step
+from .train import open_feed, prepare
+from .watch import machine
+
+AIM_CEILING, AIM_WAIT = 0.98, 0.01
+WAITS = {"disk": "the disk", "cpu": "the CPU", "client": "the training", "idle": "nothing that it knows of"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One source's turn in one round: images/s of all ranks, the largest part of its time that a rank waited, and the
+    feed's own word on what it waits for (empty for others).
+    """
+
+    images_per_second: float
+    wait: float
+    limit: str = ""
+
+
+def parse(arguments: Sequence[str]) -> Settings:
+    """Return the settings: bench's own, and any of a training."""
+    p = argparse.ArgumentParser(
+        prog="imgfeed-train bench",
+        allow_abbrev=False,
+        description="Images/s of a model with this feed, with batches that are there already, and with torchvision's loader.",
+        epilog="Everything else is as in a training: --data, --arch, --recipe, --batch-size, --amp, -g, ...",
+    )
+    p.add_argument("--images", help="the training images as a folder of class folders, for torchvision's DataLoader")
+    p.add_argument("--torch-workers", type=int, default=0, help="its worker processes a rank; 0: as --workers, or the CPUs")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--steps", type=int, default=50, help="timed steps of each source in a round")
+    p.add_argument("--warmup", type=int, default=20, help="steps before them")
+    p.add_argument("--json", help="file for the readings of all rounds")
+    own, rest = p.parse_known_args(arguments)
+    if min(own.rounds, own.steps) < 1 or own.warmup < 0:
+        p.error("--rounds and --steps want at least 1, --warmup at least 0")
+    if own.images and not Path(own.images).is_dir():
+        p.error(f"--images {own.images}: there is no such folder")
+    return Settings(**{**vars(settings.parse(["--output", "", *rest])), **vars(own)})
+
+
+def run(s: Settings, place: Place, device: torch.device) -> int:
+    """Measure on this rank; rank 0 prints the table. Returns 0."""
+    import imgfeed  # noqa: PLC0415 - as in train
+
+    prepare(s, place, device)
+    checkpoint.seed_all(s.seed)
+    try:
+        split, _ = data.choose_splits(s, data.splits(s.data))
+        feed, model, stats = open_feed(s, place, device, split, None)
+        classes = len(feed.loader.dataset.classes)
+        step = Step(s, device, model, classes=classes, steps_per_epoch=len(feed.loader))
+        model.train()
+        sources: dict[str, Iterable[Any]] = {
+            "synthetic": _Synthetic(s, feed.batch_size, device, classes),
+            "imgfeed": feed.loader,
+        }
+        if s.images:
+            sources["torchvision"] = _torchvision(s, place, device, feed.batch_size, stats)
+        readings: dict[str, list[Reading]] = {name: [] for name in sources}
+        for number in range(s.rounds):
+            for name in _turns(list(sources), number):
+                readings[name].append(measure(step, sources[name], s, place))
+        if place.rank == 0:
+            ranks = f"batch {feed.batch_size} x {place.world}"
+            print("\n".join(table(s, ranks, readings, machine(device))), flush=True)
+            if s.json:
+                Path(s.json).write_text(json.dumps({n: [asdict(r) for r in rows] for n, rows in readings.items()}, indent=1))
+        feed.loader.close()
+    except (imgfeed.ImgfeedError, LookupError) as e:
+        raise TrainError(f"rank {place.rank}: {e}") from e
+    return 0
+
+
+def _turns(names: list[str], number: int) -> list[str]:
+    """Return the sources in the order of a round: each begins one in turn, so that none always follows the same."""
+    first = number % len(names)
+    return names[first:] + names[:first]
+
+
+def measure(step: Step, source: Iterable[Any], s: Settings, place: Place) -> Reading:
+    """Return one turn of a source. It starts anew, so that nothing was loaded while others had their turn."""
+    batches = _endless(source)
+    for _ in range(s.warmup):
+        step.batch(*next(batches))
+    _together(step.device, place)
+    waited, images = 0.0, 0
+    begun = mark = time.perf_counter()
+    for _ in range(s.steps):
+        pixels, labels = next(batches)
+        waited += time.perf_counter() - mark
+        step.batch(pixels, labels)
+        images += len(labels)
+        mark = time.perf_counter()
+    if step.device.type == "cuda":
+        torch.cuda.synchronize(step.device)
+    seconds = time.perf_counter() - begun
+    limit = str(source.stats()["waiting_for"]) if hasattr(source, "stats") else ""
+    batches.close()
+    most = torch.tensor([seconds, waited / seconds], dtype=torch.float64, device=step.device)
+    if place.world > 1:
+        dist.all_reduce(most, dist.ReduceOp.MAX)
+    return Reading(images * place.world / float(most[0]), float(most[1]), limit)
+
+
+def _together(device: torch.device, place: Place) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    if place.world > 1:
+        dist.barrier()
+
+
+def _endless(source: Iterable[Any]) -> Any:
+    """Yield a source's batches, epoch after epoch, each in an order of its own."""
+    epoch = 0
+    while True:
+        sampler: Any = getattr(source, "sampler", None)
+        if hasattr(sampler, "set_epoch"):
+            sampler.set_epoch(epoch)
+        yield from source
+        epoch += 1
+
+
+class _Synthetic:
+    """One batch over and over, normalised and on its device: nothing to load, decode, copy."""
+
+    def __init__(self, s: Settings, batch: int, device: torch.device, classes: int) -> None:
+        form = torch.channels_last if s.channels_last else torch.contiguous_format
+        self._images = torch.randn(batch, 3, s.size, s.size, device=device).to(memory_format=form)
+        self._labels = torch.randint(classes, (batch,), device=device)
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        while True:
+            yield self._images, self._labels
+
+
+def _torchvision(s: Settings, place: Place, device: torch.device, batch: int, stats: Any) -> Any:
+    """Return the usual loader: PIL, the same operations, normalised in its worker processes."""
+    import torchvision  # noqa: PLC0415 - slow to import
+    from torchvision import transforms  # noqa: PLC0415
+
+    operations = [
+        getattr(transforms, op["op"])(**{key: value for key, value in op.items() if key != "op"})
+        for op in data.train_transform(s.transform, s.size)
+    ]
+    whole = transforms.Compose([*operations, transforms.ToTensor(), transforms.Normalize(*stats)])
+    images = torchvision.datasets.ImageFolder(s.images, whole)
+    sampler: Any = torch.utils.data.RandomSampler(images)
+    if place.world > 1:
+        sampler = torch.utils.data.DistributedSampler(images, place.world, place.rank, seed=s.seed)
+    workers = s.torch_workers or s.workers or max(1, (os.cpu_count() or 1) // place.local_world)
+    return torch.utils.data.DataLoader(
+        images, batch, sampler=sampler, num_workers=workers, pin_memory=device.type == "cuda", prefetch_factor=4
+    )
+
+
+def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: dict[str, str]) -> list[str]:
+    """Return the lines of the result: medians, their ratio to the ceiling, the range over the rounds, and the verdict.
+
+    ranks says how many images a step has, there is the machine.
+    """
+    rates = {name: statistics.median(r.images_per_second for r in rows) for name, rows in readings.items()}
+    waits = {name: statistics.median(r.wait for r in rows) for name, rows in readings.items()}
+    ceiling = rates["synthetic"]
+    lines = [
+        f"{s.arch}, {s.size} pixels, {ranks}, amp {s.amp}"
+        f"{', channels-last' if s.channels_last else ''}{', compiled' if s.compile else ''}, transform {s.transform}",
+        f"on {there['cpu']}, GPU {there['gpu']}, torch {there['torch']}; medians of {s.rounds} rounds of {s.steps} steps",
+        "",
+        "| batches from | images/s | lowest to highest | of the ceiling | data wait |",
+        "|---|---|---|---|---|",
+    ]
+    for name, rows in readings.items():
+        each = sorted(r.images_per_second for r in rows)
+        shown = f"{each[0]:,.0f} to {each[-1]:,.0f}"
+        lines.append(f"| {name} | {rates[name]:,.0f} | {shown} | {rates[name] / ceiling:.3f} | {waits[name]:.1%} |")
+    reached = rates["imgfeed"] >= AIM_CEILING * ceiling and waits["imgfeed"] < AIM_WAIT
+    limit = statistics.mode(r.limit for r in readings["imgfeed"])
+    verdict = "reached" if reached else f"not reached; the feed waited for {WAITS.get(limit, limit)}"
+    return [*lines, "", f"aim {AIM_CEILING} of the ceiling, data wait under {AIM_WAIT:.0%}: {verdict}"]

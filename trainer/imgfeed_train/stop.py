@@ -1,0 +1,57 @@
+"""SIGTERM and Ctrl-C: the run saves its place and ends. A second Ctrl-C ends it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .launch import Place
+
+AGREE_EVERY = 10  # steps after which several ranks ask each other; asking makes them wait for one another
+ONE_PRESS = 1.0  # seconds in which signals count as one: a terminal and a launcher both send Ctrl-C
+
+
+class Stop:
+    """Whether the run was asked to stop. As a context it takes the two signals, and gives them back."""
+
+    def __init__(self, place: Place, device: torch.device) -> None:
+        """Ask on behalf of this rank."""
+        self._place, self._device = place, device
+        self._asked_at: float | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stop:
+        """Take the signals."""
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Give them back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._asked_at = now
+            if self._place.rank == 0:  # not by print, which this may have interrupted
+                os.write(2, b"imgfeed-train: stopping after this step, with a checkpoint; Ctrl-C again ends it at once\n")
+        elif number == signal.SIGINT and now - self._asked_at > ONE_PRESS:
+            raise KeyboardInterrupt
+
+    def agreed(self, steps: int = 0) -> bool:
+        """Return whether any rank was asked, the same on all. All call it, after as many steps, which say if it is time."""
+        asked = self._asked_at is not None
+        if self._place.world == 1:
+            return asked
+        if steps % AGREE_EVERY:
+            return False
+        flag = torch.tensor(float(asked), device=self._device)
+        dist.all_reduce(flag, dist.ReduceOp.MAX)
+        return bool(flag)

@@ -1,0 +1,56 @@
+"""The benchmark: three sources by turns, their medians, and the table."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import TINY
+
+from imgfeed_train import bench
+from imgfeed_train.bench import Reading
+from imgfeed_train.train import main
+
+
+def test_measures_feed_ceiling_and_torchvision(sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    turns = ["--rounds", "2", "--steps", "14", "--warmup", "2", "--torch-workers", "1", "--json", str(tmp_path / "b.json")]
+    folders = ["--data", str(sets), "--images", str(sets.parent / "raw/train")]
+    main(["bench", *folders, *TINY, "--batch-size", "8", *turns])
+    said = capsys.readouterr().out
+    rows = re.findall(r"^\| (\w+) \| ([\d,]+) \| [\d,]+ to [\d,]+ \| (\d\.\d{3}) \| (\d+\.\d)% \|$", said, re.M)
+    assert [name for name, *_ in rows] == ["synthetic", "imgfeed", "torchvision"]
+    assert rows[0][2:] == ("1.000", "0.0")
+    assert "batch 8 x 1, amp off" in said
+    assert "aim 0.98 of the ceiling, data wait under 1%: " in said
+    readings = json.loads((tmp_path / "b.json").read_text())
+    assert [len(turns) for turns in readings.values()] == [2, 2, 2]
+    for turn in readings["imgfeed"]:
+        assert turn["images_per_second"] > 0
+        assert 0 < turn["wait"] < 1
+        assert turn["limit"] in ("disk", "cpu", "client", "idle")
+
+
+def test_sources_take_turns() -> None:
+    names = ["synthetic", "imgfeed", "torchvision"]
+    assert [bench._turns(names, number)[0] for number in range(4)] == [*names, "synthetic"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "wait", "said"),
+    [(985.0, 0.005, "reached"), (970.0, 0.005, "not reached; the feed waited for the CPU"), (990.0, 0.02, "not reached")],
+)
+def test_the_verdict(rate: float, wait: float, said: str) -> None:
+    s = bench.parse(["--data", "d", "--rounds", "3", "--arch", "resnet50", "--amp", "fp16"])
+    readings = {"synthetic": [Reading(r, 0.0) for r in (900.0, 1000.0, 2000.0)], "imgfeed": [Reading(rate, wait, "cpu")] * 3}
+    lines = bench.table(s, "batch 256 x 2", readings, {"cpu": "c", "gpu": "g", "torch": "2.8"})
+    assert f"| imgfeed | {rate:,.0f} | {rate:,.0f} to {rate:,.0f} | {rate / 1000:.3f} | {wait:.1%} |" in lines
+    assert lines[-1].split(": ", 1)[1].startswith(said)
+
+
+def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in ((["--images", str(tmp_path / "none")], "no such folder"), (["--rounds", "0"], "at least 1")):
+        with pytest.raises(SystemExit):
+            bench.parse(["--data", "d", *arguments])
+        assert said in capsys.readouterr().err

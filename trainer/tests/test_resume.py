@@ -1,0 +1,147 @@
+"""Interruptions: whatever ends a run, and on however many ranks it goes on, no sample is repeated and none is left out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import spy
+import torch
+from conftest import PLAIN, TINY, TRAIN, Train, command, events, weights
+
+from imgfeed_train import data, optim, stop
+from imgfeed_train.launch import Place
+from imgfeed_train.settings import parse
+
+PATIENCE = 300  # seconds; only a run that hangs takes so long
+
+
+def spied(ranks: int, *arguments: str) -> None:
+    """Run the trainer on so many ranks, which note their samples."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, spy.__file__, *arguments]
+    processes = [subprocess.Popen(command, env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]
+    assert [process.wait(PATIENCE) for process in processes] == [0] * ranks
+
+
+def samples(noted: Path) -> Counter[tuple[int, int]]:
+    """Return how often each (epoch, sample) was trained on, over all ranks."""
+    lines = [line.split() for file in noted.parent.glob(f"{noted.name}.*") for line in file.read_text().splitlines()]
+    return Counter((int(epoch), int(index)) for epoch, *indices in lines for index in indices)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_another_world_goes_on_at_the_exact_sample(
+    train: Train, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """Two ranks to the middle of the first epoch, one to the middle of the second, two to its end."""
+    whole = train("whole", "--log-every", "1")
+    options = ["--strategy", strategy, "--log-every", "1"]
+    two = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, *options, "--batch-size", "8"]
+    noted = tmp_path / "noted"
+    monkeypatch.setenv("SPY", str(noted))
+    spied(2, *two, "--max-steps", "4")
+    assert sum(samples(noted).values()) == 4 * 16
+    with monkeypatch.context() as patched:
+        patched.setattr(data, "DataLoader", spy.Spy)
+        train("run", *options, "--max-steps", "8", "--resume", "auto")
+    assert sum(samples(noted).values()) == 8 * 16
+    spied(2, *two, "--resume", "auto")
+    assert samples(noted) == Counter({(epoch, index): 1 for epoch in range(2) for index in range(TRAIN)})
+    # 16 images a step throughout: the same rates, and but for rounding the same weights as without the interruption.
+    assert [e["lr"] for e in events(tmp_path / "run", "step")] == [e["lr"] for e in events(whole, "step")]
+    for name, tensor in weights(whole)["model"].items():
+        torch.testing.assert_close(weights(tmp_path / "run")["model"][name], tensor, rtol=1e-3, atol=2e-5, msg=name)
+
+
+@pytest.mark.parametrize("schedule", ["onecycle", "cosine"])
+def test_another_batch_size_keeps_the_place_in_the_schedule(train: Train, schedule: str) -> None:
+    options = ["--schedule", schedule, "--warmup-epochs", "0.5", "--log-every", "1"]
+    train("run", *options, "--max-steps", "8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns where a schedule steps before its optimiser
+        run = train("run", *options, "--batch-size", "8", "--accumulate", "2", "--size-start", "0", "--resume", "auto")
+        again = train("again", *options, "--batch-size", "8", "--max-steps", "20")
+        train("again", *options, "--batch-size", "16", "--resume", "auto")
+    # Two batches of 8 a step are as many steps as before; batches of 8 alone are twice as many.
+    s = parse(["--data", "d", "--output", "o", *PLAIN, *options])
+    for folder, steps in ((run, 6), (again, 12)):
+        opt = optim.optimizer(torch.nn.Linear(2, 2), s)
+        plan = optim.schedule(opt, s, steps)
+        rates = []
+        for _ in range(2 * steps):
+            rates.append(opt.param_groups[0]["lr"])
+            opt.step()
+            plan.step() if len(rates) < 2 * steps else None
+        logged = [(e["step"], e["lr"]) for e in events(folder, "step")][: 2 * steps if folder == run else 20]
+        for step, lr in logged:
+            if folder == again or step < 8 or step % 2 == 0:
+                assert lr == pytest.approx(rates[min(step, 2 * steps - 1)], rel=1e-6), step
+
+
+def test_another_rate_is_taken(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    train("run", "--max-steps", "4", "--log-every", "1")
+    run = train("run", "--lr", "0.01", "--epochs", "3", "--resume", "auto", "--log-every", "1")
+    assert "epochs, lr changed; the schedule goes on at step 4 of 18, where it was at 4 of 12" in capsys.readouterr().out
+    assert max(e["lr"] for e in events(run, "step")[4:]) <= 0.01
+    assert weights(run)["progress"]["steps"] == 18
+
+
+def test_an_average_may_begin_later(train: Train) -> None:
+    train("run", "--max-steps", "4")
+    run = train("run", "--ema", "0.9", "--amp", "bf16", "--resume", "auto")
+    state = weights(run)
+    assert int(state["ema"]["n_averaged"]) == 8
+    assert state["ema"].keys() == {"n_averaged", *(f"module.{name}" for name in state["model"])}
+
+
+@pytest.mark.parametrize(("number", "ranks"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)])
+def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, number: int, ranks: int) -> None:
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "12"]
+    base += ["--batch-size", str(16 // ranks), "-g", str(ranks), "--stopped-status", "75"]
+    with subprocess.Popen(
+        command(*base), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch: [1][2"):
+            assert process.poll() is None
+        os.killpg(process.pid, number)  # as a terminal does: launcher, ranks, everything below
+        rest = process.stdout.read()
+    assert process.returncode == 75, rest
+    assert "stopping after this step" in rest
+    assert "go on with --resume auto" in rest
+    progress = weights(tmp_path / "run")["progress"]
+    assert 8 <= progress["steps"] < 48
+    done = subprocess.run(command(*base, "--resume", "auto"), capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    whole, run = weights(train("whole", "--epochs", "8")), weights(tmp_path / "run")
+    assert run["progress"]["steps"] == 48
+    for name, tensor in whole["model"].items():
+        tolerance = 0.0 if ranks == 1 else 1e-2
+        torch.testing.assert_close(run["model"][name], tensor, rtol=tolerance, atol=tolerance / 10, msg=name)
+
+
+def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    before = signal.getsignal(signal.SIGINT)
+    with stop.Stop(Place(), torch.device("cpu")) as asked:
+        assert not asked.agreed()
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # the same press, by the launcher
+        assert asked.agreed(7)
+        now[0] += 2
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
