@@ -12,17 +12,20 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // serveFlags are the flags of imgfeed serve.
@@ -40,7 +43,11 @@ type serveFlags struct {
 	logLevel       slog.Level
 	logJSON        bool
 	exact          bool
+	resampler      resample.Algorithm
 }
+
+// resamplerUsage describes --resampler.
+const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
 const serveLong = `Serve the shard sets in DATA to training processes on this machine.
 
@@ -50,7 +57,11 @@ current folder and in /data, in this order.
 Clients connect to a Unix socket, which only this user can open unless --socket-mode says otherwise. Its default path is $XDG_RUNTIME_DIR/imgfeed.sock, or
 /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server left behind is replaced.
 
-Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it.`
+What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
+ask for it; everything else is served.
+
+Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
+with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode}
@@ -74,9 +85,10 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each CPU)")
 	flags.StringVar(&f.memory, "memory", "", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
-	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
+	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.DurationVar(&f.exitIdle, "exit-idle", 0, "stop when no client has had a session open for so long, as 30s; counted from the end of the first (default never)")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
@@ -127,7 +139,13 @@ func (f *serveFlags) logger() *slog.Logger {
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error {
 	log := f.logger()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
+	if f.owner != 0 {
+		// Slurm, for one, sends SIGTERM to all processes of a job at once. The owner wants batches until it has saved.
+		ends = ends[:1]
+		signal.Ignore(unix.SIGTERM)
+	}
+	ctx, stop := signal.NotifyContext(ctx, ends...)
 	defer stop()
 	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -141,7 +159,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 			return err
 		}
 	}
-	sets, place, skipped, err := server.Discover(data)
+	found, place, skipped, err := server.Discover(data)
 	if err != nil {
 		return err
 	}
@@ -149,12 +167,20 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
 	}
 	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
-	name := "imgfeed " + version().String()
-	srv, err := server.New(server.Config{Sets: sets, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact, Name: name, Log: log})
+	name := "imgfeed " + version.Get().String()
+	srv, err := server.New(server.Config{
+		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact,
+		Resampler: f.resampler, Name: name, Log: log,
+	})
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
+	if f.threads > 0 && os.Getenv("GOMAXPROCS") == "" {
+		// More of Go's processors would be looked for work each time that a batch ends and find none, at the expense of
+		// whatever else runs there, the client for one.
+		runtime.GOMAXPROCS(f.threads)
+	}
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
@@ -168,7 +194,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	if err != nil {
 		return err
 	}
-	printServing(out, name, place, sets, srv.Sets(), listener.Path(), metrics)
+	printServing(out, name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
@@ -188,7 +214,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return "", fmt.Errorf("metrics: %w", err)
+		return "", fmt.Errorf("metrics: %w: choose another address with --metrics", err)
 	}
 	hs := &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, func() { hs.Close() })

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +18,7 @@ from conftest import SAMPLES, SMALL, alive, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader
+from imgfeed.server import find_binary
 
 Load = Callable[..., DataLoader]
 
@@ -31,6 +34,12 @@ print(loader._server.pid, flush=True)
 
 def own(shards: Path, **options: object) -> DataLoader:
     return DataLoader(shards, 8, framework="numpy", with_index=True, transform=SMALL, num_workers=1, **options)  # type: ignore[arg-type]
+
+
+def test_programs_and_package_are_of_one_version() -> None:
+    for name in ("imgfeed", "imgshard"):
+        told = subprocess.run([find_binary(name), "version", "--json"], capture_output=True, text=True, check=True).stdout
+        assert json.loads(told)["version"] == imgfeed.__version__, f"{name} was not built by make, or before the last change"
 
 
 def test_own_server_ends_with_the_loader(shards: Path) -> None:
@@ -80,12 +89,52 @@ def test_a_killed_server_is_an_error_and_then_replaced(shards: Path) -> None:
         assert len(indices(loader)) == SAMPLES
 
 
+def test_a_killed_server_of_others_is_named_as_such(shards: Path, tmp_path: Path) -> None:
+    """A loader that joined a server says that it has ended, and goes on with the one that takes its place."""
+    command = [
+        find_binary(),
+        "serve",
+        str(shards),
+        "--socket",
+        str(tmp_path / "sock"),
+        "--threads",
+        "1",
+        "--log-level",
+        "error",
+    ]
+
+    def serve() -> subprocess.Popen[bytes]:
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert server.stdout is not None
+        while b"connect with" not in server.stdout.readline():
+            assert server.poll() is None
+        return server
+
+    with (
+        serve() as first,
+        DataLoader(f"unix:{tmp_path / 'sock'}", 4, framework="numpy", with_index=True, transform=SMALL, slots=1) as loader,
+    ):
+        iteration = iter(loader)
+        next(iteration)
+        first.kill()
+        first.wait()
+        with pytest.raises(imgfeed.ServerError, match=r"it has ended|closed the connection"):
+            for _ in iteration:
+                pass
+        with pytest.raises(imgfeed.ServerError, match="is a server running there"):
+            next(iter(loader))
+        with serve() as second:
+            assert len(indices(loader)) == SAMPLES
+            second.terminate()
+
+
 def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
     with own(shards, timeout=0.2, slots=1) as loader:
         iteration = iter(loader)
         seen = indices([next(iteration)])
         assert loader._server is not None
         os.kill(loader._server.pid, signal.SIGSTOP)
+        os.waitpid(loader._server.pid, os.WUNTRACED)  # on a busy machine its other threads run on for a while
         try:
             with pytest.raises(TimeoutError):
                 while True:
@@ -103,6 +152,7 @@ from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
 it = iter(loader)
 os.kill(loader._server.pid, signal.SIGSTOP)
+os.waitpid(loader._server.pid, os.WUNTRACED)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     for _ in it: pass

@@ -23,14 +23,13 @@ there=$(chroot "$work/root" python3 -c 'import sys; print("%d.%d" % sys.version_
 [ "$there" = "$version" ] || { echo "$0: $suite has Python $there, $python is $version: set SUITE" >&2; exit 1; }
 # The machine's certificates, among which may be those of a proxy.
 [ ! -f /etc/ssl/certs/ca-certificates.crt ] || cp /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
-tar -C "$work/root" --exclude=./dev -cf "$work/root.tar" .
 
-cp "$work/root.tar" "$work/image.tar"
-tar -C "$goroot/.." -rf "$work/image.tar" --transform "s,^$(basename "$goroot"),./usr/local/go,S" "$(basename "$goroot")"
-"$docker" import -c 'ENV PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' "$work/image.tar" imgfeed-test/golang
+# Into one stream go the root's files, whose names begin with a dot, and others, which are moved to their place.
+base=(tar -c -C "$work/root" --exclude=./dev .)
+"${base[@]}" -C "$goroot/.." --transform "s,^$(basename "$goroot"),./usr/local/go,S" "$(basename "$goroot")" |
+	"$docker" import -c 'ENV PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' - imgfeed-test/golang
 
-mv "$work/root.tar" "$work/image.tar"
-(cd "$packages" && find . -mindepth 1 -maxdepth 1 -printf '%f\n' |
-	grep -vxE 'triton|imgfeed.*|pip|pip-.*|setuptools.*|_distutils_hack|distutils-precedence.pth|__pycache__' |
-	tar -rf "$work/image.tar" --transform "s,^,./usr/local/lib/python$version/dist-packages/,S" --exclude=__pycache__ -T -)
-"$docker" import -c 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' "$work/image.tar" imgfeed-test/torch
+find "$packages" -mindepth 1 -maxdepth 1 -printf '%f\n' |
+	grep -vxE 'triton|imgfeed.*|pip|pip-.*|setuptools.*|_distutils_hack|distutils-precedence.pth|__pycache__|\..*' >"$work/packages"
+"${base[@]}" -C "$packages" --exclude=__pycache__ --transform "s,^\([^.]\),./usr/local/lib/python$version/dist-packages/\1,S" -T "$work/packages" |
+	"$docker" import -c 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' - imgfeed-test/torch

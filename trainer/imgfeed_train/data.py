@@ -138,6 +138,7 @@ def make_loader(
         split=split,
         rank=place.rank,
         world=place.world,
+        resampler=s.resampler,
         num_workers=0 if s.data.startswith("unix:") else s.workers,
         device=device if device.type == "cuda" else None,
         normalize=stats,

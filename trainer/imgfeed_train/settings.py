@@ -77,6 +77,11 @@ def _data(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
     g.add_argument(
+        "--resampler",
+        choices=("pillow-13", "pillow-12"),
+        help="whose bits resizing gives, Pillow 13's or those of 9.4 to 12.3; if not given, the server's own: pillow-13",
+    )
+    g.add_argument(
         "--eval-flip", action=argparse.BooleanOptionalAction, default=False, help="evaluate with the mirror image too"
     )
     g.add_argument("--workers", type=int, default=0, help="decoding threads of each rank; 0: this node's CPUs, shared")
@@ -132,6 +137,13 @@ def _run(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--checkpoint-every", type=int, default=0, help="optimiser steps between checkpoints; 0: at epochs' ends")
     g.add_argument("--resume", help="auto: the last checkpoint, if there is one; or a path or URL")
     g.add_argument("--max-steps", type=int, default=0, help="stop after so many optimiser steps, with a checkpoint; 0: don't")
+    g.add_argument(
+        "--stopped-status",
+        type=int,
+        default=0,
+        metavar="N",
+        help="exit status of a run that SIGTERM or --max-steps stopped before its end, for scripts that start it again",
+    )
     g.add_argument("--log-every", type=int, default=100, help="batches between lines")
     g.add_argument("--tensorboard", action=argparse.BooleanOptionalAction, default=True)
     g.add_argument("--wandb", action="store_true", help="log to Weights & Biases too; WANDB_MODE=offline needs no network")

@@ -10,6 +10,7 @@ import torch
 
 from imgfeed_train import checkpoint, data, fit, optim
 from imgfeed_train.errors import TrainError
+from imgfeed_train.launch import Place
 from imgfeed_train.settings import parse
 
 
@@ -43,6 +44,15 @@ def test_checkpoint_that_is_none(tmp_path: Path) -> None:
     torch.save({"version": 99}, tmp_path / "b.pt")
     with pytest.raises(TrainError, match="another version"):
         checkpoint.load(str(tmp_path / "b.pt"))
+
+
+@pytest.mark.parametrize(("arguments", "want"), [([], None), (["--resampler", "pillow-12"], "pillow-12")])
+def test_resampler_is_asked_for(arguments: list[str], want: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(data, "DataLoader", lambda *_, **options: asked.update(options))
+    settings = parse(["--data", "unix:/socket", "--output", "run", *arguments])
+    data.make_loader(settings, "val", Place(), torch.device("cpu"), batch_size=1, stats=None)
+    assert asked["resampler"] == want
 
 
 @pytest.mark.parametrize("most", [0, 7, 8, 100, 511, 512, 513, 1000])
