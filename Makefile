@@ -5,6 +5,7 @@
 GO     ?= go
 PYTHON ?= python3
 DATA   ?=
+DOCKER ?= docker
 
 # The accelerated kernels are compiled in by GOEXPERIMENT=simd; without it everything works, more slowly.
 export CGO_ENABLED  := 0
@@ -16,11 +17,18 @@ VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
 READY       := $(VENV)/.ready
+# The binaries' version is the Python package's, with the commit where git knows it.
+STAMP       := github.com/imgfeed/imgfeed/internal/version
+VERSION     := $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' python/imgfeed/__init__.py)
+COMMIT      := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
+COMPOSE     ?= $(DOCKER) compose
+BUILD_ARGS  := $(DOCKER_FLAGS) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) \
+  --label org.opencontainers.image.revision=$(shell git rev-parse --short=12 HEAD 2>/dev/null)
 BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster check clean FORCE
+.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,7 +36,7 @@ help: ## this list
 build: $(BIN) ## static binaries bin/imgfeed and bin/imgshard
 
 bin/%: FORCE
-	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/$*
+	$(GO) build -trimpath -ldflags '-s -w -X $(STAMP).number=$(VERSION) -X $(STAMP).commit=$(COMMIT)' -o $@ ./cmd/$*
 
 wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
 	rm -rf dist
@@ -55,7 +63,24 @@ test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/
 	else echo "test-trainer: skipped: $(TORCH_PYTHON) has no torch 2 with torchvision and timm (TORCH_PYTHON= names another)"; fi
 
 test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
-test-cluster: test-trainer ## of these, the run on two nodes in two network namespaces; needs root
+test-cluster: test-trainer ## of these, the runs on two nodes in two network namespaces; needs root
+
+test-slurm: TRAINER_TESTS := trainer/tests/test_slurm.py
+test-slurm: test-trainer ## of these, deploy/slurm under a Slurm with two nodes; needs root, slurm-wlm and munge
+
+# Without BASE and GO_IMAGE the Dockerfiles' own base images are pulled.
+images: ## container images imgfeed and imgfeed-trainer; BASE=image with torch, GO_IMAGE=image with Go, DOCKER_FLAGS=--network=host
+	$(DOCKER) build $(BUILD_ARGS) -t $(IMAGES)imgfeed .
+	$(DOCKER) build $(BUILD_ARGS) $(if $(BASE),--build-arg BASE=$(BASE)) -t $(IMAGES)imgfeed-trainer -f trainer/Dockerfile .
+
+test-containers: IMAGES := imgfeed-test/
+test-containers: build $(READY) ## the images and compose.yaml on a real engine; takes what images takes, and COMPOSE=docker-compose
+	@if ! $(DOCKER) info >/dev/null 2>&1; then echo "test-containers: skipped: no engine answers to $(DOCKER) info"; \
+	elif ! $(COMPOSE) version >/dev/null 2>&1; then echo "test-containers: skipped: there is no $(COMPOSE) (COMPOSE= names another)"; \
+	else $(MAKE) images IMAGES=$(IMAGES) && \
+	  DOCKER='$(DOCKER)' COMPOSE='$(COMPOSE)' FEED_IMAGE=$(IMAGES)imgfeed TRAINER_IMAGE=$(IMAGES)imgfeed-trainer \
+	  $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir trainer trainer/container_tests; \
+	fi
 
 check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
@@ -63,10 +88,14 @@ check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and 
 	GOEXPERIMENT= $(GO) vet ./...
 	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
 	$(GO) run $(STATICCHECK) ./...
-	$(VENV)/bin/ruff check python trainer bench
-	$(VENV)/bin/ruff format --check python trainer
+	$(VENV)/bin/ruff check python trainer bench deploy
+	$(VENV)/bin/ruff format --check python trainer deploy
 	cd python && ../$(VENV)/bin/mypy
 	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
+
+check-kubernetes: build $(READY) ## the manifests in deploy/kubernetes against the published schemas of Kubernetes and Kubeflow
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/kubernetes/requirements.txt
+	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=trainer $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir deploy deploy/kubernetes
 
 $(READY): python/requirements-dev.txt
 	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear --system-site-packages $(VENV)
@@ -74,5 +103,5 @@ $(READY): python/requirements-dev.txt
 	touch $@
 
 clean: ## remove everything that make made
-	rm -rf bin build dist demo $(VENV) python/.pytest_cache python/.mypy_cache python/.ruff_cache trainer/.pytest_cache trainer/.mypy_cache trainer/.ruff_cache
+	rm -rf bin build dist demo $(VENV) .venv-torch python/.pytest_cache python/.mypy_cache python/.ruff_cache trainer/.pytest_cache trainer/.mypy_cache trainer/.ruff_cache
 	find python trainer -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type memorySet struct {
 	bad    map[int]error // samples that cannot be read
 	panics int           // a sample whose reading panics; -1 for none
 	delay  time.Duration // of each read
+	spin   time.Duration // of each read, without leaving the processor
+	reads  atomic.Int64
 	gate   chan struct{} // if not nil, a read waits for a token
 }
 
@@ -55,8 +58,11 @@ func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
 	if s.gate != nil {
 		<-s.gate
 	}
+	s.reads.Add(1)
 	if s.delay > 0 {
 		time.Sleep(s.delay)
+	}
+	for started := time.Now(); s.spin > 0 && time.Since(started) < s.spin; {
 	}
 	if i == s.panics {
 		panic("this sample panics")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
@@ -33,13 +34,14 @@ var identityTransforms = map[string]string{
 	"odd":    `[{"op":"Resize","size":256},{"op":"RandomCrop","size":[97,131]},{"op":"RandomHorizontalFlip","p":0.5}]`,
 }
 
-// identitySets packs a folder of images as jpeg and as pixels by every codec.
-func identitySets(t *testing.T, src string) map[string]*shard.Set {
+// identitySets packs a folder of images as jpeg and as pixels by every codec, resized by an algorithm.
+func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[string]*shard.Set {
 	t.Helper()
 	resize, err := transform.ParseStoredResize("256", "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	resize.Resampler = algorithm
 	encoders := map[string]pack.Encoder{"jpeg": pack.Originals{}}
 	for _, codec := range pixels.Names() {
 		if encoders[codec], err = pack.NewPixels(pixels.Params{Codec: codec}, resize); err != nil {
@@ -124,12 +126,18 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 // TestPixelsServeTheBitsOfJPEG serves the same epochs from the originals and from pixels of every codec, at every level
 // and in both layouts, and wants identical batches: images, labels, indices and draws.
 func TestPixelsServeTheBitsOfJPEG(t *testing.T) {
+	for _, algorithm := range []resample.Algorithm{resample.Pillow13, resample.Pillow12} {
+		t.Run(algorithm.String(), func(t *testing.T) { testServesTheBitsOfJPEG(t, algorithm) })
+	}
+}
+
+func testServesTheBitsOfJPEG(t *testing.T, algorithm resample.Algorithm) {
 	src, draws := identitySource(t)
-	sets := identitySets(t, src)
+	sets := identitySets(t, src, algorithm)
 	reference := NewPool(PoolConfig{Threads: 2})
 	defer reference.Close()
 	for name, text := range identityTransforms {
-		spec, err := transform.Parse(text)
+		spec, err := transform.ParseWith(text, algorithm)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,17 +162,15 @@ func TestPixelsServeTheBitsOfJPEG(t *testing.T) {
 }
 
 // TestPixelsMatchTorchvision compares batches from bitpack with torchvision on Pillow. It needs a Python with torchvision
-// (IMGFEED_TEST_PYTHON, or python3).
+// (IMGFEED_TEST_PYTHON, or python3), whose Pillow says the resampler.
 func TestPixelsMatchTorchvision(t *testing.T) {
-	python := os.Getenv("IMGFEED_TEST_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import torchvision, PIL").Run(); err != nil {
-		t.Skipf("%s has no torchvision: %v", python, err)
+	python, resampler := pillowtest.Find(t, "torchvision")
+	algorithm, err := resample.ParseAlgorithm(resampler)
+	if err != nil {
+		t.Fatal(err)
 	}
 	src, draws := identitySource(t)
-	set := identitySets(t, src)[pixels.Bitpack]
+	set := identitySets(t, src, algorithm)[pixels.Bitpack]
 	pool := NewPool(PoolConfig{Threads: 2})
 	defer pool.Close()
 	cmd := exec.Command(python, "-W", "ignore", "../transform/testdata/check.py")
@@ -178,7 +184,7 @@ func TestPixelsMatchTorchvision(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, epochs := range map[string]int{"eval": 1, "train-resize": draws} {
-		spec, err := transform.Parse(name)
+		spec, err := transform.ParseWith(name, algorithm)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +215,7 @@ func TestPixelsMatchTorchvision(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("compared %d results with torchvision's", result.Compared)
+	t.Logf("compared %d results by %v with torchvision's", result.Compared, algorithm)
 	if result.Compared != set.Len()*(1+draws) || len(result.Differ) > 0 {
 		t.Errorf("of %d, %d differ: %.1000v", result.Compared, len(result.Differ), result.Differ)
 	}
@@ -222,6 +228,8 @@ func TestCheckExact(t *testing.T) {
 		exact                          bool
 	}{
 		{"256", "", "eval", true},
+		{"256", "", `[{"op":"Resize","size":256,"resampler":"pillow-12"},{"op":"CenterCrop","size":224}]`, false},
+		{"256", "nearest", `[{"op":"Resize","size":256,"interpolation":"nearest","resampler":"pillow-12"},{"op":"CenterCrop","size":224}]`, true},
 		{"256", "", "train-resize", true},
 		{"none", "", "train", true},
 		{"256", "", "train", false},

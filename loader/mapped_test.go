@@ -90,12 +90,12 @@ func TestFileCutShort(t *testing.T) {
 
 // cuttingSet cuts the file short between the check of a sample and its decoding.
 type cuttingSet struct {
-	Set
+	*shardSet
 	path string
 }
 
 func (s *cuttingSet) Read(i int, buf []byte) (Record, []byte, error) {
-	record, buf, err := s.Set.Read(i, buf)
+	record, buf, err := s.shardSet.Read(i, buf)
 	return record, buf, errors.Join(err, os.Truncate(s.path, 4096))
 }
 
@@ -113,13 +113,16 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 1)
-		stream, err := pool.NewStream(StreamConfig{Set: &cuttingSet{served, path}, Plan: order, Spec: spec, Supply: NewSupply(NewSlot(0, 4, spec.OutputBytes()))})
+		stream, err := pool.NewStream(StreamConfig{Set: &cuttingSet{served.(*shardSet), path}, Plan: order, Spec: spec, Supply: NewSupply(NewSlot(0, 4, spec.OutputBytes()))})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = stream.Next(context.Background())
 		if bad, ok := errors.AsType[*SampleError](err); !ok || !strings.Contains(bad.Error(), "cut short") {
 			t.Errorf("%s: %v", codec, err)
+		}
+		if bad, ok := errors.AsType[*shard.CorruptError](err); !ok || bad.Path != path {
+			t.Errorf("%s: %v does not name %s", codec, err, path)
 		}
 		stream.Close()
 	}

@@ -74,7 +74,7 @@ func CheckExact(set *shard.Set, spec *transform.Spec) error {
 	return nil
 }
 
-// DescribeEncoding says how a set's images are stored, in a few words: "pixels (bitpack, resize 256 bilinear)".
+// DescribeEncoding says how a set's images are stored, in a few words: "pixels (bitpack, resize 256 bilinear, pillow-13)".
 func DescribeEncoding(encoding shard.Encoding) string {
 	var p transform.PixelsParams
 	if encoding.Name != "pixels" || json.Unmarshal(encoding.Params, &p) != nil {
@@ -83,7 +83,11 @@ func DescribeEncoding(encoding shard.Encoding) string {
 	if p.Resize == "" {
 		return fmt.Sprintf("%s (%s)", encoding.Name, p.Codec)
 	}
-	return fmt.Sprintf("%s (%s, resize %s)", encoding.Name, p.Codec, strings.TrimSpace(p.Resize+" "+p.Interpolation))
+	words := []string{p.Codec, strings.TrimSpace("resize " + p.Resize + " " + p.Interpolation)}
+	if s, err := p.Stored(); err == nil && s != (transform.StoredResize{}) {
+		words = append(words, s.Resampler.String())
+	}
+	return fmt.Sprintf("%s (%s)", encoding.Name, strings.Join(words, ", "))
 }
 
 type shardSet struct {
@@ -119,6 +123,9 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	}
 	return r, buf, nil
 }
+
+// corrupt makes err, which was met in the middle of sample i's record, an error that names the file.
+func (s *shardSet) corrupt(i int, err error) error { return s.set.Corrupt(i, err) }
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 

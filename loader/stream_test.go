@@ -380,3 +380,32 @@ func TestParseOnError(t *testing.T) {
 		t.Error("ParseOnError accepted an unknown policy")
 	}
 }
+
+// TestBatchesAreHandedOutWhenTheyEnd has one of Go's processors for a worker that never waits and for the consumer. By the
+// scheduler alone the consumer would get it every 10 ms, after dozens of these batches.
+func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const batch, slots = 4, 64
+	set := newMemorySet(t, 400)
+	set.spin = 20 * time.Microsecond
+	cfg := testStream(t, set, plan.Config{Samples: 400, BatchSize: batch}, slots)
+	s, err := newTestPool(t, 1).NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	late := 0
+	for number := range cfg.Plan.Batches() {
+		b, err := s.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(set.reads.Load()) > (number+2)*batch {
+			late++
+		}
+		cfg.Supply.Put(b.Slot)
+	}
+	if late > cfg.Plan.Batches()/10 {
+		t.Errorf("%d of %d batches came when a later one was finished already", late, cfg.Plan.Batches())
+	}
+}

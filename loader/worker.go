@@ -34,6 +34,8 @@ func (w *worker) process(j *job, position, next int) (err error) {
 		if p := recover(); p != nil {
 			if err = shard.FaultError(p, record.Image); err == nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			} else if set, ok := j.stream.cfg.Set.(interface{ corrupt(int, error) error }); ok {
+				err = set.corrupt(j.indices[position], err)
 			}
 			w.engine, w.buf, w.seen = transform.NewEngine(w.level), nil, transform.Times{}
 		}
@@ -54,6 +56,7 @@ func (w *worker) process(j *job, position, next int) (err error) {
 	if set, ok := cfg.Set.(mappedSet); ok && next != position {
 		record.Ahead = set.ahead(j.indices[next])
 	}
+	record.Stream = len(slot.Images) >= streamFrom
 	size := cfg.Spec.OutputBytes()
 	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(j.stream.seed, j.stream.epoch, index))
@@ -66,6 +69,11 @@ func (w *worker) process(j *job, position, next int) (err error) {
 	}
 	return nil
 }
+
+// streamFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches
+// on their way, so those of this size have left the nearer caches before they are read. Copying batches of 2 to 40 MB out of
+// the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
+const streamFrom = 2 << 20
 
 // keepBytesMax bounds the read buffer that is kept from sample to sample.
 const keepBytesMax = 16 << 20

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 BINARIES = ("imgfeed", "imgshard")
+
+
+def _check_version(binary: Path, want: str) -> None:
+    """Fail if a binary is of another version than the wheel. One of another machine, which can't be run, is not asked."""
+    try:
+        told = subprocess.run([binary, "version", "--json"], capture_output=True, text=True, check=True).stdout
+    except OSError:
+        return
+    if (got := json.loads(told)["version"]) != want:
+        raise RuntimeError(f"{binary} is version {got}, and the wheel {want}: run `make build`")
 
 
 class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -24,6 +36,7 @@ class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
             binary = folder / name
             if not binary.is_file():
                 raise FileNotFoundError(f"{binary}: run `make build` first")
+            _check_version(binary, self.metadata.version)
             build_data["force_include"][str(binary)] = f"imgfeed/bin/{name}"
         machine = os.environ.get("IMGFEED_WHEEL_MACHINE", platform.machine())
         # Static binaries need no libc: the oldest tags of glibc and of musl are both true.

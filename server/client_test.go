@@ -30,11 +30,11 @@ type testServer struct {
 // startServer serves the sets in dir until the test ends.
 func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	t.Helper()
-	sets, _, _, err := Discover(dir)
+	found, _, _, err := Discover(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Sets: sets, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{Sets: found.Sets, Damaged: found.Damaged, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if change != nil {
 		change(&cfg)
 	}

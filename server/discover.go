@@ -37,21 +37,24 @@ func (e *NotFoundError) Error() string {
 }
 
 // Discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
-// in this order. It returns the folder of each split's set at the first place that is or holds one, and the places
-// before it. A set that is there but damaged is an error, not a reason to look further.
-func Discover(arg string) (sets map[string]string, at Place, skipped []Place, err error) {
+// in this order. It returns what the first place that is or holds a set holds, and the places before it. Sets that are
+// there but damaged are no reason to look further; they are an error if no other is there.
+func Discover(arg string) (found shard.Found, at Place, skipped []Place, err error) {
 	for _, place := range places(arg) {
-		sets, err := shard.FindSets(place.Path)
+		found, err := shard.FindAll(place.Path)
+		if err == nil && len(found.Sets) == 0 {
+			err = found.Err()
+		}
 		switch {
 		case err == nil:
-			return sets, place, skipped, nil
+			return found, place, skipped, nil
 		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
-			return nil, place, skipped, err
+			return shard.Found{}, place, skipped, err
 		}
 		place.Saw = describe(place.Path)
 		skipped = append(skipped, place)
 	}
-	return nil, Place{}, nil, &NotFoundError{Places: skipped}
+	return shard.Found{}, Place{}, nil, &NotFoundError{Places: skipped}
 }
 
 func places(arg string) []Place {

@@ -23,9 +23,9 @@ func TestDiscoverOrder(t *testing.T) {
 		{"", empty, cwd, "current folder"},
 	} {
 		t.Setenv(DataEnv, tt.env)
-		sets, at, skipped, err := Discover(tt.arg)
-		if err != nil || at.Path != tt.want || at.Why != tt.why || sets["train"] != filepath.Join(tt.want, "train-shards") {
-			t.Errorf("%+v: %v at %+v, %v", tt, sets, at, err)
+		found, at, skipped, err := Discover(tt.arg)
+		if err != nil || at.Path != tt.want || at.Why != tt.why || found.Sets["train"] != filepath.Join(tt.want, "train-shards") {
+			t.Errorf("%+v: %v at %+v, %v", tt, found, at, err)
 		}
 		if tt.env == empty && (len(skipped) != 1 || skipped[0].Saw != "is an empty folder") {
 			t.Errorf("skipped %+v", skipped)

@@ -28,15 +28,22 @@ func bugError(panicked any) error {
 	return fmt.Errorf("a bug in imgfeed: %v; please report it with the server's log", panicked)
 }
 
-// A ReachError means that a rank needs partitions that are not on this machine.
+// A ReachError means that a rank needs partitions that are not on this machine, or not whole.
 type ReachError struct {
 	Dir         string
 	Rank, World int
 	Built       int   // the world that the set was built for
 	Missing     []int // partitions
+	Damage      error // of the first of them that is here and not whole; nil if none is
 }
 
+// Unwrap returns the damage.
+func (e *ReachError) Unwrap() error { return e.Damage }
+
 func (e *ReachError) Error() string {
+	if e.Damage != nil {
+		return fmt.Sprintf("rank %d of world %d needs a partition that is damaged: %v; then start imgfeed again", e.Rank, e.World, e.Damage)
+	}
 	names := make([]string, 0, 4)
 	for _, p := range e.Missing[:min(len(e.Missing), 3)] {
 		names = append(names, fmt.Sprintf("rank-%04d", p))
@@ -66,7 +73,14 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		return nil
 	}
 	cfg := p.Config()
-	return &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Built: set.World(), Missing: missing}
+	err := &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Built: set.World(), Missing: missing}
+	for _, partition := range missing {
+		if absence := set.Absence(partition); is[*shard.DamagedPartitionError](absence) {
+			err.Damage = absence
+			break
+		}
+	}
+	return err
 }
 
 // kindOf tells the client whose fault an error is.
@@ -75,12 +89,12 @@ func kindOf(err error) string {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
 		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.InexactError](err):
 		return wire.KindBadRequest
-	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
-		return wire.KindMissing
 	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), isUnsupportedImage(err):
 		return wire.KindUnsupported
-	case is[*shard.CorruptError](err), is[*transform.ImageError](err):
+	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return wire.KindCorrupt
+	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
+		return wire.KindMissing
 	}
 	return wire.KindInternal
 }

@@ -43,24 +43,27 @@ func TestInexactSessions(t *testing.T) {
 		ts := startServer(t, dir, func(c *Config) { c.Exact = strict })
 		for _, tt := range []struct {
 			transform json.RawMessage
+			resampler string
 			ask       bool
 			refused   bool
-			noted     bool
+			word      string // in the note or the refusal, "" if there is none
 		}{
-			{exact, false, false, false},
-			{exact, true, false, false},
-			{inexact, false, strict, true},
-			{inexact, true, true, true},
+			{exact, "", false, false, ""},
+			{exact, "pillow-13", true, false, ""},
+			{exact, "pillow-12", false, strict, "stored with Resize(5, bilinear) by the resampler pillow-13"},
+			{exact, "pillow-12", true, true, "ask for that"},
+			{inexact, "", false, strict, "RandomResizedCrop"},
+			{inexact, "", true, true, "stored with Resize(5, bilinear)"},
 		} {
 			c := ts.dial().hello()
-			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 2, Transport: wire.TransportSocket, ExactPixels: tt.ask})
+			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 2, Transport: wire.TransportSocket, Resampler: tt.resampler, ExactPixels: tt.ask})
 			switch m := c.receive().(type) {
 			case wire.Opened:
-				if tt.refused || (len(m.Notes) == 1) != tt.noted || tt.noted && !strings.Contains(m.Notes[0], "Resize(5, bilinear)") {
+				if tt.refused || (len(m.Notes) == 1) != (tt.word != "") || tt.word != "" && !strings.Contains(m.Notes[0], tt.word) {
 					t.Errorf("strict %v, %+v: opened with notes %q", strict, tt, m.Notes)
 				}
 			case wire.Error:
-				if !tt.refused || m.ErrKind != wire.KindBadRequest || !strings.Contains(m.Message, "RandomResizedCrop") {
+				if !tt.refused || m.ErrKind != wire.KindBadRequest || !strings.Contains(m.Message, tt.word) {
 					t.Errorf("strict %v, %+v: %+v", strict, tt, m)
 				}
 			default:

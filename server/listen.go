@@ -51,15 +51,21 @@ type Listener struct {
 
 type fileID struct{ dev, ino uint64 }
 
-// Listen creates the socket at path with mode 0600. The folder is made if it is missing, private to this user. A socket
-// that a dead server left behind is replaced; one that a live server listens on is an [*InUseError]; a file that is no
-// socket is never removed.
-func Listen(path string) (*Listener, error) {
+// SocketMode are the permissions of a socket unless told otherwise: its user's alone.
+const SocketMode = 0o600
+
+// Listen is [ListenMode] with [SocketMode].
+func Listen(path string) (*Listener, error) { return ListenMode(path, SocketMode) }
+
+// ListenMode creates the socket at path with these permissions; who may write may connect. The folder is made if it is
+// missing, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
+// server listens on is an [*InUseError]; a file that is no socket is never removed.
+func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
 	if len(path) > socketPathMax {
 		return nil, fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
 	}
 	dir := filepath.Dir(path)
-	if err := privateDir(dir, path == DefaultSocket()); err != nil {
+	if err := socketDir(dir, mode, path == DefaultSocket()); err != nil {
 		return nil, err
 	}
 	unlock := lockDir(dir) // so that two servers that start at once do not both replace the same stale socket
@@ -68,9 +74,9 @@ func Listen(path string) (*Listener, error) {
 		return nil, err
 	}
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		// The file gets the socket's own mode: it never exists with a wider one, and the umask is left alone.
+		// The file gets the socket's own mode, less the umask, which is left alone: it never exists with a wider one.
 		var err error
-		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(mode.Perm())) }), err)
 	}}
 	l, err := lc.Listen(context.Background(), "unix", path)
 	if err != nil {
@@ -79,6 +85,9 @@ func Listen(path string) (*Listener, error) {
 	ul := l.(*net.UnixListener)
 	ul.SetUnlinkOnClose(false)
 	id, err := identify(path)
+	if err == nil && mode.Perm() != SocketMode {
+		err = os.Chmod(path, mode.Perm())
+	}
 	if err != nil {
 		ul.Close()
 		return nil, err
@@ -106,11 +115,18 @@ func identify(path string) (fileID, error) {
 	return fileID{dev: uint64(st.Dev), ino: st.Ino}, nil
 }
 
-// privateDir makes the socket's folder if it is missing. The default one in the shared folder for temporary files must
-// also be ours alone: another user may have made it first, to stand between server and clients.
-func privateDir(dir string, mustBeOurs bool) error {
+// socketDir makes the socket's folder if it is missing, open to this user and to whom mode lets write. The default one in
+// the shared folder for temporary files must also be ours alone: another user may have made it first, to stand between
+// server and clients.
+func socketDir(dir string, mode fs.FileMode, mustBeOurs bool) error {
+	_, missing := os.Lstat(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("socket folder: %w", err)
+	}
+	if through := mode & 0o022 >> 1; through != 0 && errors.Is(missing, fs.ErrNotExist) {
+		if err := os.Chmod(dir, 0o700|through); err != nil {
+			return fmt.Errorf("socket folder: %w", err)
+		}
 	}
 	if !mustBeOurs {
 		return nil

@@ -32,6 +32,23 @@ func TestListenMakesAPrivateSocket(t *testing.T) {
 	}
 }
 
+func TestListenModeLetsAGroupIn(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	path := filepath.Join(t.TempDir(), "new", "s.sock")
+	l, err := ListenMode(path, 0o660)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|0o660 {
+		t.Errorf("mode %v, %v; want a socket of mode 0660, whatever the umask", info.Mode(), err)
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != 0o710 {
+		t.Errorf("folder mode %v, %v; want 0710", dir.Mode(), err)
+	}
+}
+
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

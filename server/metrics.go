@@ -63,6 +63,7 @@ var (
 	descSlots         = desc("slots", "Slots of all rings by state; work are those being filled or waiting to be sent.", "state")
 	descWaiting       = desc("sessions_waiting", "Sessions by what they wait for.", "for")
 	descMemory        = desc("ring_bytes", "Memory of all rings.")
+	descDamaged       = desc("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.")
 	descLimit         = desc("ring_bytes_max", "Memory that all rings together may take.")
 )
 
@@ -101,6 +102,7 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	counter(descDecoded, float64(c.Images))
 	gauge(descThreads, float64(s.pool.Threads()))
 	gauge(descMemory, float64(s.memory.inUse()))
+	gauge(descDamaged, float64(len(s.problems())))
 	gauge(descLimit, float64(s.memory.max))
 	s.collectSessions(gauge)
 }
@@ -140,7 +142,8 @@ func (s *Server) collectSessions(gauge func(*prometheus.Desc, float64, ...string
 }
 
 // Handler serves /metrics for Prometheus, /healthz for supervisors (200 while the server accepts sessions, 503 when it
-// stops) and, at /, what the server is doing in words.
+// stops; behind "ok", what of the data is damaged, a line each: a restart would not mend it) and, at /, what the server is
+// doing in words.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -152,6 +155,9 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		io.WriteString(w, "ok\n")
+		for _, err := range s.problems() {
+			fmt.Fprintf(w, "damaged: %v\n", err)
+		}
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/loader"
@@ -14,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // A versionError means that the client speaks another version of the protocol.
@@ -156,7 +159,13 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}
-	if c.spec, err = parseTransform(m.Transform); err != nil {
+	resampler := s.cfg.Resampler
+	if m.Resampler != "" {
+		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
+			return c, badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
+		}
+	}
+	if c.spec, err = parseTransform(m.Transform, resampler); err != nil {
 		return c, err
 	}
 	if err := loader.CheckExact(c.set, c.spec); err != nil {
@@ -197,22 +206,34 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 // channels of every output: RGB.
 const channels = 3
 
+// chooseSet returns the set of a split, or of the only one if none is named.
 func (s *Server) chooseSet(split *string) (*shard.Set, error) {
-	if *split == "" && len(s.splits) == 1 {
-		*split = s.splits[0]
+	here := slices.Sorted(maps.Keys(s.cfg.Sets))
+	if *split == "" && len(here) == 1 && len(s.cfg.Damaged) == 0 {
+		*split = here[0]
 	}
 	if *split == "" {
-		return nil, badRequest("split is missing; there are %s", strings.Join(s.splits, ", "))
+		text := "split is missing; there are " + strings.Join(here, ", ")
+		for _, d := range s.cfg.Damaged {
+			text += fmt.Sprintf("; and %s is damaged", d.Dir)
+		}
+		return nil, badRequest("%s", text)
 	}
-	set, ok := s.sets[*split]
-	if !ok {
-		return nil, fmt.Errorf("no split %q here; there are %s: %w", *split, strings.Join(s.splits, ", "), shard.ErrNotFound)
+	if set, ok := s.sets[*split]; ok {
+		return set, nil
 	}
-	return set, nil
+	if err := s.broken[*split]; err != nil {
+		return nil, err
+	}
+	err := fmt.Errorf("no split %q here; there are %s: %w", *split, strings.Join(here, ", "), shard.ErrNotFound)
+	for _, d := range s.cfg.Damaged { // any of them may be the one that is meant
+		err = fmt.Errorf("%w; %w", err, d.Err)
+	}
+	return nil, err
 }
 
-// parseTransform takes a preset's name or a list of operations.
-func parseTransform(raw json.RawMessage) (*transform.Spec, error) {
+// parseTransform takes a preset's name or a list of operations; resampler is of those that name none.
+func parseTransform(raw json.RawMessage, resampler resample.Algorithm) (*transform.Spec, error) {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
 	}
@@ -224,7 +245,7 @@ func parseTransform(raw json.RawMessage) (*transform.Spec, error) {
 	} else if raw[0] != '[' {
 		return nil, badRequest("transform is %.40s, want a string or a list", raw)
 	}
-	return transform.Parse(text)
+	return transform.ParseWith(text, resampler)
 }
 
 // planConfig checks rank, world, seed and policy, by making the plan of epoch 0.

@@ -18,12 +18,14 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // Config says what to serve, and with what.
 type Config struct {
-	// Sets holds the folder of each split's shard set, as [shard.FindSets] returns them.
-	Sets map[string]string
+	// Sets holds the folder of each split's shard set, and Damaged what else was found, as [shard.FindAll] returns them.
+	Sets    map[string]string
+	Damaged []shard.DamagedSet
 	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
 	Threads int
 	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
@@ -33,6 +35,8 @@ type Config struct {
 	MemoryBytes int64
 	// Exact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	Exact bool
+	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
+	Resampler resample.Algorithm
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.
@@ -44,7 +48,8 @@ type Server struct {
 	cfg    Config
 	log    *slog.Logger
 	sets   map[string]*shard.Set
-	splits []string // in order
+	splits []string         // those of sets, in order
+	broken map[string]error // why the other splits cannot be served
 	pool   *loader.Pool
 	memory budget
 	totals *totals
@@ -57,8 +62,9 @@ type Server struct {
 	running  sync.WaitGroup
 }
 
-// New opens the sets and starts the workers. It returns an error that names the folder when a set cannot be read, and
-// when the partitions that rank and world need are not there.
+// New opens the sets and starts the workers. What is damaged (a set, or a partition of one) is logged, and is an error for
+// the sessions that ask for it; the rest is served. New returns an error that names the folders when nothing is left: no
+// set can be read, or none has the partitions that rank and world need.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -77,33 +83,71 @@ func New(cfg Config) (*Server, error) {
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, sets: map[string]*shard.Set{}, sessions: map[uint64]*session{}}
+	s := &Server{cfg: cfg, log: cfg.Log, sets: map[string]*shard.Set{}, broken: map[string]error{}, sessions: map[uint64]*session{}}
 	s.memory.max = cfg.MemoryBytes
-	s.splits = slices.Sorted(maps.Keys(cfg.Sets))
-	for _, split := range s.splits {
-		if err := s.openSet(split, cfg.Sets[split]); err != nil {
-			s.closeSets()
-			return nil, err
-		}
+	if err := s.openSets(); err != nil {
+		s.closeSets()
+		return nil, err
 	}
 	s.totals = newTotals(s.splits)
 	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads})
 	return s, nil
 }
 
-func (s *Server) openSet(split, dir string) error {
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		return fmt.Errorf("split %s in %s: %w", split, dir, err)
+// openSets opens what can be served. The error is for nothing.
+func (s *Server) openSets() error {
+	var errs []error
+	reached := 0
+	for _, split := range slices.Sorted(maps.Keys(s.cfg.Sets)) {
+		set, err := shard.OpenWhole(s.cfg.Sets[split])
+		if err != nil {
+			s.broken[split] = fmt.Errorf("split %s: %w", split, err)
+			errs = append(errs, s.broken[split])
+			continue
+		}
+		s.sets[split] = set
+		s.splits = append(s.splits, split)
+		if s.cfg.World > 0 {
+			if err := checkReach(set, s.cfg.Rank, s.cfg.World, 0); err != nil {
+				errs = append(errs, fmt.Errorf("split %s: %w", split, err))
+				continue
+			}
+		}
+		reached++
 	}
-	s.sets[split] = set
-	if s.cfg.World == 0 {
-		return nil
+	if reached == 0 {
+		for _, d := range s.cfg.Damaged {
+			errs = append(errs, d.Err)
+		}
+		return errors.Join(errs...)
 	}
-	if err := checkReach(set, s.cfg.Rank, s.cfg.World, 0); err != nil {
-		return fmt.Errorf("split %s in %s: %w", split, dir, err)
+	for _, err := range errs {
+		if is[*ReachError](err) {
+			s.log.Error("sessions that name no rank cannot have this", "err", err)
+		}
+	}
+	for _, err := range s.problems() {
+		s.log.Error("damaged, and not served", "err", err)
 	}
 	return nil
+}
+
+// problems returns what of the data is damaged, each in a sentence that names it and says what to do.
+func (s *Server) problems() []error {
+	var errs []error
+	for _, d := range s.cfg.Damaged {
+		errs = append(errs, d.Err)
+	}
+	for _, split := range slices.Sorted(maps.Keys(s.cfg.Sets)) {
+		if err := s.broken[split]; err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, d := range s.sets[split].Damaged() {
+			errs = append(errs, fmt.Errorf("split %s: %w", split, d))
+		}
+	}
+	return errs
 }
 
 // Serve accepts connections until ctx ends, then ends every session and returns nil, or returns the listener's error.

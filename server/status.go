@@ -55,6 +55,9 @@ func (s *Server) Status() string {
 	for _, set := range s.Sets() {
 		fmt.Fprintf(&b, "split %s: %d samples of %d classes in %s\n", set.Split, set.Samples, set.Classes, s.cfg.Sets[set.Split])
 	}
+	for _, err := range s.problems() {
+		fmt.Fprintf(&b, "damaged, and not served: %v\n", err)
+	}
 	open := 0
 	for _, sess := range s.list() {
 		f := sess.feed.Load()

@@ -7,6 +7,8 @@ import (
 	"simd/archsimd"
 	"unsafe"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/imgfeed/imgfeed/transform/kernel"
 )
 
@@ -33,6 +35,9 @@ var (
 func checksumOf(level kernel.Level) func([]byte) uint32 {
 	if level >= kernel.AVX512 && archsimd.X86.AVX512VPCLMULQDQ() {
 		return checksumAVX512
+	}
+	if level >= kernel.AVX2 && cpu.X86.HasSSE42 && cpu.X86.HasPCLMULQDQ {
+		return checksumAVX2
 	}
 	return checksumGeneric
 }

@@ -22,6 +22,9 @@ func TestChecksumLevels(t *testing.T) {
 	for n := 16384 - 70; n < 16384+140; n++ {
 		lengths = append(lengths, n, n+16384, n+5*16384)
 	}
+	for n := -20; n < 40; n++ { // about the ends of eight stretches of either length
+		lengths = append(lengths, 8*528+n, 2*8*528+n, 8*4160+n, 8*4160+8*528+n)
+	}
 	lengths = append(lengths, 139_000, 299_000)
 	for _, level := range kernel.Available() {
 		sum := checksumOf(level)

@@ -25,15 +25,20 @@ type CorruptError struct {
 
 // Error names file, section, record, offset, the finding and the remedy.
 func (e *CorruptError) Error() string {
+	return fmt.Sprintf("shard: %s; copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.finding())
+}
+
+// finding is the error without the remedy.
+func (e *CorruptError) finding() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "shard: %s: %s", e.Path, e.Section)
+	fmt.Fprintf(&b, "%s: %s", e.Path, e.Section)
 	if e.Record >= 0 {
 		fmt.Fprintf(&b, " %d", e.Record)
 	}
 	if e.Index >= 0 {
 		fmt.Fprintf(&b, " (sample %d)", e.Index)
 	}
-	fmt.Fprintf(&b, " at byte %d: %v; copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.Offset, e.Err)
+	fmt.Fprintf(&b, " at byte %d: %v", e.Offset, e.Err)
 	return b.String()
 }
 

@@ -9,23 +9,45 @@ import (
 	"strings"
 )
 
-// FindSets finds the sets that data means: data itself if it is a set, otherwise the sets in the folders right below
-// it, whatever they are called. It returns their folders by split, as their manifests name it. Two sets of one split
-// are an error, as is a set whose manifest is damaged; when there is none, the error wraps ErrNotSet and says what is
-// there instead.
-func FindSets(data string) (map[string]string, error) {
-	m, err := ReadManifest(data)
-	if err == nil {
-		return map[string]string{m.Split: data}, nil
+// Found is what a folder holds.
+type Found struct {
+	Sets    map[string]string // the sets' folders by split, as their manifests name it
+	Damaged []DamagedSet      // sets whose manifest cannot be read, so that not even their split is known
+}
+
+// Err joins what is wrong with the damaged sets; nil if there are none.
+func (f *Found) Err() error {
+	var errs []error
+	for _, d := range f.Damaged {
+		errs = append(errs, d.Err)
 	}
-	if !errors.Is(err, ErrNotSet) {
+	return errors.Join(errs...)
+}
+
+// FindSets finds the sets that data means, as FindAll does. A damaged one is an error.
+func FindSets(data string) (map[string]string, error) {
+	found, err := FindAll(data)
+	if err == nil {
+		err = found.Err()
+	}
+	if err != nil {
 		return nil, err
+	}
+	return found.Sets, nil
+}
+
+// FindAll finds the sets that data means: data itself if it is a set, otherwise the sets in the folders right below it,
+// whatever they are called. Two sets of one split are an error. When there is none, not even a damaged one, the error
+// wraps ErrNotSet and says what is there instead.
+func FindAll(data string) (Found, error) {
+	found := Found{Sets: make(map[string]string)}
+	if is, err := found.add(data); is || err != nil {
+		return found, err
 	}
 	entries, err := os.ReadDir(data)
 	if err != nil {
-		return nil, fmt.Errorf("shard: %w", err)
+		return found, fmt.Errorf("shard: %w", err)
 	}
-	sets := make(map[string]string)
 	var seen []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") { // among them the sets that are being written
@@ -36,22 +58,31 @@ func FindSets(data string) (map[string]string, error) {
 		if ok, err := isDir(path); err != nil || !ok {
 			continue
 		}
-		m, err := ReadManifest(path)
-		if errors.Is(err, ErrNotSet) {
-			continue
+		if _, err := found.add(path); err != nil {
+			return found, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		if other, ok := sets[m.Split]; ok {
-			return nil, fmt.Errorf("shard: %s and %s are both sets of split %q: name the one to use", other, path, m.Split)
-		}
-		sets[m.Split] = path
 	}
-	if len(sets) == 0 {
-		return nil, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(seen))
+	if len(found.Sets)+len(found.Damaged) == 0 {
+		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(seen))
 	}
-	return sets, nil
+	return found, nil
+}
+
+// add notes the set in dir and reports whether there is one.
+func (f *Found) add(dir string) (bool, error) {
+	m, err := checkManifest(dir)
+	switch {
+	case errors.Is(err, ErrNotSet):
+		return false, nil
+	case err != nil:
+		f.Damaged = append(f.Damaged, DamagedSet{Dir: dir, Err: err})
+		return true, nil
+	}
+	if other, ok := f.Sets[m.Split]; ok {
+		return true, fmt.Errorf("shard: %s and %s are both sets of split %q: name the one to use", other, dir, m.Split)
+	}
+	f.Sets[m.Split] = dir
+	return true, nil
 }
 
 // summarize names the first few of names.

@@ -9,8 +9,6 @@ import (
 	"sort"
 	"sync/atomic"
 	"syscall"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Set is an open shard set: the partitions of it that are on this machine. It holds an open file for each shard and
@@ -23,7 +21,8 @@ type Set struct {
 
 // partition is the samples of one rank, in consecutive shards.
 type partition struct {
-	present bool
+	present bool // here, and whole
+	damage  *DamagedPartitionError
 	shards  []*Reader
 	starts  []int // of each shard: the place in the partition of its first sample
 	keys    atomic.Pointer[shardKeys]
@@ -46,10 +45,24 @@ type Location struct {
 // openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
 const openParallel = 16
 
-// OpenSet opens the set in dir: the manifest and the partitions that are there, each of which must be whole. It reads
-// and checks the entries of every shard, no key and no record. The error is *CorruptError, *UnsupportedError, wraps
-// ErrNotSet, or is the file system's. A set with no partition at all is *MissingPartitionError.
+// OpenSet opens the set in dir: the manifest and the partitions that are there, each of which must be whole; OpenWhole is
+// content with those that are. It reads and checks the entries of every shard, no key and no record. The error is or wraps
+// *DamagedPartitionError, *CorruptError or *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no
+// partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
+	s, err := openPartitions(dir)
+	if err != nil {
+		return nil, err
+	}
+	if damaged := s.Damaged(); len(damaged) > 0 {
+		s.Close()
+		return nil, joinDamage(damaged)
+	}
+	return s, nil
+}
+
+// openPartitions opens the partitions that are there. Those that are not whole are noted.
+func openPartitions(dir string) (*Set, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
@@ -76,37 +89,12 @@ func OpenSet(dir string) (*Set, error) {
 	return s, nil
 }
 
-// openShards opens the shards of the partitions that are present, several at a time.
-func (s *Set) openShards() error {
-	shards := s.manifest.placed()
-	for _, info := range shards {
-		if p := &s.partitions[info.Rank]; p.present {
-			p.starts = append(p.starts, info.start)
-			p.shards = append(p.shards, nil)
-		}
-	}
-	var group errgroup.Group
-	group.SetLimit(openParallel)
-	for _, info := range shards {
-		p := &s.partitions[info.Rank]
-		if !p.present {
-			continue
-		}
-		place := &p.shards[info.number]
-		group.Go(func() (err error) {
-			*place, err = openShard(s.dir, s.manifest, info)
-			return err
-		})
-	}
-	return group.Wait()
-}
-
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
 func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
 	path := filepath.Join(dir, filepath.FromSlash(info.Path))
 	r, err := OpenReader(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it: partition %d is not whole", err, info.Rank))
+		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
 	if err != nil {
 		return nil, err
@@ -142,10 +130,17 @@ func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
 func (s *Set) Close() error {
 	var errs []error
 	for i := range s.partitions {
-		for _, r := range s.partitions[i].shards {
-			if r != nil {
-				errs = append(errs, r.Close())
-			}
+		errs = append(errs, closeReaders(s.partitions[i].shards))
+	}
+	return errors.Join(errs...)
+}
+
+// closeReaders closes those that were opened.
+func closeReaders(readers []*Reader) error {
+	var errs []error
+	for _, r := range readers {
+		if r != nil {
+			errs = append(errs, r.Close())
 		}
 	}
 	return errors.Join(errs...)
@@ -163,10 +158,10 @@ func (s *Set) Len() int { return s.manifest.Samples }
 // World returns the number of partitions.
 func (s *Set) World() int { return s.manifest.World }
 
-// Has reports whether a partition, 0 ≤ partition < World(), is here. One that has no samples always is.
+// Has reports whether a partition, 0 ≤ partition < World(), is here and whole. One that has no samples always is.
 func (s *Set) Has(partition int) bool { return s.partitions[partition].present }
 
-// Missing returns the partitions that are not here.
+// Missing returns the partitions that are not here, or not whole.
 func (s *Set) Missing() []int {
 	var missing []int
 	for r := range s.partitions {
@@ -185,7 +180,7 @@ func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 	world := len(s.partitions)
 	p = &s.partitions[i%world]
 	if !p.present {
-		return nil, 0, 0, &MissingPartitionError{Dir: s.dir, Partition: i % world, World: world}
+		return nil, 0, 0, s.Absence(i % world)
 	}
 	place := i / world
 	lo, hi := 0, len(p.starts) // the shard is in [lo, hi)
@@ -260,6 +255,16 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	return rec, buf, err
 }
 
+// Corrupt makes err, which was found when sample i's record was used, a *CorruptError that names the record.
+func (s *Set) Corrupt(i int, err error) error {
+	p, shard, record, locateErr := s.locate(i)
+	if locateErr != nil {
+		return err
+	}
+	r := p.shards[shard]
+	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: r.Entry(record).Offset, Err: err}
+}
+
 // Key returns the key of sample i. Keys are read a shard at a time and the last shard's of each partition are kept, so
 // that going through them in order is fast, and one at random costs a read of some hundred KB.
 func (s *Set) Key(i int) (string, error) {
@@ -307,7 +312,7 @@ func (s *Set) Find(key string) (int, error) {
 	}
 	if missing := s.Missing(); len(missing) > 0 {
 		return 0, fmt.Errorf("shard: key %q is in no partition that is here: %w", key,
-			&MissingPartitionError{Dir: s.dir, Partition: missing[0], World: len(s.partitions)})
+			s.Absence(missing[0]))
 	}
 	return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
 }

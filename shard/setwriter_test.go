@@ -202,6 +202,18 @@ func TestRefusedSamples(t *testing.T) {
 	}
 }
 
+// TestPlaceInsideASet checks that no set is written into another, where replacing that one would remove it.
+func TestPlaceInsideASet(t *testing.T) {
+	dir := writeSet(t, makeSamples(3), testOptions(1))
+	inside := filepath.Join(dir, "deep", "in")
+	if _, err := NewSetWriter(inside, testOptions(1)); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "lies in the shard set "+dir) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "deep")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("folders were made: %v", err)
+	}
+}
+
 func TestRefusedOptions(t *testing.T) {
 	for name, change := range map[string]func(o *SetOptions){
 		"a negative world":    func(o *SetOptions) { o.World = -1 },

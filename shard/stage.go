@@ -31,7 +31,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	if err := checkPlace(dir, replace); err != nil {
+	if err := errors.Join(checkPlace(dir, replace), checkAround(dir)); err != nil {
 		return nil, err
 	}
 	parent, name := filepath.Split(dir)
@@ -41,7 +41,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 	s := &stage{dir: dir, replace: replace}
 	if s.lock, err = lockFile(filepath.Join(parent, "."+name+".lock")); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errors.New("another process is writing it")
+			err = errors.New("another process is writing it: wait for that, or choose another place")
 		}
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}
@@ -72,13 +72,31 @@ func checkPlace(dir string, replace bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	if _, err := ReadManifest(dir); errors.Is(err, ErrNotSet) {
-		return fmt.Errorf("shard: %s holds files and no shard set: choose another place: %w", dir, fs.ErrExist)
+		return &placeError{dir, "holds files and no shard set: choose another place"}
 	}
 	if !replace {
-		return fmt.Errorf("shard: %s holds a shard set already: remove it, or choose another place: %w", dir, fs.ErrExist)
+		return &placeError{dir, "holds a shard set already: replace it (--force), or choose another place"}
 	}
 	return nil
 }
+
+// checkAround refuses a place inside of a shard set: whoever replaces or copies that would lose or copy this one too.
+func checkAround(dir string) error {
+	for parent := filepath.Dir(dir); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
+		if _, err := ReadManifest(parent); err == nil {
+			return &placeError{dir, "lies in the shard set " + parent + ": choose another place"}
+		}
+	}
+	return nil
+}
+
+// A placeError refuses a place for a set because of what is there already. It is an fs.ErrExist.
+type placeError struct{ dir, why string }
+
+func (e *placeError) Error() string { return fmt.Sprintf("shard: %s %s", e.dir, e.why) }
+
+// Is makes the error an fs.ErrExist.
+func (e *placeError) Is(target error) bool { return target == fs.ErrExist }
 
 // lockFile makes the file at path and locks it; the error is unix.EWOULDBLOCK if another process holds it.
 func lockFile(path string) (*os.File, error) {

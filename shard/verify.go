@@ -19,6 +19,9 @@ type VerifyOptions struct {
 	Jobs     int                  // shards read at a time; 0 is GOMAXPROCS
 	Problem  func(error)          // is told each problem when it is found; may be nil
 	Progress func(VerifyProgress) // is told now and then how far it is; may be nil
+	// NewCheck, unless nil, returns what looks into records, one for each goroutine. It is given each record whose
+	// checksum is right; its error is a problem. pack.NewCheck makes one that decodes the images.
+	NewCheck func() func(*Record) error
 }
 
 // VerifyProgress says how far a verification is.
@@ -132,6 +135,9 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	}
 	defer r.Close()
 	w := shardWalk{verifier: v, reader: r, info: info, sha: sha256.New()}
+	if v.options.NewCheck != nil {
+		w.check = v.options.NewCheck()
+	}
 	if err := w.walk(ctx); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -156,6 +162,7 @@ type shardWalk struct {
 	reader   *Reader
 	info     placedShard
 	sha      hash.Hash
+	check    func(*Record) error // may be nil
 	buf      []byte
 	problems int
 }
@@ -178,15 +185,15 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
 			return err
 		}
-		w.buf = growBuffer(w.buf, int(end-e.Offset))
+		w.buf = growBuffer(w.buf, int(end-e.Offset)+SlackBytes)
 		record := w.buf[:end-e.Offset]
 		if err := r.readAt(record, e.Offset, "record"); err != nil {
 			return w.at(err, j)
 		}
 		w.sha.Write(record)
-		if got := checksum(record); got != e.Checksum {
+		if err := w.checkRecord(&e, record); err != nil {
 			w.problems++
-			w.problem(w.at(corrupt(r.path, "record", e.Offset, &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}), j))
+			w.problem(w.at(corrupt(r.path, "record", e.Offset, err), j))
 		}
 		pos = end
 	}
@@ -195,6 +202,17 @@ func (w *shardWalk) walk(ctx context.Context) error {
 	}
 	w.progress(r.Len()-toldSamples, 1, r.footer.fileLength-told)
 	return nil
+}
+
+// checkRecord says what is wrong with a record's bytes, if anything.
+func (w *shardWalk) checkRecord(e *Entry, record []byte) error {
+	if got := checksum(record); got != e.Checksum {
+		return &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}
+	}
+	if w.check == nil {
+		return nil
+	}
+	return w.check(&Record{Entry: *e, Image: record[:e.ImageLength], Aux: record[e.ImageLength:]})
 }
 
 // hash adds the bytes from pos to end to the SHA-256.

@@ -17,14 +17,16 @@ type Source struct {
 	Format Format
 	// Image holds the encoded image. For full speed the memory behind it should be readable (cap − len ≥ 64).
 	Image []byte
-	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; a wrong one gives an error
-	// or the right pixels.
+	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
+	// said in docs/format/jpeg-index.md.
 	Aux []byte
 	// Pixels are the codec's parameters of a FormatPixels image: those of its set. Sources of one set should share one
 	// pointer, by which the engine finds the codec that it has made.
 	Pixels *pixels.Params
 	// Ahead is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
 	Ahead []byte
+	// Stream says that the result will not be read soon, so that it may be written past the processor's caches.
+	Stream bool
 }
 
 // An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from
@@ -161,7 +163,7 @@ func (p *passes) add(now *step, op *Op, draws *Draws, params *Params) error {
 		if err != nil {
 			return err
 		}
-		return p.resize(now, outW, outH, op.Interpolation)
+		return p.resize(now, outW, outH, op.resizing())
 	case CenterCrop:
 		r := op.centerCrop(w, h)
 		params.setCrop(r)
@@ -177,19 +179,19 @@ func (p *passes) add(now *step, op *Op, draws *Draws, params *Params) error {
 		r := op.randomBox(w, h, draws)
 		params.setCrop(r)
 		now.crop(r)
-		return p.resize(now, op.Width, op.Height, op.Interpolation)
+		return p.resize(now, op.Width, op.Height, op.resizing())
 	}
 	return nil
 }
 
-func (p *passes) resize(now *step, w, h int, f resample.Filter) error {
-	if now.resize(w, h, f) {
+func (p *passes) resize(now *step, w, h int, how resizing) error {
+	if now.resize(w, h, how) {
 		return nil
 	}
 	if err := p.flush(now); err != nil {
 		return err
 	}
-	now.resize(w, h, f)
+	now.resize(w, h, how)
 	return nil
 }
 
@@ -224,7 +226,7 @@ func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
 	boxW, boxH := s.box.Dx(), s.box.Dy()
 	need := inside
 	if s.resizes() {
-		need = resample.SourceRegion(boxW, boxH, s.width, s.height, inside, s.filter)
+		need = resample.SourceRegion(boxW, boxH, s.width, s.height, inside, s.how.filter)
 	} else if inside == s.keep {
 		if done, err := e.decodeStraight(dst, from, need.Add(s.box.Min)); done {
 			return err
@@ -240,12 +242,12 @@ func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
 		return e.resampler.CopyPadded(dst, src, stride, need, s.keep)
 	}
 	if inside == s.keep {
-		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.filter)
+		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm)
 	}
 	w, h := inside.Dx(), inside.Dy()
 	e.padded = grown(e.padded, w*h*3)
 	part := resample.Output{Pix: e.padded, Width: w, Height: h, Layout: resample.NHWC}
-	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.filter); err != nil {
+	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm); err != nil {
 		return err
 	}
 	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep)

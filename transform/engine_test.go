@@ -68,10 +68,10 @@ func naive(t *testing.T, spec *Spec, pix []byte, w, h int, d Draws) []byte {
 		}
 		pix, w, h = out, r.Dx(), r.Dy()
 	}
-	resize := func(toW, toH int, f resample.Filter) {
+	resize := func(toW, toH int, op *Op) {
 		out := make([]byte, toW*toH*3)
 		err := resample.New(kernel.Generic).Resize(resample.Output{Pix: out, Width: toW, Height: toH}, pix, w*3,
-			image.Rect(0, 0, w, h), w, h, toW, toH, image.Rect(0, 0, toW, toH), f)
+			image.Rect(0, 0, w, h), w, h, toW, toH, image.Rect(0, 0, toW, toH), op.Interpolation, op.Resampler)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func naive(t *testing.T, spec *Spec, pix []byte, w, h int, d Draws) []byte {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resize(toW, toH, op.Interpolation)
+			resize(toW, toH, op)
 		case CenterCrop:
 			cut(op.centerCrop(w, h))
 		case RandomCrop:
@@ -96,7 +96,7 @@ func naive(t *testing.T, spec *Spec, pix []byte, w, h int, d Draws) []byte {
 			cut(r)
 		case RandomResizedCrop:
 			cut(op.randomBox(w, h, &d))
-			resize(op.Width, op.Height, op.Interpolation)
+			resize(op.Width, op.Height, op)
 		case RandomHorizontalFlip:
 			if d.unit() < op.P {
 				for i := range w * h {
@@ -126,6 +126,9 @@ func toLayout(pix []byte, layout resample.Layout) []byte {
 }
 
 var testSpecs = []string{
+	`[{"op":"Resize","size":24,"resampler":"pillow-12"},{"op":"CenterCrop","size":16}]`,
+	`[{"op":"RandomResizedCrop","size":[9,31],"interpolation":"bicubic","resampler":"pillow-12"},{"op":"RandomHorizontalFlip","p":1}]`,
+	`[{"op":"RandomResizedCrop","size":[9,31],"interpolation":"bicubic"},{"op":"RandomHorizontalFlip","p":1}]`,
 	`[{"op":"Resize","size":24},{"op":"CenterCrop","size":16}]`,
 	`[{"op":"Resize","size":[20,30],"interpolation":"bicubic"}]`,
 	`[{"op":"Resize","size":24},{"op":"RandomCrop","size":[16,20]},{"op":"RandomHorizontalFlip"}]`,

@@ -22,11 +22,20 @@ type Params [5]int32
 type step struct {
 	box           image.Rectangle // in source pixels
 	width, height int             // box is resized to this
-	filter        resample.Filter
+	how           resizing
 	keep          image.Rectangle // the window, in pixels of the resized box; may lie partly outside
 	visible       image.Rectangle // where the resized box may be seen, in the same pixels
 	flip          bool
 }
+
+// A resizing is how pixels are resized.
+type resizing struct {
+	filter    resample.Filter
+	algorithm resample.Algorithm
+}
+
+// resizing returns how the operation resizes.
+func (o *Op) resizing() resizing { return resizing{o.Interpolation, o.Resampler} }
 
 // wholeImage is the step that changes nothing.
 func wholeImage(w, h int) step {
@@ -44,7 +53,7 @@ func (s *step) crop(r image.Rectangle) {
 
 // resize appends a resize of the image that the step makes so far, and reports whether the step can do it: not if it
 // resizes already, flips, or shows black borders.
-func (s *step) resize(w, h int, f resample.Filter) bool {
+func (s *step) resize(w, h int, how resizing) bool {
 	if w == s.keep.Dx() && h == s.keep.Dy() {
 		return true // Pillow returns a copy
 	}
@@ -52,7 +61,7 @@ func (s *step) resize(w, h int, f resample.Filter) bool {
 		return false
 	}
 	*s = step{
-		box: s.keep.Add(s.box.Min), width: w, height: h, filter: f,
+		box: s.keep.Add(s.box.Min), width: w, height: h, how: how,
 		keep: image.Rect(0, 0, w, h), visible: image.Rect(0, 0, w, h),
 	}
 	return true

@@ -43,8 +43,13 @@ var (
 //
 //	[{"op": "Resize", "size": 256, "interpolation": "bilinear"}, {"op": "CenterCrop", "size": 224}]
 //
-// with torchvision's parameter names and defaults. A name may also come as a JSON string. Errors are [*SpecError].
-func Parse(text string) (*Spec, error) {
+// with torchvision's parameter names and defaults. A name may also come as a JSON string. Resize and RandomResizedCrop
+// take one parameter that torchvision lacks, "resampler": the releases of Pillow whose bits they give, the newest unless
+// told. Errors are [*SpecError].
+func Parse(text string) (*Spec, error) { return ParseWith(text, resample.Pillow13) }
+
+// ParseWith is [Parse] with the resampler of those operations that name none, and of the presets.
+func ParseWith(text string, resampler resample.Algorithm) (*Spec, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, `"`) {
 		var name string
@@ -58,6 +63,11 @@ func Parse(text string) (*Spec, error) {
 			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s or a JSON list of operations",
 				text, strings.Join(Presets(), ", "))}
 		}
+		for i := range ops {
+			if ops[i].resizes() {
+				ops[i].Resampler = resampler
+			}
+		}
 		return NewSpec(ops...)
 	}
 	var list []json.RawMessage
@@ -67,7 +77,7 @@ func Parse(text string) (*Spec, error) {
 	ops := make([]Op, len(list))
 	for i, raw := range list {
 		var err error
-		if ops[i], err = parseOp(i, raw); err != nil {
+		if ops[i], err = parseOp(i, raw, resampler); err != nil {
 			return nil, err
 		}
 	}
@@ -80,6 +90,7 @@ type opJSON struct {
 	Size          json.RawMessage `json:"size,omitempty"`
 	Interpolation *string         `json:"interpolation,omitempty"`
 	Antialias     *bool           `json:"antialias,omitempty"`
+	Resampler     *string         `json:"resampler,omitempty"`
 	Padding       json.RawMessage `json:"padding,omitempty"`
 	PadIfNeeded   *bool           `json:"pad_if_needed,omitempty"`
 	Fill          *int            `json:"fill,omitempty"`
@@ -94,7 +105,7 @@ func (j *opJSON) given() []string {
 	var names []string
 	for name, there := range map[string]bool{
 		"size": j.Size != nil, "interpolation": j.Interpolation != nil, "antialias": j.Antialias != nil,
-		"padding": j.Padding != nil, "pad_if_needed": j.PadIfNeeded != nil, "fill": j.Fill != nil,
+		"resampler": j.Resampler != nil, "padding": j.Padding != nil, "pad_if_needed": j.PadIfNeeded != nil, "fill": j.Fill != nil,
 		"padding_mode": j.PaddingMode != nil, "scale": j.Scale != nil, "ratio": j.Ratio != nil, "p": j.P != nil,
 	} {
 		if there {
@@ -107,14 +118,14 @@ func (j *opJSON) given() []string {
 
 // parameters that each operation takes.
 var parameters = map[Kind][]string{
-	Resize:               {"size", "interpolation", "antialias"},
+	Resize:               {"size", "interpolation", "antialias", "resampler"},
 	CenterCrop:           {"size"},
 	RandomCrop:           {"size", "padding", "pad_if_needed", "fill", "padding_mode"},
-	RandomResizedCrop:    {"size", "scale", "ratio", "interpolation", "antialias"},
+	RandomResizedCrop:    {"size", "scale", "ratio", "interpolation", "antialias", "resampler"},
 	RandomHorizontalFlip: {"p"},
 }
 
-func parseOp(i int, raw json.RawMessage) (Op, error) {
+func parseOp(i int, raw json.RawMessage, resampler resample.Algorithm) (Op, error) {
 	var j opJSON
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -134,29 +145,25 @@ func parseOp(i int, raw json.RawMessage) (Op, error) {
 			return fail("no parameter %q, want one of %s", name, strings.Join(parameters[op.Kind], ", "))
 		}
 	}
-	if err := op.set(&j); err != nil {
+	if err := op.set(&j, resampler); err != nil {
 		return fail("%v", err)
 	}
 	return op, nil
 }
 
-// set takes the parameters over, with torchvision's defaults for those that are not given.
-func (o *Op) set(j *opJSON) (err error) {
+// resizes reports whether the operation has an interpolation and a resampler.
+func (o *Op) resizes() bool { return o.Kind == Resize || o.Kind == RandomResizedCrop }
+
+// set takes the parameters over, with torchvision's defaults for those that are not given, and the given resampler.
+func (o *Op) set(j *opJSON, resampler resample.Algorithm) (err error) {
 	if o.Kind != RandomHorizontalFlip {
 		if o.Height, o.Width, err = parseSize(j.Size, o.Kind == Resize); err != nil {
 			return err
 		}
 	}
-	switch o.Kind {
-	case Resize, RandomResizedCrop:
-		o.Interpolation = resample.Bilinear
-		if j.Interpolation != nil {
-			if o.Interpolation, err = resample.ParseFilter(strings.ToLower(*j.Interpolation)); err != nil {
-				return err
-			}
-		}
-		if j.Antialias != nil && !*j.Antialias {
-			return fmt.Errorf("antialias is false, but Pillow always antialiases; leave it out or use \"nearest\"")
+	if o.resizes() {
+		if err := o.setFilter(j, resampler); err != nil {
+			return err
 		}
 	}
 	switch o.Kind {
@@ -184,6 +191,25 @@ func (o *Op) set(j *opJSON) (err error) {
 		if j.P != nil {
 			o.P = *j.P
 		}
+	}
+	return nil
+}
+
+// setFilter takes over how an operation resizes.
+func (o *Op) setFilter(j *opJSON, resampler resample.Algorithm) (err error) {
+	o.Interpolation, o.Resampler = resample.Bilinear, resampler
+	if j.Interpolation != nil {
+		if o.Interpolation, err = resample.ParseFilter(strings.ToLower(*j.Interpolation)); err != nil {
+			return err
+		}
+	}
+	if j.Resampler != nil {
+		if o.Resampler, err = resample.ParseAlgorithm(*j.Resampler); err != nil {
+			return err
+		}
+	}
+	if j.Antialias != nil && !*j.Antialias {
+		return fmt.Errorf("antialias is false, but Pillow always antialiases; leave it out or use \"nearest\"")
 	}
 	return nil
 }
@@ -268,10 +294,10 @@ func (o Op) String() string {
 	}
 	switch o.Kind {
 	case Resize:
-		b = fmt.Appendf(b, `, "interpolation": %q`, o.Interpolation)
+		b = fmt.Appendf(b, `, "interpolation": %q, "resampler": %q`, o.Interpolation, o.Resampler)
 	case RandomResizedCrop:
-		b = fmt.Appendf(b, `, "scale": [%s, %s], "ratio": [%s, %s], "interpolation": %q`, number(o.Scale[0]),
-			number(o.Scale[1]), number(o.Ratio[0]), number(o.Ratio[1]), o.Interpolation)
+		b = fmt.Appendf(b, `, "scale": [%s, %s], "ratio": [%s, %s], "interpolation": %q, "resampler": %q`, number(o.Scale[0]),
+			number(o.Scale[1]), number(o.Ratio[0]), number(o.Ratio[1]), o.Interpolation, o.Resampler)
 	case RandomCrop:
 		b = fmt.Appendf(b, `, "padding": [%d, %d, %d, %d], "pad_if_needed": %v`, o.Padding[0], o.Padding[1], o.Padding[2],
 			o.Padding[3], o.PadIfNeeded)

@@ -2,10 +2,10 @@
 // with torchvision's names, parameters and results; an [Engine] applies it to one image at a time, decoding no more of
 // the image than the result needs, and writes the finished pixels where they belong.
 //
-// Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")), of
-// Pillow 9.4 to 12.3: Pillow 13 resizes some tall images vertically first, and so to other bits. Random parameters come from a generator keyed by seed, epoch and sample ([NewDraws]), so they depend neither on the worker
-// nor on the order of arrival; their distributions are torchvision's. What was drawn is reported ([Params]) and can be
-// replayed.
+// Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")): of
+// Pillow 13, or of Pillow 9.4 to 12.3, as each resize says ([Op].Resampler). Random parameters come from a generator keyed
+// by seed, epoch and sample ([NewDraws]), so they depend neither on the worker nor on the order of arrival; their
+// distributions are torchvision's. What was drawn is reported ([Params]) and can be replayed.
 package transform
 
 import (
@@ -50,6 +50,8 @@ type Op struct {
 	Height, Width int
 	// Interpolation is the filter of Resize and RandomResizedCrop.
 	Interpolation resample.Filter
+	// Resampler says which releases of Pillow Resize and RandomResizedCrop have the bits of; the zero value is the newest.
+	Resampler resample.Algorithm
 	// Padding is RandomCrop's, in pixels: left, top, right, bottom.
 	Padding [4]int
 	// PadIfNeeded makes RandomCrop pad an image that is too small, on both sides by what is missing.
@@ -169,6 +171,9 @@ func (o *Op) check() string {
 	}
 	if o.Interpolation > resample.Lanczos {
 		return fmt.Sprintf("unknown interpolation %d", o.Interpolation)
+	}
+	if o.Resampler > resample.Pillow12 {
+		return fmt.Sprintf("unknown resampler %d", o.Resampler)
 	}
 	return ""
 }

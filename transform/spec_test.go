@@ -5,14 +5,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 func TestPresets(t *testing.T) {
 	for name, want := range map[string]string{
-		"eval": `[{"op": "Resize", "size": 256, "interpolation": "bilinear"}, {"op": "CenterCrop", "size": [224, 224]}]`,
+		"eval": `[{"op": "Resize", "size": 256, "interpolation": "bilinear", "resampler": "pillow-13"}, {"op": "CenterCrop", "size": [224, 224]}]`,
 		"train": `[{"op": "RandomResizedCrop", "size": [224, 224], "scale": [0.08, 1], "ratio": [0.75, 1.3333333333333333], ` +
-			`"interpolation": "bilinear"}, {"op": "RandomHorizontalFlip", "p": 0.5}]`,
-		"train-resize": `[{"op": "Resize", "size": 256, "interpolation": "bilinear"}, {"op": "RandomCrop", "size": [224, 224], ` +
+			`"interpolation": "bilinear", "resampler": "pillow-13"}, {"op": "RandomHorizontalFlip", "p": 0.5}]`,
+		"train-resize": `[{"op": "Resize", "size": 256, "interpolation": "bilinear", "resampler": "pillow-13"}, {"op": "RandomCrop", "size": [224, 224], ` +
 			`"padding": [0, 0, 0, 0], "pad_if_needed": false}, {"op": "RandomHorizontalFlip", "p": 0.5}]`,
 		"cifar": `[{"op": "RandomCrop", "size": [32, 32], "padding": [4, 4, 4, 4], "pad_if_needed": false}, ` +
 			`{"op": "RandomHorizontalFlip", "p": 0.5}]`,
@@ -59,6 +61,40 @@ func TestParseRoundTrip(t *testing.T) {
 	}
 }
 
+// TestParseResampler has presets and lists with and without a resampler of their own.
+func TestParseResampler(t *testing.T) {
+	const list = `[{"op":"Resize","size":30},{"op":"RandomResizedCrop","size":20,"resampler":"pillow-13"}]`
+	for text, want := range map[string][2]resample.Algorithm{
+		"eval":   {resample.Pillow12, resample.Pillow13}, // of Resize and CenterCrop, which has none
+		"train":  {resample.Pillow12, resample.Pillow13},
+		"cifar":  {resample.Pillow13, resample.Pillow13},
+		`"eval"`: {resample.Pillow12, resample.Pillow13},
+		list:     {resample.Pillow12, resample.Pillow13},
+		`[{"op":"RandomResizedCrop","size":20},{"op":"Resize","size":8}]`: {resample.Pillow12, resample.Pillow12},
+	} {
+		spec, err := ParseWith(text, resample.Pillow12)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]resample.Algorithm{spec.ops[0].Resampler, spec.ops[1].Resampler}; got != want {
+			t.Errorf("%s with pillow-12: resamplers %v, want %v", text, got, want)
+		}
+		if again, err := Parse(spec.String()); err != nil || !reflect.DeepEqual(again, spec) {
+			t.Errorf("%s: %s does not read back: %v, %v", text, spec, again, err)
+		}
+	}
+	if mustParse("eval").String() == must(ParseWith("eval", resample.Pillow12)).String() {
+		t.Error("the resampler is no part of the transform's string")
+	}
+}
+
+func must(spec *Spec, err error) *Spec {
+	if err != nil {
+		panic(err)
+	}
+	return spec
+}
+
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "unknown transform",
@@ -79,6 +115,8 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"CenterCrop","size":"a"}]`:                                    "whole numbers",
 		`[{"op":"Resize","size":[5,5],"interpolation":"cubic"}]`:              "cubic",
 		`[{"op":"Resize","size":[5,5],"antialias":false}]`:                    "antialias",
+		`[{"op":"Resize","size":[5,5],"resampler":"pillow-11"}]`:              "pillow-12",
+		`[{"op":"CenterCrop","size":5,"resampler":"pillow-12"}]`:              `no parameter "resampler"`,
 		`[{"op":"RandomCrop","size":5,"padding":[1,2,3]}]`:                    "padding has 3",
 		`[{"op":"RandomCrop","size":5,"padding":-1}]`:                         "padding is -1",
 		`[{"op":"RandomCrop","size":5,"fill":7}]`:                             "fill is 7",
@@ -113,10 +151,4 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func mustParse(text string) *Spec {
-	spec, err := Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return spec
-}
+func mustParse(text string) *Spec { return must(Parse(text)) }

@@ -98,6 +98,7 @@ func (s *storedImage) openPixels(src Source) (width, height int, err error) {
 		s.codecs[src.Pixels] = codec
 	}
 	codec.Ahead(src.Ahead)
+	codec.Stream(src.Stream)
 	config, err := pixels.DecodeConfig(src.Image)
 	s.codec, s.blob = codec, src.Image
 	return config.Width, config.Height, err

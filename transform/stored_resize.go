@@ -19,12 +19,14 @@ type StoredResize struct {
 	LongMax int
 	// Interpolation is the filter.
 	Interpolation resample.Filter
+	// Resampler says which releases of Pillow the resize has the bits of; the zero value is the newest.
+	Resampler resample.Algorithm
 }
 
 const noResize = "none"
 
 // ParseStoredResize reads "none"; "256", the length of the shorter side; "256x320", height and width; or "max:500", the
-// most that the longer side may have. interpolation is a filter's name, or "" for bilinear.
+// most that the longer side may have. interpolation is a filter's name, or "" for bilinear. The resampler is the newest.
 func ParseStoredResize(size, interpolation string) (StoredResize, error) {
 	var s StoredResize
 	var err error
@@ -56,7 +58,10 @@ func ParseStoredResize(size, interpolation string) (StoredResize, error) {
 	return s, nil
 }
 
-// String is the inverse of [ParseStoredResize], without the interpolation.
+// none reports whether images are stored in their own size.
+func (s StoredResize) none() bool { return s.Height == 0 && s.LongMax == 0 }
+
+// String is the inverse of [ParseStoredResize], without the interpolation and the resampler.
 func (s StoredResize) String() string {
 	switch {
 	case s.LongMax > 0:
@@ -95,15 +100,19 @@ func (s StoredResize) resized(w, h int) (int, int, error) {
 
 // Inexact says why a transform of images that were stored so does not give the bits that it gives of the originals, in a
 // sentence for the user; "" if it does. It does where nothing was resized, and where the transform begins with just the
-// resize that was done: Resize of the stored image then changes nothing, and every later operation starts from the same
-// pixels.
+// resize that was done, by the same resampler: Resize of the stored image then changes nothing, and every later operation
+// starts from the same pixels.
 func (s StoredResize) Inexact(spec *Spec) string {
-	if s == (StoredResize{}) {
+	if s.none() {
 		return ""
 	}
 	first := &spec.ops[0]
 	if s.LongMax == 0 && first.Kind == Resize && first.Height == s.Height && first.Width == s.Width && first.Interpolation == s.Interpolation {
-		return ""
+		if first.Resampler == s.Resampler || s.Interpolation == resample.Nearest { // which is the same in all releases
+			return ""
+		}
+		return fmt.Sprintf("the images were stored with %s by the resampler %s, and the transform asks for %s: it works on the stored images, whose results are those of "+
+			"the originals by %s; ask for that, or repack the originals by %s", s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
 	}
 	begins := first.Kind.String()
 	if first.Kind == Resize {
@@ -119,20 +128,29 @@ type PixelsParams struct {
 	pixels.Params
 	Resize        string `json:"resize"` // as ParseStoredResize reads it
 	Interpolation string `json:"interpolation,omitempty"`
+	// Resampler is an algorithm's name. Sets that were made before there was a choice have none, and mean pillow-12.
+	Resampler string `json:"resampler,omitempty"`
 }
 
 // NewPixelsParams puts both together.
 func NewPixelsParams(codec pixels.Params, s StoredResize) PixelsParams {
 	p := PixelsParams{Params: codec, Resize: s.String()}
 	if p.Resize != noResize {
-		p.Interpolation = s.Interpolation.String()
+		p.Interpolation, p.Resampler = s.Interpolation.String(), s.Resampler.String()
 	}
 	return p
 }
 
 // Stored returns the resize.
 func (p *PixelsParams) Stored() (StoredResize, error) {
-	return ParseStoredResize(p.Resize, p.Interpolation)
+	s, err := ParseStoredResize(p.Resize, p.Interpolation)
+	if err != nil || s.none() {
+		return s, err
+	}
+	if s.Resampler = resample.Pillow12; p.Resampler != "" {
+		s.Resampler, err = resample.ParseAlgorithm(p.Resampler)
+	}
+	return s, err
 }
 
 // Store decodes all of src and resizes it as it is to be stored. It returns the RGB pixels, rows without gaps, valid
@@ -146,7 +164,7 @@ func (e *Engine) Store(src Source, s StoredResize) (pix []byte, width, height in
 	if width, height, err = s.resized(w, h); err != nil {
 		return nil, 0, 0, err
 	}
-	now.resize(width, height, s.Interpolation)
+	now.resize(width, height, resizing{s.Interpolation, s.Resampler})
 	to := &e.between[0]
 	to.resize(width, height)
 	dst := resample.Output{Pix: to.pix, Width: width, Height: height, Layout: resample.NHWC}

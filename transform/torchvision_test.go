@@ -11,21 +11,20 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/transform/jpeg"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // TestMatchesTorchvision compares every preset with torchvision on Pillow, to the last bit, replaying the engine's draws.
-// It needs a Python with torchvision (IMGFEED_TEST_PYTHON, or python3) and takes the images of the folder
+// It needs a Python with torchvision (IMGFEED_TEST_PYTHON, or python3), whose Pillow says the resampler, and takes the images of the folder
 // IMGFEED_TEST_IMAGES, or testdata/kinds; IMGFEED_TEST_DRAWS says how many draws of each random preset (default 2).
 func TestMatchesTorchvision(t *testing.T) {
-	python := os.Getenv("IMGFEED_TEST_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import torchvision, PIL").Run(); err != nil {
-		t.Skipf("%s has no torchvision: %v", python, err)
+	python, resampler := pillowtest.Find(t, "torchvision")
+	algorithm, err := resample.ParseAlgorithm(resampler)
+	if err != nil {
+		t.Fatal(err)
 	}
 	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 2
 	if folder == "" {
@@ -44,7 +43,7 @@ func TestMatchesTorchvision(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeRecords(in, folder, draws); err != nil {
+	if err := writeRecords(in, folder, draws, algorithm); err != nil {
 		t.Error(err)
 	}
 	in.Close()
@@ -59,14 +58,14 @@ func TestMatchesTorchvision(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("compared %d results with torchvision's", result.Compared)
+	t.Logf("compared %d results by %v with torchvision's", result.Compared, algorithm)
 	if len(result.Differ) > 0 || result.Compared == 0 {
 		t.Errorf("%d of %d differ, by up to %.3f levels on average: %.2000v", len(result.Differ), result.Compared, result.Worst, result.Differ)
 	}
 }
 
 // writeRecords sends every image under every preset to check.py.
-func writeRecords(w io.Writer, folder string, draws int) error {
+func writeRecords(w io.Writer, folder string, draws int, algorithm resample.Algorithm) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.*"))
 	if err != nil {
 		return err
@@ -87,12 +86,12 @@ func writeRecords(w io.Writer, folder string, draws int) error {
 			}
 		}
 		for _, name := range Presets() {
-			spec := mustParse(name)
+			spec := must(ParseWith(name, algorithm))
 			for d := range draws {
 				if d > 0 && !spec.Random() {
 					break
 				}
-				if err := writeRecord(w, engine, file, name, src, NewDraws(11, d, i)); err != nil {
+				if err := writeRecord(w, engine, file, name, spec, src, NewDraws(11, d, i)); err != nil {
 					return fmt.Errorf("%s %s: %w", file, name, err)
 				}
 			}
@@ -101,8 +100,7 @@ func writeRecords(w io.Writer, folder string, draws int) error {
 	return nil
 }
 
-func writeRecord(w io.Writer, engine *Engine, file, name string, src Source, draws Draws) error {
-	spec := mustParse(name)
+func writeRecord(w io.Writer, engine *Engine, file, name string, spec *Spec, src Source, draws Draws) error {
 	pix := make([]byte, spec.OutputBytes())
 	params, err := engine.Apply(spec, resample.Output{Pix: pix}, src, draws)
 	if _, small := err.(*SizeError); small {

@@ -117,6 +117,12 @@ def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
     return data, copies
 
 
+def resampler(python: str) -> str:
+    """Return the resampler that gives the bits of a Python's Pillow; the default where there is none."""
+    version = output(python, "-c", "import PIL; print(PIL.__version__)")
+    return "pillow-12" if version and int(version.split(".")[0]) < 13 else "pillow-13"
+
+
 def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) -> list[Contender]:
     """Return the rows, the bare decode first."""
     one, seconds = (args.cores[0],), str(args.seconds)
@@ -126,6 +132,7 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
 
     def bench(threads: int) -> dict[str, list[str]]:
         base = [str(args.imgfeed), "bench", str(data), "--threads", str(threads), "--seconds", seconds, "--json"]
+        base += ["--resampler", resampler(args.torch_python)]
         return {t: [*base, "--transform", t] for t in TRANSFORMS}
 
     highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
@@ -245,6 +252,7 @@ def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) ->
         f"- processor: {processor()}",
         f"- system: {platform.system()} {platform.release()}; each process on core {args.cores[0]}",
         f"- imgfeed: commit {commit}{dirty}, {version['go']}, batches of 256 NHWC, shard set in the page cache",
+        f"- resampler of imgfeed: {resampler(args.torch_python)}",
         f"- peers: libjpeg-turbo {turbo} by TurboJPEG, called from C by {compiler}" + (f"; {pillow}" if pillow else ""),
         f"- images: {len(files)} JPEG files, {mean:.0f} KB on average",
         f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds are {spread(rows)} apart",

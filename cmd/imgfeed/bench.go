@@ -27,6 +27,7 @@ type benchFlags struct {
 	seed      int64
 	json      bool
 	exact     bool
+	resampler resample.Algorithm
 }
 
 func newBenchCommand() *cobra.Command {
@@ -53,6 +54,7 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for; a quarter of it goes before to warm up")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
 	flags.BoolVar(&f.exact, "exact", false, "refuse a transform whose results from the stored images are not those of the originals")
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
@@ -66,7 +68,7 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	}
 	var err error
 	if f.transform != "full" {
-		if cfg.Spec, err = transform.Parse(f.transform); err != nil {
+		if cfg.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
 			return err
 		}
 	}
@@ -98,9 +100,13 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 
 // chooseSet returns the folder of the set that is meant: the named split's, the only one, or train's.
 func chooseSet(data, split string) (string, error) {
-	sets, err := shard.FindSets(data)
+	found, err := shard.FindAll(data)
 	if err != nil {
 		return "", err
+	}
+	sets := found.Sets
+	if len(sets) == 0 {
+		return "", found.Err()
 	}
 	if split != "" {
 		if dir, ok := sets[split]; ok {

@@ -62,6 +62,10 @@ func TestBenchCommand(t *testing.T) {
 			t.Errorf("%s is missing in %s", field, out)
 		}
 	}
+	out, err = runBenchCommand(dir, "--resampler", "pillow-12", "--seconds", "0.05", "--batch", "4")
+	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
+		t.Errorf("%s: %v", out, err)
+	}
 	out, err = runBenchCommand(dir, "--transform", "full", "--seconds", "0.05", "--split", "val", "--layout", "nchw")
 	if err != nil || !strings.Contains(out, "images per second") || !strings.Contains(out, "NCHW") {
 		t.Errorf("%s: %v", out, err)
@@ -73,6 +77,7 @@ func TestBenchCommandErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		"unknown transform":  {dir, "--transform", "fast"},
 		"no split \"train\"": {dir, "--split", "train"},
+		"unknown resampler":  {dir, "--resampler", "pillow-11"},
 		"unknown layout":     {dir, "--layout", "CHWN"},
 		"must be positive":   {dir, "--batch", "0"},
 		"no such file":       {filepath.Join(dir, "nothing")},

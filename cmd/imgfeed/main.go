@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/internal/version"
 )
 
 // A usageError is a mistake on the command line: exit status 2.
@@ -19,8 +22,12 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "imgfeed: %v\n", err)
-	os.Exit(exitStatus(err))
+	fmt.Fprintln(os.Stderr, "imgfeed:", advice.Add(err))
+	status := exitStatus(err)
+	if status == 2 {
+		fmt.Fprintln(os.Stderr, "imgfeed: see imgfeed --help")
+	}
+	os.Exit(status)
 }
 
 func newRootCommand() *cobra.Command {
@@ -28,10 +35,11 @@ func newRootCommand() *cobra.Command {
 		Use:           "imgfeed",
 		Short:         "Serve image batches to training processes",
 		Long:          "imgfeed decodes, transforms and shuffles the images of a shard set, and serves them in batches through shared memory.",
+		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServeCommand(), newBenchCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newStatusCommand(), newBenchCommand(), newVersionCommand())
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -192,8 +193,100 @@ func TestServePrintsAndStops(t *testing.T) {
 	}
 }
 
+// TestStatusAsHealthCheck asks while there is no server, while there is one, and after a while without clients, in which
+// the questions must not count as clients.
+func TestStatusAsHealthCheck(t *testing.T) {
+	path := socketPath(t)
+	if out, err := imgfeed("status", "--socket", path).CombinedOutput(); err == nil || !strings.Contains(string(out), "no server answers on "+path) {
+		t.Errorf("without a server: %v, %s", err, out)
+	}
+	serve := imgfeed("serve", oneSet(t), "--socket", path, "--exit-idle", "300ms", "--socket-mode", "0666")
+	var log bytes.Buffer
+	serve.Stderr = &log
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hello(t, path)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("socket: %v, %v; want mode 0666", info, err)
+	}
+	time.Sleep(600 * time.Millisecond)
+	out, err := imgfeed("status", "--socket", path).CombinedOutput()
+	for _, want := range []string{fmt.Sprintf("process %d", serve.Process.Pid), "train", "1 samples, 1 classes", "all 2 partitions"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("no %q in %s (%v)", want, out, err)
+		}
+	}
+	openAndLeave(t, path)
+	if err := serve.Wait(); err != nil {
+		t.Errorf("without sessions: %v", err)
+	}
+	if !strings.Contains(log.String(), "no session has been open for 300ms") {
+		t.Errorf("log: %s", &log)
+	}
+}
+
+// openAndLeave opens a session, keeps it for longer than the server's patience, looks that it still lives, and hangs up.
+func openAndLeave(t *testing.T, path string) {
+	t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout))
+	frames := wire.NewReader(conn, wire.MaxReplyBytes)
+	transform := json.RawMessage(`[{"op":"CenterCrop","size":1}]`)
+	for _, m := range []wire.Message{
+		wire.HelloRequest{Version: wire.Version},
+		wire.OpenRequest{Split: "train", BatchSize: 1, Transform: transform, Transport: "socket"},
+	} {
+		frame, err := wire.AppendFrame(nil, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(frame)
+		text, err := frames.Next()
+		if err != nil || strings.Contains(string(text), `"error"`) {
+			t.Fatalf("%s: %s, %v", m.Kind(), text, err)
+		}
+	}
+	time.Sleep(600 * time.Millisecond)
+	hello(t, path)
+}
+
+// A job's SIGTERM reaches its processes all at once: the server serves on until its owner, here the test, has done.
+func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
+	path := socketPath(t)
+	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--ready-fd", "3", "--owner", strconv.Itoa(os.Getpid()))
+	ready, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{write}
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
+		t.Fatalf("%v; stderr: %s", err, &log)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(200 * time.Millisecond)
+	if h := hello(t, path); h.PID != cmd.Process.Pid {
+		t.Errorf("after SIGTERM: %+v", h)
+	}
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGINT: %v, %s", err, &log)
+	}
+}
+
 func TestServeMetrics(t *testing.T) {
-	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0")
+	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3")
+	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -207,15 +300,19 @@ func TestServeMetrics(t *testing.T) {
 	for scanner := bufio.NewScanner(out); url == "" && scanner.Scan(); {
 		url = regexp.MustCompile(`http://\S+/`).FindString(scanner.Text())
 	}
-	for page, want := range map[string]string{"metrics": "imgfeed_images_total", "healthz": "ok", "": "no sessions"} {
+	for page, wants := range map[string][]string{
+		"metrics": {"imgfeed_images_total", "go_sched_gomaxprocs_threads 3\n"}, "healthz": {"ok"}, "": {"no sessions"},
+	} {
 		resp, err := http.Get(url + page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
-			t.Errorf("%s%s: %s, %.200s", url, page, resp.Status, body)
+		for _, want := range wants {
+			if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
+				t.Errorf("%s%s: %s, no %q in %.200s", url, page, resp.Status, want, body)
+			}
 		}
 	}
 }
@@ -309,6 +406,11 @@ func TestMistakes(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	data, empty := oneSet(t), t.TempDir()
 	for _, tt := range []struct {
 		args   []string
@@ -322,9 +424,14 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, "--memory"},
 		{[]string{"serve", data, "--metrics", "a:b:c"}, 2, "metrics"},
+		{[]string{"serve", data, "--resampler", "rez"}, 2, "want one of pillow-13, pillow-12"},
+		{[]string{"serve", data, "--socket-mode", "0160"}, 2, "0660"},
+		{[]string{"serve", data, "--exit-idle", "-1s"}, 2, "--exit-idle"},
+		{[]string{"status", "--timeout", "0s"}, 2, "--timeout"},
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
+		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address with --metrics"},
 	} {
 		out, err := imgfeed(tt.args...).CombinedOutput()
 		var exit *exec.ExitError

@@ -17,6 +17,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/synth"
 )
 
+// TestAdvice writes to a full device: what to do stands behind the system's words.
+func TestAdvice(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	_, diag, status := imgshard(t, "cat", trainSet, "0", "-o", "/dev/full")
+	if status != 1 || !strings.Contains(diag, "no space left on device") || !strings.Contains(diag, "make room") {
+		t.Errorf("status %d, %q", status, diag)
+	}
+}
+
 func TestByteSize(t *testing.T) {
 	for text, want := range map[string]byteSize{
 		"512MiB": 512 << 20, "1GB": 1e9, "256mb": 256e6, "1.5k": 1536, "300000000": 300000000, "64 KiB": 64 << 10, "7B": 7,

@@ -10,6 +10,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/transform"
 	"github.com/imgfeed/imgfeed/transform/pixels"
+	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // encodingFlags are the flags that say how images are stored. An empty one means its default, and an empty name jpeg.
@@ -17,6 +18,7 @@ type encodingFlags struct {
 	name          string
 	resize        string
 	interpolation string
+	resampler     string
 	codec         string
 }
 
@@ -30,6 +32,7 @@ func (f *encodingFlags) add(c *cobra.Command, name string) {
 	fl.StringVar(&f.name, "encoding", name, usage)
 	fl.StringVar(&f.resize, "resize", "", "pixels: 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256; none for CIFAR-10 and CINIC-10)")
 	fl.StringVar(&f.interpolation, "interpolation", "", "pixels: filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)")
+	fl.StringVar(&f.resampler, "resampler", "", "pixels: whose bits the resize gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3) (default pillow-13)")
 	fl.StringVar(&f.codec, "codec", "", "pixels: "+strings.Join(pixels.Names(), ", ")+" (default "+pixels.Bitpack+")")
 }
 
@@ -42,8 +45,8 @@ func (f *encodingFlags) encoder(decoded bool) (pack.Encoder, error) {
 	}
 	switch name {
 	case "", "jpeg":
-		if f.resize+f.interpolation+f.codec != "" {
-			return nil, errors.New("--resize, --interpolation and --codec are for --encoding pixels; jpeg keeps the files' own bytes")
+		if f.resize+f.interpolation+f.resampler+f.codec != "" {
+			return nil, errors.New("--resize, --interpolation, --resampler and --codec are for --encoding pixels; jpeg keeps the files' own bytes")
 		}
 		return pack.Originals{}, nil
 	case "pixels":
@@ -57,6 +60,11 @@ func (f *encodingFlags) encoder(decoded bool) (pack.Encoder, error) {
 		resize, err := transform.ParseStoredResize(size, f.interpolation)
 		if err != nil {
 			return nil, err
+		}
+		if f.resampler != "" {
+			if resize.Resampler, err = resample.ParseAlgorithm(f.resampler); err != nil {
+				return nil, fmt.Errorf("--resampler: %w", err)
+			}
 		}
 		return pack.NewPixels(pixels.Params{Codec: f.codec}, resize)
 	}

@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/internal/version"
 )
 
 // newCommands makes the subcommands; each stands in the file of its name.
@@ -22,6 +24,7 @@ var newCommands = []func() *cobra.Command{
 	newLsCommand,
 	newCatCommand,
 	newVerifyCommand,
+	newVersionCommand,
 }
 
 // usageError is a mistake in the command line: the program exits with 2 instead of 1.
@@ -48,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "imgshard:", err)
+	fmt.Fprintln(stderr, "imgshard:", advice.Add(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintln(stderr, "imgshard: see imgshard --help")
 		return 2
@@ -61,7 +64,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "imgshard",
 		Short:         "Pack image datasets into shard sets, and look into them",
-		Version:       version(),
+		Version:       version.Get().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),
@@ -82,13 +85,4 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// version returns what the build knows of itself.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version + " " + info.GoVersion
 }

@@ -127,6 +127,16 @@ func TestVerify(t *testing.T) {
 	if text, diag, status := imgshard(t, "verify", trainSet); status != 0 || diag != "" || !strings.Contains(text, "5 samples in 3 shards") {
 		t.Fatalf("status %d, %q, %q", status, diag, text)
 	}
+	if text, _, status := imgshard(t, "verify", "--images", images); status != 1 {
+		t.Errorf("a folder without a set: status %d, %q", status, text)
+	}
+	built := filepath.Join(t.TempDir(), "built")
+	if _, diag, status := imgshard(t, "build", images, "-o", built); status != 0 {
+		t.Fatal(diag)
+	}
+	if text, diag, status := imgshard(t, "verify", "--images", built); status != 0 || diag != "" || !strings.Contains(text, "every image decodes") {
+		t.Errorf("--images: status %d, %q, %q", status, diag, text)
+	}
 	dir := copySet(t)
 	path := filepath.Join(dir, "rank-0001/00000.imgshard")
 	data, err := os.ReadFile(path)
@@ -152,6 +162,39 @@ func TestVerify(t *testing.T) {
 	}
 	if _, diag, status := imgshard(t, "ls", dir); status != 1 || !strings.Contains(diag, path+": ") {
 		t.Errorf("ls of it: status %d, %q", status, diag)
+	}
+}
+
+// TestVerifyNamesAll verifies a folder with a good set, one copied in part, and one without its manifest.
+func TestVerifyNamesAll(t *testing.T) {
+	parent := t.TempDir()
+	for from, to := range map[string]string{trainSet: "train", filepath.Join(goldenSets, "val-shards"): "val", copySet(t): "lost"} {
+		if err := os.CopyFS(filepath.Join(parent, to), os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, _, status := imgshard(t, "verify", filepath.Join(parent, "val")); status != 0 {
+		t.Fatalf("status %d, %q", status, text)
+	}
+	for _, path := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json"} {
+		if err := os.Remove(filepath.Join(parent, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, diag, status := imgshard(t, "verify", parent)
+	if status != 1 || !strings.Contains(text, filepath.Join(parent, "val")+": every checksum is right") || strings.Contains(text, "train: every checksum") {
+		t.Errorf("status %d, %q", status, text)
+	}
+	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
+		if !strings.Contains(diag, filepath.Join(parent, want)) {
+			t.Errorf("%q does not name %s", diag, want)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(parent, "train/rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	if text, diag, status := imgshard(t, "verify", filepath.Join(parent, "train")); status != 0 || !strings.Contains(text, "not verified: rank-0001") {
+		t.Errorf("without a partition: status %d, %q, %q", status, text, diag)
 	}
 }
 

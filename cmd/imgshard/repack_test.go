@@ -15,7 +15,7 @@ func TestRepack(t *testing.T) {
 	if _, diag, status := imgshard(t, "build", images, "-o", original, "--world", "2", "--seed", "3"); status != 0 {
 		t.Fatal(diag)
 	}
-	out, diag, status := imgshard(t, "repack", original, "-o", small, "--resize", "8x9", "--interpolation", "bicubic", "--codec", "lz4")
+	out, diag, status := imgshard(t, "repack", original, "-o", small, "--resize", "8x9", "--interpolation", "bicubic", "--resampler", "pillow-12", "--codec", "lz4")
 	if status != 0 || !strings.Contains(out, "pixels") {
 		t.Fatalf("%q %q", out, diag)
 	}
@@ -24,7 +24,7 @@ func TestRepack(t *testing.T) {
 	if errA != nil || errB != nil || a.Fingerprint != b.Fingerprint || b.World != 2 || b.Seed != 3 {
 		t.Fatalf("%v, %v: world %d, seed %d", errA, errB, b.World, b.Seed)
 	}
-	for _, want := range []string{`"codec":"lz4"`, `"resize":"8x9"`, `"interpolation":"bicubic"`} {
+	for _, want := range []string{`"codec":"lz4"`, `"resize":"8x9"`, `"interpolation":"bicubic"`, `"resampler":"pillow-12"`} {
 		if got := strings.Join(strings.Fields(string(b.Encoding.Params)), ""); !strings.Contains(got, want) {
 			t.Errorf("%s has no %s", got, want)
 		}
@@ -33,7 +33,7 @@ func TestRepack(t *testing.T) {
 	if _, diag, status := imgshard(t, "build", images, "-o", other, "--encoding", "pixels", "--world", "3"); status != 0 {
 		t.Error(diag)
 	}
-	if m, err := shard.ReadManifest(other); err != nil || !strings.Contains(string(m.Encoding.Params), `"256"`) {
+	if m, err := shard.ReadManifest(other); err != nil || !strings.Contains(string(m.Encoding.Params), `"256"`) || !strings.Contains(string(m.Encoding.Params), `"pillow-13"`) {
 		t.Errorf("%v, %v", m, err)
 	}
 	if out, diag, status := imgshard(t, "verify", small); status != 0 {
@@ -51,8 +51,9 @@ func TestRepackUsage(t *testing.T) {
 		"unknown codec":  {"repack", trainSet, "-o", out, "--codec", "gzip"},
 		"max:500":        {"repack", trainSet, "-o", out, "--resize", "big"},
 		"interpolation":  {"repack", trainSet, "-o", out, "--interpolation", "sharp"},
+		"resampler":      {"repack", trainSet, "-o", out, "--resampler", "rez"},
 		"--encoding png": {"build", images, "-o", out, "--encoding", "png"},
-		"are for":        {"build", images, "-o", out, "--resize", "256"},
+		"are for":        {"build", images, "-o", out, "--resampler", "pillow-12"},
 	} {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, want) {
 			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)

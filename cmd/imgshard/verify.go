@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -13,36 +16,69 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var jobs int
+	var images bool
 	cmd := &cobra.Command{
 		Use:   "verify OUT",
 		Short: "Check every checksum of a shard set",
-		Long: `Read every byte of the shard set OUT and check every checksum, the order of the samples, and the fingerprint.
+		Long: `Read every byte of the shard set OUT, or of every set in the folder OUT, and check every checksum, the order of the
+samples, and the fingerprint.
 
-Each damaged record or section is one line on stderr that names file, record and offset; then the exit status is 1.
-Of a set without all its partitions, those that are here are verified.`,
+Each missing file, and each damaged record or section, is one line on stderr that names file, record and offset; then the
+exit status is 1. Of a set without all its partitions, those that are here are verified.
+
+Checksums tell damage. With --images each image is decoded too, and the row index of each JPEG made anew and compared
+with the stored one: for sets of somebody that you do not trust.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if jobs < 0 {
 				return usageError{errors.New("--jobs cannot be negative")}
 			}
-			dir, err := setDir(args[0])
-			if err != nil {
-				return err
-			}
-			return verify(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, jobs)
+			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], jobs, images)
 		},
 	}
 	cmd.Flags().IntVar(&jobs, "jobs", 0, "shards to read at a time (default: one for each CPU)")
+	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
 	return cmd
 }
 
+// verifyAll verifies every set that path means. What is wrong with one does not keep the others from being verified.
+func verifyAll(ctx context.Context, out, diag io.Writer, path string, jobs int, images bool) error {
+	found, err := shard.FindAll(path)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range found.Damaged {
+		errs = append(errs, d.Err)
+	}
+	for _, dir := range slices.Sorted(maps.Values(found.Sets)) {
+		if err := verify(ctx, out, diag, dir, jobs, images); err != nil {
+			errs = append(errs, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // verify verifies the set in dir, prints each problem to diag, and a summary to out.
-func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int) error {
+func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, images bool) error {
 	options := shard.VerifyOptions{Jobs: jobs}
+	if images {
+		m, err := shard.ReadManifest(dir)
+		if err != nil {
+			return err
+		}
+		if options.NewCheck, err = pack.NewCheck(m.Encoding); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
 	clearBar := func() {}
 	if diag == os.Stderr && term.IsTerminal(int(os.Stderr.Fd())) {
 		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true),
@@ -64,7 +100,7 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int) erro
 		return err
 	}
 	if n := len(report.Missing); n > 0 {
-		fmt.Fprintf(out, "%s: %d partitions are not here and were not verified\n", dir, n)
+		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
 	}
 	fmt.Fprintf(out, "%s: read %d samples in %d shards, %.1f MB, in %.1f s\n",
 		dir, report.Samples, report.Shards, float64(report.Bytes)/1e6, time.Since(began).Seconds())
@@ -72,5 +108,21 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int) erro
 		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
 	}
 	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
+	if images {
+		fmt.Fprintf(out, "%s: every image decodes, and is what its entry says\n", dir)
+	}
 	return nil
+}
+
+// partitionNames names the folders of partitions: "rank-0001, rank-0002 and 6 more".
+func partitionNames(partitions []int) string {
+	const most = 8
+	var names []string
+	for _, p := range partitions[:min(len(partitions), most)] {
+		names = append(names, fmt.Sprintf("rank-%04d", p))
+	}
+	if more := len(partitions) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
 }

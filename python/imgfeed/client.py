@@ -30,7 +30,7 @@ class SetInfo:
     partitions: tuple[int, ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
     """One batch as it came. consumed is what :meth:`Session.start` should be told to go on behind it."""
 
@@ -59,6 +59,7 @@ class Session:
         self._pushed: deque[tuple[wire.Message, Array | None]] = deque()
         self._ring: Ring | None = None
         self._shape: Shape | None = None
+        self._held_max = 0  # slots that the caller's arrays may hold
         self._generation = 0
         self._running = False
         try:
@@ -114,6 +115,7 @@ class Session:
                 try:
                     release = functools.partial(_release, self.connection)  # not self: the ring would then never go
                     self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, release)
+                    self._held_max = self._ring.slots - _spare(self._ring.slots)
                 finally:
                     os.close(fd)
             return opened
@@ -225,7 +227,7 @@ class Session:
             arrays = split_raw(raw, count, self._shape)
         else:
             arrays = self._ring.lend(message["slot"], count)
-            if self._ring.held > self._ring.slots - _spare(self._ring.slots):
+            if self._ring.held > self._held_max:
                 arrays = arrays.copy()
         return Batch(message["batch"], message["consumed"], tuple(message.get("blank") or ()), arrays)
 
@@ -238,8 +240,13 @@ class Session:
             _release(self.connection, message["slot"])
 
 
+@functools.cache
+def _release_message(slot: int) -> bytes:
+    return wire.encode({"type": "release", "slot": slot})
+
+
 def _release(connection: wire.Connection, slot: int) -> None:
-    connection.send_later(wire.encode({"type": "release", "slot": slot}))
+    connection.send_later(_release_message(slot))
 
 
 def _spare(slots: int) -> int:

@@ -40,8 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             consume(args)
         else:
             run(args)
-    except (ImgfeedError, subprocess.CalledProcessError) as e:
+    except ImgfeedError as e:
         sys.exit(str(e))
+    except subprocess.CalledProcessError as e:  # the program has said what was wrong
+        sys.exit(e.returncode)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from .ring import Array, Arrays, Ring
+from .ring import Arrays, Ring
 
 log = logging.getLogger("imgfeed")
 
@@ -90,7 +90,7 @@ class NumpyOutput:
     """Hands batches to the caller as numpy arrays, shaped as the layout says."""
 
     def __call__(self, arrays: Arrays) -> tuple[Any, Any, Any, Any]:
-        """Return images, labels, indices and params (None without)."""
+        """Return images, labels, indices and params (None where not asked for)."""
         return arrays.images, arrays.labels, arrays.indices, arrays.params
 
 
@@ -108,14 +108,19 @@ class TorchOutput:
 
     def host(self, arrays: Arrays) -> list[Any]:
         """Return the batch as tensors in host memory, without a copy."""
-        images = self._tensor(arrays.images)
+        tensor, indices, params = self._torch.from_numpy, arrays.indices, arrays.params
+        images = tensor(arrays.images)
         if self._nhwc:
             images = images.permute(0, 3, 1, 2)
-        params = None if arrays.params is None else self._tensor(arrays.params)
-        return [images, self._tensor(arrays.labels), self._tensor(arrays.indices), params]
+        return [
+            images,
+            tensor(arrays.labels),
+            None if indices is None else tensor(indices),
+            None if params is None else tensor(params),
+        ]
 
     def __call__(self, arrays: Arrays) -> tuple[Any, Any, Any, Any]:
-        """Return images, labels, indices and params (None without)."""
+        """Return images, labels, indices and params (None where not asked for)."""
         images, *rest = self.host(arrays)
         if self._pin:
             images, *rest = (None if t is None else t.pin_memory() for t in (images, *rest))
@@ -136,9 +141,6 @@ class TorchOutput:
         mean, std = (self._torch.tensor(v, dtype=self._torch.float64).view(1, 3, 1, 1) for v in self._normalize)
         dtype = self._dtype or self._torch.float32
         return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
-
-    def _tensor(self, array: Array) -> Any:
-        return self._torch.from_numpy(array)
 
 
 class CudaOutput:

@@ -76,14 +76,25 @@ class DataLoader:
         layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
         framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-        slots: Batches in the ring; 0 leaves it to the server.
+        slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
         on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
+        resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
+            some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
+            Operations that name one keep it.
         exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
-            set's images were resized before they were stored. Without it the first note in the log says so.
+            set's images were resized before they were stored, or by another resampler. Without it the first note in the
+            log says so.
 
     Raises:
         ImgfeedError: See its subclasses in imgfeed.errors. ValueError: for arguments that don't fit together.
     """
+
+    _server: OwnServer | None = None
+    _session: Session | None = None
+    _info: SetInfo | None = None
+    _running: weakref.ref[_Epoch] | None = None
+    _place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
+    _next = (0, 0)  # where the next iteration begins
 
     def __init__(
         self,
@@ -113,19 +124,16 @@ class DataLoader:
         transport: str = "auto",
         slots: int = 0,
         on_error: str = "error",
+        resampler: str | None = None,
         exact_pixels: bool = False,
         **refused: Any,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
         _refuse(refused)
+        self._source = os.fspath(dataset)
         if drop_last and exact:
             raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
-        if batch_size < 1:
-            raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
-        if timeout < 0:
-            raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
-        if transport not in ("auto", "shm", "socket"):
-            raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
+        _check(self._source, batch_size, num_workers, timeout, transport)
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.seed = seed
@@ -134,9 +142,6 @@ class DataLoader:
         self.pin_memory = pin_memory
         self.timeout = timeout
         self.rank, self.world = frameworks.rank_and_world(rank, world)
-        self._source = os.fspath(dataset)
-        if self._source.startswith("unix:") and num_workers:
-            raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
         self._with_index, self._with_params = with_index, with_params
         self._policy = "drop_last" if drop_last else "exact" if exact else "pad"
         self._transport = transport
@@ -152,20 +157,15 @@ class DataLoader:
             "slots": slots,
             "with_params": with_params,
             "on_error": on_error,
+            "exact_pixels": exact_pixels,
         }
-        if exact_pixels:
-            self._options["exact_pixels"] = True
+        if resampler is not None:
+            self._options["resampler"] = resampler
         self._output, self._cuda = _outputs(
             framework, layout, pin_memory=pin_memory, device=device, normalize=normalize, dtype=dtype
         )
         self._split = split
-        self._server: OwnServer | None = None
-        self._session: Session | None = None
-        self._info: SetInfo | None = None
         self._facts: dict[str, Any] = {}  # what the server has told about the data
-        self._running: weakref.ref[_Epoch] | None = None
-        self._place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
-        self._next = (0, 0)  # where the next iteration begins
         self._connect()
 
     @property
@@ -280,10 +280,12 @@ class DataLoader:
         return session
 
     def _open(self, session: Session) -> None:
-        info = _choose(session.sets, self._split)
-        if self._info is not None and info.fingerprint != self._info.fingerprint:
-            raise errors.ServerError(f"imgfeed: {self._source} holds other data than when this loader was made")
-        options = {**self._options, "split": info.split}
+        options = dict(self._options)
+        if self._split is not None:
+            options["split"] = self._split
+        elif len(session.sets) > 1:
+            names = ", ".join(s.split for s in session.sets)
+            raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
         options["transport"] = "socket" if self._transport == "socket" else "shm"
         try:
             opened = session.open(options)
@@ -291,6 +293,9 @@ class DataLoader:
             if self._transport != "auto":
                 raise
             opened = session.open({**options, "transport": "socket"})
+        info = next(s for s in session.sets if s.split == opened["split"])
+        if self._info is not None and info.fingerprint != self._info.fingerprint:
+            raise errors.ServerError(f"imgfeed: {self._source} holds other data than when this loader was made")
         if self._info is None:
             for note in opened.get("notes") or ():
                 log.warning("imgfeed: %s", note)
@@ -354,7 +359,10 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             self._session.connection.send_later(wire.encode({"type": "stop"}))
 
     def _fetch(self) -> client.Batch | None:
-        return self._session.next(self._loader.timeout or None)
+        batch = self._session.next(self._loader.timeout or None)
+        if batch is not None and not self._loader._with_index:
+            batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody sees
+        return batch
 
     def _next(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         batch = self._fetch()
@@ -399,6 +407,20 @@ def _refuse(refused: Mapping[str, Any]) -> None:
             raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
 
 
+def _check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:
+    """Raise ValueError for a value that a loader of the source can't have."""
+    if not source:
+        raise ValueError("imgfeed: the path of the data is empty")
+    if source.startswith("unix:") and num_workers:
+        raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
+    if batch_size < 1:
+        raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
+    if timeout < 0:
+        raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
+    if transport not in ("auto", "shm", "socket"):
+        raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
+
+
 def _outputs(
     framework: str, layout: str, *, pin_memory: bool, device: Any, normalize: Any, dtype: Any
 ) -> tuple[frameworks.NumpyOutput | frameworks.TorchOutput, frameworks.CudaOutput | None]:
@@ -422,15 +444,3 @@ def _outputs(
         pin_memory = False
     output = frameworks.TorchOutput(layout, pin_memory and not on_cuda, normalize, dtype)
     return output, frameworks.CudaOutput(device, output) if on_cuda else None
-
-
-def _choose(sets: Sequence[SetInfo], split: str | None) -> SetInfo:
-    names = ", ".join(s.split for s in sets)
-    if split is None:
-        if len(sets) != 1:
-            raise errors.MissingError(f"imgfeed: the server has {len(sets)} splits ({names}): name one with split=")
-        return sets[0]
-    for info in sets:
-        if info.split == split:
-            return info
-    raise errors.MissingError(f"imgfeed: the server has no split {split!r}; it has {names or 'none'}")

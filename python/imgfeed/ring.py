@@ -2,7 +2,10 @@
 
 A batch's arrays are views of one :class:`_Lease`, an object that stands for the lent slot. numpy keeps it as the arrays'
 base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent; so the lease goes
-when the last of them goes, and its finalizer sends the slot back.
+when the last of them goes, and sends the slot back.
+
+What is here for each batch runs with cold caches, as decoding threads sweep them: a line of Python costs several times of
+what it costs in a loop of its own. So what is the same for every batch is made once.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ import numpy.typing as npt
 from . import errors
 
 Array = npt.NDArray[Any]
+Part = tuple[tuple[int, ...], np.dtype[Any], int]
 
 
 @dataclass(frozen=True)
@@ -41,42 +46,47 @@ class Shape:
             return (count, self.channels, self.height, self.width)
         return (count, self.height, self.width, self.channels)
 
-    def parts(self, count: int) -> list[tuple[str, tuple[int, ...], type[np.generic]]]:
-        """Return name, shape and type of each array of a batch, in the order in which the socket carries them."""
-        parts: list[tuple[str, tuple[int, ...], type[np.generic]]] = [
-            ("images", self.images(count), np.uint8),
-            ("labels", (count,), np.int64),
-            ("indices", (count,), np.int64),
+    def parts(self, count: int) -> list[Part]:
+        """Return shape, type and offset in a slot of each array of a batch, in the order in which the socket carries them."""
+        parts: list[Part] = [
+            (self.images(count), np.dtype(np.uint8), self.offsets["images"]),
+            ((count,), np.dtype(np.int64), self.offsets["labels"]),
+            ((count,), np.dtype(np.int64), self.offsets["indices"]),
         ]
         if self.with_params:
-            parts.append(("params", (count, 5), np.int32))
+            parts.append(((count, 5), np.dtype(np.int32), self.offsets["params"]))
         return parts
 
 
-@dataclass
+@dataclass(slots=True)
 class Arrays:
-    """A batch as numpy arrays. params is None unless the session asked for it."""
+    """A batch as numpy arrays. params is None unless the session asked for it, and indices when nobody asks for them."""
 
     images: Array
     labels: Array
-    indices: Array
+    indices: Array | None
     params: Array | None = None
 
     def copy(self) -> Arrays:
         """Return the same batch in memory of its own."""
+        indices = None if self.indices is None else self.indices.copy()
         params = None if self.params is None else self.params.copy()
-        return Arrays(self.images.copy(), self.labels.copy(), self.indices.copy(), params)
+        return Arrays(self.images.copy(), self.labels.copy(), indices, params)
 
 
 class _Lease:
     """Stands for one lent slot; numpy arrays made from it keep it as their base."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "_memory")
+    __slots__ = ("__array_interface__", "_ring", "_slot")
 
-    def __init__(self, memory: Array, offset: int, size: int) -> None:
-        self._memory = memory
-        address = memory.__array_interface__["data"][0] + offset
-        self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
+    def __init__(self, ring: Ring, slot: int, interface: dict[str, Any]) -> None:
+        self._ring = ring  # and with it the mapping
+        self._slot = slot
+        self.__array_interface__ = interface
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not finalizing():  # at the interpreter's end modules are half gone, and so is the connection
+            self._ring.take_back(self._slot)
 
 
 class Ring:
@@ -97,6 +107,12 @@ class Ring:
         self.shape = shape
         self._release = release
         self._held: set[int] = set()
+        self._parts: dict[int, list[Part]] = {}  # by the batch's count
+        begin = self.memory.__array_interface__["data"][0]
+        self._interfaces: list[dict[str, Any]] = [
+            {"shape": (shape.slot_bytes,), "typestr": "|u1", "data": (begin + i * shape.slot_bytes, False), "version": 3}
+            for i in range(slots)
+        ]
 
     @property
     def held(self) -> int:
@@ -111,32 +127,30 @@ class Ring:
         """Return views of the batch of count samples in slot. The slot goes back with the last reference to them."""
         if not 0 <= slot < self.slots:
             raise errors.ProtocolError(f"imgfeed: batch in slot {slot} of a ring with {self.slots} slots")
-        lease = _Lease(self.memory, slot * self.shape.slot_bytes, self.shape.slot_bytes)
+        parts = self._parts.get(count)
+        if parts is None:
+            parts = self._parts[count] = self.shape.parts(count)
         self._held.add(slot)
-        weakref.finalize(lease, _give_back, self._held, slot, self._release).atexit = False
-        whole = np.asarray(lease)
+        whole = np.asarray(_Lease(self, slot, self._interfaces[slot]))
         try:
-            views: list[Array] = [
-                np.ndarray(dims, dtype, whole, self.shape.offsets[name]) for name, dims, dtype in self.shape.parts(count)
-            ]
+            return Arrays(*[np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
         except TypeError as e:
             raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
-        return Arrays(*views)
 
-
-def _give_back(held: set[int], slot: int, release: Callable[[int], None]) -> None:
-    held.discard(slot)
-    release(slot)
+    def take_back(self, slot: int) -> None:
+        """Send a slot back that nothing refers to any more."""
+        self._held.discard(slot)
+        self._release(slot)
 
 
 def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
     """Return the arrays of a batch that came as raw bytes: images, labels, indices, params, one behind the other."""
     views: list[Array] = []
     start = 0
-    for _, dims, dtype in shape.parts(count):
-        size = math.prod(dims) * np.dtype(dtype).itemsize
+    for dims, dtype, _ in shape.parts(count):
+        size = math.prod(dims) * dtype.itemsize
         part = raw[start : start + size]
-        if part.ctypes.data % np.dtype(dtype).itemsize:
+        if part.ctypes.data % dtype.itemsize:
             part = part.copy()  # an odd number of image bytes leaves what follows unaligned
         views.append(part.view(dtype).reshape(dims))
         start += size

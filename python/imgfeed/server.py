@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -131,7 +132,7 @@ def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:
     log.close()
     if os.getpid() != owner or process.poll() is not None:
         return
-    process.terminate()
+    process.send_signal(signal.SIGINT)  # SIGTERM it leaves to its owner
     try:
         process.wait(timeout=5)
     except subprocess.TimeoutExpired:

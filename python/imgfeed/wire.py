@@ -22,6 +22,7 @@ VERSION = 1
 MESSAGE_BYTES_MAX = 64 << 20
 _LENGTH = struct.Struct("<I")
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
+_decode_json = json.JSONDecoder().decode
 _READ_BYTES = 64 << 10
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * 4)
 
@@ -68,7 +69,7 @@ class Connection:
                 self._sock.sendall(encode(message))
         except OSError as e:
             self.close()
-            raise errors.ServerError(f"imgfeed: the connection to the server broke while sending: {e}") from e
+            raise _lost(e) from e
         except BaseException:
             self.close()
             raise
@@ -107,14 +108,16 @@ class Connection:
         self._check()
         self._deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            self._fill(_LENGTH.size)
+            if len(self._in) < _LENGTH.size:
+                self._fill(_LENGTH.size)
             (size,) = _LENGTH.unpack_from(self._in)
             if size > MESSAGE_BYTES_MAX:
                 raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
-            self._fill(_LENGTH.size + size)
+            if len(self._in) < _LENGTH.size + size:
+                self._fill(_LENGTH.size + size)
             body = self._in[_LENGTH.size : _LENGTH.size + size].decode()
             del self._in[: _LENGTH.size + size]
-            message = json.loads(body)
+            message = _decode_json(body)
             if not isinstance(message, dict) or not isinstance(message.get("type"), str):
                 raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]}")
             return message
@@ -143,7 +146,7 @@ class Connection:
             self.close()
             if isinstance(e, errors.ImgfeedError):
                 raise
-            raise errors.ServerError(f"imgfeed: the connection to the server broke: {e}") from e
+            raise _lost(e) from e
         except BaseException:
             self.close()
             raise
@@ -175,15 +178,20 @@ class Connection:
             try:
                 data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             except OSError as e:
-                raise errors.ServerError(f"imgfeed: the connection to the server broke: {e}") from e
-            self._take_fds(ancillary)
+                raise _lost(e) from e
+            if ancillary:
+                self._take_fds(ancillary)
             if not data:
                 raise errors.ServerError("imgfeed: the server closed the connection")
             self._in += data
 
     def _wait(self) -> None:
-        """Wait until there is something to read. The socket itself always blocks: senders share it."""
+        """Wait until there is something to read. The socket itself always blocks: senders share it.
+
+        A reader that blocks in the socket is also woken when the server has read what was sent; poll is not.
+        """
         if self._deadline is None:
+            self._poll.poll()
             return
         wait = self._deadline - time.monotonic()
         if wait <= 0 or not self._poll.poll(wait * 1000):
@@ -194,6 +202,14 @@ class Connection:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 count = len(data) // 4
                 self._fds.extend(struct.unpack(f"{count}i", data[: count * 4]))
+
+
+def _lost(e: OSError) -> errors.ServerError:
+    """Return the error for a connection that the system calls broken: the server was killed, as a rule."""
+    why = e.strerror or str(e)
+    return errors.ServerError(
+        f"imgfeed: the connection to the server broke ({why}): it has ended; once it runs again, iterate again"
+    )
 
 
 _CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)

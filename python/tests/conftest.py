@@ -100,6 +100,12 @@ def copied(batch: Any) -> tuple[Any, ...]:
     return tuple(np.array(part) for part in batch)
 
 
+def installed_resampler() -> str:
+    """Return the name of the resampler whose bits the installed Pillow has; skips the test where there is none."""
+    image = pytest.importorskip("PIL.Image")
+    return "pillow-13" if int(image.__version__.split(".")[0]) >= 13 else "pillow-12"
+
+
 def wait_for(condition: Callable[[], Any], seconds: float = 10) -> None:
     """Wait until condition is true; fails when it is not in time."""
     deadline = time.monotonic() + seconds

@@ -59,6 +59,7 @@ def test_an_unknown_split_is_named(load: Load) -> None:
         ({"rank": 1}, "both rank and world"),
         ({"normalize": "imagenet"}, "need torch"),
         ({"on_error": "ignore"}, "on_error"),
+        ({"resampler": "pillow-11"}, "pillow-12"),
     ],
 )
 def test_arguments_that_cannot_be_honoured(load: Load, options: dict[str, Any], words: str) -> None:
@@ -66,11 +67,35 @@ def test_arguments_that_cannot_be_honoured(load: Load, options: dict[str, Any], 
         load(**options)
 
 
+def test_an_empty_path_is_no_data() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        DataLoader("", 2)
+
+
 def test_torchs_defaults_are_taken(load: Load) -> None:
     loader = load(sampler=None, batch_sampler=None, collate_fn=None, worker_init_fn=None, generator=None, pin_memory_device="")
     assert len(loader) > 0
     with pytest.raises(TypeError, match="no argument 'shufle'"):
         load(shufle=True)
+
+
+def test_what_is_whole_is_served_and_what_is_not_is_named(shards: Path, tmp_path: Path) -> None:
+    """A partition copied in part, and a manifest cut short, beside it."""
+    shutil.copytree(shards, tmp_path / "train-shards")
+    gone = tmp_path / "train-shards/rank-0001/00000.imgshard"
+    gone.unlink()
+    shutil.copytree(shards, tmp_path / "val-shards")
+    manifest = tmp_path / "val-shards/manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:200])
+    options: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": SMALL, "num_workers": 1}
+    with DataLoader(tmp_path, 8, split="train", rank=0, world=2, **options) as loader:
+        assert len(indices(loader)) > 0
+    with pytest.raises(imgfeed.CorruptError, match=f"{gone} is missing.*rsync"):
+        DataLoader(tmp_path, 8, split="train", rank=1, world=2, **options)
+    with pytest.raises(imgfeed.CorruptError, match=str(manifest)):
+        DataLoader(tmp_path, 8, split="val", **options)
+    with pytest.raises(imgfeed.ServerError, match=str(manifest)):
+        DataLoader(tmp_path / "val-shards", 8, **options)
 
 
 @pytest.fixture

@@ -38,6 +38,16 @@ def test_batches_are_those_of_the_jpegs(shards: Path, pixels: Path) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
 
 
+def test_batches_of_another_resampler_are_refused(shards: Path, pixels: Path, tmp_path: Path) -> None:
+    with pytest.raises(imgfeed.BadRequestError, match="by the resampler pillow-13"):
+        DataLoader(pixels, 16, transform=STORED, exact_pixels=True, resampler="pillow-12")
+    older = tmp_path / "older"
+    imgshard("repack", shards, "-o", older, "--resize", "48", "--resampler", "pillow-12")
+    options: dict[str, Any] = {"transform": STORED, "resampler": "pillow-12"}
+    want, got = epoch(shards, **options), epoch(older, exact_pixels=True, **options)
+    assert all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
+
+
 def test_other_transforms_are_noted_or_refused(pixels: Path, caplog: pytest.LogCaptureFixture) -> None:
     train = [{"op": "RandomResizedCrop", "size": 32}]
     with caplog.at_level(logging.WARNING, logger="imgfeed"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +18,7 @@ from conftest import SAMPLES, SMALL, alive, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader
+from imgfeed.server import find_binary
 
 Load = Callable[..., DataLoader]
 
@@ -31,6 +34,12 @@ print(loader._server.pid, flush=True)
 
 def own(shards: Path, **options: object) -> DataLoader:
     return DataLoader(shards, 8, framework="numpy", with_index=True, transform=SMALL, num_workers=1, **options)  # type: ignore[arg-type]
+
+
+def test_programs_and_package_are_of_one_version() -> None:
+    for name in ("imgfeed", "imgshard"):
+        told = subprocess.run([find_binary(name), "version", "--json"], capture_output=True, text=True, check=True).stdout
+        assert json.loads(told)["version"] == imgfeed.__version__, f"{name} was not built by make, or before the last change"
 
 
 def test_own_server_ends_with_the_loader(shards: Path) -> None:
@@ -86,6 +95,7 @@ def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
         seen = indices([next(iteration)])
         assert loader._server is not None
         os.kill(loader._server.pid, signal.SIGSTOP)
+        os.waitpid(loader._server.pid, os.WUNTRACED)  # on a busy machine its other threads run on for a while
         try:
             with pytest.raises(TimeoutError):
                 while True:
@@ -103,6 +113,7 @@ from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
 it = iter(loader)
 os.kill(loader._server.pid, signal.SIGSTOP)
+os.waitpid(loader._server.pid, os.WUNTRACED)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     for _ in it: pass

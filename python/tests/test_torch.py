@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, SMALL
+from conftest import RANDOM, SAMPLES, SMALL, installed_resampler
 
 from imgfeed import DataLoader
 
@@ -97,18 +97,6 @@ def test_cuda_that_is_not_there_is_an_error(load: Load) -> None:
         load(device="cuda", framework="torch")
 
 
-def pillow_major() -> int:
-    image = pytest.importorskip("PIL.Image")
-    return int(image.__version__.split(".")[0])
-
-
-of_pillow_before_13 = pytest.mark.skipif(
-    "pillow_major() >= 13",
-    reason="NOT COMPARED: Pillow 13 resizes tall images vertically first; imgfeed has the bits of 9.4 to 12.3",
-)
-
-
-@of_pillow_before_13
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_the_same_pixels_as_torchvision(load: Load, images: Path, interpolation: str) -> None:
     transforms = pytest.importorskip("torchvision.transforms")
@@ -118,7 +106,9 @@ def test_the_same_pixels_as_torchvision(load: Load, images: Path, interpolation:
     fixed = transforms.Compose([transforms.Resize(64, mode), transforms.CenterCrop(48)])
     spec = [{"op": "Resize", "size": 64, "interpolation": interpolation}, {"op": "CenterCrop", "size": 48}]
     drawn: list[dict[str, Any]] = [{**RANDOM[0], "interpolation": interpolation}, RANDOM[1]]
-    evaluated, trained = load(8, transform=spec), load(8, transform=drawn, with_params=True)
+    resampler = installed_resampler()
+    evaluated = load(8, transform=spec, resampler=resampler)
+    trained = load(8, transform=drawn, with_params=True, resampler=resampler)
     compared = 0
     for (pixels, _, index), (crops, _, _, params) in zip(evaluated, trained, strict=True):
         for k, i in enumerate(index):
@@ -132,12 +122,12 @@ def test_the_same_pixels_as_torchvision(load: Load, images: Path, interpolation:
     print(f"{compared} images identical to torchvision's")
 
 
-@of_pillow_before_13
 def test_eval_preset_against_torchvision(load: Load, images: Path) -> None:
     transforms = pytest.importorskip("torchvision.transforms")
     image = pytest.importorskip("PIL.Image")
     preset = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224)])
-    for batch, _ in zip(load(8, transform="eval", framework="torch"), range(3), strict=False):
+    evaluated = load(8, transform="eval", framework="torch", resampler=installed_resampler())
+    for batch, _ in zip(evaluated, range(3), strict=False):
         for pixels, i in zip(batch[0], batch[2], strict=True):
             want = preset(image.open(images / load(transform=SMALL).dataset.key(int(i))).convert("RGB"))
             assert np.array_equal(np.asarray(want), pixels.permute(1, 2, 0).numpy())

@@ -144,3 +144,29 @@ func TestFileIsSealedAndShared(t *testing.T) {
 		t.Errorf("after the hole the client sees %q", got)
 	}
 }
+
+// TestARingIsMappedWhole writes to every page of a new ring: page faults would be the workers' time.
+func TestARingIsMappedWhole(t *testing.T) {
+	const slots, size = 4, 4 << 20
+	r, err := New(slots, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var before, after unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
+		t.Fatal(err)
+	}
+	for slot := range slots {
+		for memory := r.Bytes(slot); len(memory) > 0; memory = memory[os.Getpagesize():] {
+			memory[0] = 1
+		}
+	}
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &after); err != nil {
+		t.Fatal(err)
+	}
+	pages := slots * size / os.Getpagesize()
+	if faults := int(after.Minflt - before.Minflt); faults > pages/8 {
+		t.Errorf("%d page faults for %d pages", faults, pages)
+	}
+}

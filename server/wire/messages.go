@@ -47,7 +47,8 @@ type OpenRequest struct {
 	WithParams bool            `json:"with_params,omitempty"`
 	OnError    string          `json:"on_error,omitempty"` // error or blank
 
-	ExactPixels bool `json:"exact_pixels,omitempty"` // refuse a transform whose results are not those of the original images
+	Resampler   string `json:"resampler,omitempty"`    // of operations that name none: pillow-13 or pillow-12; the server's own when absent
+	ExactPixels bool   `json:"exact_pixels,omitempty"` // refuse a transform whose results are not those of the original images
 }
 
 // Opened answers [OpenRequest]. With shared memory, its first byte carries the ring's descriptor.

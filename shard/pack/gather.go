@@ -119,8 +119,8 @@ func checkRoom(split *source.Split, out string) error {
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
 	if need := split.Bytes() + split.Bytes()/50; free < need {
-		return fmt.Errorf("%s has %.2f GB free, and packing %s takes about %.2f GB there: make room, or give another place with -o",
-			dir, float64(free)/1e9, split.Path, float64(need)/1e9)
+		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
+			dir, float64(free)/1e6, split.Path, float64(need)/1e6)
 	}
 	return nil
 }

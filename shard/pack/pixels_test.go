@@ -136,6 +136,7 @@ func TestPixelsSizes(t *testing.T) {
 	original := openSet(t, buildSet(t, src, Options{}))
 	for _, c := range []struct{ size, interpolation, op string }{
 		{"40", "", `[{"op":"Resize","size":40},{"op":"CenterCrop","size":40}]`},
+		{"100x290", "", `[{"op":"Resize","size":[100,290]}]`},
 		{"33x47", "bicubic", `[{"op":"Resize","size":[33,47],"interpolation":"bicubic"}]`},
 		{"none", "", `[{"op":"CenterCrop","size":100}]`},
 		{"max:120", "box", ""},

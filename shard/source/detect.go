@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,9 @@ func Open(path string, opts Options) ([]*Split, error) {
 		return nil, err
 	}
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,10 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -200,7 +202,7 @@ func (e *FormatError) Error() string {
 		fmt.Fprintf(&b, " near byte %d", e.Offset)
 	}
 	b.WriteString(": " + e.Msg)
-	if e.Err != nil {
+	if e.Err != nil && !errors.Is(e.Err, errors.ErrUnsupported) && !errors.Is(e.Err, errNotTar) && !errors.Is(e.Err, fs.ErrNotExist) { // which Msg has said in better words
 		b.WriteString(": " + e.Err.Error())
 	}
 	return b.String()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -110,6 +111,31 @@ func writeTree(t *testing.T, root string, files map[string][]byte) string {
 		sourcetest.Write(t, filepath.Join(root, p), data)
 	}
 	return root
+}
+
+// TestErrorsEndWithWhatToDo checks that no Go error hangs behind the words for the user.
+func TestErrorsEndWithWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(file, []byte("no tar"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.Mkdir(empty, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		file:                          ": neither a tar nor a tar.gz",
+		empty:                         "or CIFAR-10",
+		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
+	} {
+		if _, err := Open(path, Options{}); err == nil || !strings.HasPrefix(err.Error(), path) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want the end %q", path, err, want)
+		}
+	}
+	if _, err := Open(filepath.Join(dir, "nowhere"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v is no fs.ErrExist", err)
+	}
 }
 
 func TestEveryLayoutGivesTheSame(t *testing.T) {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from . import models
+from . import models, storage
 from .errors import TrainError
 from .launch import Place
 from .settings import Settings
@@ -20,39 +18,30 @@ from .settings import Settings
 VERSION = 2  # 2: the optimiser's state is under the parameters' names
 
 
-def save(state: dict[str, Any], folder: str, name: str) -> None:
-    """Write a state as folder/name. A reader finds the old one or the new one, whole, whenever the writer ends."""
-    if "://" in folder:
-        fs, root = _remote(folder)
-        fs.makedirs(root, exist_ok=True)
-        with fs.open(f"{root}/.{name}.partial", "wb") as f:
-            torch.save(state, f)
-        fs.mv(f"{root}/.{name}.partial", f"{root}/{name}")
-        return
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    partial = Path(folder) / f".{name}.partial"
-    with partial.open("wb") as f:
-        torch.save(state, f)
-        f.flush()
-        os.fsync(f.fileno())
-    partial.replace(Path(folder) / name)
+def folder(s: Settings) -> str:
+    """Return the folder or URL of a run's checkpoints."""
+    return str(s.checkpoints or f"{s.output}/checkpoints")
+
+
+def try_folder(s: Settings) -> None:
+    """Raise TrainError where checkpoints could not be kept: before the first epoch rather than at its end."""
+    storage.check(folder(s))
+
+
+def save(state: dict[str, Any], where: str, *names: str) -> None:
+    """Write a state under each name in a folder or at a URL. A reader finds the old one or the new one, whole."""
+    storage.write(where, names, lambda f: torch.save(state, f))
 
 
 def load(path: str) -> dict[str, Any] | None:
     """Return the state at a path or URL, None if nothing is there. No pickled code is run. TrainError if it's unreadable."""
-    try:
-        if "://" in path:
-            fs, inner = _remote(path)
-            if not fs.exists(inner):
-                return None
-            with fs.open(inner, "rb") as f:
-                state = torch.load(f, map_location="cpu", weights_only=True)
-        elif not Path(path).exists():
+    with storage.local_copy(path) as here:
+        if here is None:
             return None
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as e:
-        raise TrainError(f"{path} can't be read as a checkpoint: {e}") from e
+        try:
+            state = torch.load(here, map_location="cpu", weights_only=True)
+        except Exception as e:
+            raise TrainError(f"{path} can't be read as a checkpoint: {e}") from e
     if not isinstance(state, dict) or state.get("version") != VERSION:
         raise TrainError(f"{path} is no checkpoint of this trainer, or of another version than {VERSION}")
     return state
@@ -60,20 +49,11 @@ def load(path: str) -> dict[str, Any] | None:
 
 def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
     """Return the path and state to resume: ``auto`` is the last checkpoint, None if there is none; or a path or URL."""
-    path = f"{s.checkpoints or f'{s.output}/checkpoints'}/last.pt" if what == "auto" else what
+    path = storage.join(folder(s), "last.pt") if what == "auto" else what
     state = load(path)
     if state is None and what != "auto":
         raise TrainError(f"--resume {what}: there is no such checkpoint")
     return path, state
-
-
-def _remote(url: str) -> tuple[Any, str]:
-    try:
-        import fsspec  # noqa: PLC0415 - only URLs need it
-    except ImportError as e:
-        raise TrainError(f"{url}: URLs need fsspec (and s3fs for s3://): pip install fsspec s3fs") from e
-    fs, path = fsspec.core.url_to_fs(url)
-    return fs, str(path)
 
 
 def capture(model: nn.Module, opt: torch.optim.Optimizer) -> dict[str, Any]:

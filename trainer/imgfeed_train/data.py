@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from imgfeed import DataLoader, client
+from imgfeed import DataLoader, ServerError, client
 
+from . import startup
 from .errors import TrainError
 from .launch import Place
 from .settings import Settings
@@ -22,26 +21,19 @@ STEP = 32  # sizes that grow are multiples of this
 
 def splits(data: str) -> dict[str, int]:
     """Return the number of samples of every split that data holds. Raises TrainError, naming what was looked for."""
-    if data.startswith("unix:"):
-        session = client.connect(data.removeprefix("unix:"))
-        try:
-            return {info.split: info.samples for info in session.sets}
-        finally:
-            session.close()
-    root = Path(data)
-    if not root.is_dir():
-        raise TrainError(f"--data {data}: there is no such folder{_mounts()}")
-    found = {}
-    for manifest in sorted([*root.glob("manifest.json"), *root.glob("*/manifest.json")]):
-        content = json.loads(manifest.read_text())
-        found[str(content["split"])] = int(content["samples"])
-    if not found:
-        raw = [name for name in ("train", "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar") if (root / name).exists()]
-        advice = f"it holds {', '.join(raw)}; pack it once: imgshard build {data}" if raw else "it holds no dataset either"
-        raise TrainError(
-            f"--data {data}: no shard set there (looked for manifest.json and */manifest.json); {advice}{_mounts()}"
-        )
-    return found
+    if not data.startswith("unix:"):
+        if Path(data).is_socket():
+            raise TrainError(f"--data {data} is a socket, not a folder: for the feed that listens there say --data unix:{data}")
+        return {split: one.samples for split, one in startup.sets_in(data, f"imgshard build {data}").items()}
+    path = data.removeprefix("unix:")
+    try:
+        session = client.connect(path)
+    except ServerError as e:
+        raise TrainError(f"--data {data}: {e} {startup.socket_text(path)}") from e
+    try:
+        return {info.split: info.samples for info in session.sets}
+    finally:
+        session.close()
 
 
 def choose_splits(s: Settings, found: Mapping[str, int]) -> tuple[str, str]:
@@ -50,13 +42,9 @@ def choose_splits(s: Settings, found: Mapping[str, int]) -> tuple[str, str]:
     for flag, name in (("--train-split", s.train_split), ("--val-split", val)):
         if name not in found:
             want = name or "/".join(VAL_SPLITS)
-            raise TrainError(f"--data {s.data} has no split {want!r} ({flag}); it has {', '.join(sorted(found))}")
+            feed = "; serve a folder that holds both sets: imgfeed serve DATA" if s.data.startswith("unix:") else ""
+            raise TrainError(f"--data {s.data} has no split {want!r} ({flag}); it has {', '.join(sorted(found))}{feed}")
     return s.train_split, str(val)
-
-
-def _mounts() -> str:
-    seen = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/")]
-    return f"; mounts seen: {', '.join(sorted(set(seen))[:8]) or 'none'}"
 
 
 def train_transform(name: str, size: int) -> list[dict[str, Any]]:
@@ -150,6 +138,7 @@ def make_loader(
         split=split,
         rank=place.rank,
         world=place.world,
+        resampler=s.resampler,
         num_workers=0 if s.data.startswith("unix:") else s.workers,
         device=device if device.type == "cuda" else None,
         normalize=stats,
@@ -177,13 +166,11 @@ def mixer(s: Settings, classes: int) -> Mix | None:
     return mix
 
 
-def describe(s: Settings, found: Mapping[str, int], place: Place, device: torch.device) -> list[str]:
-    """Return the lines that a run begins with: data, ranks, master, device."""
-    sets = ", ".join(f"{name} ({samples:,})" for name, samples in sorted(found.items()))
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    where = s.data if s.data.startswith("unix:") else os.path.realpath(s.data)
-    return [
-        f"data: {where}: {sets}",
-        f"ranks: {place.world} ({place.how}); master {place.host}:{place.port}" if place.world > 1 else "ranks: 1",
-        f"device of rank 0: {gpu}; torch {torch.__version__}",
-    ]
+def device_text(device: torch.device) -> str:
+    """Return what a rank computes on, and why that is no GPU where it is none."""
+    if device.type == "cuda":
+        here = torch.cuda.get_device_properties(device)
+        memory = startup.size_text(here.total_memory)
+        return f"{here.name}, {memory}, {torch.cuda.device_count()} on this node; torch {torch.__version__}"
+    why = "" if torch.cuda.is_available() else f" ({startup.no_gpu(torch.version.cuda)})"
+    return f"CPU, {torch.get_num_threads()} threads{why}; torch {torch.__version__}"

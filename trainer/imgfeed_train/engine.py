@@ -9,14 +9,15 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from . import checkpoint, data, optim
+from . import checkpoint, data, models, optim
 from .errors import TrainError
 from .evaluate import Score, evaluate
 from .launch import Place
+from .lines import At, Lines
 from .settings import Settings
 from .step import Step
 from .stop import Stop
-from .watch import Meters, Watch, straggler
+from .watch import Watch
 
 
 class Trainer:
@@ -28,13 +29,30 @@ class Trainer:
         """Take the distributed model, the training feed, and the evaluation's loader."""
         self.s, self.place, self.device, self.watch = s, place, device, watch
         self.model, self.feed, self.val = model, feed, val
-        self.folder = s.checkpoints or f"{s.output}/checkpoints"
+        self.folder = checkpoint.folder(s)
         self.steps_per_epoch = -(-len(feed.loader) // s.accumulate)
         classes = len(feed.loader.dataset.classes)
         self.step = Step(s, device, model, classes=classes, steps_per_epoch=self.steps_per_epoch)
         self.epoch = self.batches = self.steps = 0  # batches of this epoch; optimiser steps of all
         self.best = -1.0
         self.stop = Stop(place, device)
+        # Gathering weights or statistics makes ranks wait inside their forward, where it looks like computing.
+        separable = not (models.is_fsdp(model) or s.sync_bn)
+        self.lines = Lines(watch, device, place.world, separable)
+        self.step.backward = self.lines.pace.backward
+
+    def plan(self) -> dict[str, Any]:
+        """Return the numbers that the settings leave open, for the log book."""
+        return {
+            "world": self.place.world,
+            "how": self.place.how,
+            "batch_size": self.feed.batch_size,
+            "batches": len(self.feed.loader),
+            "epochs": self.s.epochs,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "classes": len(self.feed.loader.dataset.classes),
+            "encoding": self.feed.loader.dataset.encoding,
+        }
 
     def run(self) -> bool:
         """Train to the last epoch; return False if it was stopped before, with a checkpoint."""
@@ -59,28 +77,24 @@ class Trainer:
         batches = iter(self.feed.epoch(self.epoch))
         left, samples, accumulate = len(batches), self.feed.left(), self.s.accumulate
         total = self.batches + left
-        meters, waits = Meters(), [0.0, 0.0, 0]  # seconds waited and passed, and batches, since the last line
         self.model.train()
         self.watch.begin_epoch(self.epoch, self.batches, total)
-        mark = time.perf_counter()
+        pace = self.lines.pace
+        self.lines.begin_epoch(self.feed.loader)
         for i in range(left):
-            images, labels = next(batches)
-            waited = time.perf_counter() - mark
+            images, labels = pace.next(batches)
             if i % accumulate == 0:
                 group = min(samples, accumulate * self.feed.batch_size)  # samples of this rank in this step
                 samples -= group
             stepped = (i + 1) % accumulate == 0 or i + 1 == left
             self._batch(images, labels, len(labels) / group, stepped)
+            pace.done()
             self.watch.batch()
-            now = time.perf_counter()
-            waits[0] += waited
-            waits[1] += now - mark
-            waits[2] += 1
-            mark = now
             if self.batches % self.s.log_every == 0 or i + 1 == left:
-                self._line(meters, waits, total)
-                waits = [0.0, 0.0, 0]
+                self._line(total)
             if stepped and i + 1 < left and self._pause():
+                if pace.batches:
+                    self._line(total)
                 return False
         next(batches, None)  # tells the loader that the epoch is over
         self.watch.end_epoch()
@@ -105,52 +119,11 @@ class Trainer:
             self._checkpoint("last.pt")
         return False
 
-    def _line(self, meters: Meters, waits: list[float], total: int) -> None:
-        """Reduce what happened since the last line, print and log it."""
-        mine = torch.tensor(waits[:2], dtype=torch.float64, device=self.device)
-        mine = torch.cat([mine, self.step.sums])
-        rows = [mine]
-        if self.place.world > 1:
-            rows = [torch.empty_like(mine) for _ in range(self.place.world)]
-            dist.all_gather(rows, mine)
-        table = torch.stack(rows).cpu()
+    def _line(self, total: int) -> None:
+        """Tell what happened since the last line."""
+        at = At(self.epoch, self.batches, total, self.steps, self.step.optimizer.param_groups[0]["lr"])
+        self.lines.write(at, self.step.sums)
         self.step.sums.zero_()
-        loss, first, five, samples = table[:, 2:].sum(0).tolist()
-        batches = waits[2]
-        seconds = float(table[:, 1].max())
-        fractions = (table[:, 0] / table[:, 1].clamp_min(1e-9)).tolist()
-        meters.time.add(waits[1] / batches, batches)
-        meters.data.add(waits[0] / batches, batches)
-        meters.loss.add(loss / samples, samples)
-        meters.acc1.add(100 * first / samples, samples)
-        meters.acc5.add(100 * five / samples, samples)
-        late = straggler(fractions)
-        held = "" if late is None else f"\trank {late} holds the others up: it waits for data {fractions[late]:.0%} of its time"
-        self.watch.say(meters.line(self.epoch, self.batches, total) + held)
-        if not self.watch.on:
-            return
-        feed = str(self.feed.loader.stats()["waiting_for"])
-        rate, lr = samples / seconds, self.step.optimizer.param_groups[0]["lr"]
-        hardware = self.watch.hardware()
-        values = {"loss": loss / samples, "acc1": 100 * first / samples, "acc5": 100 * five / samples, "lr": lr}
-        self.watch.event(
-            "step",
-            **values,
-            epoch=self.epoch,
-            batch=self.batches,
-            step=self.steps,
-            images_per_second=rate,
-            wait=fractions,
-            straggler=late,
-            feed=feed,
-            hardware=hardware,
-        )
-        names = {"loss": "Loss/train", "acc1": "Accuracy/train", "acc5": "Accuracy5/train", "lr": "lr"}
-        shown = {names[key]: value for key, value in values.items()}
-        for rank, fraction in enumerate(fractions):
-            shown[f"wait/rank{rank}"] = fraction
-        waiting = {f"feed/waits_for_{what}": float(feed == what) for what in ("disk", "cpu", "client")}
-        self.watch.scalars(self.steps, {**shown, "images_per_second": rate, **waiting, **hardware})
 
     def _end_epoch(self, score: Score, trained: float, evaluated: float) -> None:
         self.watch.say(
@@ -183,8 +156,7 @@ class Trainer:
             "progress": {"epoch": self.epoch, "batches": self.batches, "steps": self.steps, "best": self.best},
         }
         if self.place.rank == 0:
-            for name in names:
-                checkpoint.save(state, self.folder, name)
+            checkpoint.save(state, self.folder, *names)
         if self.place.world > 1:
             dist.barrier()
 
@@ -206,6 +178,7 @@ class Trainer:
         self._resume_schedule(state, fresh)
         checkpoint.set_random_states(state["random"], self.place, self.device, self.s.seed + self.steps)
         self.watch.say(f"resumed {path}: epoch {self.epoch}, batch {self.batches}")
+        self.watch.event("resume", epoch=self.epoch, batch=self.batches, step=self.steps, checkpoint=path)
 
     def _resume_schedule(self, state: dict[str, Any], fresh: list[dict[str, Any]]) -> None:
         """Set the schedule to its place; where steps or settings are others, a new one to the same part of the training.

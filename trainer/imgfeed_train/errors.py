@@ -7,3 +7,7 @@ class TrainError(Exception):
 
 class RendezvousError(TrainError):
     """The ranks did not find one another in time."""
+
+
+class StorageError(TrainError, OSError):
+    """A folder or store does not take or give what it should."""

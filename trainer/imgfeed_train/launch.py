@@ -205,6 +205,7 @@ def rendezvous(place: Place, backend: str, timeout_seconds: float) -> None:
     master = f"{place.host}:{place.port}"
     store = _store(place, master, timeout_seconds)
     prefix = f"imgfeed-train/{place.attempt}"
+    store.set(f"{prefix}/address/{place.rank}", _address_towards(place.host, place.port))
     store.set(f"{prefix}/here/{place.rank}", socket.gethostname())
     missing = set(range(place.world))
     while missing:
@@ -215,8 +216,8 @@ def rendezvous(place: Place, backend: str, timeout_seconds: float) -> None:
                 f"{timeout_seconds:g} s; missing: {sorted(missing)}. Are they started, with the same world and master?"
             )
         time.sleep(0.02 if missing else 0)
-    if backend == "gloo":
-        _gloo_interface(place)
+    if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
+        _gloo_interface([store.get(f"{prefix}/address/{rank}").decode() for rank in range(place.world)], place)
     left = timedelta(seconds=max(10.0, timeout_seconds))
     try:
         group = dist.PrefixStore(prefix, store)
@@ -275,22 +276,34 @@ def _await_master(place: Place, master: str, timeout_seconds: float) -> None:
         time.sleep(0.2)
 
 
-def _gloo_interface(place: Place) -> None:
-    """Have gloo use the interface towards the master; by itself it takes the host name's, often 127.0.1.1."""
+def _address_towards(host: str, port: int) -> str:
+    """Return this machine's own IPv4 address on the way to a host, "" where there is no way."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, port))  # of a datagram socket: nothing is sent
+        except OSError:
+            return ""
+        address: str = probe.getsockname()[0]
+        return address
+
+
+def _gloo_interface(addresses: Sequence[str], place: Place) -> None:
+    """Have gloo use the interface towards the others; by itself it takes the host name's, often 127.0.1.1.
+
+    addresses are every rank's own on its way to the master. The master's own name often leads to 127.0.1.1 there too:
+    the ranks of its machine then take the way to a rank of another.
+    """
     import fcntl  # noqa: PLC0415 - not on every system
     import struct  # noqa: PLC0415
 
-    if "GLOO_SOCKET_IFNAME" in os.environ:
-        return
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((socket.gethostbyname(place.host), place.port))
-        except OSError:
-            return
-        mine = probe.getsockname()[0]
+    mine = addresses[place.rank]
+    far = next((address for address in addresses if address and not address.startswith("127.")), "")
+    if mine.startswith("127.") and far:
+        mine = _address_towards(far, place.port)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             try:
-                found = fcntl.ioctl(probe.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+                found = fcntl.ioctl(any_socket.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
             except OSError:
                 continue
             if socket.inet_ntoa(found[20:24]) == mine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from typing import Any, cast
 
 import torch
@@ -142,7 +143,11 @@ def distribute(model: nn.Module, s: Settings, place: Place, device: torch.device
         return model
     if place.world > 1:
         ids = [device.index] if device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(model, device_ids=ids)
+        # Batch statistics stay each rank's own in training; evaluation and checkpoints take rank 0's. Broadcasting them before
+        # each forward would only make all ranks wait there for rank 0.
+        ddp = nn.parallel.DistributedDataParallel
+        flag = "forward_sync_buffers" if "forward_sync_buffers" in inspect.signature(ddp).parameters else "broadcast_buffers"
+        return ddp(model, device_ids=ids, **{flag: False})
     return model
 
 

@@ -1,146 +1,144 @@
-"""The log book: report.md of a run with plots, and two runs side by side. It reads log.jsonl and nothing else."""
+"""The log book: report.md of a run with plots, and the numbers that :mod:`compare` sets side by side."""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean, median
 from typing import Any
 
-from .errors import TrainError
+from . import book as books
+from . import compare, plots, verdict
+from .book import Book, Event, NothingLoggedError
 
-Events = list[dict[str, Any]]
+__all__ = ["NothingLoggedError", "main", "write"]
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run ``compare RUN_A RUN_B`` or ``report RUN``."""
     p = argparse.ArgumentParser(prog="imgfeed-train")
     commands = p.add_subparsers(dest="command", required=True)
-    compare_parser = commands.add_parser("compare", help="two runs side by side: speed-up and efficiency")
-    compare_parser.add_argument("run_a", type=Path)
-    compare_parser.add_argument("run_b", type=Path)
+    two = commands.add_parser("compare", help="two runs side by side: speed-up, efficiency, plots of both")
+    two.add_argument("run_a", type=Path, help="--output of the first run, which the second is measured against")
+    two.add_argument("run_b", type=Path, help="--output of the second run")
+    two.add_argument("--output", type=Path, help="folder for compare.md and compare.png; if not given, RUN_B/compare-RUN_A")
     commands.add_parser("report", help="write report.md anew").add_argument("run", type=Path)
     args = p.parse_args(arguments)
-    print(compare(args.run_a, args.run_b) if args.command == "compare" else write(args.run))
-
-
-def read(run: Path) -> Events:
-    """Return the events of a run's folder. Where a resumed run repeated steps or epochs, the later ones count."""
-    try:
-        text = (run / "log.jsonl").read_text()
-    except OSError as e:
-        raise TrainError(f"{run} is no folder of a run: {e}") from e
-    latest: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for number, line in enumerate(text.splitlines()):
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # the last line of a run that was killed
-        place = (event["epoch"], event.get("batch", -1)) if "epoch" in event else (number,)
-        latest[(event["event"],) + place] = event  # noqa: RUF005 - Python 3.10
-    return sorted(latest.values(), key=lambda event: float(event["at"]))
-
-
-def summary(events: Events) -> dict[str, float]:
-    """Return a run's numbers: ranks, epochs, seconds and images/s of training, best accuracies, highest wait."""
-    steps, epochs = _of(events, "step"), _of(events, "epoch")
-    if not steps or not epochs:
-        raise TrainError("this run has not finished an epoch")
-    best = max(epochs, key=lambda e: float(e["acc1"]))
-    rates = [float(e["images_per_second"]) for e in steps]
-    warm = sorted(rates[1:] or rates)  # the first line holds start-up
-    return {
-        "ranks": len(steps[-1]["wait"]),
-        "epochs": len(epochs),
-        "images/s (median of lines)": warm[len(warm) // 2],
-        "training s per epoch": sum(e["train_seconds"] for e in epochs) / len(epochs),
-        "best acc1 %": best["acc1"],
-        "best acc5 %": best["acc5"],
-        "last loss (validation)": epochs[-1]["loss"],
-        "data wait %, worst rank, mean": 100 * sum(max(e["wait"]) for e in steps) / len(steps),
-    }
+    if args.command == "report":
+        print(write(args.run))
+    else:
+        print(compare.write(args.run_a, args.run_b, args.output))
 
 
 def write(run: Path) -> Path:
-    """Write report.md and its plots into a run's folder, and return its path."""
-    events = read(run)
-    start = _of(events, "start")[-1]
-    steps, epochs = _of(events, "step"), _of(events, "epoch")
-    numbers = summary(events)
-    lines = [f"# {start['settings']['arch']}: {run.name}", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {value:,.4g} |" for name, value in numbers.items()]
-    lines += ["", *_plots(run, steps, epochs), "", "## Epochs", ""]
-    lines += ["| epoch | training s | evaluation s | loss | acc1 | acc5 | samples |", "|---|---|---|---|---|---|---|"]
-    for e in epochs:
-        values = f"{e['train_seconds']:.1f} | {e['eval_seconds']:.1f} | {e['loss']:.4f} | {e['acc1']:.3f} | {e['acc5']:.3f}"
-        lines.append(f"| {e['epoch']} | {values} | {e['samples']} |")
-    lines += ["", *_waiting(steps), "", "## Machine of rank 0", ""]
-    lines += [f"- {name}: {value}" for name, value in start["machine"].items()]
-    lines += ["", "## Settings", "", "```", *(f"{k} = {v}" for k, v in sorted(start["settings"].items())), "```", ""]
+    """Write report.md and its plots into a run's folder, and return its path. Raises NothingLoggedError without a line."""
+    book = books.read(run)
+    s = book.settings
+    lines = [f"# {s['arch']} on {s['data']}: {book.name}", "", _state(book), "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value:,.4g} |" for name, value in verdict.summary(book).items()]
+    lines += ["", *verdict.words(book), ""]
+    lines += ["![plots](report.png)" if plots.draw([book], run / "report.png") else _no_plots(run), ""]
+    lines += [*_epochs(book), "", *_waiting(book), "", *_machines(book), "", *_starts(book), "", *_settings(book), ""]
     path = run / "report.md"
     path.write_text("\n".join(lines))
     return path
 
 
-def _waiting(steps: Events) -> list[str]:
-    ranks = len(steps[-1]["wait"])
-    lines = ["## Waiting", "", "| rank | data wait, mean | lines in which it held the others up |", "|---|---|---|"]
-    for rank in range(ranks):
-        rows = [e for e in steps if rank < len(e["wait"])]
-        mean = sum(e["wait"][rank] for e in rows) / len(rows)
-        lines.append(f"| {rank} | {mean:.1%} | {sum(e['straggler'] == rank for e in rows)} of {len(rows)} |")
-    says = {what: sum(e["feed"] == what for e in steps) for what in ("disk", "cpu", "client", "idle")}
-    return [*lines, "", "The feed of rank 0 waited for: " + ", ".join(f"{k} {v}" for k, v in says.items() if v) + " (lines)."]
+def _no_plots(run: Path) -> str:
+    return f"No plots: matplotlib is not installed. `pip install matplotlib`, then `imgfeed-train report {run}`."
 
 
-def _plots(run: Path, steps: Events, epochs: Events) -> list[str]:
-    try:
-        import matplotlib  # noqa: PLC0415 - optional
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot as plt  # noqa: PLC0415
-    except ImportError:
-        return ["No plots: matplotlib is not installed. Install it and run `imgfeed-train report` on this folder."]
-    begun = steps[0]["at"]
-
-    def over_time(events: Events, value: Callable[[dict[str, Any]], float]) -> tuple[list[float], list[float]]:
-        return [(e["at"] - begun) / 60 for e in events], [value(e) for e in events]
-
-    curves: dict[str, list[tuple[str, tuple[list[float], list[float]]]]] = {
-        "loss": [("training", over_time(steps, lambda e: e["loss"])), ("validation", over_time(epochs, lambda e: e["loss"]))],
-        "accuracy (%)": [(name, over_time(epochs, lambda e, n=name: e[n])) for name in ("acc1", "acc5")],  # type: ignore[misc]
-        "images/s": [("all ranks", over_time(steps, lambda e: e["images_per_second"]))],
-        "data wait (fraction)": [("worst rank", over_time(steps, lambda e: max(e["wait"])))],
-    }
-    for name in sorted({name for e in steps for name in e["hardware"]}):
-        rows = [e for e in steps if name in e["hardware"]]
-        curves[name] = [("rank 0", over_time(rows, lambda e, n=name: e["hardware"][n]))]  # type: ignore[misc]
-    figure, axes = plt.subplots(-(-len(curves) // 2), 2, figsize=(11, 3 * -(-len(curves) // 2)), squeeze=False)
-    for axis, (title, lines) in zip(axes.flat, curves.items(), strict=False):
-        for label, (x, y) in lines:
-            axis.plot(x, y, marker="." if len(x) < 40 else None, label=label)
-        axis.set_title(title)
-        axis.set_xlabel("minutes")
-        axis.legend()
-    for axis in list(axes.flat)[len(curves) :]:
-        axis.set_visible(False)
-    figure.tight_layout()
-    figure.savefig(run / "report.png", dpi=100)
-    plt.close(figure)
-    return ["![plots](report.png)"]
+def _state(book: Book) -> str:
+    """Return in a sentence how far the run came."""
+    last, wanted = book.steps[-1], book.settings["epochs"]
+    place = f"in epoch {last['epoch']} of 0 to {wanted - 1}, after {last['batch']:,} of {last['batches']:,} batches"
+    if len(book.epochs) and book.epochs[-1]["epoch"] == wanted - 1:
+        return f"Finished: {wanted} epochs, {last['step']:,} steps."
+    state = (book.end or {}).get("state")
+    how = {"stopped": "Stopped", "failed": "Failed"}.get(state or "", "Not ended yet, or killed; its last line is")
+    error = f" The error: {book.end['error']}." if book.end and "error" in book.end else ""
+    return f"{how} {place}; {len(book.epochs)} epochs are complete.{error} `--resume auto` goes on from the last checkpoint."
 
 
-def compare(run_a: Path, run_b: Path) -> str:
-    """Return two runs side by side as a table, with the speed-up of B over A and its efficiency for the ranks it adds."""
-    a, b = summary(read(run_a)), summary(read(run_b))
-    lines = [f"| | {run_a.name} | {run_b.name} | B/A |", "|---|---|---|---|"]
-    lines += [f"| {k} | {a[k]:,.4g} | {b[k]:,.4g} | {f'{b[k] / a[k]:.3f}' if a[k] else '-'} |" for k in a]
-    faster = a["training s per epoch"] / b["training s per epoch"]
-    more = b["ranks"] / a["ranks"]
-    lines += ["", f"Speed-up of an epoch: {faster:.2f} with {more:g} times the ranks: efficiency {100 * faster / more:.0f} %."]
-    return "\n".join(lines)
+def _epochs(book: Book) -> list[str]:
+    lines = [
+        "## Epochs",
+        "",
+        "| epoch | training s | evaluation s | images/s | data wait, worst rank | training loss | loss | acc1 | acc5 |",
+    ]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    for e in book.epochs:
+        rows = [step for step in book.steps if step["epoch"] == e["epoch"]]
+        trained = _columns(rows)
+        lines.append(
+            f"| {e['epoch']} | {e['train_seconds']:.1f} | {e['eval_seconds']:.1f} | {trained} "
+            f"| {e['loss']:.4f} | {e['acc1']:.2f} | {e['acc5']:.2f} |"
+        )
+    begun = [e for e in book.steps if e["epoch"] not in {done["epoch"] for done in book.epochs}]
+    if begun:
+        lines.append(f"| {begun[-1]['epoch']} (to batch {begun[-1]['batch']}) | | | {_columns(begun)} | | | |")
+    samples = sorted({e["samples"] for e in book.epochs})
+    if samples:
+        lines += [
+            "",
+            f"Loss and accuracies (%) are of {', '.join(f'{n:,}' for n in samples)} validation images, each taken once.",
+        ]
+    return lines
 
 
-def _of(events: Events, kind: str) -> Events:
-    return [event for event in events if event["event"] == kind]
+def _columns(rows: Sequence[Event]) -> str:
+    if not rows:
+        return "| |"
+    wait = max(mean(e["wait"][r] for e in rows if r < len(e["wait"])) for r in range(len(rows[-1]["wait"])))
+    return f"{median(e['images_per_second'] for e in rows):,.0f} | {wait:.1%} | {rows[-1]['loss']:.4f}"
+
+
+def _waiting(book: Book) -> list[str]:
+    """Return the table of where each rank's time went."""
+    lines = ["## Where the time of each rank went", ""]
+    gpu = any("gpu_utilisation_percent" in e["hardware"] for e in book.steps)
+    shown = " GPU utilisation | GPU power |" if gpu else ""
+    lines += [f"| rank | host | waiting for data | computing | waiting for ranks |{shown} held the others up |"]
+    lines += ["|---|---|---|---|---|---|" + ("---|---|" if gpu else "")]
+    machines = book.starts[-1]["machines"]
+    for rank in range(book.ranks):
+        rows = [e for e in book.steps if rank < len(e["wait"])]
+        parts = [f"{mean(e[name][rank] for e in rows):.1%}" for name in ("wait", "compute", "collective")]
+        if gpu:
+            parts += [_mean(rows, "gpu_utilisation_percent", rank, " %"), _mean(rows, "gpu_power_w", rank, " W")]
+        whys = [e["why"] for e in rows if e["straggler"] == rank]
+        held = f"{len(whys)} of {len(rows)} lines"
+        if whys:
+            held += " (" + ", ".join(f"{why} {whys.count(why)}" for why in sorted(set(whys))) + ")"
+        host = machines[rank]["host"] if rank < len(machines) else ""
+        lines.append("| " + " | ".join([str(rank), host, *parts, held]) + " |")
+    return [*lines, "", "The rest of the time went into lines of the log, checkpoints and Python. A GPU that waits for another",
+            "rank shows 100 % utilisation at a part of its power: go by the waits."]  # fmt: skip
+
+
+def _mean(rows: Sequence[Event], name: str, rank: int, unit: str) -> str:
+    values = [e["hardware"][name][rank] for e in rows if name in e["hardware"]]
+    values = [v for v in values if v is not None]
+    return f"{mean(values):,.0f}{unit}" if values else ""
+
+
+def _machines(book: Book) -> list[str]:
+    lines = ["## Machines", "", "| rank | host | GPU | CPU | torch | Python |", "|---|---|---|---|---|---|"]
+    for rank, m in enumerate(book.starts[-1]["machines"]):
+        lines.append(f"| {rank} | {m['host']} | {m['gpu']} | {m['cpu']} | {m['torch']} | {m['python']} |")
+    return lines
+
+
+def _starts(book: Book) -> list[str]:
+    if not book.resumes:
+        return ["Run in one go."]
+    lines = ["## Interruptions", "", "Dotted lines in the plots. Running time is without the pauses.", ""]
+    lines += [f"- resumed at epoch {e['epoch']}, batch {e['batch']}, from {e['checkpoint']}" for e in book.resumes]
+    return lines
+
+
+def _settings(book: Book) -> list[str]:
+    plan: dict[str, Any] = {k: v for k, v in book.plan.items() if k not in ("event", "at", "minutes")}
+    lines = ["## Settings", "", "```", *(f"{k} = {v}" for k, v in sorted(book.settings.items())), "```"]
+    return [*lines, "", "What they came to:", "", "```", *(f"{k} = {v}" for k, v in sorted(plan.items())), "```"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Sequence
 
 from .recipes import RECIPES
 
 Settings = argparse.Namespace
+
+LOG = "log.jsonl"  # in the output folder: one JSON object a line
 
 TRANSFORMS = ("train", "train-resize", "center-flip", "resize-flip", "cifar", "eval")
 
@@ -42,6 +45,12 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         p.error("--ema keeps a second, whole model and so doesn't go with --strategy fsdp: choose one")
     if s.nodes is not None and s.nodes > 1 and not s.master:
         p.error("-n of more than one node needs --master HOST[:PORT], an address of node 0 that the others reach")
+    if "://" in s.output:
+        p.error(f"--output {s.output}: logs and report need a folder on this machine; --checkpoints takes a URL")
+    if s.wandb and importlib.util.find_spec("wandb") is None:
+        p.error("--wandb needs the package wandb, which is not installed: pip install wandb, or leave --wandb out")
+    if s.data.startswith("unix:") and s.workers:
+        p.error("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
     if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
         p.error(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
     if s.accumulate < 1 or s.epochs < 1 or s.log_every < 1:
@@ -67,6 +76,11 @@ def _data(g: argparse._ArgumentGroup) -> None:
     )
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
+    g.add_argument(
+        "--resampler",
+        choices=("pillow-13", "pillow-12"),
+        help="whose bits resizing gives, Pillow 13's or those of 9.4 to 12.3; if not given, the server's own: pillow-13",
+    )
     g.add_argument(
         "--eval-flip", action=argparse.BooleanOptionalAction, default=False, help="evaluate with the mirror image too"
     )

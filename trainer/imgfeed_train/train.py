@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import launch, report
+from . import launch, report, startup
 from .errors import TrainError
+from .prepare import main as prepare_data
 from .settings import Settings, parse
 
 
@@ -19,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if argv[:1] in (["compare"], ["report"]):
             report.main(argv)
+            return
+        if argv[:1] == ["prepare"]:
+            prepare_data(argv[1:])
             return
         if argv[:1] == ["bench"]:
             from . import bench  # noqa: PLC0415 - needs torch
@@ -50,12 +55,22 @@ def start(s: Settings, argv: Sequence[str], work: Callable[[Settings, launch.Pla
         if place.local_rank >= gpus:
             raise TrainError(f"rank {place.rank} is the {place.local_rank + 1}th of this node, which has {gpus} GPUs")
         torch.cuda.set_device(device)
+    _tell(s, place, device)
     launch.rendezvous(place, "nccl" if gpus else "gloo", s.rendezvous_timeout)
     try:
         return work(s, place, device)
     finally:
         if place.world > 1 and torch.distributed.is_initialized() and sys.exc_info()[0] is None:
             torch.distributed.destroy_process_group()
+
+
+def _tell(s: Settings, place: launch.Place, device: Any) -> None:
+    """Print what the run stands on, once for each node, before anything can fail or wait."""
+    from . import data  # noqa: PLC0415 - as torch
+
+    if place.local_rank == 0:
+        for line in startup.surroundings(place, data.device_text(device), s.output):
+            print(f"node of rank {place.rank}: {line}" if place.rank else line, flush=True)
 
 
 def _gpus() -> int:
@@ -70,16 +85,18 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
 
     from . import checkpoint, data  # noqa: PLC0415
     from .engine import Trainer  # noqa: PLC0415
-    from .watch import Watch  # noqa: PLC0415
+    from .watch import Watch, every_rank  # noqa: PLC0415
 
     prepare(s, place, device)
     checkpoint.seed_all(s.seed)  # the same weights on all ranks
     watch = Watch(s, place.rank, device)
+    trainer: Trainer | None = None
+    ending = {"state": "failed"}
     try:
+        every_rank(None, failing=lambda: checkpoint.try_folder(s) if place.rank == 0 else None)
         found = data.splits(s.data)
         train_split, val_split = data.choose_splits(s, found)
-        for line in data.describe(s, found, place, device):
-            watch.say(line)
+        watch.say(startup.data_line(s.data, found))
         what = s.resume or ("auto" if place.attempt else None)
         path, state = checkpoint.find(s, what) if what else ("", None)
         feed, model, stats = open_feed(s, place, device, train_split, state["batch_size"] if state else None)
@@ -88,16 +105,30 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         )
         trainer = Trainer(s, place, device, model=model, feed=feed, val=val, watch=watch)
         checkpoint.seed_all(s.seed + place.rank)  # but mixed and dropped by each rank's own draws
+        watch.event("plan", **trainer.plan(), train_samples=found[train_split], val_samples=found[val_split])
         if state:
             trainer.resume(state, path)
-        finished = trainer.run()
+        ending = {"state": "finished" if trainer.run() else "stopped"}
     except (imgfeed.ImgfeedError, LookupError) as e:
+        ending["error"] = str(e)
         raise TrainError(f"rank {place.rank}: {e}") from e
+    except BaseException as e:
+        ending["error"] = f"{type(e).__name__}: {e}"
+        raise
     finally:
-        watch.close()
-    if place.rank == 0 and finished:
-        print(f"report: {report.write(Path(s.output))}", flush=True)
+        watch.event("end", **ending)
+        watch.close(0 if ending["state"] != "failed" else 1)
+        if trainer is not None:
+            trainer.lines.close()
+            _report(s, place)
     return 0
+
+
+def _report(s: Settings, place: launch.Place) -> None:
+    """Write rank 0's report of what was reached, however the run has ended."""
+    if place.rank == 0:
+        with contextlib.suppress(report.NothingLoggedError):
+            print(f"report: {report.write(Path(s.output))}", flush=True)
 
 
 def prepare(s: Settings, place: launch.Place, device: Any) -> None:
@@ -123,10 +154,11 @@ def open_feed(s: Settings, place: launch.Place, device: Any, split: str, found: 
 
     probe = data.make_loader(s, split, place, device, batch_size=1, stats=None, transform="eval")
     classes = len(probe.dataset.classes)
-    probe.close()
     model, stats = models.build(s, classes, place)
     size = found if s.batch_size == "auto" else int(s.batch_size)
     if size is None:
         size = fit.batch_size(model.to(device), s, place, device, classes)
     model = models.distribute(model, s, place, device)
-    return data.Feed(s, split, place, device, batch_size=size, stats=stats), model, stats
+    feed = data.Feed(s, split, place, device, batch_size=size, stats=stats)
+    probe.close()  # only now: a feed that ends when nobody has a session open (--exit-idle) must see one all the time
+    return feed, model, stats

@@ -1,4 +1,4 @@
-"""The parts that need no training: checkpoints on disk and at URLs, sizes, the largest batch, watching, reports."""
+"""The parts that need no training: checkpoints on disk and at URLs, sizes, the largest batch, schedules."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Train, events
 
-from imgfeed_train import checkpoint, data, fit, optim, report
+from imgfeed_train import checkpoint, data, fit, optim
 from imgfeed_train.errors import TrainError
+from imgfeed_train.launch import Place
 from imgfeed_train.settings import parse
-from imgfeed_train.watch import Meters, straggler
 
 
 def test_checkpoint_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,6 +44,15 @@ def test_checkpoint_that_is_none(tmp_path: Path) -> None:
     torch.save({"version": 99}, tmp_path / "b.pt")
     with pytest.raises(TrainError, match="another version"):
         checkpoint.load(str(tmp_path / "b.pt"))
+
+
+@pytest.mark.parametrize(("arguments", "want"), [([], None), (["--resampler", "pillow-12"], "pillow-12")])
+def test_resampler_is_asked_for(arguments: list[str], want: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(data, "DataLoader", lambda *_, **options: asked.update(options))
+    settings = parse(["--data", "unix:/socket", "--output", "run", *arguments])
+    data.make_loader(settings, "val", Place(), torch.device("cpu"), batch_size=1, stats=None)
+    assert asked["resampler"] == want
 
 
 @pytest.mark.parametrize("most", [0, 7, 8, 100, 511, 512, 513, 1000])
@@ -90,41 +98,3 @@ def test_norms_are_not_decayed() -> None:
     decayed, rest = optim.optimizer(model, s).param_groups
     assert [len(decayed["params"]), len(rest["params"])] == [1, 3]
     assert rest["weight_decay"] == 0
-
-
-def test_classic_line() -> None:
-    meters = Meters()
-    meters.loss.add(6.9, 10)
-    assert meters.line(1, 100, 2503).startswith("Epoch: [1][ 100/2503]\tTime ")
-    assert "Loss 6.9000e+00 (6.9000e+00)" in meters.line(1, 100, 2503)
-
-
-def test_straggler() -> None:
-    assert straggler([0.5]) is None
-    assert straggler([0.01, 0.02, 0.015]) is None
-    assert straggler([0.01, 0.41, 0.02, 0.02]) == 1
-    assert straggler([0.9, 0.9]) is None
-
-
-def test_report_and_comparison(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = train("a", "--tensorboard"), train("b", "--epochs", "1")
-    text = (a / "report.md").read_text()
-    for part in ("## Epochs", "## Waiting", "## Machine", "arch = timm/test_vit", "| best acc1 %"):
-        assert part in text
-    assert (a / "report.png").exists() or "matplotlib is not installed" in text
-    report.main(["compare", str(a), str(b)])
-    assert "efficiency" in capsys.readouterr().out
-    with pytest.raises(TrainError, match="no folder of a run"):
-        report.compare(a, a / "none")
-    assert events(a, "step")[0]["feed"] in ("disk", "cpu", "client", "idle")
-
-
-def test_tensorboard_names(train: Train) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
-
-    run = train("run", "--tensorboard", "--epochs", "1")
-    board = EventAccumulator(str(run / "tensorboard"))
-    board.Reload()
-    names = set(board.Tags()["scalars"])
-    assert {"Loss/train", "Accuracy/train", "Loss/Val", "Accuracy/Val", "lr", "images_per_second", "wait/rank0"} <= names

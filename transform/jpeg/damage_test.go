@@ -28,37 +28,35 @@ func insert(data []byte, marker byte, extra ...byte) []byte {
 	return append(append(append([]byte(nil), data[:i]...), extra...), data[i:]...)
 }
 
-// TestOddities checks files that are not quite as they should be against Pillow's verdict: what it takes must give its
-// pixels, what it refuses must give an error. The exceptions, where libjpeg invents pixels with a warning, are named.
-func TestOddities(t *testing.T) {
-	py := startPillow(t)
+// An oddity is a file that is not quite as it should be.
+type oddity struct {
+	name   string
+	data   []byte
+	strict bool // this package refuses what libjpeg repairs
+}
+
+// without returns data without the first segment of a marker.
+func without(data []byte, marker byte) []byte {
+	i := bytes.Index(data, []byte{0xff, marker})
+	length := int(data[i+2])<<8 | int(data[i+3])
+	return slices.Concat(data[:i], data[i+2+length:])
+}
+
+// changed returns data with one byte changed.
+func changed(data []byte, at int, b byte) []byte {
+	data = bytes.Clone(data)
+	data[at] = b
+	return data
+}
+
+// oddHeaders are files whose header is odd, or what stands before and behind the scan.
+func oddHeaders(t *testing.T) []oddity {
 	base := golden(t, "baseline-2x2.jpg")
-	restart := golden(t, "optimised-restart-2x2.jpg")
-	progressive := golden(t, "progressive-2x2.jpg")
 	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
-	cut := func(data []byte, n int) []byte {
-		return append(append([]byte(nil), data[:len(data)-n]...), 0xff, markerEOI)
-	}
-	without := func(data []byte, marker byte) []byte {
-		i := bytes.Index(data, []byte{0xff, marker})
-		length := int(data[i+2])<<8 | int(data[i+3])
-		return append(append([]byte(nil), data[:i]...), data[i+2+length:]...)
-	}
-	change := func(data []byte, at int, b byte) []byte {
-		data = append([]byte(nil), data...)
-		data[at] = b
-		return data
-	}
 	sof := bytes.Index(base, []byte{0xff, markerSOF0})
-	rst := bytes.Index(restart, []byte{0xff, markerRST0})
-	for _, c := range []struct {
-		name   string
-		data   []byte
-		strict bool // this package refuses what libjpeg repairs
-	}{
+	return []oddity{
 		{"as it is", base, false},
-		{"garbage behind EOI", append(append([]byte(nil), base...), "garbage \xff\xd8\xff"...), false},
-		{"garbage before EOI", append(append(append([]byte(nil), base[:len(base)-2]...), "garbage"...), 0xff, markerEOI), false},
+		{"garbage behind EOI", slices.Concat(base, []byte("garbage \xff\xd8\xff")), false},
 		{"fill bytes before a marker", insert(base, markerDQT, 0xff, 0xff, 0xff), false},
 		{"garbage before a marker", insert(base, markerSOF0, 1, 2, 3), false},
 		{"stuffed byte before a marker", insert(base, markerSOF0, 0xff, 0), false},
@@ -68,52 +66,78 @@ func TestOddities(t *testing.T) {
 		{"no JFIF", without(base, markerAPP0), false},
 		{"standard tables left out", without(without(without(without(base, markerDHT), markerDHT), markerDHT), markerDHT), false},
 		{"no quantisation table", without(without(base, markerDQT), markerDQT), false},
-		{"no EOI", base[:len(base)-2], false},
-		{"half a scan", base[:scan+40], false},
 		{"half a header", base[:scan/2], false},
 		{"empty", nil, false},
 		{"second SOI", insert(base, markerDQT, 0xff, markerSOI), false},
 		{"meaningless marker", insert(base, markerSOF0, 0xff, 0x40), false},
 		{"second frame header", insert(base, markerSOS, base[sof:sof+19]...), false},
-		{"second scan", append(append([]byte(nil), base[:len(base)-2]...), base[scan-14:]...), false},
-		{"height 0", change(change(base, sof+5, 0), sof+6, 0), false},
-		{"12 bits", change(base, sof+4, 12), false},
-		{"sampling factor 0", change(base, sof+11, 0x02), false},
-		{"two components", change(change(base, sof+9, 2), sof+3, 14), false},
-		{"early EOI", cut(base, 60), true},
-		{"early EOI, progressive", cut(progressive, 40), true},
-		{"wrong restart marker", change(restart, rst+1, markerRST0+3), true},
-		{"other interval", change(restart, bytes.Index(restart, []byte{0xff, markerDRI})+5, 3), true},
-	} {
+		{"height 0", changed(changed(base, sof+5, 0), sof+6, 0), false},
+		{"12 bits", changed(base, sof+4, 12), false},
+		{"sampling factor 0", changed(base, sof+11, 0x02), false},
+		{"two components", changed(changed(base, sof+9, 2), sof+3, 14), false},
+	}
+}
+
+// oddScans are files whose scans are odd, or how they end.
+func oddScans(t *testing.T) []oddity {
+	base := golden(t, "baseline-2x2.jpg")
+	restart := golden(t, "optimised-restart-2x2.jpg")
+	progressive := golden(t, "progressive-2x2.jpg")
+	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
+	rst := bytes.Index(restart, []byte{0xff, markerRST0})
+	eoi := []byte{0xff, markerEOI}
+	return []oddity{
+		{"garbage before EOI", slices.Concat(base[:len(base)-2], []byte("garbage"), eoi), false},
+		{"no EOI", base[:len(base)-2], false},
+		{"half a scan", base[:scan+40], false},
+		{"second scan", slices.Concat(base[:len(base)-2], base[scan-14:]), false},
+		{"early EOI", slices.Concat(base[:len(base)-60], eoi), true},
+		{"early EOI, progressive", slices.Concat(progressive[:len(progressive)-40], eoi), true},
+		{"wrong restart marker", changed(restart, rst+1, markerRST0+3), true},
+		{"other interval", changed(restart, bytes.Index(restart, []byte{0xff, markerDRI})+5, 3), true},
+	}
+}
+
+// TestOddities checks files that are not quite as they should be against Pillow's verdict: what it takes must give its
+// pixels, what it refuses must give an error. The exceptions, where libjpeg invents pixels with a warning, are strict.
+func TestOddities(t *testing.T) {
+	py := startPillow(t)
+	for _, c := range append(oddHeaders(t), oddScans(t)...) {
 		path := filepath.Join(t.TempDir(), "odd.jpg")
 		if err := os.WriteFile(path, c.data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		size, want, refused := py.decode(t, path)
 		for i, d := range newDecoders() {
-			var pix []byte
-			config, err := d.Reset(c.data, nil)
-			if err == nil {
-				pix, err = decodeRegion(d, c.data, nil, image.Rect(0, 0, config.Width, config.Height))
-			}
-			_, _, indexErr := d.AppendIndex(nil, c.data)
-			switch {
-			case (err == nil) != (indexErr == nil):
-				t.Errorf("%s: level %d: Decode says %v, AppendIndex %v", c.name, i, err, indexErr)
-			case c.strict && err == nil:
-				t.Errorf("%s: level %d: no error", c.name, i)
-			case c.strict:
-			case refused != nil && err == nil:
-				t.Errorf("%s: level %d: no error; Pillow says %v", c.name, i, refused)
-			case refused == nil && err != nil:
-				t.Errorf("%s: level %d: %v; Pillow takes it", c.name, i, err)
-			case err == nil && (config.Width != size.X || config.Height != size.Y || !bytes.Equal(pix, want)):
-				t.Errorf("%s: level %d: pixels differ from Pillow's", c.name, i)
-			}
-			if err != nil && !isOurs(err) {
-				t.Errorf("%s: level %d: error of type %T", c.name, i, err)
-			}
+			c.check(t, i, d, size, want, refused)
 		}
+	}
+}
+
+// check compares what a decoder says of the file with Pillow's verdict.
+func (c *oddity) check(t *testing.T, level int, d *Decoder, size image.Point, want []byte, refused error) {
+	t.Helper()
+	var pix []byte
+	config, err := d.Reset(c.data, nil)
+	if err == nil {
+		pix, err = decodeRegion(d, c.data, nil, image.Rect(0, 0, config.Width, config.Height))
+	}
+	_, _, indexErr := d.AppendIndex(nil, c.data)
+	switch {
+	case (err == nil) != (indexErr == nil):
+		t.Errorf("%s: level %d: Decode says %v, AppendIndex %v", c.name, level, err, indexErr)
+	case c.strict && err == nil:
+		t.Errorf("%s: level %d: no error", c.name, level)
+	case c.strict:
+	case refused != nil && err == nil:
+		t.Errorf("%s: level %d: no error; Pillow says %v", c.name, level, refused)
+	case refused == nil && err != nil:
+		t.Errorf("%s: level %d: %v; Pillow takes it", c.name, level, err)
+	case err == nil && (config.Width != size.X || config.Height != size.Y || !bytes.Equal(pix, want)):
+		t.Errorf("%s: level %d: pixels differ from Pillow's", c.name, level)
+	}
+	if err != nil && !isOurs(err) {
+		t.Errorf("%s: level %d: error of type %T", c.name, level, err)
 	}
 }
 

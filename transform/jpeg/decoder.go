@@ -55,7 +55,7 @@ type Decoder struct {
 	quants  []batchQuad // each component's quantisation steps, for each of four blocks
 	blocks  [batchBlocksMax]plannedBlock
 	quads   [mcuBlocksMax]quadPlace
-	entries []indexEntry
+	entries []rowEntries
 
 	grid   grid
 	planes planes
@@ -70,7 +70,8 @@ func New(level kernel.Level) *Decoder {
 }
 
 // Reset begins an image: it reads the header up to the first scan. data is a whole file, and index is what AppendIndex
-// made of it, or empty. Both are read, and must not change, until Decode returns.
+// made of it, or empty. Both are read, and must not change, until Decode returns. docs/format/jpeg-index.md says how far
+// a wrong index is told.
 //
 // Errors are a [FormatError], an [UnsupportedError] or a [LimitError]. An index is not looked at here.
 func (d *Decoder) Reset(data, index []byte) (Config, error) {

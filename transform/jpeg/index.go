@@ -17,8 +17,8 @@ import (
 //
 // An entry holds differences from the one before it, as varints: bits of the unstuffed scan; at the first of a row also
 // the bytes that unstuffing removed since the last such entry; then each component's DC predictor, zigzag-coded. Numbers
-// of fixed size are little-endian. Fewer bits than a difference really has are impossible to tell from a wrong index, so
-// everything is checked before use, and where decoding arrives at a further entry the two must agree.
+// of fixed size are little-endian. What is wrong with an entry cannot be seen by looking at it, so each row is decoded
+// from one entry past another, and what the decoder has come to there must be what that one says.
 const (
 	indexVersion    = 1
 	indexHeaderSize = 10
@@ -35,7 +35,14 @@ type indexEntry struct {
 	predictor [4]int32
 }
 
-var errIndexShort = errors.New("it ends too early")
+var (
+	errIndexShort  = errors.New("it ends too early")
+	errIndexAnchor = errors.New("an entry at the scan's start or at a restart has a place or predictors of its own")
+)
+
+// A rowEntries is what an index says of a row of the region: where decoding starts, and a later place of the same decode
+// to compare with.
+type rowEntries struct{ start, check indexEntry }
 
 // An indexReader walks over the entries of an index.
 type indexReader struct {
@@ -44,12 +51,13 @@ type indexReader struct {
 	entry indexEntry
 }
 
-// next reads one entry into r.entry.
-func (r *indexReader) next(f *frame) error {
+// next reads one entry into r.entry, that of an MCU; first says whether the MCU is the first of its row.
+func (r *indexReader) next(f *frame, mcu int, first bool) error {
 	e := &r.entry
+	e.mcu = mcu
 	bits, ok := r.uvarint()
 	e.bit += bits
-	if e.mcu%f.mcusWide == 0 {
+	if first {
 		removed, okRemoved := r.uvarint()
 		e.removed += removed
 		e.rowBit = e.bit
@@ -66,12 +74,18 @@ func (r *indexReader) next(f *frame) error {
 	return nil
 }
 
-// uvarint reads a number below 2^32, so that sums of them cannot overflow.
+// uvarint reads a number below 2^32, so that sums of them cannot overflow. Most have one byte or two.
 func (r *indexReader) uvarint() (int, bool) {
-	if len(r.data) > 0 && r.data[0] < 0x80 {
-		v := int(r.data[0])
-		r.data = r.data[1:]
-		return v, true
+	if len(r.data) > 1 {
+		low, high := r.data[0], r.data[1]
+		if low < 0x80 {
+			r.data = r.data[1:]
+			return int(low), true
+		}
+		if high < 0x80 {
+			r.data = r.data[2:]
+			return int(low&0x7f) | int(high)<<7, true
+		}
 	}
 	v, n := binary.Uvarint(r.data)
 	if n <= 0 || v > 1<<32-1 {
@@ -86,73 +100,134 @@ func (d *Decoder) indexError(what string) error {
 	return formatError(d.pos, "the index does not belong to this file or is damaged: %s", what)
 }
 
-// parseIndex collects the entries to start from in each row of the grid, and one more: the first at or behind the grid's
-// last MCU, to check the position by.
-func (d *Decoder) parseIndex() error {
+// parseIndex checks the index as a whole and collects the entries of each row of the grid. It returns the number of the
+// last bit of the scan that the grid needs, or a later one.
+func (d *Decoder) parseIndex() (lastBit int, err error) {
 	n := len(d.index) - 4
 	switch {
 	case n < indexHeaderSize || d.index[0] != indexVersion || d.index[1] == 0:
-		return d.indexError("unknown version")
+		return 0, d.indexError("unknown version")
 	case binary.LittleEndian.Uint32(d.index[n:]) != crc32.Checksum(d.index[:n], castagnoli):
-		return d.indexError("wrong checksum")
+		return 0, d.indexError("wrong checksum")
 	case binary.LittleEndian.Uint32(d.index[2:]) != crc32.Checksum(d.data[:d.pos], castagnoli),
 		binary.LittleEndian.Uint32(d.index[6:]) != uint32(len(d.data)):
-		return d.indexError("it was made of other data")
+		return 0, d.indexError("it was made of other data")
 	}
 	r := indexReader{data: d.index[indexHeaderSize:n], step: int(d.index[1])}
+	if err := d.collectEntries(&r); err != nil {
+		return 0, d.indexError(err.Error())
+	}
+	return r.entry.bit, nil
+}
+
+// collectEntries walks over the entries to the end of the grid, keeps those that its rows need, and leaves in r the first
+// entry at or behind the grid's end: so much of the scan is needed.
+//
+// A row starts at its last entry at or before the grid, in column startX. It is checked by its last one inside the grid,
+// which decoding passes anyway, or else by the first behind it, in column checkX; the next row's first entry counts as
+// the end of this one. Behind a restart nothing is left of a wrong start: there the check is the last that will do.
+func (d *Decoder) collectEntries(r *indexReader) error {
+	g, wide := &d.grid, d.mcusWide
+	startX, checkX := g.mcuX0/r.step*r.step, g.mcuX1/r.step*r.step
+	if checkX <= startX || g.mcuX1 == wide {
+		checkX = min(checkX+r.step, wide)
+	}
+	restarts := d.restartInterval > 0
 	d.entries = d.entries[:0]
-	g := &d.grid
-	want := g.mcuX0 / r.step * r.step
 	for y := range g.mcuY1 {
-		for x := 0; x < d.mcusWide; x += r.step {
-			r.entry.mcu = y*d.mcusWide + x
-			if err := r.next(&d.frame); err != nil {
-				return d.indexError(err.Error())
+		for x := 0; x < wide; x += r.step {
+			if err := r.next(&d.frame, y*wide+x, x == 0); err != nil {
+				return err
 			}
-			if y >= g.mcuY0 && x == want {
-				d.entries = append(d.entries, r.entry)
+			if (restarts || r.entry.mcu == 0) && !d.anchored(&r.entry) {
+				return errIndexAnchor
+			}
+			if y < g.mcuY0 {
+				continue
+			}
+			if x == 0 && y > g.mcuY0 && checkX == wide {
+				d.offerCheck(&r.entry) // which ends the row before
+			}
+			if x == startX {
+				d.entries = append(d.entries, rowEntries{start: r.entry})
+			} else if x == checkX || restarts && x > startX && x < checkX {
+				d.offerCheck(&r.entry)
 			}
 			if y == g.mcuY1-1 && x >= g.mcuX1 {
-				d.entries = append(d.entries, r.entry)
 				return nil
 			}
 		}
 	}
-	r.entry.mcu = g.mcuY1 * d.mcusWide
-	if err := r.next(&d.frame); err != nil {
-		return d.indexError(err.Error())
+	if err := r.next(&d.frame, g.mcuY1*wide, true); err != nil {
+		return err
 	}
-	d.entries = append(d.entries, r.entry)
+	if checkX == wide {
+		d.offerCheck(&r.entry)
+	}
 	return nil
 }
 
-// openIndexed unstuffs the part of the scan that the grid needs, by the index.
-func (d *Decoder) openIndexed(s *sequentialScan) error {
-	if err := d.parseIndex(); err != nil {
-		return err
+// anchored reports whether an entry is what it must be at the scan's start and at restarts.
+func (d *Decoder) anchored(e *indexEntry) bool {
+	return !d.restartsAt(e.mcu) || e.predictor == [4]int32{} && (e.mcu > 0 || e.bit == 0 && e.removed == 0)
+}
+
+// restartsAt reports whether an MCU is the first of a restart segment; the scan's first is.
+func (d *Decoder) restartsAt(mcu int) bool {
+	return mcu == 0 || d.restartInterval > 0 && mcu%d.restartInterval == 0 && mcu < d.mcusWide*d.mcusHigh
+}
+
+// offerCheck makes an entry the check of the row that was collected last, if no restart lies between.
+func (d *Decoder) offerCheck(e *indexEntry) {
+	row := &d.entries[len(d.entries)-1]
+	if d.restartInterval == 0 || (e.mcu-1)/d.restartInterval == row.start.mcu/d.restartInterval && !d.restartsAt(e.mcu) {
+		row.check = *e
 	}
-	first, last := &d.entries[0], &d.entries[len(d.entries)-1]
+}
+
+// checked reports whether every row has a check. Where restarts come so close that one has none, the index is of no use.
+func (d *Decoder) checked() bool {
+	for i := range d.entries {
+		if d.entries[i].check.mcu == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// openIndexed unstuffs the part of the scan that the grid needs, by the index. It reports false if the index cannot be
+// used for this region.
+func (d *Decoder) openIndexed(s *sequentialScan) (bool, error) {
+	lastBit, err := d.parseIndex()
+	if err != nil || d.restartInterval > 0 && !d.checked() {
+		return false, err
+	}
+	first := &d.entries[0].start
 	start := first.rowBit >> 3
 	if d.pos+start+first.removed > len(d.data) {
-		return d.indexError("an entry lies behind the end of the file")
+		return false, d.indexError("an entry lies behind the end of the file")
 	}
 	if d.restartInterval > 0 {
 		s.segment0 = d.grid.mcuY0 * d.mcusWide / d.restartInterval
 	}
-	d.scan.unstuff(d.data, d.pos+start+first.removed, last.bit>>3+1-start, d.restartInterval > 0, s.segment0)
+	d.scan.unstuff(d.data, d.pos+start+first.removed, lastBit>>3+1-start, d.restartInterval > 0, s.segment0)
 	s.bit0 = start * 8
-	return nil
+	return true, nil
 }
 
-// seekEntry puts the reader at an entry.
-func (d *Decoder) seekEntry(s *sequentialScan, e *indexEntry) error {
+// seekRow puts the reader at a row's entry to start from, and notes the one to check by.
+func (d *Decoder) seekRow(s *sequentialScan, row *rowEntries) error {
+	e := &row.start
 	bit := e.bit - s.bit0
 	if bit < 0 || bit > d.scan.size*8 {
 		return d.indexError("an entry lies outside the scan")
 	}
 	if d.restartInterval > 0 {
 		s.segment = e.mcu/d.restartInterval - s.segment0
-		if s.segment >= len(d.scan.segments) || bit < d.scan.segments[s.segment]*8 {
+		if s.segment >= len(d.scan.segments) {
+			return d.indexError("an entry lies behind the last restart segment")
+		}
+		if begin := d.scan.segments[s.segment] * 8; bit < begin || bit > begin && d.restartsAt(e.mcu) {
 			return d.indexError("an entry lies outside its restart segment")
 		}
 	}
@@ -160,20 +235,24 @@ func (d *Decoder) seekEntry(s *sequentialScan, e *indexEntry) error {
 	s.reader.seek(d.scan.bytes, bit)
 	s.predictor = e.predictor
 	s.mcu = e.mcu
+	s.check, s.checkMCU = &row.check, row.check.mcu
 	return nil
 }
 
-// checkEntry decodes on to an entry behind the region, and compares.
-func (d *Decoder) checkEntry(s *sequentialScan, e *indexEntry) error {
-	if err := d.skip(s, e.mcu-s.mcu); err != nil {
+// finishCheck decodes on to a check that lies behind the region, and compares.
+func (d *Decoder) finishCheck(s *sequentialScan) error {
+	if s.mcu >= s.checkMCU {
+		return nil // it was passed on the way
+	}
+	if err := d.skip(s, s.checkMCU-s.mcu); err != nil {
 		return err
 	}
-	if e.mcu < d.mcusWide*d.mcusHigh {
-		if err := d.restart(s); err != nil {
-			return err
-		}
-	}
-	if s.reader.position(d.scan.bytes)+s.bit0 != e.bit || s.predictor != e.predictor {
+	return d.compareEntry(s)
+}
+
+// compareEntry compares what decoding has come to with what the index says of this place.
+func (d *Decoder) compareEntry(s *sequentialScan) error {
+	if s.reader.position(d.scan.bytes)+s.bit0 != s.check.bit || s.predictor != s.check.predictor {
 		return d.indexError("decoding does not arrive at its entries")
 	}
 	return nil

@@ -29,6 +29,8 @@ type sequentialScan struct {
 	perMCU    int // blocks in an MCU
 	quads     int // quads in a batch
 	bit0      int // where the buffer starts, in bits from the start of the scan
+	check     *indexEntry
+	checkMCU  int // that of check; 0 if there is none
 }
 
 // planScan builds the tables of the scan, and lays out the blocks of a batch of four MCUs. A component of h×v blocks in an
@@ -160,6 +162,9 @@ func (d *Decoder) decodeBatch(s *sequentialScan, n int, extent *[mcuBlocksMax]ui
 			return err
 		}
 		count := d.untilRestart(s, n-i)
+		if s.mcu < s.checkMCU {
+			count = min(count, s.checkMCU-s.mcu)
+		}
 		valid := s.reader.decodeBlocks(d.blocks[i*s.perMCU:(i+count)*s.perMCU], &s.predictor, extent)
 		for _, e := range extent {
 			valid = valid && e < extentInvalid
@@ -169,6 +174,11 @@ func (d *Decoder) decodeBatch(s *sequentialScan, n int, extent *[mcuBlocksMax]ui
 		}
 		s.mcu += count
 		i += count
+		if s.mcu == s.checkMCU {
+			if err := d.compareEntry(s); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -186,7 +196,7 @@ func (d *Decoder) decodeSequential(out *output) error {
 	g := &d.grid
 	for y := g.mcuY0; y < g.mcuY1; y++ {
 		if indexed {
-			err = d.seekEntry(&s, &d.entries[y-g.mcuY0])
+			err = d.seekRow(&s, &d.entries[y-g.mcuY0])
 		}
 		if err == nil {
 			err = d.skip(&s, y*d.mcusWide+g.mcuX0-s.mcu)
@@ -194,14 +204,14 @@ func (d *Decoder) decodeSequential(out *output) error {
 		if err == nil {
 			err = d.decodeRow(&s, y)
 		}
+		if err == nil && indexed {
+			err = d.finishCheck(&s)
+		}
 		if err != nil {
 			clear(d.batch)
 			return err
 		}
 		d.emit(out, y)
-	}
-	if indexed {
-		return d.checkEntry(&s, &d.entries[len(d.entries)-1])
 	}
 	return nil
 }
@@ -210,7 +220,9 @@ func (d *Decoder) decodeSequential(out *output) error {
 // jump with.
 func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
 	if len(d.index) > 0 {
-		return true, d.openIndexed(s)
+		if indexed, err = d.openIndexed(s); indexed || err != nil {
+			return indexed, err
+		}
 	}
 	if !d.scan.unstuff(d.data, d.pos, len(d.data), d.restartInterval > 0, 0) {
 		return false, formatError(len(d.data), "file ends within a scan: it is truncated")

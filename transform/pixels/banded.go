@@ -19,6 +19,7 @@ type bandedCodec struct {
 	compress blockCompressor
 	window   window
 	band     []byte // the residuals of one band
+	packed   []byte // a band's bytes, copied: they may lie in a file that is written to, and decompressors trust theirs
 	rest     []byte // those of band that are still to be decoded
 	enc      pairEncoder
 }
@@ -50,7 +51,7 @@ func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) 
 	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}
 	c.enc.begin(&c.kernels, rgb, stride, head)
-	defer c.kernels.leave()
+	defer c.kernels.leave(false)
 	start := len(dst)
 	dst = head.append(dst)
 	offsets := len(dst)
@@ -94,7 +95,7 @@ func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectang
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r)
+	t, err := outputTarget(out, r, c.stream)
 	if err != nil {
 		return err
 	}
@@ -128,6 +129,8 @@ func (c *bandedCodec) seek(band int) error {
 		c.band = make([]byte, size)
 	}
 	c.band = c.band[:size]
+	c.packed = append(c.packed[:0], body...)
+	body = c.packed
 	if err := c.compress.expand(c.band, body); err != nil {
 		return &FormatError{Offset: start, Msg: c.params.Codec + ": " + err.Error()}
 	}
@@ -137,6 +140,7 @@ func (c *bandedCodec) seek(band int) error {
 
 func (c *bandedCodec) next(first bool) error {
 	w := &c.window
+	c.fetch()
 	pair := c.rest[w.firstChunk*chunkResiduals : w.lastChunk*chunkResiduals]
 	c.rest = c.rest[w.chunks*chunkResiduals:]
 	c.kernels.predict(pair, &w.rows, w.lastChunk-w.firstChunk, first)

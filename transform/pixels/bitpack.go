@@ -22,7 +22,10 @@ type bitpackCodec struct {
 	codes  *codeTable // made by the first Encode
 	window window
 	place  int // where the next pair starts
-	enc    pairEncoder
+	// headers are those of the pair at hand, copied: a blob may lie in a mapped file, which another process may write to
+	// at any time, and what was checked must be what is used.
+	headers []byte
+	enc     pairEncoder
 }
 
 const (
@@ -44,7 +47,7 @@ func (c *bitpackCodec) Decode(dst []byte, stride int, blob []byte, r image.Recta
 	if err != nil {
 		return err
 	}
-	c.window.begin(c.withSlack(blob), h, r)
+	c.begin(blob, h, r)
 	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
@@ -53,12 +56,21 @@ func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectan
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r)
+	t, err := outputTarget(out, r, c.stream)
 	if err != nil {
 		return err
 	}
-	c.window.begin(c.withSlack(blob), h, r)
+	c.begin(blob, h, r)
 	return decodeRows(&c.window, &c.base, c, &t, r)
+}
+
+// begin goes to the rectangle r of blob, whose header is h.
+func (c *bitpackCodec) begin(blob []byte, h header, r image.Rectangle) {
+	c.window.begin(c.withSlack(blob), h, r)
+	if need := chunkHeaderBytes*h.chunks() + SlackBytes; cap(c.headers) < need {
+		c.headers = make([]byte, need)
+	}
+	c.headers = c.headers[:cap(c.headers)]
 }
 
 func (c *bitpackCodec) seek(band int) (err error) {
@@ -68,7 +80,7 @@ func (c *bitpackCodec) seek(band int) (err error) {
 
 // next decodes one pair of rows. That the groups' widths add up to the payload's length is checked here, so that no
 // kernel needs to look at where it reads: no chunk starts behind the payload, and none is read further than SlackBytes
-// behind it.
+// behind it. That holds even if the blob is written to meanwhile: the length and the headers are read once.
 func (c *bitpackCodec) next(first bool) error {
 	w := &c.window
 	start := c.place
@@ -84,14 +96,14 @@ func (c *bitpackCodec) next(first bool) error {
 	}
 	withSlack := w.blob[:end+SlackBytes]
 	headers := withSlack[headerStart:]
-	if 2*c.kernels.widths(c.tables, headers, chunkHeaderBytes*w.chunks) != payload {
+	n, skip := chunkHeaderBytes*w.chunks, chunkHeaderBytes*w.firstChunk
+	total, before := c.kernels.measure(c.tables, c.headers, headers, n, skip)
+	if 2*total != payload {
 		return &FormatError{Offset: start, Msg: "a row pair's length is not what its groups take"}
 	}
-	if skip := w.firstChunk; skip > 0 {
-		payloadStart += 2 * c.kernels.widths(c.tables, headers, chunkHeaderBytes*skip)
-		headers = headers[chunkHeaderBytes*skip:]
-	}
-	c.kernels.unpack(c.tables, headers, withSlack[payloadStart:], &w.rows, w.lastChunk-w.firstChunk, first)
+	chunks := w.lastChunk - w.firstChunk
+	ahead := c.share(3*chunks, c.headers)
+	c.kernels.unpack(c.tables, c.headers[skip:], withSlack[payloadStart+2*before:], &w.rows, chunks, first, ahead)
 	c.place = end
 	return nil
 }
@@ -105,7 +117,7 @@ func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: idBitpack}
 	c.enc.begin(&c.kernels, rgb, stride, head)
-	defer c.kernels.leave()
+	defer c.kernels.leave(false)
 
 	chunks, pairs := head.chunks(), (h+1)/2
 	pairMax := pairLengthBytes + (chunkHeaderBytes+chunkPayloadMax)*chunks

@@ -47,10 +47,11 @@ func (w *window) bandStart(band int) (int, error) {
 // decodeRows writes the pixels of r, two rows at a time, from what pairs yields into w.rows.
 func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectangle) error {
 	k := &b.kernels
-	defer k.leave()
+	t.choose(k)
+	defer k.leave(t.stream)
 	bandRows := 1 << w.head.bandLog
 	x := r.Min.X - w.firstChunk*chunkColumns
-	b.begin((r.Max.Y - r.Min.Y&^(bandRows-1)) / 2)
+	b.prefetcher.begin((r.Max.Y - r.Min.Y&^(bandRows-1)) / 2)
 	for y := r.Min.Y &^ (bandRows - 1); y < r.Max.Y; y += 2 {
 		first := y&(bandRows-1) == 0
 		if first {
@@ -61,12 +62,8 @@ func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectang
 		if err := pairs.next(first); err != nil {
 			return err
 		}
-		b.fetch()
-		if y >= r.Min.Y {
-			t.emit(k, w.rows.top, w.rows.stride, x, y-r.Min.Y)
-		}
-		if y+1 >= r.Min.Y && y+1 < r.Max.Y {
-			t.emit(k, w.rows.bottom, w.rows.stride, x, y+1-r.Min.Y)
+		if y+1 >= r.Min.Y {
+			t.emit(k, &w.rows, x, y-r.Min.Y, 2)
 		}
 	}
 	return nil

@@ -7,42 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackAVX2 does one plane of a chunk at a time: PSHUFB spreads the planes of two groups to eight bytes each, and the
-// four groups of a row are transposed together.
-func unpackAVX2(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool) {
-	if first {
-		clear(rows.bottom)
-	}
-	m7, m14, m28 := BroadcastUint64x4(0x00AA00AA00AA00AA), BroadcastUint64x4(0x0000CCCC0000CCCC), BroadcastUint64x4(0x00000000F0F0F0F0)
-	s7, s14, s28 := BroadcastUint64x4(7), BroadcastUint64x4(14), BroadcastUint64x4(28)
-	spread, shuffles := LoadInt8x32(&spreadBias), unsafe.Pointer(&t.shuffle)
-	head, src := start(headers), start(payload)
-	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
-		for o := c; o < c+3*stride; o += stride {
-			left, right := *(*uint8)(head), *(*uint8)(unsafe.Add(head, 1))
-			head = unsafe.Add(head, 2)
-			leftBytes, rightBytes := uint(t.pairWidth[left]), uint(t.pairWidth[right])
-			p1 := unsafe.Add(src, leftBytes)
-			p2 := unsafe.Add(p1, rightBytes)
-			p3 := unsafe.Add(p2, leftBytes)
-			// Of the 32 bytes that are loaded, the upper 16 are replaced: cheaper than building up from nothing.
-			shuffle := load32(unsafe.Add(shuffles, uint(left)*16)).SetHi(load16(unsafe.Add(shuffles, uint(right)*16))).AsInt8x32()
-			x := load32(src).SetHi(load16(p1)).PermuteOrZeroGrouped(shuffle)
-			y := load32(p2).SetHi(load16(p3)).PermuteOrZeroGrouped(shuffle)
-			src = unsafe.Add(p3, rightBytes)
-			bias := BroadcastUint64x4(t.maskBias[left] | t.maskBias[right]<<16).AsUint8x32().PermuteOrZeroGrouped(spread)
-			x = transpose8x4(x, m7, m14, m28, s7, s14, s28).Sub(bias).Add(load32(unsafe.Add(bottom, o)))
-			y = transpose8x4(y, m7, m14, m28, s7, s14, s28).Sub(bias)
-			store32(x, unsafe.Add(top, o))
-			store32(x.Add(y), unsafe.Add(bottom, o))
-		}
-	}
-	if first {
-		sumFirstRows(rows, chunks)
-	}
-}
-
 // spreadBias repeats bytes 4 and 5 of an eight-byte word eight times each in the lower lane, and bytes 6 and 7 in the
 // upper: from a maskBias to the bias of each column.
 var spreadBias = func() (t [32]int8) {

@@ -43,60 +43,27 @@ func makeShuffles512() *shuffles512 {
 	return t
 }
 
-// widthsAVX512 looks the two widths of each header byte up by VPSHUFB.
-func widthsAVX512(t *groupTables, headers []byte, n int) int {
+// measureAVX512 looks the two widths of each header byte up by VPSHUFB.
+func measureAVX512(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
 	table := load16(unsafe.Pointer(&t.width))
 	lanes := Uint8x32{}.SetLo(table).SetHi(table)
 	widths := Uint8x64{}.SetLo(lanes).SetHi(lanes)
 	nibble := BroadcastUint8x64(15)
 	var zero Uint8x64
-	var sums Uint64x8
-	p := start(headers)
-	for n > 0 {
-		v := load64(p)
+	var sums Uint64x8 // of all in the lower halves, of those before skip in the upper
+	for at := 0; at < n; at += 64 {
+		v := load64(unsafe.Pointer(&headers[at]))
+		store64(v, unsafe.Pointer(&dst[at]))
 		low := widths.PermuteOrZeroGrouped(v.And(nibble).AsInt8x64())
 		high := widths.PermuteOrZeroGrouped(v.AsUint16x32().ShiftAllRight(4).AsUint8x64().And(nibble).AsInt8x64())
-		both := low.Add(high)
-		if n < 64 {
-			both = both.Masked(Mask8x64FromBits(1<<uint(n) - 1))
-		}
-		sums = sums.Add(both.SumAbsDiff(zero).AsUint64x8())
-		p = unsafe.Add(p, 64)
-		n -= 64
+		both := low.Add(high).Masked(Mask8x64FromBits(1<<uint(n-at) - 1))
+		skipped := both.Masked(Mask8x64FromBits(1<<uint(max(skip-at, 0)) - 1))
+		sums = sums.Add(both.SumAbsDiff(zero).AsUint64x8()).Add(skipped.SumAbsDiff(zero).AsUint64x8().ShiftAllLeft(32))
 	}
 	quarter := sums.GetLo().Add(sums.GetHi())
 	half := quarter.GetLo().Add(quarter.GetHi())
-	return int(half.GetElem(0) + half.GetElem(1))
-}
-
-// unpackAVX512 does one plane of a chunk at a time, both rows in one vector: VPEXPANDB spreads the planes to eight bytes
-// for each group, and VGF2P8AFFINEQB transposes the eight groups' bits.
-func unpackAVX512(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool) {
-	if first {
-		clear(rows.bottom)
-	}
-	k := constants512
-	reverse, spread, unit := LoadInt8x64(&k.reverse8), LoadInt8x64(&k.spreadBias), LoadUint8x64(&k.identity)
-	head, src := start(headers), start(payload)
-	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for c := 0; c < chunks*chunkColumns; c += chunkColumns {
-		for o := c; o < c+3*stride; o += stride {
-			left, right := *(*uint8)(head), *(*uint8)(unsafe.Add(head, 1))
-			head = unsafe.Add(head, 2)
-			maskBias := t.maskBias[left] | t.maskBias[right]<<16
-			present := uint64(uint32(maskBias)) * (1<<32 + 1)
-			x := load64(src).Expand(Mask8x64FromBits(present)).PermuteOrZeroGrouped(reverse)
-			src = unsafe.Add(src, 2*(uint(t.pairWidth[left])+uint(t.pairWidth[right])))
-			bias := BroadcastUint64x8(maskBias).AsUint8x64().PermuteOrZeroGrouped(spread)
-			v := unit.GaloisFieldAffineTransform(x.AsUint64x8(), 0).Sub(bias)
-			row := v.GetLo().Add(load32(unsafe.Add(bottom, o)))
-			store32(row, unsafe.Add(top, o))
-			store32(row.Add(v.GetHi()), unsafe.Add(bottom, o))
-		}
-	}
-	if first {
-		sumFirstRows(rows, chunks)
-	}
+	sum := half.GetElem(0) + half.GetElem(1)
+	return int(uint32(sum)), int(sum >> 32)
 }
 
 // interleaveAVX512 makes 32 pixels at a time. The last 32 may overlap those before.

@@ -139,10 +139,12 @@ func decodeGuarded(t *testing.T, codecs []Codec, src, dst guarded, blob []byte, 
 		out = dst.last(n)
 	}
 	target := resample.Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: resample.Layout(rng.IntN(2)), Flip: rng.IntN(2) == 0}
+	stream := rng.IntN(2) == 0
 	var want []byte
 	var wantErr error
 	for i, c := range codecs {
 		clear(out)
+		c.Stream(stream)
 		err := c.DecodeTo(target, in, r)
 		if i == 0 {
 			want, wantErr = bytes.Clone(out), err

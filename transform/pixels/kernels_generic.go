@@ -27,15 +27,19 @@ func transpose8(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-func widthsGeneric(t *groupTables, headers []byte, n int) int {
-	sum := 0
-	for _, h := range headers[:n] {
-		sum += int(t.pairWidth[h])
+func measureGeneric(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
+	for i := range n {
+		if i == skip {
+			before = total
+		}
+		h := headers[i]
+		dst[i] = h
+		total += int(t.pairWidth[h])
 	}
-	return sum
+	return total, before
 }
 
-func unpackGeneric(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool) {
+func unpackGeneric(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool, _ fetch) {
 	for c := range chunks {
 		for plane := range 3 {
 			codes := uint(binary.LittleEndian.Uint16(headers[chunkHeaderBytes*c+2*plane:]))

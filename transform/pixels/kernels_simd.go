@@ -13,7 +13,7 @@ import (
 func acceleratedKernels(level kernel.Level) kernels {
 	if level >= kernel.AVX512 {
 		return kernels{
-			widths:     widthsAVX512,
+			measure:    measureAVX512,
 			unpack:     unpackAVX512,
 			predict:    predictAVX2,
 			interleave: interleaveAVX512,
@@ -21,11 +21,13 @@ func acceleratedKernels(level kernel.Level) kernels {
 			split:      splitAVX2,
 			residuals:  residualsAVX2,
 			pack:       packAVX512,
-			leave:      ClearAVXUpperBits,
+			stream:     streamAVX512,
+			streamCopy: streamCopy,
+			leave:      leaveSIMD,
 		}
 	}
 	return kernels{
-		widths:     widthsAVX2,
+		measure:    measureAVX2,
 		unpack:     unpackAVX2,
 		predict:    predictAVX2,
 		interleave: interleaveAVX2,
@@ -33,7 +35,16 @@ func acceleratedKernels(level kernel.Level) kernels {
 		split:      splitAVX2,
 		residuals:  residualsAVX2,
 		pack:       packAVX2,
-		leave:      ClearAVXUpperBits,
+		stream:     streamAVX2,
+		streamCopy: streamCopy,
+		leave:      leaveSIMD,
+	}
+}
+
+func leaveSIMD(streamed bool) {
+	ClearAVXUpperBits()
+	if streamed {
+		fence()
 	}
 }
 
@@ -125,26 +136,23 @@ var leadingOnes = func() (t [64]uint8) {
 	return t
 }()
 
-// widthsAVX2 looks the two widths of each header byte up by PSHUFB.
-func widthsAVX2(t *groupTables, headers []byte, n int) int {
+// measureAVX2 looks the two widths of each header byte up by PSHUFB.
+func measureAVX2(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
 	table := load16(unsafe.Pointer(&t.width))
 	widths := Uint8x32{}.SetLo(table).SetHi(table)
 	nibble := BroadcastUint8x32(15)
 	var zero Uint8x32
-	var sums Uint64x4
-	p := start(headers)
-	for n > 0 {
-		v := load32(p)
+	var sums Uint64x4 // of all in the lower halves, of those before skip in the upper
+	for at := 0; at < n; at += 32 {
+		v := load32(unsafe.Pointer(&headers[at]))
+		store32(v, unsafe.Pointer(&dst[at]))
 		low := widths.PermuteOrZeroGrouped(v.And(nibble).AsInt8x32())
 		high := widths.PermuteOrZeroGrouped(v.AsUint16x16().ShiftAllRight(4).AsUint8x32().And(nibble).AsInt8x32())
-		both := low.Add(high)
-		if n < 32 {
-			both = both.And(load32(unsafe.Pointer(&leadingOnes[32-n])))
-		}
-		sums = sums.Add(both.SumAbsDiff(zero).AsUint64x4())
-		p = unsafe.Add(p, 32)
-		n -= 32
+		both := low.Add(high).And(load32(unsafe.Pointer(&leadingOnes[32-min(n-at, 32)])))
+		skipped := both.And(load32(unsafe.Pointer(&leadingOnes[32-min(max(skip-at, 0), 32)])))
+		sums = sums.Add(both.SumAbsDiff(zero).AsUint64x4()).Add(skipped.SumAbsDiff(zero).AsUint64x4().ShiftAllLeft(32))
 	}
 	half := sums.GetLo().Add(sums.GetHi())
-	return int(half.GetElem(0) + half.GetElem(1))
+	sum := half.GetElem(0) + half.GetElem(1)
+	return int(uint32(sum)), int(sum >> 32)
 }

@@ -81,6 +81,10 @@ type Codec interface {
 	// Ahead names the blob that will be wanted after the next Decode or DecodeTo, which fetches it into the processor's
 	// cache on the way. It is a hint: nothing of it is read.
 	Ahead(next []byte)
+
+	// Stream says whether what DecodeTo writes from now on will not be read soon, and so may go past the processor's
+	// caches. It is a hint too.
+	Stream(on bool)
 }
 
 // New returns the codec that p names, with kernels of the given level or the highest below it that is compiled in. The
@@ -187,11 +191,15 @@ type base struct {
 	params  Params
 	kernels kernels
 	padded  []byte // a copy of a blob that came without slack
+	stream  bool
 	prefetcher
 }
 
 // Params returns what New made the codec from, with the defaults filled in.
 func (b *base) Params() Params { return b.params }
+
+// Stream says whether outputs may be written past the caches.
+func (b *base) Stream(on bool) { b.stream = on }
 
 // withSlack returns blob with SlackBytes of capacity behind it.
 func (b *base) withSlack(blob []byte) []byte {

@@ -43,7 +43,7 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r)
+	t, err := outputTarget(out, r, c.stream)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,8 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 
 // copyRows writes the pixels of r: as they are where that will do, else by way of planes.
 func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
-	defer c.kernels.leave()
+	t.choose(&c.kernels)
+	defer c.kernels.leave(t.stream)
 	plain := t.planeBytes == 0 && !t.flip
 	if !plain {
 		c.row.resize((t.width + chunkColumns - 1) / chunkColumns)
@@ -62,12 +63,15 @@ func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle)
 	for y := range r.Dy() {
 		c.fetch()
 		src := blob[headerBytes+3*((r.Min.Y+y)*h.width+r.Min.X):][:3*t.width]
-		if plain {
+		switch {
+		case !plain:
+			c.kernels.split(c.row.top, c.row.stride, src, t.width)
+			t.emit(&c.kernels, &c.row, 0, y, 1)
+		case t.stream:
+			c.kernels.streamCopy(t.pix[y*t.rowBytes:][:t.rowBytes], src)
+		default:
 			copy(t.pix[y*t.rowBytes:], src)
-			continue
 		}
-		c.kernels.split(c.row.top, c.row.stride, src, t.width)
-		t.emit(&c.kernels, c.row.top, c.row.stride, 0, y)
 	}
 }
 

@@ -15,10 +15,16 @@ type groupTables struct {
 	width [groupCodes]uint8 // bytes that one row of a group takes: its bit planes
 	low   [groupCodes]uint8 // the lowest residual, mod 256
 
-	pairWidth [256]uint8    // width of the left group plus width of the right one
-	maskBias  [256]uint64   // bits 0–15: which of the 16 planes are there; bits 32–47: minus the lowest residuals
-	shuffle   [256][16]int8 // for PSHUFB: spreads the two groups' planes to 8 bytes each, zero where there is none
-	_         [16]byte      // kernels load 32 bytes from the last shuffle on
+	pairWidth [256]uint8  // width of the left group plus width of the right one
+	maskBias  [256]uint64 // bits 0–15: which of the 16 planes are there; bits 32–47: minus the lowest residuals
+	present   [256]uint64 // bits 0–15 of maskBias, and the same at bits 32–47
+	spread    [256]spread
+}
+
+// spread is what the kernels take from a header byte, as vectors.
+type spread struct {
+	planes [16]int8  // for PSHUFB: brings plane j of group g to byte 2j+g, zero where there is none
+	lowest [16]uint8 // the lowest residual of each column
 }
 
 func newGroupTables(groups []Group) *groupTables {
@@ -32,14 +38,17 @@ func newGroupTables(groups []Group) *groupTables {
 		b0, b1 := -t.low[left], -t.low[right]
 		t.pairWidth[i] = w0 + w1
 		t.maskBias[i] = uint64(1)<<w0 - 1 | (uint64(1)<<w1-1)<<8 | uint64(b0)<<32 | uint64(b1)<<40
+		t.present[i] = uint64(uint32(t.maskBias[i])) * (1<<32 + 1)
+		s := &t.spread[i]
 		for j := range uint8(8) {
-			t.shuffle[i][j], t.shuffle[i][8+j] = -128, -128
+			s.planes[2*j], s.planes[2*j+1] = -128, -128
 			if j < w0 {
-				t.shuffle[i][j] = int8(j)
+				s.planes[2*j] = int8(j)
 			}
 			if j < w1 {
-				t.shuffle[i][8+j] = int8(w0 + j)
+				s.planes[2*j+1] = int8(w0 + j)
 			}
+			s.lowest[j], s.lowest[8+j] = -b0, -b1
 		}
 	}
 	return t

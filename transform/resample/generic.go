@@ -1,11 +1,14 @@
 package resample
 
 // resizeFiltered runs both passes for the tables in r. src begins at the first pixel that has a weight.
-func (r *Resampler) resizeFiltered(dst Output, src []byte, stride int) {
-	if r.resizeSIMD(dst, src, stride) {
-		return
+func (r *Resampler) resizeFiltered(dst Output, src []byte, stride int, verticalFirst bool) {
+	switch {
+	case r.resizeSIMD(dst, src, stride, verticalFirst):
+	case verticalFirst:
+		r.resizeGenericVerticalFirst(dst, src, stride)
+	default:
+		r.resizeGeneric(dst, src, stride)
 	}
-	r.resizeGeneric(dst, src, stride)
 }
 
 // resizeGeneric is the reference: all source rows horizontally, then the output's rows one by one.
@@ -21,7 +24,22 @@ func (r *Resampler) resizeGeneric(dst Output, src []byte, stride int) {
 	s.sums = grown(s.sums, rowBytes)
 	s.line = grown(s.line, rowBytes)
 	for y := range dst.Height {
-		verticalGeneric(s.line, s.rows, v, y, s.sums)
+		verticalGeneric(s.line, s.rows, rowBytes, v, y, s.sums)
+		dst.putRow(y, s.line)
+	}
+}
+
+// resizeGenericVerticalFirst is the reference for the other order: each output row from all columns that are needed, and
+// then horizontally.
+func (r *Resampler) resizeGenericVerticalFirst(dst Output, src []byte, stride int) {
+	h, s := &r.horizontal, &r.scratch
+	rowBytes := 3 * (h.end - h.first)
+	s.rows, s.sums = grown(s.rows, rowBytes), grown(s.sums, rowBytes)
+	s.weights = h.sideBySide(grown(s.weights, h.n*h.taps))
+	s.line = grown(s.line, 3*h.n)
+	for y := range dst.Height {
+		verticalGeneric(s.rows, src, stride, &r.vertical, y, s.sums)
+		horizontalGeneric(s.line, s.rows, h, s.weights)
 		dst.putRow(y, s.line)
 	}
 }
@@ -53,25 +71,24 @@ func horizontalGeneric(dst, src []byte, h *axis, weights []int32) {
 	}
 }
 
-// verticalGeneric makes output row y from the rows that the horizontal pass left, of len(dst) bytes each.
-func verticalGeneric(dst, rows []byte, v *axis, y int, sums []int32) {
+// verticalGeneric makes len(dst) bytes of output row y from rows that are stride bytes apart; the first is row v.first.
+func verticalGeneric(dst, rows []byte, stride int, v *axis, y int, sums []int32) {
 	for i := range sums {
 		sums[i] = weightHalf
 	}
-	rowBytes := len(dst)
-	rows = rows[(int(v.low[y])-v.first)*rowBytes:]
+	rows = rows[(int(v.low[y])-v.first)*stride:]
 	count := int(v.count[y])
 	t := 0
 	for ; t+1 < count; t += 2 { // two rows a turn: half the traffic on sums
 		w0, w1 := v.weight[t*v.pitch+y], v.weight[(t+1)*v.pitch+y]
-		row0, row1 := rows[t*rowBytes:][:len(sums)], rows[(t+1)*rowBytes:][:len(sums)]
+		row0, row1 := rows[t*stride:][:len(sums)], rows[(t+1)*stride:][:len(sums)]
 		for i := range sums {
 			sums[i] += int32(row0[i])*w0 + int32(row1[i])*w1
 		}
 	}
 	if t < count {
 		w := v.weight[t*v.pitch+y]
-		row := rows[t*rowBytes:][:len(sums)]
+		row := rows[t*stride:][:len(sums)]
 		for i := range sums {
 			sums[i] += int32(row[i]) * w
 		}

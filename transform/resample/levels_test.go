@@ -29,7 +29,7 @@ func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) 
 		for _, r := range levels {
 			pix := g.output(len(want))
 			dst := Output{pix, c.keep.Dx(), c.keep.Dy(), layout, flip}
-			err := r.Resize(dst, src, 3*have.Dx(), have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter)
+			err := r.Resize(dst, src, 3*have.Dx(), have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm)
 			if err != nil {
 				t.Fatalf("%v, %v: %v", c, r.level, err)
 			}
@@ -79,7 +79,8 @@ func TestLevelsRandom(t *testing.T) {
 	for f := Nearest; f <= Lanczos; f++ {
 		for range 60 {
 			compareLevels(t, g, randomCase(rng, f, 500), levels)
-			cases++
+			compareLevels(t, g, boundaryCase(rng, f, 500), levels)
+			cases += 2
 		}
 	}
 	t.Logf("%d cases identical, 4 variants each, at %v", cases, kernel.Available())
@@ -114,7 +115,7 @@ func TestLevelsEveryKeep(t *testing.T) {
 	g := newGuarded(t)
 	rng := rand.New(rand.NewPCG(11, 12))
 	for f := Nearest; f <= Lanczos; f++ {
-		c := resizeCase{srcW: 11, srcH: 17, outW: 8, outH: 7, filter: f}
+		c := resizeCase{srcW: 11, srcH: 17, outW: 8, outH: 7, filter: f} // vertical first by pillow-13
 		c.src = make([]byte, c.srcW*c.srcH*3)
 		for i := range c.src {
 			c.src[i] = byte(rng.Uint32())
@@ -211,7 +212,8 @@ func FuzzLevels(f *testing.F) {
 	f.Add(uint16(300), uint16(200), uint16(15), uint16(10), uint16(0), uint16(0), uint16(15), uint16(10), uint8(Lanczos), []byte{255, 0, 0, 255})
 	f.Fuzz(func(t *testing.T, srcW, srcH, outW, outH, x, y, w, h uint16, filter uint8, pixels []byte) {
 		side := func(n uint16) int { return 1 + int(n)%600 }
-		c := resizeCase{srcW: side(srcW), srcH: side(srcH), outW: side(outW), outH: side(outH), filter: Filter(filter) % (Lanczos + 1)}
+		c := resizeCase{srcW: side(srcW), srcH: side(srcH), outW: side(outW), outH: side(outH), filter: Filter(filter) % (Lanczos + 1),
+			algorithm: Algorithm(filter>>7) % 2}
 		x0, y0 := int(x)%c.outW, int(y)%c.outH
 		c.keep = image.Rect(x0, y0, x0+1+int(w)%(c.outW-x0), y0+1+int(h)%(c.outH-y0))
 		if len(pixels) == 0 {

@@ -1,10 +1,11 @@
 // Package resample resizes RGB images with exactly the arithmetic of Pillow's Image.resize: the same bits, for every
 // filter, at every scale, on every platform.
 //
-// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical. Each output pixel of a pass is a
-// weighted sum over a window of input pixels; weights are computed in float64, normalised, and rounded to fixed point
-// with 22 fractional bits. The sum is rounded and clipped to a byte between the passes. One example, 4 pixels to 2 with
-// Bilinear (scale 2, so the triangle reaches 2 pixels to each side of the centre):
+// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical; from release 13 on, vertical and
+// then horizontal where that is less work ([Algorithm]). Each output pixel of a pass is a weighted sum over a window of
+// input pixels; weights are computed in float64, normalised, and rounded to fixed point with 22 fractional bits. The sum
+// is rounded and clipped to a byte between the passes. One example, 4 pixels to 2 with Bilinear (scale 2, so the triangle
+// reaches 2 pixels to each side of the centre):
 //
 //	output 0, centre 1.0, window 0..2:  weights .75 .75 .25 -> normalised 3/7 3/7 1/7
 //	                                    in fixed point      1797559 1797559 599186  (of 1<<22 = 4194304)
@@ -116,16 +117,19 @@ type Resampler struct {
 // New returns a Resampler that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Resampler { return &Resampler{level: level} }
 
-// Resize resizes a srcW × srcH image to outW × outH with filter f and writes the part keep of the result to dst, which
-// has keep's size.
+// Resize resizes a srcW × srcH image to outW × outH with filter f, as the releases of Pillow that a names do, and writes
+// the part keep of the result to dst, which has keep's size.
 //
 // src holds interleaved RGB, rows stride bytes apart, of the region have of the source image; have must contain
 // SourceRegion(srcW, srcH, outW, outH, keep, f). keep lies within the outW × outH result. When the size does not change,
 // Resize is a copy, as it is in Pillow. An error wraps [ErrArgument], and nothing was written.
 func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectangle, srcW, srcH, outW, outH int,
-	keep image.Rectangle, f Filter) error {
+	keep image.Rectangle, f Filter, a Algorithm) error {
 	if err := checkSizes(srcW, srcH, outW, outH, keep, f); err != nil {
 		return err
+	}
+	if a > Pillow12 {
+		return argumentError("unknown resampler %d", uint8(a))
 	}
 	need := SourceRegion(srcW, srcH, outW, outH, keep, f)
 	if err := checkBuffers(dst, src, stride, have, need, keep); err != nil {
@@ -141,7 +145,7 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level)
 		start := (r.vertical.first-have.Min.Y)*stride + (r.horizontal.first-have.Min.X)*3
 		// From here on src begins at the first pixel that has a weight.
-		r.resizeFiltered(dst, src[start:], stride)
+		r.resizeFiltered(dst, src[start:], stride, a.verticalFirst(srcW, srcH, outW, outH))
 	}
 	return nil
 }
@@ -191,7 +195,7 @@ func checkOutput(dst Output, keep image.Rectangle) error {
 
 // scratch is the memory of the row loops.
 type scratch struct {
-	rows     []byte  // generic: the source rows after the horizontal pass
+	rows     []byte  // generic: the source rows after the horizontal pass, or one row after a vertical pass that came first
 	weights  []int32 // generic: the horizontal table with the taps of one output side by side
 	sums     []int32 // generic: one row of the vertical pass
 	line     []byte  // one finished row, interleaved

@@ -21,6 +21,45 @@ func TestParseFilterRoundTrip(t *testing.T) {
 	}
 }
 
+func TestParseAlgorithmRoundTrip(t *testing.T) {
+	for i, name := range Algorithms() {
+		if got, err := ParseAlgorithm(name); err != nil || got != Algorithm(i) || got.String() != name {
+			t.Errorf("ParseAlgorithm(%q) = %v, %v", name, got, err)
+		}
+		var read Algorithm
+		if text, err := Algorithm(i).MarshalText(); err != nil || read.UnmarshalText(text) != nil || read != Algorithm(i) {
+			t.Errorf("%q is written as %q and reads back as %v, %v", name, text, read, err)
+		}
+	}
+	if _, err := ParseAlgorithm("pillow-11"); err == nil || !strings.Contains(err.Error(), "pillow-12") {
+		t.Errorf("ParseAlgorithm(pillow-11) = %v, want an error that lists the names", err)
+	}
+}
+
+// TestVerticalFirst has the rule at its boundary; TestPillow shows that it is Pillow's.
+func TestVerticalFirst(t *testing.T) {
+	for _, c := range []struct {
+		srcW, srcH, outW, outH int
+		want                   bool
+	}{
+		{300, 700, 256, 597, true},
+		{375, 500, 256, 341, false},
+		{20, 30, 15, 20, false}, // 10 rows are not more than twice 5 columns
+		{20, 31, 15, 20, true},
+		{10, 11, 20, 10, true}, // a row goes, and columns come
+		{10, 10, 20, 10, false},
+		{10, 9, 20, 10, false},  // both grow
+		{10, 20, 10, 10, false}, // no horizontal pass
+	} {
+		if got := Pillow13.verticalFirst(c.srcW, c.srcH, c.outW, c.outH); got != c.want {
+			t.Errorf("%+v: vertical first is %v", c, got)
+		}
+		if Pillow12.verticalFirst(c.srcW, c.srcH, c.outW, c.outH) {
+			t.Errorf("%+v: vertical first before 13", c)
+		}
+	}
+}
+
 func TestResizeShortSide(t *testing.T) {
 	for _, c := range [][5]int{{500, 375, 256, 341, 256}, {375, 500, 256, 256, 341}, {100, 100, 32, 32, 32}, {3, 1, 7, 21, 7}} {
 		if w, h := ResizeShortSide(c[0], c[1], c[2]); w != c[3] || h != c[4] {
@@ -36,7 +75,7 @@ func TestPackageExample(t *testing.T) {
 	if w := [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}; w != [3]int32{1797559, 1797559, 599186} {
 		t.Errorf("weights %v", w)
 	}
-	c := resizeCase{[]byte{10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40}, 4, 1, 2, 1, image.Rect(0, 0, 1, 1), Bilinear}
+	c := resizeCase{[]byte{10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40}, 4, 1, 2, 1, image.Rect(0, 0, 1, 1), Bilinear, Pillow13}
 	if got := c.run(t, &Resampler{}, NHWC, false); got[0] != 17 {
 		t.Errorf("first pixel %d, want 17", got[0])
 	}
@@ -84,7 +123,7 @@ func TestSourceRegionSuffices(t *testing.T) {
 		}
 		for _, level := range kernel.Available() {
 			dst := Output{make([]byte, len(want)), c.keep.Dx(), c.keep.Dy(), NHWC, false}
-			if err := New(level).Resize(dst, src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter); err != nil {
+			if err := New(level).Resize(dst, src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm); err != nil {
 				t.Fatalf("%v: %v", c, err)
 			}
 			if i := firstDifference(dst.Pix, want); i >= 0 {
@@ -107,10 +146,11 @@ func TestResizeErrors(t *testing.T) {
 		srcW, srcH, outW, outH int
 		keep                   image.Rectangle
 		f                      Filter
+		a                      Algorithm
 	}
-	good := args{dst, src, 30, all, 10, 10, 5, 5, keep, Bilinear}
+	good := args{dst, src, 30, all, 10, 10, 5, 5, keep, Bilinear, Pillow13}
 	resize := func(a args) error {
-		return New(kernel.Generic).Resize(a.dst, a.src, a.stride, a.have, a.srcW, a.srcH, a.outW, a.outH, a.keep, a.f)
+		return New(kernel.Generic).Resize(a.dst, a.src, a.stride, a.have, a.srcW, a.srcH, a.outW, a.outH, a.keep, a.f, a.a)
 	}
 	if err := resize(good); err != nil {
 		t.Fatal(err)
@@ -127,6 +167,7 @@ func TestResizeErrors(t *testing.T) {
 		"short output":      func(a *args) { a.dst.Pix = a.dst.Pix[:74] },
 		"other output size": func(a *args) { a.dst.Width = 4 },
 		"unknown filter":    func(a *args) { a.f = 6 },
+		"unknown resampler": func(a *args) { a.a = Pillow12 + 1 },
 		"unknown layout":    func(a *args) { a.dst.Layout = 2 },
 	} {
 		a := good
@@ -207,7 +248,7 @@ func TestAllocations(t *testing.T) {
 		all := func() {
 			for i, c := range cases {
 				dst := Output{pix, c.keep.Dx(), c.keep.Dy(), Layout(i & 1), i&2 != 0}
-				if err := r.Resize(dst, c.src, 3*c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter); err != nil {
+				if err := r.Resize(dst, c.src, 3*c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -42,7 +42,7 @@ type simdState struct {
 	bases     []int32 // of each vector's window (AVX-512) or of each pixel (AVX2): bytes from the source row's begin
 	vertical  []int32 // for each output row and pair of taps: two high words, two low words
 	ring      []byte
-	tail      []byte // copies of source rows that lie too close to the end of the buffer to be read with slack
+	tail      []byte // copies of source rows that lie too close to the end of the buffer to be read with slack, or rows of a vertical pass that comes first
 	line      []byte // one output row, and what vectors write behind it
 	window128 bool   // AVX-512: windows take two registers
 	plan      bandPlan
@@ -57,12 +57,14 @@ type bandPlan struct {
 	batch      int // row pairs that are made at a time
 	tapPairs   int // of the horizontal pass, for each vector (AVX-512) or two pixels (AVX2)
 	rowPairs   int // of the vertical pass: entries of its table for each output row
+	tailStride int // bytes between the rows of a vertical pass that comes first
 	horizontal func(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, pairs int)
 	vertical   func(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair, pairs int)
 }
 
-// resizeSIMD does what resizeGeneric does, with the kernels of r.level; false if there are none for the case.
-func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
+// resizeSIMD does what resizeGeneric and resizeGenericVerticalFirst do, with the kernels of r.level; false if there are
+// none for the case.
+func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst bool) bool {
 	h, v := &r.horizontal, &r.vertical
 	if r.level < kernel.AVX2 || h.taps > tapsMax || v.taps > tapsMax {
 		return false
@@ -81,7 +83,11 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	if r.level >= kernel.AVX512 {
 		p.vertical = verticalAVX512
 	}
-	r.prepareVertical(p)
+	if verticalFirst {
+		r.prepareAhead(p)
+	} else {
+		r.prepareVertical(p)
+	}
 	slots := 8
 	for slots < p.rowPairs+p.batch {
 		slots *= 2
@@ -89,7 +95,11 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	p.ringMask = slots - 1
 	r.simd.ring = grown(r.simd.ring, slots*p.ringStride)
 	r.simd.line = grown(r.simd.line, 16*p.vectors)
-	r.runBands(dst, src, stride, p)
+	if verticalFirst {
+		r.runAhead(dst, src, stride, p)
+	} else {
+		r.runBands(dst, src, stride, p)
+	}
 	archsimd.ClearAVXUpperBits()
 	return true
 }
@@ -118,12 +128,16 @@ func (r *Resampler) prepareVertical(p *bandPlan) {
 			if t := 2*i + 1 - odd; t < count {
 				k1 = v.weight[t*v.pitch+y]
 			}
-			high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
-			low0, low1 := (k0-high0<<splitBits)<<scale, (k1-high1<<splitBits)<<scale
-			row[2*i] = high0&0xffff | high1<<16
-			row[2*i+1] = low0&0xffff | low1<<16
+			row[2*i], row[2*i+1] = splitWeights(k0, k1, scale)
 		}
 	}
+}
+
+// splitWeights splits the weights of two taps: their high parts as two words, and their low parts, shifted by scale.
+func splitWeights(k0, k1 int32, scale uint) (high, low int32) {
+	high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
+	low0, low1 := (k0-high0<<splitBits)<<scale, (k1-high1<<splitBits)<<scale
+	return high0&0xffff | high1<<16, low0&0xffff | low1<<16
 }
 
 // lowScale returns by how much the low part of a weight is shifted to make the result the sum's top byte.

@@ -10,7 +10,7 @@ type simdState struct{}
 
 func (a *axis) computeSIMD(axisSpec, kernel.Level) bool { return false }
 
-func (r *Resampler) resizeSIMD(Output, []byte, int) bool { return false }
+func (r *Resampler) resizeSIMD(Output, []byte, int, bool) bool { return false }
 
 func (r *Resampler) putRow(dst Output, y int, row []byte) { dst.putRow(y, row) }
 

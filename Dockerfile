@@ -1,0 +1,33 @@
+# The feed: two static binaries and nothing else. Build it with the repository's root as context:
+#
+#   docker build -t imgfeed .
+#   docker run --rm -v /data:/data:ro -v /run/imgfeed:/run/imgfeed imgfeed       # serves /data on /run/imgfeed/imgfeed.sock
+#   docker run --rm -v /data:/data --user "$(id -u):$(id -g)" --entrypoint /imgshard imgfeed build /data   # packs
+#
+# The first stage is also that of trainer/Dockerfile, line by line, so that the second build finds it in the cache.
+ARG GO_IMAGE=golang:1.26.8
+FROM ${GO_IMAGE} AS build
+WORKDIR /src
+ENV CGO_ENABLED=0 GOEXPERIMENT=simd GOTOOLCHAIN=local GOFLAGS=-buildvcs=false
+COPY go.mod go.sum ./
+RUN go mod download
+COPY cmd cmd
+COPY loader loader
+COPY server server
+COPY shard shard
+COPY transform transform
+RUN go build -trimpath -ldflags '-s -w' -o /out/ ./cmd/imgfeed ./cmd/imgshard
+
+# An empty folder for the socket, which clients of any user may look into: a new volume takes its permissions over.
+FROM build AS folders
+RUN mkdir -p -m 1777 /empty/run/imgfeed /empty/tmp
+
+FROM scratch
+COPY --from=folders /empty /
+COPY --from=build /out/imgfeed /out/imgshard /
+USER 65532:65532
+EXPOSE 9090
+HEALTHCHECK --interval=5s --timeout=6s --start-period=60s --retries=3 \
+    CMD ["/imgfeed", "status", "--socket", "/run/imgfeed/imgfeed.sock"]
+ENTRYPOINT ["/imgfeed"]
+CMD ["serve", "/data", "--socket", "/run/imgfeed/imgfeed.sock"]

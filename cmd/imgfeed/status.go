@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/wire"
+)
+
+const statusLong = `Ask the server on a socket what it serves. The exit status is 1 when none answers in time, so that this does as a health
+check of a container without a shell.`
+
+func newStatusCommand() *cobra.Command {
+	var socket string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Ask a running server what it serves",
+		Long:  statusLong,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return usageError{fmt.Errorf("--timeout %v: want more than 0", timeout)}
+			}
+			if socket == "" {
+				socket = server.DefaultSocket()
+			}
+			return printStatus(cmd.OutOrStdout(), socket, timeout)
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", "", "path of the server's socket (default as imgfeed serve's)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+// printStatus says hello to the server and prints what it answers.
+func printStatus(out io.Writer, socket string, timeout time.Duration) error {
+	hello, err := sayHello(socket, timeout)
+	if err != nil {
+		return fmt.Errorf("no server answers on %s: %w", socket, err)
+	}
+	fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", hello.Server, hello.PID, socket)
+	for _, set := range hello.Sets {
+		printSet(out, set, "")
+	}
+	return nil
+}
+
+func sayHello(socket string, timeout time.Duration) (wire.Hello, error) {
+	conn, err := net.DialTimeout("unix", socket, timeout)
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout))
+	frame, err := wire.AppendFrame(nil, wire.HelloRequest{Version: wire.Version})
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	if _, err := conn.Write(frame); err != nil {
+		return wire.Hello{}, err
+	}
+	text, err := wire.NewReader(conn, wire.MaxReplyBytes).Next()
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	reply, err := wire.DecodeReply(text)
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	switch m := reply.(type) {
+	case wire.Hello:
+		return m, nil
+	default:
+		return wire.Hello{}, fmt.Errorf("it answers with %q: %s", m.Kind(), text)
+	}
+}

@@ -1,0 +1,208 @@
+"""The manifests against the published schemas: Kubernetes' own, and the custom resources of Kubeflow Trainer.
+
+Kubernetes' come with the package kubernetes-validate, Kubeflow's with its Go module; neither is kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+KUBEFLOW = "github.com/kubeflow/trainer/v2@v2.3.0"
+KUBERNETES = "1.37"
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((HERE / name).read_text()))
+
+
+def pods() -> Iterator[dict[str, Any]]:
+    """Yield the specification of each kind of pod."""
+    yield documents("pack.yaml")[0]["spec"]["template"]["spec"]
+    yield training_pod()
+
+
+def training_pod() -> dict[str, Any]:
+    (job,) = documents("runtime.yaml")[0]["spec"]["template"]["spec"]["replicatedJobs"]
+    pod: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
+    return pod
+
+
+@pytest.fixture(scope="module")
+def kubeflow() -> Path:
+    """The folder of Kubeflow Trainer's Go module, as the module proxy has it."""
+    if not shutil.which("go"):
+        pytest.skip("no go command to fetch Kubeflow Trainer's custom resources with")
+    command = ["go", "mod", "download", "-json", KUBEFLOW]
+    with tempfile.TemporaryDirectory() as empty:  # outside of this project's own module
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=empty)
+    module = json.loads(done.stdout or "{}")
+    if "Dir" not in module:
+        pytest.skip(f"{KUBEFLOW} can't be fetched: {module.get('Error') or done.stderr}")
+    return Path(module["Dir"])
+
+
+def strict(schema: Any) -> Any:
+    """Return a custom resource's schema that knows no other fields than those it names, as the API server treats them."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: strict(value) for key, value in schema.items()}
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object" and not open_ended:
+        made["additionalProperties"] = False
+    return made
+
+
+def resource_schema(kubeflow: Path, kind: str) -> Any:
+    """Return the JSON schema of a custom resource of Kubeflow Trainer."""
+    path = kubeflow / "manifests" / "base" / "crds" / f"trainer.kubeflow.org_{kind.lower()}s.yaml"
+    definition = yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    assert definition["spec"]["names"]["kind"] == kind
+    (version,) = [v for v in definition["spec"]["versions"] if v["name"] == "v1alpha1"]
+    assert version["served"]
+    schema = strict(version["schema"]["openAPIV3Schema"])
+    schema["properties"]["metadata"] = {"type": "object"}  # the API server's own
+    return schema
+
+
+@pytest.mark.parametrize("name", ["runtime.yaml", "trainjob.yaml"])
+def test_kubeflow_knows_every_field(kubeflow: Path, name: str) -> None:
+    for document in documents(name):
+        assert document["apiVersion"] == "trainer.kubeflow.org/v1alpha1"
+        schema = resource_schema(kubeflow, document["kind"])
+        jsonschema.validate(document, schema)
+        # The check finds what it is for: a field with a slip of the pen, also in the depth of a pod.
+        with pytest.raises(jsonschema.ValidationError, match="numNode'"):
+            slip = json.loads(json.dumps(document).replace('"numNodes"', '"numNode"'))
+            jsonschema.validate(slip, schema)
+    if name == "runtime.yaml":
+        with pytest.raises(jsonschema.ValidationError, match="readonly"):
+            jsonschema.validate(json.loads(json.dumps(document).replace('"readOnly"', '"readonly"')), schema)
+
+
+@pytest.mark.parametrize("name", ["volumes.yaml", "pack.yaml"])
+def test_kubernetes_knows_every_field(name: str) -> None:
+    for document in documents(name):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_pods() -> None:
+    """Each is a pod to Kubernetes, mounts volumes that are there, and fits the pod security standard "restricted"."""
+    claims = {claim["metadata"]["name"] for claim in documents("volumes.yaml")}
+    for pod in pods():
+        as_pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": pod}
+        kubernetes_validate.validate(as_pod, KUBERNETES, strict=True)
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert {v["persistentVolumeClaim"]["claimName"] for v in volumes.values() if "persistentVolumeClaim" in v} <= claims
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            assert container["securityContext"].items() >= RESTRICTED.items()
+            assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes)
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_feed_is_a_sidecar_that_shares_its_socket() -> None:
+    pod = training_pod()
+    (feed,), (node,) = pod["initContainers"], pod["containers"]
+    assert feed["restartPolicy"] == "Always"
+    assert node["name"] == "node"  # the name that Kubeflow Trainer fills in
+    (socket,) = [a.removeprefix("--socket=") for a in feed["args"] if a.startswith("--socket=")]
+    assert f"--data=unix:{socket}" in node["command"]
+    for container in (feed, node):
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts["socket"] == str(Path(socket).parent)
+    assert "emptyDir" in next(volume for volume in pod["volumes"] if volume["name"] == "socket")
+
+
+def test_trainer_understands_its_arguments() -> None:
+    settings = pytest.importorskip("imgfeed_train.settings")
+    (job,) = documents("trainjob.yaml")
+    assert job["spec"]["runtimeRef"] == {"kind": "TrainingRuntime", "name": documents("runtime.yaml")[0]["metadata"]["name"]}
+    (node,) = training_pod()["containers"]
+    assert node["command"][:3] == ["torchrun", "-m", "imgfeed_train"]
+    parsed = settings.parse([*node["command"][3:], *job["spec"]["trainer"]["args"]])
+    mounts = {mount["name"]: mount["mountPath"] for mount in node["volumeMounts"]}
+    assert Path(parsed.output).is_relative_to(mounts["runs"])
+    assert parsed.resume == "auto"
+
+
+def test_feed_serves_with_its_arguments(tmp_path: Path) -> None:
+    """The sidecar's command line, with its folders and its port elsewhere, becomes healthy as the probe asks."""
+    binary = Path(os.environ.get("IMGFEED_BIN", ROOT / "bin" / "imgfeed"))
+    if not binary.exists():
+        pytest.skip(f"no {binary}: make build")
+    subprocess.run([binary.parent / "imgshard", "synth", tmp_path / "raw"], check=True, capture_output=True)
+    subprocess.run(
+        [binary.parent / "imgshard", "build", tmp_path / "raw", "-o", tmp_path / "data"], check=True, capture_output=True
+    )
+    (feed,) = training_pod()["initContainers"]
+    probe = feed["startupProbe"]["httpGet"]
+    words = " ".join(feed["args"])
+    for there, here in (
+        ("/data", tmp_path / "data"),
+        ("/run/imgfeed", tmp_path),
+        ("$(THREADS)", 1),
+        ("0.0.0.0:9090", "127.0.0.1:0"),
+    ):
+        assert there in words
+        words = words.replace(there, str(here))
+    assert {port["name"]: port["containerPort"] for port in feed["ports"]}[probe["port"]] == 9090
+    with subprocess.Popen([binary, *words.split()], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            assert server.stdout is not None
+            page = next(line.split()[-1] for line in server.stdout if "metrics on" in line)
+            assert answer(urllib.parse.urljoin(page, probe["path"])) == 200
+            assert (tmp_path / "imgfeed.sock").exists()
+        finally:
+            server.terminate()
+    assert server.returncode == 0
+
+
+def answer(url: str) -> int:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as reply:
+                return int(reply.status)
+        except urllib.error.URLError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl to build the kustomization with")
+def test_kustomization_names_the_images(tmp_path: Path) -> None:
+    shutil.copytree(HERE, tmp_path / "kubernetes")
+    path = tmp_path / "kubernetes" / "kustomization.yaml"
+    path.write_text(path.read_text().replace("newName: ", "newName: registry.example/"))
+    done = subprocess.run(["kubectl", "kustomize", path.parent], capture_output=True, text=True, check=True)
+    built = list(yaml.safe_load_all(done.stdout))
+    assert sorted(document["kind"] for document in built) == [
+        "PersistentVolumeClaim",
+        "PersistentVolumeClaim",
+        "TrainingRuntime",
+    ]
+    assert "image: registry.example/imgfeed:latest" in done.stdout
+    assert "image: registry.example/imgfeed-trainer:latest" in done.stdout

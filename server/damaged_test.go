@@ -1,0 +1,142 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/server/wire"
+)
+
+// damagedSets makes a folder with a whole set (val), one of three partitions of which rank 1 lacks its shard (train), one
+// with nothing whole (test), and one whose manifest is cut short (extra).
+func damagedSets(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for split, world := range map[string]int{"val": 1, "train": 3, "test": 1, "extra": 1} {
+		writeSet(t, filepath.Join(dir, split), split, 9, world)
+	}
+	for _, path := range []string{"train/rank-0001/00000.imgshard", "test/rank-0000/00000.imgshard"} {
+		if err := os.Remove(filepath.Join(dir, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "extra", "manifest.json"), 60); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// ask sends an open request on a connection of its own and returns the answer.
+func (ts *testServer) ask(m wire.OpenRequest) wire.Message {
+	ts.t.Helper()
+	m.Transform, m.BatchSize, m.Transport = onePixel, 2, wire.TransportSocket
+	c := ts.dial().hello()
+	defer c.close()
+	c.send(m)
+	return c.receive()
+}
+
+// TestDamagedIsNamedAndTheRestServed checks that each session gets what is whole, or an error that names what is not.
+func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
+	dir := damagedSets(t)
+	var log bytes.Buffer
+	ts := startServer(t, dir, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	logged := log.String()
+	ranked := func(rank int) wire.OpenRequest {
+		world := 3
+		return wire.OpenRequest{Split: "train", Rank: &rank, World: &world}
+	}
+	for _, c := range []struct {
+		request    wire.OpenRequest
+		kind, want string
+	}{
+		{wire.OpenRequest{Split: "val"}, "", ""},
+		{ranked(0), "", ""},
+		{ranked(2), "", ""},
+		{ranked(1), wire.KindCorrupt, filepath.Join(dir, "train/rank-0001") + ": partition 1 of 3 is not whole"},
+		{wire.OpenRequest{Split: "train"}, wire.KindCorrupt, "rank-0001/00000.imgshard is missing"},
+		{wire.OpenRequest{Split: "test"}, wire.KindCorrupt, "rank-0000/00000.imgshard is missing"},
+		{wire.OpenRequest{Split: "extra"}, wire.KindCorrupt, filepath.Join(dir, "extra/manifest.json")},
+		{wire.OpenRequest{}, wire.KindBadRequest, "split is missing"},
+	} {
+		switch m := ts.ask(c.request).(type) {
+		case wire.Opened:
+			if c.kind != "" {
+				t.Errorf("%+v: opened, want %s", c.request, c.kind)
+			}
+		case wire.Error:
+			if c.kind == "" || m.ErrKind != c.kind || !strings.Contains(m.Message, c.want) || m.Fatal {
+				t.Errorf("%+v: %+v, want %s with %q", c.request, m, c.kind, c.want)
+			}
+		}
+	}
+	health := httptest.NewRecorder()
+	ts.Handler().ServeHTTP(health, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	metrics := httptest.NewRecorder()
+	ts.Handler().ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if health.Code != http.StatusOK || !strings.HasPrefix(health.Body.String(), "ok\n") {
+		t.Errorf("/healthz: %d %q", health.Code, health.Body)
+	}
+	if !strings.Contains(metrics.Body.String(), "imgfeed_damaged 3\n") {
+		t.Error("/metrics does not count three things damaged")
+	}
+	for name, text := range map[string]string{"the log": logged, "/healthz": health.Body.String(), "the status": ts.Status()} {
+		for _, want := range []string{
+			filepath.Join(dir, "train/rank-0001/00000.imgshard is missing"),
+			filepath.Join(dir, "test/rank-0000/00000.imgshard is missing"),
+			filepath.Join(dir, "extra/manifest.json") + ": manifest at byte 60",
+		} {
+			if strings.Count(text, want) != 1 {
+				t.Errorf("%s does not say once %q:\n%s", name, want, text)
+			}
+		}
+	}
+}
+
+// TestOnlyAWholeSetIsImplied: beside a damaged set, a session must say which split it means.
+func TestOnlyAWholeSetIsImplied(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "val"), "val", 4, 1)
+	if m := startServer(t, dir, nil).ask(wire.OpenRequest{}); m.Kind() != "opened" {
+		t.Errorf("the only set: %+v", m)
+	}
+	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
+	if err := os.Remove(filepath.Join(dir, "train/rank-0000/00000.imgshard")); err != nil {
+		t.Fatal(err)
+	}
+	if m := startServer(t, dir, nil).ask(wire.OpenRequest{}); m.Kind() != "error" {
+		t.Errorf("beside a damaged set: %+v", m)
+	}
+}
+
+// TestNothingToServe checks that a server with nothing to serve does not start, and names everything.
+func TestNothingToServe(t *testing.T) {
+	dir := damagedSets(t)
+	if err := os.RemoveAll(filepath.Join(dir, "val")); err != nil {
+		t.Fatal(err)
+	}
+	found, _, _, err := Discover(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Sets: found.Sets, Damaged: found.Damaged, Rank: 1, World: 3, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	_, err = New(cfg)
+	for _, want := range []string{"train/rank-0001: partition 1", "test/rank-0000: partition 0", "extra/manifest.json"} {
+		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, want)) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	cfg.Rank = 2
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatalf("rank 2, whose partition is whole: %v", err)
+	}
+	s.Close()
+}

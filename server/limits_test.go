@@ -1,0 +1,35 @@
+package server
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestAutomaticSlots(t *testing.T) {
+	const batch = 38_547_456 // 256 × 224 × 224
+	for _, c := range []struct {
+		name      string
+		max, used int64
+		slotBytes int64
+		want      int
+	}{
+		{"as many as fit 512 MiB", 64 << 30, 0, batch, 13},
+		{"no more than a loop can use", 64 << 30, 0, 4096, 16},
+		{"three of the largest", 64 << 30, 0, 1 << 30, 3},
+		{"fewer when memory is short", 10 * batch, 5 * batch, batch, 5},
+		{"two at least", 2 * batch, 0, batch, 2},
+	} {
+		b := budget{max: c.max, used: c.used}
+		if got, err := b.take(0, c.slotBytes); err != nil || got != c.want {
+			t.Errorf("%s: %d, %v; want %d", c.name, got, err, c.want)
+		}
+		if got, want := b.inUse(), c.used+int64(c.want)*c.slotBytes; got != want {
+			t.Errorf("%s: %d bytes are in use, want %d", c.name, got, want)
+		}
+	}
+	b := budget{max: 2*batch - 1}
+	var limit *LimitError
+	if got, err := b.take(0, batch); !errors.As(err, &limit) || b.inUse() != 0 {
+		t.Errorf("got %d slots and %v where one fits, with %d bytes in use; want a LimitError", got, err, b.inUse())
+	}
+}

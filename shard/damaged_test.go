@@ -1,0 +1,133 @@
+package shard
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// partlyCopied writes a set of three partitions, of which rank 1 lacks a shard and has another one cut short.
+func partlyCopied(t *testing.T) string {
+	t.Helper()
+	dir := writeSet(t, makeSamples(30), testOptions(3))
+	if err := os.Remove(filepath.Join(dir, "rank-0001/00000.imgshard")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "rank-0001/00001.imgshard"), 300); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestOpenWhole checks that the partitions that are whole are served, and what is said of the other.
+func TestOpenWhole(t *testing.T) {
+	dir := partlyCopied(t)
+	s, err := OpenWhole(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Has(1) || !s.Has(0) || !s.Has(2) || !slices.Equal(s.Missing(), []int{1}) {
+		t.Errorf("partitions missing: %v", s.Missing())
+	}
+	damaged := s.Damaged()
+	if len(damaged) != 1 || damaged[0].Partition != 1 || len(damaged[0].Problems) != 2 {
+		t.Fatalf("damaged: %v", damaged)
+	}
+	if !isCorrupt(damaged[0]) || !errors.Is(damaged[0], fs.ErrNotExist) {
+		t.Errorf("%v does not wrap what is wrong", damaged[0])
+	}
+	text := damaged[0].Error()
+	for _, want := range []string{
+		filepath.Join(dir, "rank-0001") + ": partition 1 of 3 is not whole, 2 of its ",
+		filepath.Join(dir, "rank-0001/00000.imgshard is missing"), filepath.Join(dir, "rank-0001/00001.imgshard: "), "rsync -a --checksum SET/rank-0001 " + dir,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q does not say %q", text, want)
+		}
+	}
+	for i := range s.Len() {
+		_, _, err := s.Read(i, nil)
+		if i%3 == 1 && !errors.Is(err, error(damaged[0])) || i%3 != 1 && err != nil {
+			t.Errorf("sample %d: %v", i, err)
+		}
+	}
+	if err := s.Map(); err != nil {
+		t.Errorf("Map: %v", err)
+	}
+	if labels := s.Labels(); labels[1] != -1 || labels[0] < 0 {
+		t.Errorf("labels %v", labels[:3])
+	}
+	if s.Absence(0) != nil || s.Absence(1) == nil {
+		t.Errorf("absence of 0: %v, of 1: %v", s.Absence(0), s.Absence(1))
+	}
+	if _, err := OpenSet(dir); !errors.As(err, new(*DamagedPartitionError)) {
+		t.Errorf("OpenSet takes a set that is not whole: %v", err)
+	}
+}
+
+// TestNothingWhole damages every partition.
+func TestNothingWhole(t *testing.T) {
+	for world := range 6 {
+		dir := writeSet(t, makeSamples(30), testOptions(world+1))
+		for r := range world + 1 {
+			if err := os.Remove(filepath.Join(dir, filepath.FromSlash(shardPath(r, 0)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := OpenWhole(dir)
+		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
+			t.Errorf("world %d: %v", world+1, err)
+		}
+		if got := strings.Count(err.Error(), " is not whole, "); got != min(world+1, namedMax) {
+			t.Errorf("world %d: %d partitions are named", world+1, got)
+		}
+	}
+}
+
+// TestIsExhausted runs out of descriptors: no reason to call files damaged.
+func TestIsExhausted(t *testing.T) {
+	if _, err := os.Open(filepath.Join(t.TempDir(), "nothing")); isExhausted(err) {
+		t.Error("a file that is not there is taken for a lack of descriptors")
+	}
+	limitDescriptors(t, 0)
+	_, err := os.Open(os.DevNull)
+	if !isExhausted(err) {
+		t.Errorf("%v is not taken for a lack of descriptors", err)
+	}
+}
+
+// TestFindAll finds what is whole beside what is damaged.
+func TestFindAll(t *testing.T) {
+	parent := t.TempDir()
+	for _, name := range []string{"train-shards", "half", "val"} {
+		o := testOptions(1)
+		o.Split = name
+		if err := os.Rename(writeSet(t, makeSamples(3), o), filepath.Join(parent, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(parent, "train-shards", manifestName), 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(parent, "half", manifestName)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := FindAll(parent)
+	if err != nil || len(found.Sets) != 1 || found.Sets["val"] != filepath.Join(parent, "val") || len(found.Damaged) != 2 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if d := found.Damaged[0]; d.Dir != filepath.Join(parent, "half") || !strings.Contains(d.Err.Error(), "it is missing") {
+		t.Errorf("without a manifest: %+v", d)
+	}
+	if d := found.Damaged[1]; d.Dir != filepath.Join(parent, "train-shards") || !isCorrupt(d.Err) {
+		t.Errorf("with half of one: %+v", d)
+	}
+	if _, err := FindSets(parent); !isCorrupt(err) || !strings.Contains(err.Error(), "half") || !strings.Contains(err.Error(), "train-shards") {
+		t.Errorf("FindSets: %v", err)
+	}
+}

@@ -1,0 +1,323 @@
+"""The images and compose.yaml on a real engine. ``make test-containers`` builds the images and runs this; it needs no torch.
+
+Set FEED_IMAGE and TRAINER_IMAGE to the images, and COMPOSE to the command (``docker compose``, or ``docker-compose`` 1.29).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = os.environ.get("DOCKER", "docker")
+COMPOSE = os.environ.get("COMPOSE", "docker compose").split()
+PUID, PGID = 12345, 12346  # nobody's on this machine, so that rights count
+SHM_BYTES = 64 << 20  # Docker's default
+RING_BYTES_MIN = 300 << 20
+CLASSES = 5
+STEP_LIMIT = 240.0  # seconds that any step may take; torch alone takes half a minute to load on a busy core
+TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --amp off --no-tensorboard"
+LONG = f"{TINY} --epochs 1000"  # more than any test waits for
+
+for name in ("FEED_IMAGE", "TRAINER_IMAGE"):
+    if name not in os.environ:
+        pytest.skip(f"{name} names no image: run make test-containers", allow_module_level=True)
+
+
+def docker(*arguments: str) -> str:
+    """Run docker; return what it prints."""
+    done = subprocess.run([DOCKER, *arguments], capture_output=True, text=True, check=False, timeout=STEP_LIMIT)
+    assert done.returncode == 0, f"docker {' '.join(arguments)}: {done.stderr}"
+    return done.stdout.strip()
+
+
+class Project:
+    """compose.yaml under a name of its own, with folders of its own."""
+
+    def __init__(self, folder: Path, data: Path) -> None:
+        self.name = f"imgfeed-test-{os.getpid()}"
+        self.output = folder / "output"  # Docker makes it, as root's
+        self.env = {
+            **os.environ,
+            **{
+                "DATA": str(data),
+                "OUTPUT": str(self.output),
+                "PUID": str(PUID),
+                "PGID": str(PGID),
+                "RECIPE": "resnet18-onecycle",
+            },
+            **{"EXIT_IDLE": "2s", "TRAIN_ARGS": f"{TINY} --epochs 1", "GRACE": "100s"},
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*COMPOSE, "-p", self.name, "-f", str(ROOT / "compose.yaml"), *arguments]
+
+    def run(self, *arguments: str, **env: str) -> tuple[int, str]:
+        """Run compose to its end; return its status and everything that it and the containers printed."""
+        done = subprocess.run(
+            self.command(*arguments),
+            env={**self.env, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=STEP_LIMIT,
+        )
+        return done.returncode, done.stdout
+
+    def up(self, **env: str) -> tuple[int, str]:
+        """Run ``up``; return its status and what the containers printed, which ``up`` itself can miss the end of."""
+        status, said = self.run("up", "--no-build", **env)
+        return status, said + self.run("logs", "--no-color")[1]
+
+    def start(self, **env: str) -> subprocess.Popen[bytes]:
+        """Begin ``up`` in a session of its own."""
+        return subprocess.Popen(
+            self.command("up", "--no-build"),
+            env={**self.env, **env},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def container(self, service: str) -> dict[str, Any]:
+        """Return ``docker inspect`` of a service's container, {} if there is none."""
+        label = [f"label=com.docker.compose.project={self.name}", f"label=com.docker.compose.service={service}"]
+        ids = docker("ps", "-aq", *(part for text in label for part in ("--filter", text))).split()
+        return dict(json.loads(docker("inspect", ids[0]))[0]) if ids else {}
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        log = self.output / "log.jsonl"
+        rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return [row for row in rows if row["event"] == kind]
+
+    def wait_for_step(self, step: int) -> None:
+        await_(lambda: any(event["step"] >= step for event in self.events("step")), f"step {step}")
+
+
+def await_(what: Callable[[], object], name: str) -> None:
+    """Wait until what() is true. Fails after STEP_LIMIT seconds, with the name."""
+    deadline = time.monotonic() + STEP_LIMIT
+    while not what():
+        assert time.monotonic() < deadline, f"waited in vain for {name}"
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def imgshard() -> str:
+    return str(ROOT / "bin" / "imgshard")
+
+
+@pytest.fixture(scope="session")
+def raw(imgshard: str) -> Iterator[Path]:
+    """A folder with train/ and val/: photographs, if IMGFEED_TEST_IMAGES names some, else synthetic images."""
+    with tempfile.TemporaryDirectory(prefix="imgfeed-containers-") as name:
+        folder = Path(name) / "raw"
+        photographs = sorted(Path(os.environ.get("IMGFEED_TEST_IMAGES", "/nonexistent")).glob("*.JPEG"))
+        for i, photograph in enumerate(photographs):
+            place = folder / ("val" if i % 5 == 0 else "train") / f"class{i // 5 % CLASSES}"
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photograph, place)
+        if not photographs:
+            sizes = ["--classes", str(CLASSES), "--train", "80", "--val", "20", "--size", "200"]
+            subprocess.run([imgshard, "synth", str(folder), *sizes], check=True, capture_output=True)
+        Path(name).chmod(0o755)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def sets(raw: Path, imgshard: str) -> Path:
+    """A folder with the packed sets."""
+    folder = raw.parent / "sets"
+    subprocess.run([imgshard, "build", str(raw), "-o", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def project(sets: Path) -> Iterator[Project]:
+    """The project on packed sets; removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="imgfeed-containers-") as name:
+        Path(name).chmod(0o755)
+        made = Project(Path(name), sets)
+        try:
+            yield made
+        finally:
+            made.run("down", "--volumes", "--timeout", "1")
+
+
+def test_feed_image_holds_two_programs_and_no_more() -> None:
+    image = os.environ["FEED_IMAGE"]
+    config = json.loads(docker("inspect", image))[0]
+    assert config["Config"]["User"] == "65532:65532", "it does not run as root"
+    assert config["Config"]["Healthcheck"]["Test"][1:3] == ["/imgfeed", "status"]
+    assert config["Size"] < 40e6
+    container = docker("create", image)
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            tar = Path(name) / "all.tar"
+            docker("export", "-o", str(tar), container)
+            listed = subprocess.run(["tar", "-tf", str(tar)], check=True, capture_output=True, text=True).stdout.split()
+    finally:
+        docker("rm", container)
+    # What the engine puts into every container is not the image's.
+    theirs = re.compile(r"(dev|etc|proc|sys)/.*|\.dockerenv|(dev|etc|proc|sys)")
+    assert sorted(n.rstrip("/") for n in listed if not theirs.match(n)) == ["imgfeed", "imgshard", "run", "run/imgfeed", "tmp"]
+    assert "compiled in" in docker("run", "--rm", "--network", "none", image, "version")
+
+
+def test_socket_between_users(sets: Path) -> None:
+    """A feed and its clients as different users: only those whom --socket-mode lets in get an answer."""
+    image, name = os.environ["FEED_IMAGE"], f"imgfeed-test-feed-{os.getpid()}"
+    volume = f"{name}-run"  # a plain volume, which takes the folder's permissions from the image
+    path = "/run/imgfeed/imgfeed.sock"
+    run = ["run", "--rm", "--network", "none", "-v", f"{volume}:/run/imgfeed"]
+    serve = ["serve", "/data", "--socket", path, "--socket-mode", "0660"]
+    docker(*run, "-d", "--name", name, "--user", "1001:2000", "-v", f"{sets}:/data:ro", image, *serve)
+    try:
+        await_(lambda: docker("inspect", "-f", "{{.State.Health.Status}}", name) == "healthy", "health")
+        for user, want in {
+            "1002:2000": "process 1, serves",
+            "1003:2001": "permission denied",
+            "0:0": "process 1, serves",
+        }.items():
+            ask = [DOCKER, *run, "--user", user, image, "status", "--socket", path]
+            done = subprocess.run(ask, capture_output=True, text=True, check=False, timeout=STEP_LIMIT)
+            assert want in done.stdout + done.stderr, f"user {user}"
+            assert (done.returncode == 0) == ("serves" in want)
+    finally:
+        docker("stop", name)
+        docker("volume", "rm", volume)
+
+
+def test_data_variable_is_asked_for(project: Project) -> None:
+    del project.env["DATA"]
+    status, said = project.run("config")
+    assert status != 0 and "DATA" in said
+
+
+def test_empty_data(project: Project) -> None:
+    with tempfile.TemporaryDirectory() as empty:
+        status, said = project.up(DATA=empty)
+    assert status != 0
+    assert "no shard set (looked for /data/manifest.json and /data/*/manifest.json)" in said
+    assert "it is empty" in said and re.search(r"mount: /data \(\w+, writable, ", said)
+    assert project.container("trainer")["State"]["Status"] == "created", "the trainer did not start"
+
+
+def test_data_that_the_user_cannot_read(project: Project, sets: Path) -> None:
+    copy = project.output.parent / "sets"
+    shutil.copytree(sets, copy)
+    next(copy.glob("train/**/*.imgshard")).chmod(0o600)
+    status, said = project.up(DATA=str(copy))
+    assert status != 0
+    assert re.search(r"user 12345, group 12346 can't read /data/train/\S+\.imgshard .*PUID=\d+ PGID=\d+", said)
+
+
+def test_raw_data_is_packed_when_told(project: Project, raw: Path) -> None:
+    owner = raw.stat().st_uid
+    if os.geteuid() == 0:
+        owner = PUID + 1
+        os.chown(raw, owner, PGID + 1)
+    status, said = project.up(DATA=str(raw))
+    assert status != 0
+    assert "it holds train/, val/, not packed yet. Pack it, once: PACK=1 docker compose up" in said
+    status, said = project.up(DATA=str(raw), PACK="1")
+    assert status == 0, said
+    assert "set: train: " in said and "data: unix:/run/imgfeed/imgfeed.sock: train (" in said
+    report = project.output / "report.md"
+    assert report.is_file() and report.stat().st_uid == PUID
+    assert "no session has been open for 2s" in said, "the feed ends with the trainer, and so does up"
+    assert [e["epoch"] for e in project.events("epoch")] == [0]
+    assert (raw / "train-shards" / "manifest.json").stat().st_uid == owner, "packed as the owner of the data, not as root"
+    shutil.rmtree(raw / "train-shards")
+    shutil.rmtree(raw / "val-shards")
+
+
+#: Reads two epochs through every slot of a ring of more than 300 MB; Resize to 448 makes 602,112 bytes an image.
+READ = """
+from imgfeed import DataLoader
+square = [{"op": "Resize", "size": [448, 448]}]
+feed = "unix:/run/imgfeed/imgfeed.sock"
+loader = DataLoader(feed, 180, split="train", transform=square, shuffle=True, seed=0, framework="numpy")
+total = 0
+for epoch in range(3):
+    for images, labels in loader:
+        total += int(images[:, ::16, ::16].sum(dtype="int64"))
+print("summed", total)
+"""
+
+
+def test_large_ring_in_small_shared_memory(project: Project) -> None:
+    status, said = project.run("run", "--rm", "-T", "trainer", "python3", "-c", READ)
+    assert status == 0 and int(re.findall(r"summed (\d+)", said)[0]) > 0, said
+    host = project.container("feed")["HostConfig"]
+    assert (host["ShmSize"], host["IpcMode"]) == (SHM_BYTES, "private")
+    status, said = project.run("run", "--rm", "-T", "trainer", "df", "-B1", "/dev/shm")
+    assert status == 0 and f" {SHM_BYTES} " in said
+    rings = re.findall(r'batch_size=180 .*ring="([0-9.]+) MiB"', project.run("logs", "--no-color", "feed")[1])
+    assert max(map(float, rings)) * 2**20 >= RING_BYTES_MIN
+
+
+def stop_by_compose(project: Project, up: subprocess.Popen[bytes]) -> None:
+    status, said = project.run("stop")
+    assert status == 0, said
+
+
+def stop_by_ctrl_c(project: Project, up: subprocess.Popen[bytes]) -> None:
+    os.killpg(up.pid, signal.SIGINT)
+
+
+@pytest.mark.parametrize("stop", [stop_by_compose, stop_by_ctrl_c])
+def test_stopped_and_started_again(project: Project, stop: Callable[[Project, subprocess.Popen[bytes]], None]) -> None:
+    up = project.start(TRAIN_ARGS=LONG)
+    try:
+        project.wait_for_step(3)
+        stop(project, up)
+        up.wait(STEP_LIMIT)
+    finally:
+        end(up)
+    state = project.container("trainer")["State"]
+    assert (state["Status"], state["ExitCode"]) == ("exited", 0)
+    said = project.run("logs", "--no-color")[1]
+    place = re.search(r"stopped in epoch (\d+) after (\d+) batches; go on with --resume auto", said)
+    assert place, said
+    assert (project.output / "checkpoints" / "last.pt").is_file()
+    done = len(project.events("step"))
+
+    status, said = project.up(TRAIN_ARGS=f"{LONG} --max-steps {done + 3}")
+    assert status == 0, said
+    assert f"resumed /output/checkpoints/last.pt: epoch {place[1]}, batch {place[2]}" in said
+    assert [event["step"] for event in project.events("step")] == list(range(1, done + 4)), "none repeated, none skipped"
+
+
+def test_killed_trainer_goes_on_by_itself(project: Project) -> None:
+    up = project.start(TRAIN_ARGS=f"{LONG} --checkpoint-every 2", EXIT_IDLE="5m")
+    try:
+        project.wait_for_step(5)
+        os.kill(project.container("trainer")["State"]["Pid"], signal.SIGKILL)
+        await_(lambda: "resumed /output/checkpoints/last.pt" in project.run("logs", "--no-color", "trainer")[1], "resumption")
+        there = max(event["step"] for event in project.events("step"))
+        project.wait_for_step(there + 3)
+        assert project.container("trainer")["RestartCount"] == 1
+        project.run("stop")
+    finally:
+        end(up)
+    assert project.container("trainer")["State"]["ExitCode"] == 0
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a compose that still runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

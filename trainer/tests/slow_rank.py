@@ -1,0 +1,39 @@
+"""imgfeed-train with rank SLOW_RANK made slow: its loader (SLOW=data) or its backward (SLOW=compute), SLOW_SECONDS a batch."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from imgfeed_train import pace
+from imgfeed_train.train import main
+
+KIND, SECONDS = os.environ["SLOW"], float(os.environ["SLOW_SECONDS"])
+
+
+class SlowPace(pace.Pace):
+    """Makes a rank slow where Pace measures, from the outside: its own code runs unchanged."""
+
+    def next(self, batches: Iterator[Any]) -> Any:
+        def late() -> Iterator[Any]:
+            time.sleep(SECONDS)
+            yield next(batches)
+
+        return super().next(late() if KIND == "data" else batches)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        if KIND == "compute":
+            loss.register_hook(lambda _: time.sleep(SECONDS))
+        super().backward(loss)
+
+
+if os.environ["RANK"] == os.environ["SLOW_RANK"]:
+    from imgfeed_train import lines
+
+    lines.Pace = SlowPace  # type: ignore[misc]
+main(sys.argv[1:])

@@ -1,0 +1,210 @@
+"""deploy/slurm/train.sbatch as it stands, under a real slurmctld with two slurmd, each on a node of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import PLAIN, TINY, events
+from imgfeed.server import find_binary
+from namespaces import Node, two_nodes
+from test_training import same
+
+SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "train.sbatch"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue", "sinfo")
+NODE = "NodeName={name} NodeAddr={address} Port=16818 Sockets=2 CoresPerSocket=1 RealMemory=1000 Gres=gpu:1 State=UNKNOWN\n"
+# All daemons run as this user, without cgroups and accounts; jobs come back at once. Jobs of "urgent" preempt those of "train".
+CONFIG = """ClusterName=imgfeed
+SlurmctldHost=node0({address})
+SlurmUser=root
+SlurmdUser=root
+SlurmdParameters=config_overrides
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldPort=16817
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SchedulerParameters=sched_interval=2,bf_interval=2,requeue_delay=1
+GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+{nodes}PartitionName=train Nodes=ALL Default=YES State=UP PriorityTier=1
+PartitionName=urgent Nodes=ALL State=UP PriorityTier=10
+"""
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """A running cluster, seen from its first node."""
+
+    node: Node
+    env: dict[str, str]
+    folder: Path
+
+    def run(self, *command: str) -> str:
+        """Return what a command on the first node prints."""
+        words = self.node.command(*command)
+        done = subprocess.run(words, env=self.env, capture_output=True, text=True, check=False, timeout=60, cwd=self.folder)
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout
+
+    def state(self, job: str) -> str:
+        """Return a job's state, as COMPLETED."""
+        return self.run("scontrol", "show", "job", job).partition("JobState=")[2].split()[0]
+
+    def submit(self, *arguments: str, **env: str) -> str:
+        """Queue the script with a rank on each of two nodes; returns the job's ID."""
+        variables = ["env", *(f"{name}={value}" for name, value in env.items())]
+        size = ["--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1", "--cpus-per-task=1", "--time=30"]
+        return self.run(*variables, "sbatch", "--parsable", *size, str(SCRIPT), *arguments).strip()
+
+    def wait(self, job: str, seconds: float = 120) -> str:
+        """Wait until a job is completed; returns what it printed, in all its turns."""
+        deadline = time.monotonic() + seconds
+        while (state := self.state(job)) != "COMPLETED":
+            printed = self.printed(job)
+            assert state in {"PENDING", "RUNNING", "COMPLETING", "REQUEUED", "PREEMPTED", "SIGNALING"}, (state, printed)
+            assert time.monotonic() < deadline, (state, printed)
+            time.sleep(0.5)
+        return self.printed(job)
+
+    def printed(self, job: str) -> str:
+        """Return what a job has printed so far."""
+        path = self.folder / f"imgfeed-train-{job}.out"
+        return path.read_text() if path.exists() else ""
+
+
+def wrapper(path: Path, command: str) -> None:
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
+
+
+def configure(folder: Path, nodes: list[Node]) -> dict[str, str]:
+    """Write the cluster's configuration and what a user has on the nodes; returns their environment."""
+    for name in ("state", "munge", "bin", *(f"spool-{node.name}" for node in nodes)):
+        (folder / name).mkdir(mode=0o700)
+    (folder / "munge" / "key").write_bytes(os.urandom(1024))
+    (folder / "munge" / "key").chmod(0o400)
+    rows = "".join(NODE.format(name=node.name, address=node.address) for node in nodes)
+    (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, address=nodes[0].address, nodes=rows))
+    (folder / "gres.conf").write_text("NodeName=node[0-1] Name=gpu File=/dev/null\n")
+    wrapper(folder / "bin" / "imgfeed-train", f"{sys.executable} -m imgfeed_train")
+    wrapper(folder / "bin" / "imgfeed", find_binary("imgfeed"))
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
+    return {**inherited, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A cluster of two nodes with a GPU each, which is /dev/null."""
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    missing = [name for name in PROGRAMS if not shutil.which(name, path=path)]
+    if missing:
+        pytest.skip(f"no Slurm here: {', '.join(missing)} missing (Debian: slurm-wlm and munge)")
+    folder = tmp_path_factory.mktemp("slurm")
+    daemons: list[subprocess.Popen[bytes]] = []
+    with two_nodes(folder, "10.211.78") as nodes:
+        env = {**configure(folder, nodes)}
+        env["PATH"] += ":/usr/sbin"
+
+        def start(name: str, command: list[str]) -> None:
+            with (folder / f"{name}.log").open("wb") as log:
+                daemons.append(subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+        try:
+            munge = [f"--{name}-file={folder}/munge/{name}" for name in ("key", "pid", "log", "seed")]
+            start("munged", ["munged", "--foreground", "--force", *munge, f"--socket={folder}/munge/socket"])
+            start("slurmctld", nodes[0].command("slurmctld", "-D", "-c"))
+            for node in nodes:
+                start(f"slurmd-{node.name}", node.command("slurmd", "-D", "-N", node.name))
+            cluster = Slurm(nodes[0], env, folder)
+            ready(cluster, daemons)
+            yield cluster
+        finally:
+            for daemon in reversed(daemons):
+                daemon.terminate()
+            for daemon in daemons:
+                try:
+                    daemon.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    daemon.kill()
+                    daemon.wait()
+
+
+def ready(cluster: Slurm, daemons: list[subprocess.Popen[bytes]]) -> None:
+    """Wait until both nodes are idle. Skips where this system has no place for slurmd's cgroup plugin."""
+    deadline = time.monotonic() + 40
+    said = ""
+    while time.monotonic() < deadline:
+        said = "\n".join(log.read_text(errors="replace")[-1500:] for log in sorted(cluster.folder.glob("*.log")))
+        if "Unable to initialize cgroup plugin" in said:
+            pytest.skip("slurmd finds no control groups that it could use here")
+        assert all(daemon.poll() is None for daemon in daemons), said
+        command = cluster.node.command("sinfo", "--noheader", "--partition=train", "--format=%t %D")
+        done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, check=False, timeout=60)
+        if done.stdout.split() == ["idle", "2"]:
+            return
+        time.sleep(0.3)
+    pytest.fail(f"the cluster did not start: {said}")
+
+
+def await_epoch(run: Path, epoch: int, cluster: Slurm, job: str) -> None:
+    """Wait until a run has begun an epoch."""
+    deadline = time.monotonic() + 60
+    while not (run / "log.jsonl").exists() or events(run, "step")[-1:] == [] or events(run, "step")[-1]["epoch"] < epoch:
+        assert time.monotonic() < deadline, cluster.printed(job)
+        assert cluster.state(job) != "COMPLETED", cluster.printed(job)
+        time.sleep(0.05)
+
+
+def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
+    """Once undisturbed with a feed for each node; once preempted, then told to save, with a feed for each rank."""
+    arguments = [*TINY, *PLAIN, "--batch-size", "8", "--epochs", "60"]
+    whole = slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "whole"), FEED="node")
+    printed = slurm.wait(whole)
+    assert "Slurm: 2 tasks on 2 nodes" in printed
+    assert "data: unix:" in printed
+    assert "resumed" not in printed
+
+    part = slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "part"))
+    await_epoch(tmp_path / "part", 2, slurm, part)
+    slurm.run("srun", "--partition=urgent", "--nodes=2", "--exclusive", "true")
+    epoch = events(tmp_path / "part", "step")[-1]["epoch"]
+    await_epoch(tmp_path / "part", epoch + 2, slurm, part)
+    slurm.run("scancel", f"--signal={signal.SIGTERM.name.removeprefix('SIG')}", part)
+    printed = slurm.wait(part)
+    assert printed.count("go on with --resume auto") == 2, printed
+    assert printed.count("resumed ") == 2, printed
+    same(tmp_path / "whole", tmp_path / "part")
+
+
+def test_cancelled_job_stays_so(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
+    job = slurm.submit(*TINY, *PLAIN, "--epochs", "2000", DATA=str(sets), OUTPUT=str(tmp_path / "run"))
+    await_epoch(tmp_path / "run", 1, slurm, job)
+    slurm.run("scancel", job)
+    deadline = time.monotonic() + 60
+    while slurm.run("squeue", "--noheader", "--jobs", job, "--states=all", "--format=%T").strip() not in {"CANCELLED", ""}:
+        assert time.monotonic() < deadline, slurm.printed(job)
+        time.sleep(0.5)
+    time.sleep(2)
+    assert slurm.state(job) == "CANCELLED"
+    assert "go on with --resume auto" in slurm.printed(job)

@@ -1,0 +1,237 @@
+"""What a run says about its surroundings, and how it fails where they are not as they must be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import PLAIN, TINY, TRAIN, VAL, Train, command
+from imgfeed.server import find_binary
+
+from imgfeed_train import startup
+from imgfeed_train.errors import TrainError
+from imgfeed_train.launch import Place
+from imgfeed_train.train import main
+
+MOUNTINFO = """\
+22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
+23 22 0:21 / /proc rw,nosuid - proc proc rw
+24 22 0:22 / /dev rw - tmpfs tmpfs rw
+25 24 0:23 / /dev/shm rw - tmpfs shm rw,size=65536k
+26 22 254:0 /x {data} ro,relatime - ext4 /dev/vda rw
+27 22 254:0 /y {file} rw,relatime - ext4 /dev/vda rw
+28 22 0:24 / {socket} rw - tmpfs tmpfs rw,size=1024k
+29 22 0:25 / /sys/fs/cgroup ro - cgroup2 cgroup rw
+30 22 0:26 / {data}/gone rw - nfs4 server:/x rw
+broken line
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, as sockets need, that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="imgfeed-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_mounts(folder: Path) -> None:
+    data, sock, file = folder / "my data", folder / "run", folder / "hosts"
+    data.mkdir(), sock.mkdir(), file.touch()
+    table = folder / "mountinfo"
+    table.write_text(MOUNTINFO.format(data=str(data).replace(" ", "\\040"), socket=sock, file=file))
+    seen = startup.mounts(table)
+    # The root and /dev/shm, then folders: no kernel file systems, no single files, nothing that is not there.
+    assert [m.path for m in seen] == sorted(["/", "/dev/shm", str(data), str(sock)])
+    by_path = {m.path: m for m in seen}
+    assert by_path[str(data)].read_only and not by_path[str(sock)].read_only
+    assert (by_path[str(sock)].kind, by_path[str(data)].kind) == ("tmpfs", "ext4")
+    assert by_path[str(data)].free == pytest.approx(shutil.disk_usage(data).free, rel=0.2)
+    assert f"{data} (ext4, read-only, " in str(by_path[str(data)])
+    assert startup.mounts(folder / "none") == []
+    assert startup.mounts(), "this machine has mounts"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (64 << 20, "64 MiB"), (1536, "1.5 KiB"), (3 << 40, "3.0 TiB")]
+)
+def test_sizes(size: int, text: str) -> None:
+    assert startup.size_text(size) == text
+
+
+def test_sets(sets: Path, folder: Path) -> None:
+    assert {split: one.samples for split, one in startup.find_sets(sets).items()} == {"train": TRAIN, "val": VAL}
+    one = next(startup.find_sets(sets)[split].folder for split in ("train",))
+    assert {s: f.folder for s, f in startup.find_sets(one).items()} == {"train": one}, "a set itself"
+    for name in ("a", "b"):
+        shutil.copytree(one, folder / name)
+    with pytest.raises(TrainError, match="are both sets of split 'train'"):
+        startup.find_sets(folder)
+    (folder / "a" / "manifest.json").write_text("{}")
+    with pytest.raises(TrainError, match=r"a/manifest.json is no manifest .*imgshard verify"):
+        startup.find_sets(folder)
+
+
+def test_folder_without_sets(folder: Path) -> None:
+    with pytest.raises(TrainError, match=r"--data .*none: there is no such folder; mounts seen: /"):
+        startup.sets_in(str(folder / "none"), "pack it")
+    with pytest.raises(TrainError, match=r"looked for .*/manifest.json and .*/\*/manifest.json.*\n?.*it is empty") as e:
+        startup.sets_in(str(folder), "pack it")
+    assert "ILSVRC2012_img_train.tar" in str(e.value) and "mounts seen: /" in str(e.value)
+    (folder / "notes.txt").touch()
+    with pytest.raises(TrainError, match=r"it holds notes\.txt"):
+        startup.sets_in(str(folder), "pack it")
+    (folder / "cats").mkdir()
+    (folder / "cats" / "1.JPEG").touch()
+    with pytest.raises(TrainError, match=r"\(cats/1\.JPEG\) that are neither in train/ and val/"):
+        startup.sets_in(str(folder), "pack it")
+    (folder / "ILSVRC2012_img_train.tar").touch()
+    (folder / "val").mkdir()
+    with pytest.raises(startup.NotPackedError, match=r"holds ILSVRC2012_img_train\.tar, val/, not packed yet.*once: pack it"):
+        startup.sets_in(str(folder), "pack it")
+
+
+def test_socket_texts(folder: Path) -> None:
+    assert "there is no folder" in startup.socket_text(str(folder / "run" / "s"))
+    path = folder / "s"
+    assert f"there is no {path}, it is empty" in startup.socket_text(str(path))
+    path.touch()
+    assert "is no socket" in startup.socket_text(str(path))
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+    assert "nobody listens" in startup.socket_text(str(path))
+    with pytest.raises(SystemExit, match=r"--data unix:.*can't connect.*nobody listens"):
+        main(["--data", f"unix:{path}", "--output", str(folder / "run"), *TINY, *PLAIN])
+
+
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert startup.no_gpu(None) == "torch is built without CUDA"
+    monkeypatch.setattr(startup, "NO_DRIVER", str(folder / "nvidiactl"))
+    assert "--gpus all" in startup.no_gpu("12.9")
+    (folder / "nvidiactl").touch()
+    assert "CUDA 12.9" in startup.no_gpu("12.9")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "CUDA_VISIBLE_DEVICES is ''" in startup.no_gpu("12.9")
+
+
+def test_surroundings_name_ranks_and_master() -> None:
+    lines = startup.surroundings(Place(2, 4, host="10.0.0.1", port=29500, how="torchrun"), "a GPU", "runs/a")
+    assert lines[0].startswith("mount: / (")
+    assert lines[-3:-1] == [
+        f"output: {Path('runs/a').resolve()}; {startup.who()}",
+        "ranks: 4 (torchrun); master 10.0.0.1:29500",
+    ]
+    assert lines[-1] == "device of rank 2: a GPU"
+
+
+def test_run_prints_them(train: Train, sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train("run", "--max-steps", "1")
+    said = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("mount: / (") for line in said)
+    assert f"data: {sets}: train ({TRAIN}), val ({VAL})" in said
+    assert any(line.startswith("ranks: 1 (one node") and line.endswith("no master needed") for line in said)
+    assert any(line.startswith("device of rank 0: CPU, 1 threads") for line in said)
+
+
+def test_failing_run_prints_them_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="no shard set"):
+        main(["--data", str(folder), "--output", str(folder / "run"), *TINY, *PLAIN])
+    said = capsys.readouterr().out
+    assert "mount: / (" in said and "device of rank 0: CPU" in said
+
+
+@pytest.fixture
+def raw(folder: Path) -> Path:
+    """A folder with train/ and val/ of images."""
+    tool = [
+        find_binary("imgshard"),
+        "synth",
+        str(folder / "raw"),
+        "--classes",
+        "2",
+        "--train",
+        "4",
+        "--val",
+        "2",
+        "--size",
+        "32",
+    ]
+    subprocess.run(tool, check=True, capture_output=True)
+    return folder / "raw"
+
+
+def test_prepare_packs_only_when_told(
+    raw: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["prepare", "--data", str(raw), "--output", str(folder / "out" / "run")]
+    monkeypatch.delenv("PACK", raising=False)
+    with pytest.raises(SystemExit, match=r"it holds train/, val/, not packed yet\. Pack it, once: PACK=1 docker compose up"):
+        main(arguments)
+    assert not (raw / "train-shards").exists()
+    monkeypatch.setenv("PACK", "1")
+    main(arguments)
+    said = capsys.readouterr().out
+    assert "packing, once: " in said and f"set: train: 8 samples in {raw / 'train-shards'}" in said
+    assert (folder / "out" / "run").is_dir()
+    monkeypatch.delenv("PACK")
+    main(arguments)
+    assert "packing" not in capsys.readouterr().out, "a packed set is not packed again"
+
+
+def test_prepare_wants_both_splits(raw: Path, folder: Path) -> None:
+    shutil.rmtree(raw / "val")
+    with pytest.raises(SystemExit, match=r"no split to evaluate on \(val/valid/validation/test\); it has train"):
+        main(["prepare", "--data", str(raw), "--output", str(folder / "out"), "--pack"])
+
+
+def test_prepare_says_when_packing_fails(raw: Path, folder: Path) -> None:
+    shutil.rmtree(raw / "train")
+    shutil.rmtree(raw / "val")
+    (raw / "ILSVRC2012_img_train.tar").write_bytes(b"no tar at all")
+    with pytest.raises(SystemExit, match=r"packing .* failed with exit status 1"):
+        main(["prepare", "--data", str(raw), "--output", str(folder / "out"), "--pack"])
+
+
+def test_interrupted_packing_leaves_nothing(folder: Path) -> None:
+    data = folder / "data"
+    sizes = ["--classes", "4", "--train", "200", "--val", "2", "--size", "300"]
+    subprocess.run([find_binary("imgshard"), "synth", str(data), *sizes], check=True, capture_output=True)
+    ask = command("prepare", "--data", str(data), "--output", str(folder / "out"), "--pack")
+    run = subprocess.Popen(ask, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while len(list(data.iterdir())) == 2:
+        assert time.monotonic() < deadline and run.poll() is None, "the packing did not begin, or was too quick"
+        time.sleep(0.01)
+    run.terminate()
+    said = run.communicate(timeout=60)[0]
+    assert run.returncode == 1 and "interrupted; the unfinished set is removed" in said
+    assert sorted(p.name for p in data.iterdir()) == ["train", "val"]
+
+
+def test_prepare_wants_numbers(folder: Path) -> None:
+    with pytest.raises(SystemExit, match="--user me: want numbers"):
+        main(["prepare", "--data", str(folder), "--output", str(folder), "--user", "me"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask what another user may read")
+def test_prepare_looks_with_the_eyes_of_the_user(raw: Path, folder: Path) -> None:
+    arguments = ["prepare", "--data", str(raw), "--output", str(folder / "out"), "--user", "54321:54321"]
+    main([*arguments, "--pack"])
+    assert (folder / "out").stat().st_uid == 54321, "an empty folder of root's is given to the user"
+    shard = next((raw / "train-shards").rglob("*.imgshard"))
+    shard.chmod(0o600)
+    with pytest.raises(SystemExit, match=rf"user 54321, group 54321 can't read {shard} \(user 0's.*PUID=0 PGID=0"):
+        main(arguments)
+    shard.chmod(0o644)
+    (folder / "out" / "log.jsonl").touch(mode=0o600)
+    with pytest.raises(SystemExit, match=r"can't write .*log\.jsonl \(user 0's.*PUID=0 PGID=0"):
+        main(arguments)
