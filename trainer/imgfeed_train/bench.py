@@ -28,6 +28,7 @@ from .train import open_feed, prepare
 from .watch import machine
 
 AIM_CEILING, AIM_WAIT = 0.98, 0.01
+WAITS = {"disk": "the disk", "cpu": "the CPU", "client": "the training", "idle": "nothing that it knows of"}
 
 
 @dataclass(frozen=True)
@@ -200,5 +201,5 @@ def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: di
         lines.append(f"| {name} | {rates[name]:,.0f} | {shown} | {rates[name] / ceiling:.3f} | {waits[name]:.1%} |")
     reached = rates["imgfeed"] >= AIM_CEILING * ceiling and waits["imgfeed"] < AIM_WAIT
     limit = statistics.mode(r.limit for r in readings["imgfeed"])
-    verdict = "reached" if reached else f"not reached; the feed waited for: {limit}"
+    verdict = "reached" if reached else f"not reached; the feed waited for {WAITS.get(limit, limit)}"
     return [*lines, "", f"aim {AIM_CEILING} of the ceiling, data wait under {AIM_WAIT:.0%}: {verdict}"]

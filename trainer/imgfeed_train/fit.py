@@ -26,6 +26,8 @@ def batch_size(model: nn.Module, s: Settings, place: Place, device: torch.device
     if device.type != "cuda":
         raise TrainError("--batch-size auto measures a GPU's memory, and there is none: give a number")
     gpus = torch.cuda.device_count() if s.strategy == "dp" else 1
+    if s.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,unused-ignore]
     held = _held(model, s, place)
     size = search(lambda n: _try(model, s, device, classes, n), place, device) * gpus
     del held

@@ -30,6 +30,8 @@ class Step:
         if s.ema:
             self.ema = AveragedModel(models.bare(model), multi_avg_fn=get_ema_multi_avg_fn(s.ema), use_buffers=True)
         self.total = s.epochs * steps_per_epoch
+        self._moved = False  # whether the optimiser has stepped; asking the scaler would wait for the GPU
+        self.optimizer.register_step_post_hook(lambda *_: setattr(self, "_moved", True))
         self.skipped = 0  # steps that an overflow of fp16 gradients cost
         self.sums = torch.zeros(SUMS, dtype=torch.float64, device=device)
         self.backward: Callable[[torch.Tensor], None] = torch.Tensor.backward  # what measures time may stand in for it
@@ -64,11 +66,11 @@ class Step:
         if self.s.clip_grad:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.model.parameters(), self.s.clip_grad)
-        before = self.scaler.get_scale()
+        self._moved = False
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        if self.scaler.get_scale() < before:  # an overflow: the optimiser has not stepped, so nothing else does
+        if not self._moved:  # an overflow: the optimiser has not stepped, so nothing else does
             self.skipped += 1
             return
         if self.schedule.last_epoch + 1 < self.total:  # the schedule has no value behind the last step

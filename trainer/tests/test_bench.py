@@ -39,7 +39,7 @@ def test_sources_take_turns() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "wait", "said"),
-    [(985.0, 0.005, "reached"), (970.0, 0.005, "not reached; the feed waited for: cpu"), (990.0, 0.02, "not reached")],
+    [(985.0, 0.005, "reached"), (970.0, 0.005, "not reached; the feed waited for the CPU"), (990.0, 0.02, "not reached")],
 )
 def test_the_verdict(rate: float, wait: float, said: str) -> None:
     s = bench.parse(["--data", "d", "--rounds", "3", "--arch", "resnet50", "--amp", "fp16"])

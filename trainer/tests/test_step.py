@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -105,7 +107,7 @@ def test_smoothing() -> None:
     likely = step.model(images).log_softmax(1)
     expected = -(0.9 * likely[torch.arange(4), labels] + 0.1 * likely.mean(1)).mean()
     step.batch(images, labels)
-    assert float(step.sums[0] / step.sums[3]) == pytest.approx(float(expected), rel=1e-5)
+    assert float(step.sums[0] / step.sums[3]) == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
 @pytest.mark.parametrize("which", [["--mixup", "0.4"], ["--cutmix", "1"], ["--mixup", "0.4", "--cutmix", "1"]])
@@ -250,3 +252,35 @@ def test_compiled_is_the_same_training(train: Train, tmp_path: Path, monkeypatch
     assert len(used) == 1
     for name, tensor in weights(plain)["model"].items():
         torch.testing.assert_close(weights(compiled)["model"][name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+
+
+RANK = """
+import sys, torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from imgfeed_train.settings import parse
+from imgfeed_train.step import Step
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4), torch.nn.Linear(4, 3))
+fully_shard(model)
+settings = parse(["--data", "d", "--output", "o", "--amp", "fp16", "--clip-grad", "1"])
+step = Step(settings, torch.device("cpu"), model, classes=3, steps_per_epoch=10)
+inner = step._step
+def poisoned():
+    if rank == 0 and not step.skipped:
+        next(model.parameters()).grad.to_local()[0] = float("inf")
+    inner()
+step._step = poisoned
+for _ in range(2):
+    step.batch(torch.randn(4, 3, 2, 2), torch.arange(4) % 3)
+print(step.skipped, step.scaler.get_scale(), all(p.to_local().isfinite().all() for p in model.parameters()))
+dist.destroy_process_group()
+"""
+
+
+def test_an_overflow_in_one_ranks_shard_is_everybodys(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RANK]
+    ranks = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "meet")], stdout=subprocess.PIPE, text=True) for rank in range(2)
+    ]
+    assert [rank.communicate(timeout=300)[0].strip() for rank in ranks] == ["1 32768.0 True"] * 2
