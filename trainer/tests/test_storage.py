@@ -107,7 +107,7 @@ class Cutter:
 def test_cut_upload_leaves_the_old_checkpoint(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cutter = Cutter(s3)
     monkeypatch.setenv("AWS_ENDPOINT_URL", cutter.url)
-    old, new = ({"version": 1, "x": torch.full((1 << 20,), value)} for value in (1.0, 2.0))
+    old, new = ({"version": checkpoint.VERSION, "x": torch.full((1 << 20,), value)} for value in (1.0, 2.0))
     checkpoint.save(old, "s3://runs/cut", "last.pt")
     cutter.limit, cutter.sent = 1 << 20, 0
     with pytest.raises(StorageError, match=r"s3://runs/cut/last\.pt can't be written, what was there before is still there"):
@@ -180,14 +180,14 @@ def test_folders_that_take_no_checkpoints(train: Train, tmp_path: Path) -> None:
 def test_folder_stays_as_it_was_found(tmp_path: Path) -> None:
     storage.check(str(tmp_path))
     assert os.listdir(tmp_path) == []
-    checkpoint.save({"version": 1, "x": 1}, str(tmp_path), "last.pt", "best.pt")
+    checkpoint.save({"version": checkpoint.VERSION, "x": 1}, str(tmp_path), "last.pt", "best.pt")
     assert sorted(os.listdir(tmp_path)) == ["best.pt", "last.pt"]
-    assert checkpoint.load(str(tmp_path / "best.pt")) == {"version": 1, "x": 1}
+    assert checkpoint.load(str(tmp_path / "best.pt")) == {"version": checkpoint.VERSION, "x": 1}
 
 
 def test_store_without_whole_objects_gets_its_files_renamed() -> None:
     fsspec = pytest.importorskip("fsspec")
-    checkpoint.save({"version": 1, "x": 5}, "memory://bucket/run", "last.pt", "best.pt")
-    assert checkpoint.load("memory://bucket/run/last.pt") == {"version": 1, "x": 5}
+    checkpoint.save({"version": checkpoint.VERSION, "x": 5}, "memory://bucket/run", "last.pt", "best.pt")
+    assert checkpoint.load("memory://bucket/run/last.pt") == {"version": checkpoint.VERSION, "x": 5}
     assert sorted(fsspec.filesystem("memory").ls("/bucket/run", detail=False)) == ["/bucket/run/best.pt", "/bucket/run/last.pt"]
     assert checkpoint.load("memory://bucket/run/none.pt") is None
