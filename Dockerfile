@@ -12,6 +12,7 @@ ENV CGO_ENABLED=0 GOEXPERIMENT=simd GOTOOLCHAIN=local GOFLAGS=-buildvcs=false
 COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
+COPY internal internal
 COPY loader loader
 COPY server server
 COPY shard shard

@@ -135,7 +135,7 @@ func (s *Set) openShards() error {
 		group.Go(func() (err error) {
 			*place, err = openShard(s.dir, s.manifest, info)
 			if isExhausted(err) {
-				return fmt.Errorf("%w (a set needs a descriptor for each of its shards; ulimit -n)", err)
+				return fmt.Errorf("%w: a set takes a descriptor for each of its shards", err)
 			}
 			errs[i] = err
 			return nil

@@ -20,6 +20,7 @@ Needs Go, and for FFCV's rows a Python with ffcv and torchvision (--ffcv-python)
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -38,22 +39,25 @@ MEMCPY, FFCV = "memcpy of raw crops", "FFCV, raw"
 
 
 def pack(images: Path, repeat: int, work: Path, imgshard: Path) -> tuple[dict[str, Path], list[Path]]:
-    """Pack every image repeat times; return the sets by what they store, and the images."""
+    """Pack every image repeat times, unless that was done before; return the sets by what they store, and the images."""
     files = sorted(p.resolve() for p in images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
     if not files:
         raise SystemExit(f"pixels.py: no .jpg or .jpeg files in {images}")
     for i in range(repeat):
         folder = work / "images" / f"class{i}"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for number, path in enumerate(files):
-            (folder / f"{number:07d}.jpg").symlink_to(path)
+            link = folder / f"{number:07d}.jpg"
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
     sets = {"jpeg": work / "jpeg"}
     commands = [[str(imgshard), "build", str(work / "images"), "-o", str(sets["jpeg"])]]
     for codec in CODECS:
         sets[codec] = work / codec
         commands.append([str(imgshard), "repack", str(sets["jpeg"]), "-o", str(sets[codec]), "--codec", codec])
     for command in commands:
-        subprocess.run(command, stdout=sys.stderr, check=True)
+        if not Path(command[command.index("-o") + 1]).exists():
+            subprocess.run(command, stdout=sys.stderr, check=True)
     return sets, files
 
 
@@ -84,7 +88,8 @@ def contenders(args: argparse.Namespace, work: Path, sets: dict[str, Path], file
         listing, beton = work / "list.txt", work / "raw.beton"
         listing.write_text("".join(f"{f}\n" for f in files))
         script = [args.ffcv_python, str(HERE / "ffcv_raw.py")]
-        subprocess.run([*script, "write", str(listing), str(beton), str(args.repeat)], stdout=sys.stderr, check=True)
+        if not beton.exists():
+            subprocess.run([*script, "write", str(listing), str(beton), str(args.repeat)], stdout=sys.stderr, check=True)
         size = beton.stat().st_size / (len(files) * args.repeat)
         rows.append((row(FFCV, {t: [*script, t, str(beton), seconds] for t in ("eval", "train")}, args.core), size))
     else:
@@ -175,14 +180,16 @@ def parse() -> argparse.Namespace:
     p.add_argument("--seconds", type=float, default=1.5, help="measured in each cell of each round")
     p.add_argument("--core", type=int, default=0, help="core to pin to")
     p.add_argument("--ffcv-python", default=sys.executable, help="a Python that has ffcv and torchvision")
+    p.add_argument("--work", type=Path, help="keep the packed sets in this folder, and use those that are there (default: a temporary one)")
     p.add_argument("--json", type=Path, help="write the result here, for pixels_plot.py")
     return p.parse_args()
 
 
 def main() -> None:
     args = parse()
-    with tempfile.TemporaryDirectory(prefix="imgfeed-pixels-") as folder:
-        work = Path(folder)
+    with contextlib.ExitStack() as stack:
+        work = args.work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="imgfeed-pixels-")))
+        work.mkdir(parents=True, exist_ok=True)
         args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
         imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
         sets, files = pack(args.images, args.repeat, work, imgshard)

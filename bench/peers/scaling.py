@@ -14,7 +14,7 @@ to 256), so that the sets are far larger than the caches and their epochs long e
                  shared memory (dataloader.py); both processes on both cores
 
 The client has no core of its own: what it uses is missing from the second thread, so that two threads can bring at most
-2 - c, where c is the client's CPU time over the server's. A figure is the median of the rounds, a ratio that of each round's
+2 / (1 + c), where c is the client's CPU time over the server's. A figure is the median of the rounds, a ratio that of each round's
 ratio. By CPU time means: images for each second of CPU time, of all threads, times two, over those of one thread; below 2 the
 threads hinder each other, and where it is 2 and the ratio by the clock is not, they stood still or had not both cores.
 

@@ -89,6 +89,45 @@ def test_a_killed_server_is_an_error_and_then_replaced(shards: Path) -> None:
         assert len(indices(loader)) == SAMPLES
 
 
+def test_a_killed_server_of_others_is_named_as_such(shards: Path, tmp_path: Path) -> None:
+    """A loader that joined a server says that it has ended, and goes on with the one that takes its place."""
+    command = [
+        find_binary(),
+        "serve",
+        str(shards),
+        "--socket",
+        str(tmp_path / "sock"),
+        "--threads",
+        "1",
+        "--log-level",
+        "error",
+    ]
+
+    def serve() -> subprocess.Popen[bytes]:
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert server.stdout is not None
+        while b"connect with" not in server.stdout.readline():
+            assert server.poll() is None
+        return server
+
+    with (
+        serve() as first,
+        DataLoader(f"unix:{tmp_path / 'sock'}", 4, framework="numpy", with_index=True, transform=SMALL, slots=1) as loader,
+    ):
+        iteration = iter(loader)
+        next(iteration)
+        first.kill()
+        first.wait()
+        with pytest.raises(imgfeed.ServerError, match=r"it has ended|closed the connection"):
+            for _ in iteration:
+                pass
+        with pytest.raises(imgfeed.ServerError, match="is a server running there"):
+            next(iter(loader))
+        with serve() as second:
+            assert len(indices(loader)) == SAMPLES
+            second.terminate()
+
+
 def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
     with own(shards, timeout=0.2, slots=1) as loader:
         iteration = iter(loader)

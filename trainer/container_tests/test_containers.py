@@ -212,7 +212,8 @@ def test_empty_data(project: Project) -> None:
     assert status != 0
     assert "no shard set (looked for /data/manifest.json and /data/*/manifest.json)" in said
     assert "it is empty" in said and re.search(r"mount: /data \(\w+, writable, ", said)
-    assert project.container("trainer")["State"]["Status"] == "created", "the trainer did not start"
+    trainer = project.container("trainer")  # Compose 1.29 does not even make it
+    assert not trainer or trainer["State"]["Status"] == "created", "the trainer did not start"
 
 
 def test_data_that_the_user_cannot_read(project: Project, sets: Path) -> None:

@@ -34,7 +34,26 @@ def save(state: dict[str, Any], where: str, *names: str) -> None:
 
 
 def load(path: str) -> dict[str, Any] | None:
-    """Return the state at a path or URL, None if nothing is there. No pickled code is run. TrainError if it's unreadable."""
+    """Return the state at a path or URL, None if nothing is there. No pickled code is run. TrainError if it's unreadable.
+
+    All ranks call it. Rank 0 reads for all of them: a folder of one node alone, where rank 0 saved, is enough.
+    """
+    if not dist.is_initialized():
+        return _read(path)
+    read: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            read[0] = _read(path)
+        except Exception as e:  # the others wait for it, whatever it is
+            read[1] = str(e)
+    dist.broadcast_object_list(read)
+    if read[1] is not None:
+        raise TrainError(read[1])
+    state: dict[str, Any] | None = read[0]
+    return state
+
+
+def _read(path: str) -> dict[str, Any] | None:
     with storage.local_copy(path) as here:
         if here is None:
             return None

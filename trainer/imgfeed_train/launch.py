@@ -139,8 +139,11 @@ def _free_port() -> int:
         return port
 
 
-def spawn(place: Place, arguments: Sequence[str]) -> int:
-    """Run this node's ranks as children, end all when one fails, and return the first failure's status, else 0."""
+def spawn(place: Place, arguments: Sequence[str], stopped: int = 0) -> int:
+    """Run this node's ranks as children, end all when one fails, and return the first failure's status, else 0.
+
+    stopped is the status of ranks that were stopped, which is no failure; it is returned where all have ended.
+    """
     threads = str(max(1, (os.cpu_count() or 1) // place.spawn))
     children: list[subprocess.Popen[bytes]] = []
 
@@ -164,19 +167,20 @@ def spawn(place: Place, arguments: Sequence[str]) -> int:
                 "IMGFEED_TRAIN_HOW": place.how,
             }
             children.append(subprocess.Popen([sys.executable, "-m", "imgfeed_train", *_without_nodes(arguments)], env=env))
-        return _first_failure(children)
+        return _first_failure(children, stopped)
     finally:
         stop(signal.SIGTERM, None)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _first_failure(children: list[subprocess.Popen[bytes]]) -> int:
+def _first_failure(children: list[subprocess.Popen[bytes]], stopped: int) -> int:
     while True:
         states = [child.poll() for child in children]
-        failed = next((state for state in states if state), 0)
-        if failed or all(state == 0 for state in states):
-            return failed if failed >= 0 else 128 - failed
+        failed = next((state for state in states if state and state != stopped), 0)
+        if failed or None not in states:
+            ended = failed or max(state or 0 for state in states)
+            return ended if ended >= 0 else 128 - ended
         time.sleep(0.05)
 
 

@@ -137,6 +137,13 @@ def _run(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--checkpoint-every", type=int, default=0, help="optimiser steps between checkpoints; 0: at epochs' ends")
     g.add_argument("--resume", help="auto: the last checkpoint, if there is one; or a path or URL")
     g.add_argument("--max-steps", type=int, default=0, help="stop after so many optimiser steps, with a checkpoint; 0: don't")
+    g.add_argument(
+        "--stopped-status",
+        type=int,
+        default=0,
+        metavar="N",
+        help="exit status of a run that SIGTERM or --max-steps stopped before its end, for scripts that start it again",
+    )
     g.add_argument("--log-every", type=int, default=100, help="batches between lines")
     g.add_argument("--tensorboard", action=argparse.BooleanOptionalAction, default=True)
     g.add_argument("--wandb", action="store_true", help="log to Weights & Biases too; WANDB_MODE=offline needs no network")

@@ -224,7 +224,7 @@ def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
         there = f"and no dataset either ({', '.join(known)}); {content(root)}"
     kind = NotPackedError if raw else TrainError
     looked = f"looked for {root / 'manifest.json'} and {root / '*/manifest.json'}"
-    raise kind(f"--data {data}: no shard set ({looked}); {there}\n{mounts_text()}")
+    raise kind(f"--data {data}: no shard set there ({looked}); {there}\n{mounts_text()}")
 
 
 def socket_text(path: str) -> str:

@@ -46,7 +46,7 @@ def start(s: Settings, argv: Sequence[str], work: Callable[[Settings, launch.Pla
         raise TrainError("--device cuda, but torch finds no GPU")
     place = launch.discover(s, os.environ, gpus)
     if place.spawn:
-        return launch.spawn(place, argv)
+        return launch.spawn(place, argv, getattr(s, "stopped_status", 0))
     import torch  # noqa: PLC0415 - slow: the parent of a node's ranks, --help and compare do without
 
     os.environ["LOCAL_WORLD_SIZE"] = str(place.local_world)  # imgfeed shares this node's CPUs by it
@@ -80,7 +80,7 @@ def _gpus() -> int:
 
 
 def train(s: Settings, place: launch.Place, device: Any) -> int:
-    """Run one rank's training; returns 0."""
+    """Run one rank's training; returns the exit status: 0, or --stopped-status where it stopped before its end."""
     import imgfeed  # noqa: PLC0415 - as torch
 
     from . import checkpoint, data  # noqa: PLC0415
@@ -121,7 +121,7 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         if trainer is not None:
             trainer.lines.close()
             _report(s, place)
-    return 0
+    return 0 if ending["state"] == "finished" else int(s.stopped_status)
 
 
 def _report(s: Settings, place: launch.Place) -> None:

@@ -61,18 +61,17 @@ def words(book: Book) -> list[str]:
     lines = []
     if waits[worst] > WAITING:
         whose = "The run" if book.ranks == 1 else f"Rank {worst}"
-        lines.append(f"- {whose} waited for data {waits[worst]:.0%} of the time. {_feed(book, worst)}")
+        lines.append(f"- {whose} waited for data {waits[worst]:.0%} of the time. {_feed(book, worst, short=True)}")
     else:
-        lines.append(
-            f"- Data was there in time: no rank waited for it more than {waits[worst]:.1%} of the time. {_feed(book, 0)}"
-        )
+        feed = _feed(book, 0, short=False)
+        lines.append(f"- Data was there in time: no rank waited for it more than {waits[worst]:.1%} of the time. {feed}")
     if book.ranks > 1:
         lines.append("- " + _held(book, collectives))
     return lines
 
 
-def _feed(book: Book, rank: int) -> str:
-    """Return what a rank's feed waited for, by its threads' time and its own words."""
+def _feed(book: Book, rank: int, short: bool) -> str:
+    """Return what a rank's feed waited for, by its threads' time and its own words. short: whether the rank waited for data."""
     rows = [e for e in book.steps if rank < len(e["feeds"])]
     disk, decode, client = (mean(e["feed_share"][name][rank] for e in rows) for name in ("disk", "decode", "client"))
     said = [e["feeds"][rank] for e in rows]
@@ -81,13 +80,12 @@ def _feed(book: Book, rank: int) -> str:
         f"of its threads' time {decode:.0%} decoding, {disk:.0%} reading; {client:.0%} of the time all its memory was full"
     )
     figures += f"; it waited for {counted} of {len(said)} lines"
-    if client > MOSTLY or max(disk, decode) < MOSTLY:
-        return (
-            f"The feed waited for the training, not the training for it ({figures})."
-            if client > WAITING
-            else f"Its feed: {figures}."
-        )
-    return f"Its feed is short of {FEEDS['disk' if disk > decode else 'cpu']} ({figures})."
+    if client > WAITING and not short:
+        return f"The feed waited for the training, not the training for it ({figures})."
+    busier = "disk" if disk > decode else "cpu"
+    if short and max(disk, decode) > MOSTLY:
+        return f"Its feed is short of {FEEDS[busier]} ({figures})."
+    return f"Its feed: {figures}."
 
 
 def _held(book: Book, collectives: list[float]) -> str:

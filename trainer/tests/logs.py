@@ -11,9 +11,18 @@ LINES = 10  # in an epoch, of 100 batches each
 
 
 def made_up(
-    folder: Path, *, hosts: list[str], rate: float, epochs: int = 2, gpu: bool = False, late: int | None = None, **more: Any
+    folder: Path,
+    *,
+    hosts: list[str],
+    rate: float,
+    epochs: int = 2,
+    gpu: bool = False,
+    late: int | None = None,
+    network: float = 0.02,
+    **more: Any,
 ) -> Path:
-    """Write the log of a run with a rank on each host, of so many images/s together; late is a rank short of data."""
+    """Write the log of a run with a rank on each host, of so many images/s together; late is a rank short of data,
+    network the part of the time that ranks spend in collectives."""
     clock = 1000.0
     settings = {"arch": "resnet50", "data": "/data", "epochs": epochs, "accumulate": 1, "output": str(folder), **more}
     machine = {"gpu": "NVIDIA T4" if gpu else "none", "cpu": "a CPU", "torch": "2.8", "python": "3.12"}
@@ -40,7 +49,7 @@ def made_up(
             row = {"event": "step", "at": clock, "epoch": epoch, "batch": 100 * line, "batches": 100 * LINES, "step": step}
             row |= {"loss": 7 * math.exp(-step / 3000), "acc1": step / 100, "acc5": step / 50, "lr": 1 - step / 1e5}
             row |= {"images_per_second": rate * (1 + 0.01 * math.sin(step)), "wait": wait, "compute": [0.45 for _ in ranks]}
-            row |= {"collective": [0.02 if r == late or late is None else 0.5 for r in ranks], "straggler": late}
+            row |= {"collective": [network if r == late or late is None else 0.5 for r in ranks], "straggler": late}
             row |= {"why": None if late is None else "data", "feed": "cpu", "feeds": ["cpu" for _ in ranks]}
             share = {"disk": 0.03, "decode": 0.93, "client": 0.0}
             row |= {"feed_share": {k: [v for _ in ranks] for k, v in share.items()}, "hardware": hardware}

@@ -127,6 +127,19 @@ def test_report_names_the_straggler_and_the_feed(tmp_path: Path) -> None:
     assert "| GPU memory GB, peak | 8.389 |" in text
 
 
+def test_report_tells_the_network_from_a_straggler(tmp_path: Path) -> None:
+    slow = report.write(made_up(tmp_path / "slow", hosts=["a", "b"], rate=1000.0, network=0.4)).read_text()
+    assert (
+        "No rank held the others up, and yet all of them wait in collectives, 40% of the time or more: that is the network"
+        in slow
+    )
+    fast = report.write(made_up(tmp_path / "fast", hosts=["a", "b"], rate=1000.0)).read_text()
+    assert "No rank held the others up; they waited for one another 2.0% of the time at most." in fast
+    assert (
+        "Data was there in time: no rank waited for it more than 0.5% of the time. Its feed: of its threads' time 93%" in fast
+    )
+
+
 def test_plots_show_a_gpu_only_where_there_is_one(tmp_path: Path) -> None:
     hosts = [f"host{i // 8}" for i in range(16)]
     many = book.read(made_up(tmp_path / "many", hosts=hosts, rate=1000.0, gpu=True))

@@ -107,8 +107,8 @@ def test_an_average_may_begin_later(train: Train) -> None:
 
 @pytest.mark.parametrize(("number", "ranks"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)])
 def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, number: int, ranks: int) -> None:
-    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "8"]
-    base += ["--batch-size", str(16 // ranks), "-g", str(ranks)]
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "12"]
+    base += ["--batch-size", str(16 // ranks), "-g", str(ranks), "--stopped-status", "75"]
     with subprocess.Popen(
         command(*base), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
@@ -117,7 +117,7 @@ def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, numbe
             assert process.poll() is None
         os.killpg(process.pid, number)  # as a terminal does: launcher, ranks, everything below
         rest = process.stdout.read()
-    assert process.returncode == 0, rest
+    assert process.returncode == 75, rest
     assert "stopping after this step" in rest
     assert "go on with --resume auto" in rest
     progress = weights(tmp_path / "run")["progress"]

@@ -21,6 +21,7 @@ from test_training import same
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "train.sbatch"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue", "sinfo")
 NODE = "NodeName={name} NodeAddr={address} Port=16818 Sockets=2 CoresPerSocket=1 RealMemory=1000 Gres=gpu:1 State=UNKNOWN\n"
+UNFINISHED = {"PENDING", "RUNNING", "COMPLETING", "REQUEUED", "PREEMPTED", "SIGNALING"}
 # All daemons run as this user, without cgroups and accounts; jobs come back at once. Jobs of "urgent" preempt those of "train".
 CONFIG = """ClusterName=imgfeed
 SlurmctldHost=node0({address})
@@ -77,13 +78,12 @@ class Slurm:
         size = ["--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1", "--cpus-per-task=1", "--time=30"]
         return self.run(*variables, "sbatch", "--parsable", *size, str(SCRIPT), *arguments).strip()
 
-    def wait(self, job: str, seconds: float = 120) -> str:
+    def wait(self, job: str, seconds: float = 240) -> str:
         """Wait until a job is completed; returns what it printed, in all its turns."""
         deadline = time.monotonic() + seconds
         while (state := self.state(job)) != "COMPLETED":
-            printed = self.printed(job)
-            assert state in {"PENDING", "RUNNING", "COMPLETING", "REQUEUED", "PREEMPTED", "SIGNALING"}, (state, printed)
-            assert time.monotonic() < deadline, (state, printed)
+            if state not in UNFINISHED or time.monotonic() > deadline:
+                pytest.fail(f"{state} after {self.printed(job)}")
             time.sleep(0.5)
         return self.printed(job)
 
@@ -140,6 +140,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
             ready(cluster, daemons)
             yield cluster
         finally:
+            if shutil.which("scancel", path=env["PATH"]):  # a test that failed leaves a job, which outlives the daemons
+                subprocess.run(nodes[0].command("scancel", "--full", "--signal=KILL", "--user=root"), env=env, timeout=30)
             for daemon in reversed(daemons):
                 daemon.terminate()
             for daemon in daemons:
@@ -178,7 +180,7 @@ def await_epoch(run: Path, epoch: int, cluster: Slurm, job: str) -> None:
 
 def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
     """Once undisturbed with a feed for each node; once preempted, then told to save, with a feed for each rank."""
-    arguments = [*TINY, *PLAIN, "--batch-size", "8", "--epochs", "60"]
+    arguments = [*TINY, *PLAIN, "--batch-size", "8", "--epochs", "30"]
     whole = slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "whole"), FEED="node")
     printed = slurm.wait(whole)
     assert "Slurm: 2 tasks on 2 nodes" in printed
@@ -186,10 +188,10 @@ def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_pat
     assert "resumed" not in printed
 
     part = slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "part"))
-    await_epoch(tmp_path / "part", 2, slurm, part)
+    await_epoch(tmp_path / "part", 1, slurm, part)
     slurm.run("srun", "--partition=urgent", "--nodes=2", "--exclusive", "true")
     epoch = events(tmp_path / "part", "step")[-1]["epoch"]
-    await_epoch(tmp_path / "part", epoch + 2, slurm, part)
+    await_epoch(tmp_path / "part", epoch + 1, slurm, part)
     slurm.run("scancel", f"--signal={signal.SIGTERM.name.removeprefix('SIG')}", part)
     printed = slurm.wait(part)
     assert printed.count("go on with --resume auto") == 2, printed

@@ -1,0 +1,44 @@
+"""The Dockerfiles take into the images what the programs are built of. Building them for real is make test-containers' part."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILES = ("Dockerfile", "trainer/Dockerfile")
+
+
+def build_stage(name: str) -> list[str]:
+    """Return the lines of a Dockerfile's first stage, from FROM on."""
+    lines = (ROOT / name).read_text().splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("FROM ")]
+    return [line for line in lines[starts[0] : starts[1]] if line and not line.startswith("#")]
+
+
+def folders() -> set[str]:
+    """Return the folders of the repository that hold packages of the two programs."""
+    if not shutil.which("go"):
+        pytest.skip("there is no go command to ask what the programs are built of")
+    ask = ["go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/imgfeed", "./cmd/imgshard"]
+    listed = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {Path(line).relative_to(ROOT).parts[0] for line in listed if Path(line).is_relative_to(ROOT)}
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_dockerfile_copies_all_packages(name: str) -> None:
+    copied = {line.split()[1] for line in build_stage(name) if line.startswith("COPY ") and len(line.split()) == 3}
+    assert copied == folders(), f"COPY of these folders in {name}"
+
+
+def test_context_holds_what_is_copied() -> None:
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert folders() | {"go.mod", "go.sum", "python", "trainer"} == kept, ".dockerignore"
+
+
+def test_images_share_the_layers_of_the_build() -> None:
+    first, second = map(build_stage, DOCKERFILES)
+    assert first == second, "the second image finds the first one's build in the cache only if the lines are the same"
