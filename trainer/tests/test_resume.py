@@ -107,7 +107,7 @@ def test_an_average_may_begin_later(train: Train) -> None:
 
 @pytest.mark.parametrize(("number", "ranks"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)])
 def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, number: int, ranks: int) -> None:
-    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "12"]
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "8"]
     base += ["--batch-size", str(16 // ranks), "-g", str(ranks), "--stopped-status", "75"]
     with subprocess.Popen(
         command(*base), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
