@@ -115,8 +115,8 @@ def test_two_nodes_by_hand(sets: Path, tmp_path: Path) -> None:
         )
         for n in range(2)
     ]
-    said = [node.communicate(timeout=120)[0] for node in nodes]
+    said = [node.communicate(timeout=280)[0] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0]
     assert "WORLD_SIZE=2 taken as the number of nodes" in said[0]
     assert "Epoch: [0][6/6]" in said[0]
-    assert said[1] == ""
+    assert all(line.startswith("node of rank 1: ") for line in said[1].splitlines()), said[1]  # what it stands on, no more

@@ -141,9 +141,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
             ready(cluster, daemons)
             yield cluster
         finally:
-            if shutil.which("scancel", path=env["PATH"]):  # a test that failed leaves a job, which outlives the daemons
-                end = nodes[0].command("scancel", "--full", "--signal=KILL", "--user=root")
-                subprocess.run(end, env=env, check=False, timeout=30)
+            end_jobs(nodes[0], env)
             for daemon in reversed(daemons):
                 daemon.terminate()
             for daemon in daemons:
@@ -152,6 +150,18 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
                 except subprocess.TimeoutExpired:
                     daemon.kill()
                     daemon.wait()
+
+
+def end_jobs(node: Node, env: dict[str, str]) -> None:
+    """End the jobs that a failed test left: their processes would outlive the daemons."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        subprocess.run(node.command("scancel", "--full", "--signal=KILL", "--user=root"), env=env, check=False, timeout=30)
+        subprocess.run(node.command("scancel", "--user=root"), env=env, check=False, timeout=30)
+        left = subprocess.run(node.command("squeue", "--noheader"), env=env, capture_output=True, check=False, timeout=30)
+        if not left.stdout.strip():
+            return
+        time.sleep(0.5)
 
 
 def ready(cluster: Slurm, daemons: list[subprocess.Popen[bytes]]) -> None:
@@ -183,7 +193,7 @@ def await_epoch(run: Path, epoch: int, cluster: Slurm, job: str) -> None:
 def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
     """Once undisturbed with a feed for each node; once preempted, then told to save, with a feed for each rank."""
     tiny = [word for word in TINY if word not in {"--workers", "1"}]  # which the script or the shared feed decides
-    arguments = [*tiny, *PLAIN, "--batch-size", "8", "--epochs", "30"]
+    arguments = [*tiny, *PLAIN, "--batch-size", "8", "--epochs", "50"]
     whole = slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "whole"), FEED="node")
     printed = slurm.wait(whole)
     assert "Slurm: 2 tasks on 2 nodes" in printed
