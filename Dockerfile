@@ -17,10 +17,11 @@ COPY loader loader
 COPY server server
 COPY shard shard
 COPY transform transform
+# As make does: the version is the Python package's. COMMIT may say what it was built of.
 COPY python/imgfeed/__init__.py version.py
-ARG COMMIT
-RUN version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' version.py) && stamp=github.com/imgfeed/imgfeed/internal/version && \
-    go build -trimpath -ldflags "-s -w -X $stamp.number=$version -X $stamp.commit=$COMMIT" -o /out/ ./cmd/imgfeed ./cmd/imgshard
+ARG COMMIT=
+RUN stamp=github.com/imgfeed/imgfeed/internal/version && number=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' version.py) && \
+    go build -trimpath -ldflags "-s -w -X $stamp.number=$number -X $stamp.commit=$COMMIT" -o /out/ ./cmd/imgfeed ./cmd/imgshard
 
 # An empty folder for the socket, which clients of any user may look into: a new volume takes its permissions over.
 FROM build AS folders

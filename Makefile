@@ -23,7 +23,7 @@ VERSION     := $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' python/imgfeed/
 COMMIT      := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
 COMPOSE     ?= $(DOCKER) compose
 BUILD_ARGS  := $(DOCKER_FLAGS) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) \
-  --build-arg COMMIT=$(COMMIT) --label org.opencontainers.image.revision=$(COMMIT)
+  $(if $(COMMIT),--build-arg COMMIT=$(COMMIT)) --label org.opencontainers.image.revision=$(shell git rev-parse --short=12 HEAD 2>/dev/null)
 BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 

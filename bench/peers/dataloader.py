@@ -3,9 +3,9 @@
     python3 dataloader.py SOCKET TRANSFORM --server-pid PID
 
 For each line of standard input, a number of seconds, a DataLoader takes batches of 256 out of shared memory for that long,
-epoch after epoch, and does with each what costs least: it counts the labels. A quarter of the time goes before, to warm up
-and to use up the batches that had waited. One line of JSON comes out: images, batches, seconds by the clock, the CPU seconds
-of both processes, and the share of its cores that other programs took.
+epoch after epoch, and does with each what costs least: it counts the labels. A quarter of the time goes before, to warm up,
+or more if it takes more to use up the batches that had waited. One line of JSON comes out: images, batches, seconds by the
+clock, the CPU seconds of both processes, and the share of its cores that other programs took.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from cores import Others, ProcessClock
 from imgfeed import DataLoader
 
 BATCH = 256
+RING_MAX = 16  # batches in a ring of the server's choice, at most
 
 
 def endless(loader: DataLoader) -> Iterator[int]:
@@ -30,8 +31,8 @@ def endless(loader: DataLoader) -> Iterator[int]:
 
 def measure(sizes: Iterator[int], server: ProcessClock, seconds: float) -> dict[str, float]:
     begin = time.perf_counter() + seconds / 4
-    for _ in sizes:
-        if time.perf_counter() >= begin:
+    for taken, _ in enumerate(sizes, 1):
+        if taken > RING_MAX and time.perf_counter() >= begin:
             break
     others = Others(os.sched_getaffinity(0))
     started, client, served = time.perf_counter(), time.process_time(), server.seconds()

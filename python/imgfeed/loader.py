@@ -158,9 +158,8 @@ class DataLoader:
             "with_params": with_params,
             "on_error": on_error,
             "exact_pixels": exact_pixels,
+            **({} if resampler is None else {"resampler": resampler}),
         }
-        if resampler is not None:
-            self._options["resampler"] = resampler
         self._output, self._cuda = _outputs(
             framework, layout, pin_memory=pin_memory, device=device, normalize=normalize, dtype=dtype
         )

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import imgfeed
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = ("Dockerfile", "trainer/Dockerfile")
+VERSION_FILE = "python/imgfeed/__init__.py"
 
 
 def build_stage(name: str) -> list[str]:
@@ -30,9 +33,25 @@ def folders() -> set[str]:
 
 @pytest.mark.parametrize("name", DOCKERFILES)
 def test_dockerfile_copies_all_packages(name: str) -> None:
-    copies = [line.split()[1:] for line in build_stage(name) if line.startswith("COPY ")]
-    copied = {names[0] for names in copies if names[0] == names[-1]}
-    assert copied == folders(), f"COPY of these folders in {name}"
+    copied = {line.split()[1] for line in build_stage(name) if line.startswith("COPY ") and len(line.split()) == 3}
+    assert copied == folders() | {VERSION_FILE}, f"COPY of these folders in {name}"
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_dockerfile_stamps_the_version_as_make_does(name: str, tmp_path: Path) -> None:
+    """The wheel is refused whose binaries are of another version: run the build's command with a go that tells its flags."""
+    lines = build_stage(name)
+    command = "\n".join(lines[next(i for i, line in enumerate(lines) if line.startswith("RUN stamp=")) :])
+    shutil.copy(ROOT / VERSION_FILE, tmp_path / "version.py")
+    told = tmp_path / "go"
+    told.write_text('#!/bin/sh\necho "$@"\n')
+    told.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "COMMIT": "1a2b3c4d5e6f"}
+    script = command.removeprefix("RUN ")
+    said = subprocess.run(["/bin/sh", "-ec", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=True).stdout
+    package = "github.com/imgfeed/imgfeed/internal/version"
+    assert f"-X {package}.number={imgfeed.__version__} -X {package}.commit=1a2b3c4d5e6f " in said
+    assert "-X $(STAMP).number=$(VERSION) -X $(STAMP).commit=$(COMMIT)" in (ROOT / "Makefile").read_text()
 
 
 def test_context_holds_what_is_copied() -> None:

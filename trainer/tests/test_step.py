@@ -138,7 +138,7 @@ def test_blur_before_strides() -> None:
 
 def test_evaluation_with_the_mirror_image() -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3)).requires_grad_(False)
     images, labels = batch(6)
     score = evaluate(model, [(images, labels)], settings("--eval-flip"), CPU)
     output = (model(images) + model(images.flip(3))) / 2

@@ -303,3 +303,33 @@ func TestIndexAnchorPosition(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// FuzzIndex gives decoders any entries behind a right header and before a right checksum: whatever they say, decoding
+// ends with pixels or with an error of this package, and stays inside its buffers.
+func FuzzIndex(f *testing.F) {
+	decoders := newDecoders()
+	files := indexedFiles(f, decoders[0])
+	for i, file := range files {
+		index := file.index.encode()
+		f.Add(uint8(i), index[1], index[indexHeaderSize:len(index)-4], uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, which, step uint8, entries []byte, seed uint64) {
+		file := &files[int(which)%len(files)]
+		index := append(bytes.Clone(file.index.header), entries...)
+		index[1] = step
+		index = binary.LittleEndian.AppendUint32(index, crc32.Checksum(index, castagnoli))
+		r := randomRegion(rand.New(rand.NewPCG(seed, 2)), file.size.X, file.size.Y)
+		whole := image.Rectangle{Max: file.size}
+		for i, d := range decoders {
+			for _, r := range []image.Rectangle{r, whole} {
+				got, err := decodeRegion(d, file.data, index, r)
+				if err != nil && !isOurs(err) {
+					t.Fatalf("level %d, region %v: error of type %T", i, r, err)
+				}
+				if err == nil && r == whole && !bytes.Equal(got, file.pix) {
+					t.Fatalf("level %d: other pixels of the whole image, which proves itself", i)
+				}
+			}
+		}
+	})
+}
