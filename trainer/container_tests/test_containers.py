@@ -79,7 +79,11 @@ class Project:
     def up(self, **env: str) -> tuple[int, str]:
         """Run ``up``; return its status and what the containers printed, which ``up`` itself can miss the end of."""
         status, said = self.run("up", "--no-build", **env)
-        return status, said + self.run("logs", "--no-color")[1]
+        logs, before = self.run("logs", "--no-color")[1], ""
+        while logs != before:  # the engine writes the last lines down a moment after a container's end
+            time.sleep(1)
+            before, logs = logs, self.run("logs", "--no-color")[1]
+        return status, said + logs
 
     def start(self, **env: str) -> subprocess.Popen[bytes]:
         """Begin ``up`` in a session of its own."""
@@ -210,7 +214,7 @@ def test_empty_data(project: Project) -> None:
     with tempfile.TemporaryDirectory() as empty:
         status, said = project.up(DATA=empty)
     assert status != 0
-    assert "no shard set (looked for /data/manifest.json and /data/*/manifest.json)" in said
+    assert "(looked for /data/manifest.json and /data/*/manifest.json)" in said
     assert "it is empty" in said and re.search(r"mount: /data \(\w+, writable, ", said)
     trainer = project.container("trainer")  # Compose 1.29 does not even make it
     assert not trainer or trainer["State"]["Status"] == "created", "the trainer did not start"
@@ -247,6 +251,7 @@ def test_raw_data_is_packed_when_told(project: Project, raw: Path) -> None:
 
 #: Reads two epochs through every slot of a ring of more than 300 MB; Resize to 448 makes 602,112 bytes an image.
 READ = """
+import shutil
 from imgfeed import DataLoader
 square = [{"op": "Resize", "size": [448, 448]}]
 feed = "unix:/run/imgfeed/imgfeed.sock"
@@ -255,17 +260,17 @@ total = 0
 for epoch in range(3):
     for images, labels in loader:
         total += int(images[:, ::16, ::16].sum(dtype="int64"))
-print("summed", total)
+print("summed", total, "beside", shutil.disk_usage("/dev/shm").total)
 """
 
 
 def test_large_ring_in_small_shared_memory(project: Project) -> None:
-    status, said = project.run("run", "--rm", "-T", "trainer", "python3", "-c", READ)
-    assert status == 0 and int(re.findall(r"summed (\d+)", said)[0]) > 0, said
+    status, said = project.run("run", "--rm", "-T", "trainer", "python3", "-c", READ, EXIT_IDLE="5m")
+    told = re.search(r"summed (\d+) beside (\d+)", said)
+    assert status == 0 and told and int(told[1]) > 0, said
+    assert int(told[2]) == SHM_BYTES
     host = project.container("feed")["HostConfig"]
     assert (host["ShmSize"], host["IpcMode"]) == (SHM_BYTES, "private")
-    status, said = project.run("run", "--rm", "-T", "trainer", "df", "-B1", "/dev/shm")
-    assert status == 0 and f" {SHM_BYTES} " in said
     rings = re.findall(r'batch_size=180 .*ring="([0-9.]+) MiB"', project.run("logs", "--no-color", "feed")[1])
     assert max(map(float, rings)) * 2**20 >= RING_BYTES_MIN
 

@@ -109,7 +109,7 @@ def test_socket_texts(folder: Path) -> None:
         s.bind(str(path))
     assert "nobody listens" in startup.socket_text(str(path))
     with pytest.raises(SystemExit, match=r"--data unix:.*can't connect.*nobody listens"):
-        main(["--data", f"unix:{path}", "--output", str(folder / "run"), *TINY, *PLAIN])
+        main(["--data", f"unix:{path}", "--output", str(folder / "run"), "--device", "cpu", "--no-tensorboard"])
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
