@@ -211,13 +211,17 @@ def rendezvous(place: Place, backend: str, timeout_seconds: float) -> None:
     prefix = f"imgfeed-train/{place.attempt}"
     store.set(f"{prefix}/address/{place.rank}", _address_towards(place.host, place.port))
     store.set(f"{prefix}/here/{place.rank}", socket.gethostname())
-    missing = set(range(place.world))
+    missing = set(range(place.world)) - {place.rank}
     while missing:
-        missing = {r for r in missing if not store.check([f"{prefix}/here/{r}"])}
-        if missing and time.monotonic() > deadline:
+        ended = ""
+        try:
+            missing = {r for r in missing if not store.check([f"{prefix}/here/{r}"])}
+        except RuntimeError:  # rank 0, which holds the store, waits no longer than the others, and may be the first to give up
+            ended = "before the master ended"
+        if ended or (missing and time.monotonic() > deadline):
             raise RendezvousError(
-                f"rank {place.rank} met only {place.world - len(missing)} of {place.world} ranks at {master} within "
-                f"{timeout_seconds:g} s; missing: {sorted(missing)}. Are they started, with the same world and master?"
+                f"rank {place.rank} met only {place.world - len(missing)} of {place.world} ranks at {master} "
+                f"{ended or f'within {timeout_seconds:g} s'}; missing: {sorted(missing)}. Are they started, with the same world and master?"
             )
         time.sleep(0.02 if missing else 0)
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
