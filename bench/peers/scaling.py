@@ -254,6 +254,8 @@ def parse() -> argparse.Namespace:
     p.add_argument("--cores", default="0,1", help="the two cores to use")
     p.add_argument("--python", default=sys.executable, help="a Python that has numpy, and torch or not")
     args = p.parse_args()
+    if subprocess.run([args.python, "-c", "import numpy"], capture_output=True, check=False).returncode:
+        p.error(f"{args.python} has no numpy, which the client needs: --python names another")
     args.cores = [int(c) for c in args.cores.split(",")]
     if len(set(args.cores)) != 2:
         p.error("--cores wants two cores, as 0,1")
