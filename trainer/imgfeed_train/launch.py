@@ -211,19 +211,7 @@ def rendezvous(place: Place, backend: str, timeout_seconds: float) -> None:
     prefix = f"imgfeed-train/{place.attempt}"
     store.set(f"{prefix}/address/{place.rank}", _address_towards(place.host, place.port))
     store.set(f"{prefix}/here/{place.rank}", socket.gethostname())
-    missing = set(range(place.world)) - {place.rank}
-    while missing:
-        ended = ""
-        try:
-            missing = {r for r in missing if not store.check([f"{prefix}/here/{r}"])}
-        except RuntimeError:  # rank 0, which holds the store, waits no longer than the others, and may be the first to give up
-            ended = "before the master ended"
-        if ended or (missing and time.monotonic() > deadline):
-            raise RendezvousError(
-                f"rank {place.rank} met only {place.world - len(missing)} of {place.world} ranks at {master} "
-                f"{ended or f'within {timeout_seconds:g} s'}; missing: {sorted(missing)}. Are they started, with the same world and master?"
-            )
-        time.sleep(0.02 if missing else 0)
+    _await_ranks(store, prefix, place, deadline, timeout_seconds)
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
         _gloo_interface([store.get(f"{prefix}/address/{rank}").decode() for rank in range(place.world)], place)
     left = timedelta(seconds=max(10.0, timeout_seconds))
@@ -233,6 +221,27 @@ def rendezvous(place: Place, backend: str, timeout_seconds: float) -> None:
         dist.barrier()
     except (RuntimeError, ValueError) as e:
         raise RendezvousError(f"rank {place.rank}: all ranks are at {master}, but {backend} can't connect them: {e}") from e
+
+
+def _await_ranks(store: Any, prefix: str, place: Place, deadline: float, timeout_seconds: float) -> None:
+    """Return once all ranks have said in the store that they are here."""
+    missing = set(range(place.world)) - {place.rank}
+    given_up = ""
+    while missing and not given_up:
+        try:
+            missing = {r for r in missing if not store.check([f"{prefix}/here/{r}"])}
+        except RuntimeError:  # rank 0, which holds the store, waits no longer than the others, and may be the first to give up
+            given_up = "before the master ended"
+        else:
+            if missing and time.monotonic() > deadline:
+                given_up = f"within {timeout_seconds:g} s"
+        time.sleep(0.02 if missing else 0)
+    if missing:
+        here = f"{place.world - len(missing)} of {place.world} ranks at {place.host}:{place.port}"
+        raise RendezvousError(
+            f"rank {place.rank} met only {here} {given_up}; missing: {sorted(missing)}. "
+            "Are they started, with the same world and master?"
+        )
 
 
 def _store(place: Place, master: str, timeout_seconds: float) -> Any:
