@@ -54,8 +54,9 @@ const serveLong = `Serve the shard sets in DATA to training processes on this ma
 DATA is a shard set or a folder that holds sets of several splits. Without it, the server looks in $IMGFEED_DATA, in the
 current folder and in /data, in this order.
 
-Clients connect to a Unix socket, which only this user can open unless --socket-mode says otherwise. Its default path is $XDG_RUNTIME_DIR/imgfeed.sock, or
-/tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server left behind is replaced.
+Clients connect to a Unix socket, which only this user can open unless --socket-mode says otherwise. Its default path is
+$XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server
+left behind is replaced.
 
 What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
 ask for it; everything else is served.

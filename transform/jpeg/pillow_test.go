@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
 )
 
 // A pillow is a Python process that decodes files with Pillow.
@@ -18,37 +20,31 @@ type pillow struct {
 	out *bufio.Reader
 }
 
-// startPillow starts Python, $IMGFEED_TEST_PYTHON or the first on the path that has Pillow, and skips the test without one.
+// startPillow starts a Python that has Pillow, and skips the test without one.
 func startPillow(t testing.TB) *pillow {
 	t.Helper()
-	for _, python := range []string{os.Getenv("IMGFEED_TEST_PYTHON"), "python3", "/usr/bin/python3"} {
-		if python == "" || exec.Command(python, "-c", "import PIL").Run() != nil {
-			continue
-		}
-		cmd := exec.Command(python, filepath.Join("testdata", "pillow.py"))
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		p := &pillow{in, bufio.NewReaderSize(out, 1<<20)}
-		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-		version, err := p.out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("comparing with %s", strings.TrimSpace(version))
-		return p
+	python, _ := pillowtest.Find(t)
+	cmd := exec.Command(python, filepath.Join("testdata", "pillow.py"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Skip("NOT COMPARED: no Python with Pillow found; set IMGFEED_TEST_PYTHON")
-	return nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &pillow{in, bufio.NewReaderSize(out, 1<<20)}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	version, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("comparing with %s", strings.TrimSpace(version))
+	return p
 }
 
 // decode returns a file's size and RGB pixels, or Pillow's error.
