@@ -18,12 +18,18 @@ ONE_PRESS = 1.0  # seconds in which signals count as one: a terminal and a launc
 
 
 class Stop:
-    """Whether the run was asked to stop. As a context it takes the two signals, and gives them back."""
+    """Whether the run was asked to stop. As a context it takes the two signals, and gives them back if it was not.
+
+    A launcher tells one rank after another, and the ranks agree faster: the signal may reach a rank that has stopped already.
+    Its process has a report to write and a status to exit with, and must not die of it; so after a stop SIGTERM is ignored
+    until the process ends, and Ctrl-C means the same as before.
+    """
 
     def __init__(self, place: Place, device: torch.device) -> None:
         """Ask on behalf of this rank."""
         self._place, self._device = place, device
         self._asked_at: float | None = None
+        self._agreed = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stop:
@@ -32,7 +38,10 @@ class Stop:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Give them back."""
+        """Give them back, unless the run stops."""
+        if self._agreed:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which holds to the very end; Python drops its own handlers before
+            return
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -48,10 +57,13 @@ class Stop:
     def agreed(self, steps: int = 0) -> bool:
         """Return whether any rank was asked, the same on all. All call it, after as many steps, which say if it is time."""
         asked = self._asked_at is not None
-        if self._place.world == 1:
-            return asked
-        if steps % AGREE_EVERY:
-            return False
-        flag = torch.tensor(float(asked), device=self._device)
-        dist.all_reduce(flag, dist.ReduceOp.MAX)
-        return bool(flag)
+        if self._place.world > 1:
+            if steps % AGREE_EVERY:
+                return False
+            flag = torch.tensor(float(asked), device=self._device)
+            dist.all_reduce(flag, dist.ReduceOp.MAX)
+            asked = bool(flag)
+        if asked and self._asked_at is None:
+            self._asked_at = time.monotonic()  # another rank was: this one's own signal is on its way
+        self._agreed = asked
+        return asked

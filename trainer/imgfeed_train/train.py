@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"imgfeed-train: {e}")
     except KeyboardInterrupt:
         sys.exit(130)
+    if arguments is None:  # the process ends here, with this status, also if a launcher repeats the Ctrl-C that stopped the run
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if status:
         sys.exit(status)
 

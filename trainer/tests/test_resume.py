@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -105,7 +107,7 @@ def test_an_average_may_begin_later(train: Train) -> None:
     assert state["ema"].keys() == {"n_averaged", *(f"module.{name}" for name in state["model"])}
 
 
-@pytest.mark.parametrize(("number", "ranks"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)])
+@pytest.mark.parametrize(("number", "ranks"), [(n, ranks) for n in (signal.SIGTERM, signal.SIGINT) for ranks in (1, 2)])
 def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, number: int, ranks: int) -> None:
     base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "8"]
     base += ["--batch-size", str(16 // ranks), "-g", str(ranks), "--stopped-status", "75"]
@@ -131,10 +133,19 @@ def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, numbe
         torch.testing.assert_close(run["model"][name], tensor, rtol=tolerance, atol=tolerance / 10, msg=name)
 
 
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Give the signals back that a stopped run keeps."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
 def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
-    before = signal.getsignal(signal.SIGINT)
     with stop.Stop(Place(), torch.device("cpu")) as asked:
         assert not asked.agreed()
         signal.raise_signal(signal.SIGINT)
@@ -144,4 +155,35 @@ def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)  # and while the report is written
+
+
+def test_signals_are_given_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with stop.Stop(Place(), torch.device("cpu")) as asked:
+        assert signal.getsignal(signal.SIGTERM) not in before
+        assert not asked.agreed()
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_rank_that_is_told_last_stops_as_the_others(sets: Path, tmp_path: Path, number: int) -> None:
+    """Only rank 0 is told at first. When it says that the run has stopped, rank 1 is told, again and again until its end."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    run = command("--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "500", "--batch-size", "8")
+    run += ["--stopped-status", "75"]
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [subprocess.Popen(run, env={**env, "RANK": rank, "LOCAL_RANK": rank}, stdout=subprocess.PIPE) for rank in "01"]
+    assert ranks[0].stdout is not None
+    lines = iter(ranks[0].stdout.readline, b"")
+    assert any(line.startswith(b"Epoch: [1][2") for line in lines)
+    ranks[0].send_signal(number)
+    assert any(b"go on with --resume auto" in line for line in lines)
+    late = time.monotonic()
+    while ranks[1].poll() is None and (number == signal.SIGTERM or time.monotonic() < late + stop.ONE_PRESS / 2):
+        ranks[1].send_signal(number)
+        time.sleep(0.001)
+    assert [rank.wait(PATIENCE) for rank in ranks] == [75, 75]
