@@ -53,7 +53,9 @@ func (s *session) handle(m wire.Message) error {
 	case wire.Release:
 		return f.release(m.Slot)
 	case wire.Stop:
-		s.stopEpoch()
+		if m.Generation == 0 || m.Generation == s.generation {
+			s.stopEpoch()
+		}
 		return nil
 	case wire.StatsRequest:
 		return s.send(f.stats())
