@@ -100,30 +100,34 @@ func (s *session) open(m wire.OpenRequest) error {
 	return wire.WriteRights(s.conn, s.frame, f.ring.File())
 }
 
-// labels sends the labels a piece at a time, so that a large set costs no second copy.
+// labels sends the labels a piece at a time, straight from the index: a manifest may claim any number of samples in
+// partitions that are not here.
 func (s *session) labels(f *feed) error {
 	const piece = 16 << 10
-	labels := f.set.Labels()
+	count := f.set.Len()
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if err := s.encode(wire.Labels{Count: len(labels)}); err != nil {
+	if err := s.encode(wire.Labels{Count: count}); err != nil {
 		return err
 	}
-	out := s.frame
-	for {
-		if _, err := s.conn.Write(out); err != nil {
+	for first := 0; ; first += piece {
+		if _, err := s.conn.Write(s.frame); err != nil {
 			return err
 		}
-		if len(labels) == 0 {
+		if first >= count {
 			return nil
 		}
-		n := min(piece, len(labels))
-		out = out[:0]
-		for _, label := range labels[:n] {
-			out = binary.LittleEndian.AppendUint32(out, uint32(label))
+		s.frame = s.frame[:0]
+		for i := first; i < min(first+piece, count); i++ {
+			label := int32(-1)
+			if f.set.Has(i % f.set.World()) {
+				var err error
+				if label, err = f.set.Label(i); err != nil {
+					return err
+				}
+			}
+			s.frame = binary.LittleEndian.AppendUint32(s.frame, uint32(label))
 		}
-		labels = labels[n:]
-		s.frame = out
 	}
 }
 
