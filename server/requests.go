@@ -181,23 +181,24 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 		}
 		c.inexact = note.Note
 	}
+	var socket bool
 	for _, choice := range []struct {
-		field, value, first, second string
-		second1                     *bool
+		field, value, usual, other string
+		isOther                    *bool
 	}{
 		{"layout", m.Layout, wire.LayoutNHWC, wire.LayoutNCHW, &c.nchw},
-		{"transport", m.Transport, wire.TransportSocket, wire.TransportShm, &c.shared},
+		{"transport", m.Transport, wire.TransportShm, wire.TransportSocket, &socket},
 		{"on_error", m.OnError, wire.OnErrorError, wire.OnErrorBlank, &c.blank},
 	} {
 		switch choice.value {
-		case choice.first, "":
-		case choice.second:
-			*choice.second1 = true
+		case choice.usual, "":
+		case choice.other:
+			*choice.isOther = true
 		default:
-			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.first, choice.second)
+			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.usual, choice.other)
 		}
 	}
-	c.shared = m.Transport != wire.TransportSocket
+	c.shared = !socket
 	if c.slots < 0 || c.slots > slotsMax {
 		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
 	}
