@@ -67,12 +67,12 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 		Duration: time.Duration(f.seconds * float64(time.Second)), WarmUp: time.Duration(f.warmUp * float64(time.Second)),
 	}
 	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {
-		return errors.New("--threads, --batch, --seconds and --warm-up must be positive")
+		return usageError{errors.New("--threads, --batch, --seconds and --warm-up must be positive")}
 	}
 	var err error
 	if f.transform != "full" {
 		if cfg.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
-			return err
+			return usageError{fmt.Errorf("--transform: %w", err)}
 		}
 	}
 	switch strings.ToUpper(f.layout) {
@@ -80,7 +80,7 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	case "NCHW":
 		cfg.Layout = resample.NCHW
 	default:
-		return fmt.Errorf("unknown layout %q, want NHWC or NCHW", f.layout)
+		return usageError{fmt.Errorf("--layout: unknown layout %q, want NHWC or NCHW", f.layout)}
 	}
 	dir, err := chooseSet(data, f.split)
 	if err != nil {

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"image"
 	"image/png"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,8 +94,14 @@ func TestBenchCommandErrors(t *testing.T) {
 		"--warm-up":          {dir, "--warm-up", "-1"},
 		"it holds nothing":   {t.TempDir()},
 	} {
-		if _, err := runBenchCommand(args...); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := runBenchCommand(args...)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", args, err, want)
+			continue
+		}
+		data := slices.Contains([]string{"no split \"train\"", "no such file", "it holds nothing"}, want)
+		if _, usage := errors.AsType[usageError](err); data && usage || slices.Contains(args, "--layout") && !usage {
+			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
 	}
 }

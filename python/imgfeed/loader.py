@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import client, errors, frameworks, state, wire
+from . import client, errors, frameworks, state
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
 from .server import OwnServer
@@ -91,6 +93,7 @@ class DataLoader:
 
     _server: OwnServer | None = None
     _session: Session | None = None
+    _cuda: frameworks.CudaOutput | None = None
     _info: SetInfo | None = None
     _running: weakref.ref[_Epoch] | None = None
     _place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
@@ -131,24 +134,21 @@ class DataLoader:
         """Open the data; the server decodes nothing before the first iteration."""
         _refuse(refused)
         self._source = os.fspath(dataset)
-        if drop_last and exact:
-            raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
+        self._policy = _policy(drop_last, exact)
         _check(self._source, batch_size, num_workers, timeout, transport)
-        self.batch_size = batch_size
+        self.batch_size, self.seed = operator.index(batch_size), operator.index(seed)  # JSON knows no numpy.int64
         self.shuffle = shuffle
-        self.seed = seed
         self.drop_last = drop_last
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.timeout = timeout
         self.rank, self.world = frameworks.rank_and_world(rank, world)
         self._with_index, self._with_params = with_index, with_params
-        self._policy = "drop_last" if drop_last else "exact" if exact else "pad"
         self._transport = transport
         self._options: dict[str, Any] = {
             "transform": transform if isinstance(transform, str) else [dict(op) for op in transform],
-            "batch_size": batch_size,
-            "seed": seed,
+            "batch_size": self.batch_size,
+            "seed": self.seed,
             "shuffle": shuffle,
             "policy": self._policy,
             "rank": self.rank,
@@ -199,6 +199,7 @@ class DataLoader:
 
         Naming the epoch of a state that was just loaded keeps the place in it.
         """
+        epoch = operator.index(epoch)
         if epoch < 0:
             raise ValueError(f"imgfeed: epoch {epoch}, want 0 or more")
         if self._next[0] != epoch:
@@ -245,9 +246,10 @@ class DataLoader:
 
     def __del__(self) -> None:
         """Let the server go on without this loader's session. A server of its own ends by its own finalizer."""
-        session = getattr(self, "_session", None)
-        if session is not None:
-            session.close()
+        if self._session is not None:
+            self._session.close()
+        if self._cuda is not None and not sys.is_finalizing():
+            self._cuda.drain()  # copies that are under way read memory which goes with the loader
 
     @property
     def _served(self) -> SetInfo:
@@ -316,10 +318,11 @@ class _Epoch(Iterator[tuple[Any, ...]]):
     def __init__(self, loader: DataLoader, session: Session, running: client.Epoch) -> None:
         self._loader = loader
         self._session = session
-        self._epoch = running.epoch
+        self._started = running
         self._left = running.batches
         self._over = False
         self._ahead: tuple[client.Batch, list[Any], Any] | None = None
+        self._failed: errors.ImgfeedError | None = None  # what came in place of the batch behind the one ahead
 
     def __len__(self) -> int:
         """Return how many batches are left."""
@@ -334,16 +337,22 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
         try:
             found = self._next_on_cuda() if loader._cuda is not None else self._next()
-        except errors.ServerError as e:
-            loader._reraise(e)
+        except errors.TimeoutError:
+            raise
+        except errors.ImgfeedError as e:
+            self._over = True  # but not the epoch: its place stays behind the last batch
+            if isinstance(e, errors.ServerError):
+                loader._reraise(e)
+            raise
         if found is None:
             self._finish()
             raise StopIteration
         batch, (images, labels, indices, params) = found
         self._left -= 1
-        loader._place = (self._epoch, batch.consumed)
+        epoch = self._started.epoch
+        loader._place = (epoch, batch.consumed)
         if batch.blank:
-            log.warning("imgfeed: epoch %d, batch %d: %d blank samples", self._epoch, batch.number, len(batch.blank))
+            log.warning("imgfeed: epoch %d, batch %d: %d blank samples", epoch, batch.number, len(batch.blank))
         parts = [images, labels]
         if loader._with_index:
             parts.append(indices)
@@ -353,9 +362,8 @@ class _Epoch(Iterator[tuple[Any, ...]]):
 
     def __del__(self) -> None:
         """Have the server stop, when an iteration is broken off."""
-        loader = self._loader
-        if not self._over and loader._running is not None and loader._running() in (self, None):
-            self._session.connection.send_later(wire.encode({"type": "stop"}))
+        if not self._over:
+            self._session.stop(self._started)
 
     def _fetch(self) -> client.Batch | None:
         batch = self._session.next(self._loader.timeout or None)
@@ -372,11 +380,18 @@ class _Epoch(Iterator[tuple[Any, ...]]):
     def _next_on_cuda(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         cuda = self._loader._cuda
         assert cuda is not None
+        if self._failed is not None:
+            raise self._failed
         ready = self._ahead or self._begin_copy()
         self._ahead = None
         if ready is None:
             return None
-        self._ahead = self._begin_copy()
+        try:
+            self._ahead = self._begin_copy()
+        except errors.TimeoutError:
+            pass  # this batch is here; the next call waits again
+        except errors.ImgfeedError as e:
+            self._failed = e
         batch, there, event = ready
         return batch, cuda.take(there, event)
 
@@ -393,8 +408,8 @@ class _Epoch(Iterator[tuple[Any, ...]]):
         self._over = True
         if loader._cuda is not None:
             loader._cuda.drain()
-        loader._place = (self._epoch + 1, 0)
-        if loader._next[0] == self._epoch:
+        loader._place = (self._started.epoch + 1, 0)
+        if loader._next[0] == self._started.epoch:
             loader._next = loader._place
 
 
@@ -404,6 +419,13 @@ def _refuse(refused: Mapping[str, Any]) -> None:
             raise TypeError(f"imgfeed: DataLoader has no argument {name!r}")
         if value is not None and value != "":
             raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
+
+
+def _policy(drop_last: bool, exact: bool) -> str:
+    """Return what happens at the end of an epoch that does not divide evenly, as the wire calls it."""
+    if drop_last and exact:
+        raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
+    return "drop_last" if drop_last else "exact" if exact else "pad"
 
 
 def _check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:

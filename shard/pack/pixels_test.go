@@ -203,8 +203,8 @@ func TestPixelsRejects(t *testing.T) {
 				copy(damaged, data)
 				damaged[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 			}
-			_, errA := encode(originals, &Scratch{}, Input{Key: "a/b", Data: damaged})
-			_, errB := encode(stored, &Scratch{}, Input{Key: "a/b", Data: damaged})
+			_, errA := originals.Encode(&Scratch{}, Input{Key: "a/b", Data: damaged})
+			_, errB := stored.Encode(&Scratch{}, Input{Key: "a/b", Data: damaged})
 			if (errA == nil) != (errB == nil) {
 				t.Errorf("%s, damaged: jpeg says %v, pixels %v", filepath.Base(file), errA, errB)
 			}
