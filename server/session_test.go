@@ -292,6 +292,23 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	}
 }
 
+// TestStatsHoldWhatTheClientHas asks for the numbers as soon as a batch is there.
+func TestStatsHoldWhatTheClientHas(t *testing.T) {
+	const samples = 4000
+	ts := startServer(t, oneSet(t, samples, 1), nil)
+	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 1, Slots: 1})
+	c.send(wire.StartRequest{})
+	expect[wire.Started](c)
+	for i := range int64(samples - 1) { // behind the last batch comes the end, before or behind the numbers
+		batch := expect[wire.Batch](c)
+		c.send(wire.StatsRequest{})
+		if s := expect[wire.Stats](c); s.Images != i+1 || s.Batches != i+1 {
+			t.Fatalf("%d images in %d batches behind batch %d", s.Images, s.Batches, i)
+		}
+		c.send(wire.Release{Slot: *batch.Slot})
+	}
+}
+
 // TestStopTellsTheClients ends a server under sessions of every kind.
 func TestStopTellsTheClients(t *testing.T) {
 	ts := startServer(t, oneSet(t, 200, 1), nil)

@@ -18,6 +18,7 @@ from typing import IO
 from . import client, errors, wire
 
 START_TIMEOUT = 60.0  # seconds until a server of one's own must listen
+TEMP_PATH_MAX = 107 - len("/imgfeed-01234567/sock")  # bytes; 107 is what the address of a Unix socket holds (unix(7))
 
 
 def find_binary(name: str = "imgfeed") -> str:
@@ -64,14 +65,14 @@ class OwnServer:
 
     def __init__(self, data: str, threads: int) -> None:
         """Start a server of the set, or folder of sets, at data. threads decode; 0 leaves the number to the server."""
-        command = [find_binary(), "serve", data, "--owner", str(os.getpid()), "--log-level", "warn"]
+        command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         if threads:
             command += ["--threads", str(threads)]
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close
-        with tempfile.TemporaryDirectory(prefix="imgfeed-") as folder:
+        with tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder()) as folder:
             path = os.path.join(folder, "sock")
             self._process = subprocess.Popen(
-                [*command, "--socket", path],
+                [*command, "--socket", path, "--", data],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -125,6 +126,12 @@ class OwnServer:
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
+
+
+def _socket_folder() -> str:
+    """Return the folder for temporary files, or /tmp where a socket's path in that would be longer than the system takes."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= TEMP_PATH_MAX else "/tmp"
 
 
 def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:

@@ -101,6 +101,25 @@ def test_a_new_iteration_ends_the_one_before(load: Load) -> None:
         next(old)
 
 
+def test_an_iteration_that_goes_while_the_next_begins_does_not_stop_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the garbage collector finds a broken-off iteration just then."""
+    loader = load(8)
+    old = [iter(loader)]
+    next(old[0])
+    session = loader._session
+    assert session is not None
+    start = session.start
+
+    def started(epoch: int, consumed: int) -> Any:
+        running = start(epoch, consumed)
+        old.clear()
+        return running
+
+    monkeypatch.setattr(session, "start", started)
+    loader.timeout = 20
+    assert indices(loader) == list(range(SAMPLES))
+
+
 def test_transport_layout_and_threads_change_nothing(load: Load, shards: Path) -> None:
     options: dict[str, Any] = {"shuffle": True, "seed": 1, "transform": RANDOM, "with_params": True}
     want = [copied(b) for b in load(7, **options)]
