@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -63,8 +62,8 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	cfg := loader.BenchConfig{
 		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact, Duration: time.Duration(f.seconds * float64(time.Second)),
 	}
-	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) {
-		return errors.New("--threads, --batch and --seconds must be positive")
+	if f.threads < 0 || f.threads > threadsMax || f.batch < 1 || !(f.seconds > 0) {
+		return fmt.Errorf("--threads, --batch and --seconds must be positive, and there are %d threads at most", threadsMax)
 	}
 	var err error
 	if f.transform != "full" {

@@ -65,7 +65,7 @@ def refuse(refused: Mapping[str, Any]) -> None:
 
 def check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:
     """Raise ValueError for a value that a loader of the source can't have."""
-    if not source:
+    if source in ("", "unix:"):
         raise ValueError("imgfeed: the path of the data is empty")
     if source.startswith("unix:") and num_workers:
         raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")

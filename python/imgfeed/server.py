@@ -68,17 +68,18 @@ class OwnServer:
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         if threads:
             command += ["--threads", str(threads)]
+        self._owner = os.getpid()
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close
         with tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder()) as folder:
             path = os.path.join(folder, "sock")
             self._process = subprocess.Popen(
                 [*command, "--socket", path, "--", data],
                 stdin=subprocess.DEVNULL,
-                stdout=self._log,
+                stdout=subprocess.DEVNULL,  # what it serves and where is for people
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
             )
-            self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._log)
+            self._end = weakref.finalize(self, _end, self._process, self._owner, self._log)
             try:
                 self.session = self._connect(path)
             except BaseException:
@@ -91,7 +92,9 @@ class OwnServer:
         return self._process.pid
 
     def explain(self, error: errors.ServerError) -> errors.ServerError:
-        """Return error with the last words of the server, if it has ended."""
+        """Return error with the last words of the server, if it has ended. A forked child of the owner can't know that."""
+        if os.getpid() != self._owner:
+            return error
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(timeout=0.5)
             words = self._last_words()

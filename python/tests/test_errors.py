@@ -129,6 +129,8 @@ def test_a_loader_cannot_be_pickled_or_copied(load: Load, how: Callable[[Any], A
 def test_an_empty_path_is_no_data() -> None:
     with pytest.raises(ValueError, match="empty"):
         DataLoader("", 2)
+    with pytest.raises(ValueError, match="empty"):
+        DataLoader("unix:", 2)
 
 
 def test_torchs_defaults_are_taken(load: Load) -> None:
