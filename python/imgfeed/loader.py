@@ -427,6 +427,8 @@ def _outputs(
             raise ValueError("imgfeed: device, normalize, dtype and pin_memory need torch")
         return frameworks.NumpyOutput(), None
     torch = frameworks.torch()
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise TypeError(f"imgfeed: dtype is {dtype!r}, want a type of torch such as torch.float16")
     if normalize is not None and dtype is not None and not dtype.is_floating_point:
         raise ValueError(f"imgfeed: normalised images can't be {dtype}")
     device = None if device is None else torch.device(device)

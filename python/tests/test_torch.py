@@ -30,6 +30,12 @@ def test_tensors_are_views_in_channels_last_memory(load: Load) -> None:
         assert np.array_equal(labels.numpy(), want[1])
 
 
+def test_a_type_that_is_none(load: Load) -> None:
+    for normalize in (None, "imagenet"):
+        with pytest.raises(TypeError, match="dtype is 'float16', want a type of torch"):
+            load(8, framework="torch", dtype="float16", normalize=normalize)
+
+
 def test_nchw_is_contiguous(load: Load) -> None:
     for a, b in zip(load(8, framework="torch", layout="NCHW"), load(8, framework="torch"), strict=True):
         assert a[0].is_contiguous() and torch.equal(a[0], b[0])
