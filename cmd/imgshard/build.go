@@ -34,9 +34,12 @@ SRC is looked at to tell what it holds:
   cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
                                           CIFAR-10: train, and its test images as val; its pickles are read, not executed
   CINIC-10                                train, valid (as val) and test
+  tars of WebDataset, a folder of them, or folders train/ and val/ of them
+                                          imagenet-train-000000.tar with x.jpg and its label x.cls; splits also by such names
 
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
-beside its own; with -o, in OUT/train and OUT/val.
+beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become
+/data/imagenet-train-shards and /data/imagenet-val-shards.
 
 With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
 Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
@@ -86,6 +89,7 @@ func newBuildCommand() *cobra.Command {
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
 	fl.StringVar(&f.sources.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
 	fl.StringVar(&f.sources.Devkit, "devkit", "", "ILSVRC2012_devkit_t12.tar.gz or its folder (default looked for beside SRC)")
+	fl.StringVar(&f.sources.Classes, "classes", "", "file with a class name in each line, for WebDataset's labels (default classes.txt beside the tars)")
 	return c
 }
 

@@ -31,6 +31,20 @@ func isSplitFolder(name string) bool {
 // Open looks at a path and returns the splits that it holds: one, or the training and the validation split. Nothing is read yet but what is
 // needed to tell.
 func Open(path string, opts Options) ([]*Split, error) {
+	splits, err := detect(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range splits {
+		if _, numbers := s.layout.(*webDataset); opts.Classes != "" && !numbers {
+			return nil, &FormatError{Path: s.Path, Msg: "is " + s.Layout() + ", which names its classes itself: --classes is for WebDataset's tars, whose labels are numbers"}
+		}
+	}
+	return splits, nil
+}
+
+// detect is Open for a path that need not be absolute.
+func detect(path string, opts Options) ([]*Split, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -67,6 +81,12 @@ func Open(path string, opts Options) ([]*Split, error) {
 	}
 	if train, val, ok := seen.splits(); ok {
 		return openSplits(path, seen, train, val, opts)
+	}
+	if tars, err := findWebDataset(seen); tars != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return openWebDatasets(seen, tars, opts)
 	}
 	s, err := openFolderSplit(path, splitName(path), seen, opts)
 	if err != nil {
@@ -148,7 +168,7 @@ func openSplits(path string, seen sight, train, val string, opts Options) ([]*Sp
 		return nil, &FormatError{Path: path, Msg: fmt.Sprintf("holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, opts.Split)}
 	}
 	test := ""
-	if opts.Split == "" && slices.Contains(seen.folders, "test") && isSmallSplit(filepath.Join(path, "test")) {
+	if opts.Split == "" && slices.Contains(seen.folders, "test") && (isSmallSplit(filepath.Join(path, "test")) || isWebDatasetFolder(filepath.Join(path, "test"))) {
 		test = "test"
 	}
 	var splits []*Split
@@ -192,6 +212,12 @@ func newSplit(path, name string, l layout, opts Options) *Split {
 }
 
 func openTarSplit(path, name string, opts Options) (*Split, error) {
+	if is, _, err := sniffWebDataset(path); is || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return openWebDatasetTar(path, name, opts)
+	}
 	st, err := newStream(path, opts, []string{filepath.Dir(path)})
 	if err != nil {
 		return nil, err
@@ -221,6 +247,13 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 		s = newSplit(path, name, &folder{root: path}, opts)
 		s.decoded = isSmallFolder(path, folders)
 	case len(tars) > 0:
+		of, err := findWebDataset(seen)
+		if err != nil {
+			return nil, err
+		}
+		if of != nil {
+			return openWebDatasetFolder(seen, name, of, opts)
+		}
 		st, err := classTars(path, tars)
 		if err != nil {
 			return nil, err
@@ -282,5 +315,5 @@ func emptyError(path string, seen sight) error {
 	if len(seen.sets) > 0 {
 		msg = "the folder holds only shard sets (" + strings.Join(seen.sets, ", ") + ")"
 	}
-	return &FormatError{Path: path, Msg: msg + "; wanted: class folders, class tars, train/ and val/, the images of ILSVRC2012's validation split, or CIFAR-10", Err: errors.ErrUnsupported}
+	return &FormatError{Path: path, Msg: msg + "; wanted: class folders, class tars, WebDataset's tars, train/ and val/, the images of ILSVRC2012's validation split, or CIFAR-10", Err: errors.ErrUnsupported}
 }

@@ -56,8 +56,18 @@ func (d *Devkit) labels(path string, keys []string) (labels, error) {
 	return l, nil
 }
 
-// findDevkit looks for the development kit in the folders and opens the first that it finds; what says for what, in the error.
+// findDevkit is lookForDevkit where there must be one; what says for what, in the error.
 func findDevkit(what string, folders []string) (*Devkit, error) {
+	d, err := lookForDevkit(folders)
+	if d != nil || err != nil {
+		return d, err
+	}
+	return nil, &FormatError{Path: what, Msg: fmt.Sprintf("images without class folders need the labels of the ILSVRC2012 development kit, "+
+		"and there is no ILSVRC2012_devkit_t12.tar.gz (nor that folder unpacked) in %s: put it there, or say --devkit PATH", strings.Join(folders, " or "))}
+}
+
+// lookForDevkit looks for the development kit in the folders and opens the first that it finds; nil: there is none.
+func lookForDevkit(folders []string) (*Devkit, error) {
 	for _, folder := range folders {
 		found, err := filepath.Glob(filepath.Join(escapeGlob(folder), "ILSVRC2012_devkit*"))
 		if err != nil {
@@ -71,8 +81,7 @@ func findDevkit(what string, folders []string) (*Devkit, error) {
 			}
 		}
 	}
-	return nil, &FormatError{Path: what, Msg: fmt.Sprintf("images without class folders need the labels of the ILSVRC2012 development kit, "+
-		"and there is no ILSVRC2012_devkit_t12.tar.gz (nor that folder unpacked) in %s: put it there, or say --devkit PATH", strings.Join(folders, " or "))}
+	return nil, nil
 }
 
 // escapeGlob makes a path match itself alone in filepath.Glob.

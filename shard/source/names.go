@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -88,7 +89,10 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 func namedTar(name string) bool { return stem(name) != name }
 
 // splitName suggests a split's name from a path's last part.
-func splitName(p string) string {
+func splitName(p string) string { return cmp.Or(namedSplit(p), "train") }
+
+// namedSplit is the split that a path's last part says; "": it says none.
+func namedSplit(p string) string {
 	base := strings.ToLower(filepath.Base(stem(p)))
 	for _, s := range []struct{ in, name string }{{"val", "val"}, {"test", "test"}, {"train", "train"}} {
 		for part := range strings.FieldsFuncSeq(base, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
@@ -97,5 +101,5 @@ func splitName(p string) string {
 			}
 		}
 	}
-	return "train"
+	return ""
 }

@@ -11,11 +11,12 @@
 //	both splits      DIR/train and DIR/val, or the two tars above  a split each
 //	CIFAR-10         cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
 //	CINIC-10         class folders in DIR/train, DIR/valid and DIR/test
+//	WebDataset       tars of x.jpg and x.cls …                     label: the number in x.cls
 //
 // CIFAR-10's test images are the split "val", since it has no other that is not for training; CINIC-10's valid is "val" and its test is "test".
 //
 // A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is
-// built from them is the same too. A tar may be compressed by gzip; tars are told by their content.
+// built from them is the same too; in WebDataset's tars it is the __key__, which has no extension. A tar may be compressed by gzip; tars are told by their content.
 //
 // Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and what systems leave about (Thumbs.db, desktop.ini, __MACOSX, @eaDir,
 // lost+found) are no part of a dataset and are skipped. Files beside the class folders are left out, as torchvision's ImageFolder does, with a
@@ -41,6 +42,9 @@ type Options struct {
 	Split string
 	// Devkit is where the ILSVRC2012 development kit is, a tar.gz or a folder; empty looks for it in and beside the flat images.
 	Devkit string
+	// Classes is a file with the name of a class in each line, the first that of label 0, for WebDataset's tars, whose labels are numbers; empty
+	// looks for classes.txt or classnames.txt, then for the devkit, beside them, and else calls the classes by their numbers.
+	Classes string
 }
 
 // Item is one sample of a split, or a file that cannot be one.
@@ -74,6 +78,8 @@ type labels struct {
 	// byKey holds the labels of flat images; nil: the key's first folder is its class.
 	byKey map[string]int32
 	index map[string]int32 // class → label
+	// numbered says that the classes' names are nothing but their labels: what another split calls these labels are better ones.
+	numbered bool
 }
 
 func newLabels(classes []string) labels {
@@ -141,6 +147,14 @@ func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 // relabel turns the labels of the split's own classes into those of the expected ones.
 func (s *Split) relabel(own labels) (labels, error) {
 	l := newLabels(s.expected)
+	if own.numbered {
+		if len(own.classes) > len(s.expected) {
+			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has the label %d, and the other split has only %d classes: "+
+				"name them all by --classes FILE, or build the splits one at a time", len(own.classes)-1, len(s.expected))}
+		}
+		l.byKey = own.byKey
+		return l, nil
+	}
 	var foreign []string
 	for _, c := range own.classes {
 		if _, ok := l.index[c]; !ok {

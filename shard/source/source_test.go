@@ -312,8 +312,8 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	writeTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
 	writeTree(t, filepath.Join(dir, "halfsorted"), map[string][]byte{"n01/ILSVRC2012_val_00000001.JPEG": nil, "ILSVRC2012_val_00000002.JPEG": nil})
 	writeTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
-	webDataset := tar(sourcetest.File{Name: "0000.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "0000.cls", Data: []byte("3")})
-	writeTree(t, filepath.Join(dir, "webdataset"), map[string][]byte{"train-000000.tar": webDataset, "train-000001.tar": webDataset})
+	labelled := tar(sourcetest.File{Name: "0000.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "0000.cls", Data: []byte("3")})
+	writeTree(t, filepath.Join(dir, "labelled"), map[string][]byte{"n01.tar": inner, "n02.tar": labelled})
 	writeTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
 		t.Fatal(err)
@@ -325,8 +325,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{filepath.Join(dir, "halfsorted"), "finish sorting"},
 		{filepath.Join(dir, "nottar"), "called a tar"},
 		{filepath.Join(dir, "flat"), "--devkit"},
-		{filepath.Join(dir, "webdataset"), "as WebDataset has it"},
-		{write("train-000002.tar", webDataset), "as WebDataset has it"},
+		{filepath.Join(dir, "labelled"), "as WebDataset has it"},
 		{write("text.tar", []byte("hello")), "neither a tar"},
 		{write("nofiles.tar", tar()), "no files"},
 		{write("up.tar", tar(sourcetest.File{Name: "n01/../../etc/passwd"})), `climbs out`},
@@ -437,6 +436,8 @@ func FuzzTar(f *testing.F) {
 	f.Add(sourcetest.TarOfTree(f, tree(), "train/", 1))
 	f.Add(sourcetest.Gzip(f, sourcetest.TarOfTree(f, tree(), "./", 1)))
 	f.Add(sourcetest.Tar(f, sourcetest.File{Name: "n01/../x", Data: []byte("x")}))
+	f.Add(webDatasetTar(f, "a.cls", "1", "a.jpg", jpegStart, "b.jpg", jpegStart, "b.json", "{}", "b.cls", "0"))
+	f.Add(webDatasetTar(f, "a.cls", "1", "a.jpg", jpegStart, "b.cls", "-1", "a.png", "", "b.jpg", ""))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid(), ".tar")), data)

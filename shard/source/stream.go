@@ -3,6 +3,7 @@ package source
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -130,8 +131,21 @@ func (w *walker) entries(t *tarReader) error {
 	}
 }
 
-// next returns the next entry that is no junk, its name cleaned.
+// next is entry for tars in which names stand for classes: a label shows that this is none.
 func (w *walker) next(t *tarReader) (*tar.Header, error) {
+	h, err := w.entry(t)
+	if err != nil {
+		return nil, err
+	}
+	if _, label := cutSuffixFold(h.Name, "."+labelExtension); label {
+		return nil, t.errorf(h.Name, "a label as WebDataset has it, but the tars begin otherwise: there each image stands next to its label, "+
+			"as 0000.jpg and 0000.%s do, and no other tars beside them", labelExtension)
+	}
+	return h, nil
+}
+
+// entry returns the next entry that is no junk, its name cleaned.
+func (w *walker) entry(t *tarReader) (*tar.Header, error) {
 	for {
 		if err := w.ctx.Err(); err != nil {
 			return nil, err
@@ -156,9 +170,6 @@ func (w *walker) next(t *tarReader) (*tar.Header, error) {
 		}
 		if name == "" || junkPath(name) {
 			continue
-		}
-		if _, label := cutSuffixFold(name, ".cls"); label {
-			return nil, t.errorf(h.Name, "a label as WebDataset has it: such tars are not read, and each would be taken for a class; unpack them into a folder for each class")
 		}
 		h.Name = name
 		return h, nil
@@ -247,21 +258,24 @@ func (w *walker) flatImage(t *tarReader, h *tar.Header) error {
 
 // item hands one file on.
 func (w *walker) item(t *tarReader, h *tar.Header, key string) error {
-	it := Item{Key: key, Reason: nameReason(key), Size: h.Size, Data: t.tar}
-	switch {
-	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
-		it.Reason = reasonTarLink
-	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
-		it.Reason = reasonNotRegular
-	case h.Size > ImageBytesMax:
-		it.Reason = reasonTooLarge(h.Size)
-	}
-	if it.Reason != "" {
-		it.Size, it.Data = 0, nil
-	} else {
-		it.Data = &entryReader{t: t, name: h.Name}
+	it := Item{Key: key, Reason: cmp.Or(imageReason(h), nameReason(key))}
+	if it.Reason == "" {
+		it.Size, it.Data = h.Size, &entryReader{t: t, name: h.Name}
 	}
 	return w.fn(it)
+}
+
+// imageReason says why an entry cannot be read as an image, by its header; empty when it can.
+func imageReason(h *tar.Header) string {
+	switch {
+	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
+		return reasonTarLink
+	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
+		return reasonNotRegular
+	case h.Size > ImageBytesMax:
+		return reasonTooLarge(h.Size)
+	}
+	return ""
 }
 
 // entryReader reads an entry's content with errors that say where.
@@ -314,9 +328,6 @@ func newStream(p string, opts Options, devkitFolders []string) (*stream, error) 
 				st.strip = parts[0] + "/"
 			}
 			st.shape = shapeFlat
-			if _, err := w.next(t); err != nil && err != io.EOF { // the label of WebDataset's first image
-				return nil, err
-			}
 			st.devkit, err = openOrFindDevkit(p, opts, devkitFolders)
 			return st, err
 		case len(parts) > 2 && (parts[0] == path.Base(stem(p)) || isSplitFolder(parts[0])):

@@ -22,13 +22,14 @@ var errNotTar = errors.New("not a tar")
 
 // tarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
 type tarReader struct {
-	tar   *tar.Reader
-	path  string // of the file
-	inner string // the name of the entry that holds this tar, "" for the file itself
-	file  *os.File
-	count *countingReader
-	rest  io.Reader // what the entries are read from: at the end, what follows them
-	plain bool      // not compressed
+	tar     *tar.Reader
+	path    string // of the file
+	inner   string // the name of the entry that holds this tar, "" for the file itself
+	file    *os.File
+	count   *countingReader
+	rest    io.Reader // what the entries are read from: at the end, what follows them
+	plain   bool      // not compressed
+	peeking bool      // only the front is of interest: what follows the end is not looked at
 }
 
 // countingReader counts the bytes that were read of a file, for the places in errors.
@@ -101,7 +102,7 @@ func (t *tarReader) Close() error { return t.file.Close() }
 // next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
 func (t *tarReader) next() (*tar.Header, error) {
 	h, err := t.tar.Next()
-	if err == io.EOF {
+	if err == io.EOF && !t.peeking {
 		if err := t.checkRest(); err != nil {
 			return nil, err
 		}
