@@ -60,6 +60,8 @@ func oddHeaders(t *testing.T) []oddity {
 		{"garbage before a marker", insert(base, markerSOF0, 1, 2, 3), false},
 		{"stuffed byte before a marker", insert(base, markerSOF0, 0xff, 0), false},
 		{"comment", insert(base, markerSOF0, 0xff, markerCOM, 0, 5, 'a', 'b', 'c'), false},
+		{"comment of length 0", insert(base, markerSOF0, 0xff, markerCOM, 0, 0), false},
+		{"APP2 of length 1", insert(base, markerSOF0, 0xff, markerAPP0+2, 0, 1), false},
 		{"DNL", insert(base, markerSOS, 0xff, markerDNL, 0, 4, 0, 21), false},
 		{"restart marker in the header", insert(base, markerSOF0, 0xff, markerRST0), false},
 		{"no JFIF", without(base, markerAPP0), false},
@@ -85,8 +87,10 @@ func oddScans(t *testing.T) []oddity {
 	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
 	rst := bytes.Index(restart, []byte{0xff, markerRST0})
 	eoi := []byte{0xff, markerEOI}
+	adobe := append([]byte{0xff, markerAPP14, 0, 14}, "Adobe\x00\x64\x00\x00\x00\x00\x00"...) // transform 0: RGB
 	return []oddity{
 		{"garbage before EOI", slices.Concat(base[:len(base)-2], []byte("garbage"), eoi), false},
+		{"Adobe segment behind the scan", slices.Concat(without(base, markerAPP0)[:len(base)-20], adobe, eoi), false},
 		{"no EOI", base[:len(base)-2], true},
 		{"half a scan", base[:scan+40], false},
 		{"second scan", slices.Concat(base[:len(base)-2], base[scan-14:]), false},
