@@ -87,7 +87,7 @@ func oddScans(t *testing.T) []oddity {
 	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
 	rst := bytes.Index(restart, []byte{0xff, markerRST0})
 	eoi := []byte{0xff, markerEOI}
-	adobe := append([]byte{0xff, markerAPP14, 0, 14}, "Adobe\x00\x64\x00\x00\x00\x00\x00"...) // transform 0: RGB
+	adobe := adobeSegment(0) // RGB
 	return []oddity{
 		{"garbage before EOI", slices.Concat(base[:len(base)-2], []byte("garbage"), eoi), false},
 		{"Adobe segment behind the scan", slices.Concat(without(base, markerAPP0)[:len(base)-20], adobe, eoi), false},
@@ -105,7 +105,7 @@ func oddScans(t *testing.T) []oddity {
 // pixels, also those that libjpeg invents with a warning; what it refuses must give an error.
 func TestOddities(t *testing.T) {
 	py := startPillow(t)
-	for _, c := range append(oddHeaders(t), oddScans(t)...) {
+	for _, c := range slices.Concat(oddHeaders(t), oddScans(t), oddColours(t), oddSteps(t)) {
 		path := filepath.Join(t.TempDir(), "odd.jpg")
 		if err := os.WriteFile(path, c.data, 0o644); err != nil {
 			t.Fatal(err)
