@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import client, errors, frameworks, state, wire
+from . import arguments, client, errors, frameworks, state
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
 from .server import OwnServer
@@ -20,17 +22,7 @@ log = logging.getLogger("imgfeed")
 #: A list of operations, or the name of a preset.
 Transform = str | Sequence[Mapping[str, Any]]
 
-# Arguments of torch's DataLoader that have no meaning here, and what to do instead.
-_REFUSED = {
-    "sampler": "the server makes the order from seed and epoch: use shuffle=, seed= and set_epoch()",
-    "batch_sampler": "the server makes the batches: use batch_size=, shuffle=, seed= and drop_last=",
-    "collate_fn": "batches come collated, in memory that no worker of Python has touched: change them in the loop",
-    "worker_init_fn": "there are no worker processes of Python to initialise",
-    "multiprocessing_context": "there are no worker processes of Python to start",
-    "generator": "order and random crops are keyed by seed= and the epoch",
-    "prefetch_factor": "the ring's size says how many batches are loaded ahead: use slots=",
-    "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",
-}
+_BLANKS_NAMED = 3  # in the log's line about a batch
 
 
 class DataLoader:
@@ -91,6 +83,7 @@ class DataLoader:
 
     _server: OwnServer | None = None
     _session: Session | None = None
+    _cuda: frameworks.CudaOutput | None = None
     _info: SetInfo | None = None
     _running: weakref.ref[_Epoch] | None = None
     _place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
@@ -129,24 +122,25 @@ class DataLoader:
         **refused: Any,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
-        _refuse(refused)
-        self._source = os.fspath(dataset)
-        if drop_last and exact:
-            raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
-        _check(self._source, batch_size, num_workers, timeout, transport)
+        arguments.refuse(refused)
+        self._source = arguments.path(dataset)
+        batch_size, seed = arguments.whole("batch_size", batch_size), arguments.whole("seed", seed)
+        num_workers, slots = arguments.whole("num_workers", num_workers), arguments.whole("slots", slots)
+        shuffle, drop_last, exact = bool(shuffle), bool(drop_last), bool(exact)
+        self._policy = arguments.policy(drop_last, exact)
+        arguments.check(self._source, batch_size, num_workers, timeout, transport)
         self.batch_size = batch_size
-        self.shuffle = shuffle
         self.seed = seed
+        self.shuffle = shuffle
         self.drop_last = drop_last
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.timeout = timeout
         self.rank, self.world = frameworks.rank_and_world(rank, world)
         self._with_index, self._with_params = with_index, with_params
-        self._policy = "drop_last" if drop_last else "exact" if exact else "pad"
         self._transport = transport
         self._options: dict[str, Any] = {
-            "transform": transform if isinstance(transform, str) else [dict(op) for op in transform],
+            "transform": arguments.operations(transform),
             "batch_size": batch_size,
             "seed": seed,
             "shuffle": shuffle,
@@ -155,9 +149,9 @@ class DataLoader:
             "world": self.world,
             "layout": layout,
             "slots": slots,
-            "with_params": with_params,
+            "with_params": bool(with_params),
             "on_error": on_error,
-            "exact_pixels": exact_pixels,
+            "exact_pixels": bool(exact_pixels),
             **({} if resampler is None else {"resampler": resampler}),
         }
         self._output, self._cuda = _outputs(
@@ -199,6 +193,7 @@ class DataLoader:
 
         Naming the epoch of a state that was just loaded keeps the place in it.
         """
+        epoch = arguments.whole("epoch", epoch)
         if epoch < 0:
             raise ValueError(f"imgfeed: epoch {epoch}, want 0 or more")
         if self._next[0] != epoch:
@@ -243,11 +238,19 @@ class DataLoader:
         """Close the loader."""
         self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be pickled or copied: a connection can't be, and a copy would share it."""
+        raise TypeError(
+            "imgfeed: a DataLoader can't be pickled or copied, as it holds a connection: make one in each process, with the "
+            "same arguments; state_dict() holds its place"
+        )
+
     def __del__(self) -> None:
         """Let the server go on without this loader's session. A server of its own ends by its own finalizer."""
-        session = getattr(self, "_session", None)
-        if session is not None:
-            session.close()
+        if self._session is not None:
+            self._session.close()
+        if self._cuda is not None and not sys.is_finalizing():
+            self._cuda.drain()  # copies that are under way read memory which goes with the loader
 
     @property
     def _served(self) -> SetInfo:
@@ -316,10 +319,11 @@ class _Epoch(Iterator[tuple[Any, ...]]):
     def __init__(self, loader: DataLoader, session: Session, running: client.Epoch) -> None:
         self._loader = loader
         self._session = session
-        self._epoch = running.epoch
+        self._started = running
         self._left = running.batches
         self._over = False
         self._ahead: tuple[client.Batch, list[Any], Any] | None = None
+        self._failed: errors.ImgfeedError | None = None  # what came in place of the batch behind the one ahead
 
     def __len__(self) -> int:
         """Return how many batches are left."""
@@ -334,16 +338,19 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
         try:
             found = self._next_on_cuda() if loader._cuda is not None else self._next()
-        except errors.ServerError as e:
-            loader._reraise(e)
+        except errors.TimeoutError:
+            raise
+        except errors.ImgfeedError as e:
+            self._over = True  # but not the epoch: its place stays behind the last batch
+            if isinstance(e, errors.ServerError):
+                loader._reraise(e)
+            raise
         if found is None:
             self._finish()
             raise StopIteration
         batch, (images, labels, indices, params) = found
         self._left -= 1
-        loader._place = (self._epoch, batch.consumed)
-        if batch.blank:
-            log.warning("imgfeed: epoch %d, batch %d: %d blank samples", self._epoch, batch.number, len(batch.blank))
+        loader._place = (self._started.epoch, batch.consumed)
         parts = [images, labels]
         if loader._with_index:
             parts.append(indices)
@@ -353,15 +360,27 @@ class _Epoch(Iterator[tuple[Any, ...]]):
 
     def __del__(self) -> None:
         """Have the server stop, when an iteration is broken off."""
-        loader = self._loader
-        if not self._over and loader._running is not None and loader._running() in (self, None):
-            self._session.connection.send_later(wire.encode({"type": "stop"}))
+        if not self._over:
+            self._session.stop(self._started)
 
     def _fetch(self) -> client.Batch | None:
         batch = self._session.next(self._loader.timeout or None)
+        if batch is not None and batch.blank:
+            self._warn(batch)
         if batch is not None and not self._loader._with_index:
             batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody sees
         return batch
+
+    def _warn(self, batch: client.Batch) -> None:
+        """Log which samples of a batch are blank: the first few by their keys."""
+        assert batch.arrays.indices is not None
+        names = []
+        with contextlib.suppress(errors.ImgfeedError):  # the batch is there, whether its keys can be had or not
+            names = [self._session.key(int(batch.arrays.indices[place])) for place in batch.blank[:_BLANKS_NAMED]]
+        if len(batch.blank) > len(names):
+            names.append("…")
+        text = "imgfeed: epoch %d, batch %d: %d blank samples, which can't be read: %s"
+        log.warning(text, self._started.epoch, batch.number, len(batch.blank), ", ".join(names))
 
     def _next(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         batch = self._fetch()
@@ -372,11 +391,18 @@ class _Epoch(Iterator[tuple[Any, ...]]):
     def _next_on_cuda(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         cuda = self._loader._cuda
         assert cuda is not None
+        if self._failed is not None:
+            raise self._failed
         ready = self._ahead or self._begin_copy()
         self._ahead = None
         if ready is None:
             return None
-        self._ahead = self._begin_copy()
+        try:
+            self._ahead = self._begin_copy()
+        except errors.TimeoutError:
+            pass  # this batch is here; the next call waits again
+        except errors.ImgfeedError as e:
+            self._failed = e
         batch, there, event = ready
         return batch, cuda.take(there, event)
 
@@ -393,31 +419,9 @@ class _Epoch(Iterator[tuple[Any, ...]]):
         self._over = True
         if loader._cuda is not None:
             loader._cuda.drain()
-        loader._place = (self._epoch + 1, 0)
-        if loader._next[0] == self._epoch:
+        loader._place = (self._started.epoch + 1, 0)
+        if loader._next[0] == self._started.epoch:
             loader._next = loader._place
-
-
-def _refuse(refused: Mapping[str, Any]) -> None:
-    for name, value in refused.items():
-        if name not in _REFUSED:
-            raise TypeError(f"imgfeed: DataLoader has no argument {name!r}")
-        if value is not None and value != "":
-            raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
-
-
-def _check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:
-    """Raise ValueError for a value that a loader of the source can't have."""
-    if not source:
-        raise ValueError("imgfeed: the path of the data is empty")
-    if source.startswith("unix:") and num_workers:
-        raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
-    if batch_size < 1:
-        raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
-    if timeout < 0:
-        raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
-    if transport not in ("auto", "shm", "socket"):
-        raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
 
 
 def _outputs(
@@ -430,6 +434,8 @@ def _outputs(
             raise ValueError("imgfeed: device, normalize, dtype and pin_memory need torch")
         return frameworks.NumpyOutput(), None
     torch = frameworks.torch()
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise TypeError(f"imgfeed: dtype is {dtype!r}, want a type of torch such as torch.float16")
     if normalize is not None and dtype is not None and not dtype.is_floating_point:
         raise ValueError(f"imgfeed: normalised images can't be {dtype}")
     device = None if device is None else torch.device(device)

@@ -6,6 +6,7 @@ A message is a little-endian u32, the length of the JSON object that follows. So
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,7 +22,16 @@ from . import errors
 VERSION = 1
 MESSAGE_BYTES_MAX = 64 << 20
 _LENGTH = struct.Struct("<I")
-_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or array of numpy or torch as JSON has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"imgfeed: {value!r} is no number, text or list, and can't be sent to the server")
+
+
+_encode_json = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 _decode_json = json.JSONDecoder().decode
 _READ_BYTES = 64 << 10
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * 4)
@@ -53,6 +63,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.closed = False
+        self._broken: OSError | None = None  # what closed it, when that was met where nothing may be raised
 
     @property
     def usable(self) -> bool:
@@ -62,11 +73,12 @@ class Connection:
     def send(self, message: Message) -> None:
         """Send one message, behind whatever :meth:`send_later` left waiting."""
         self._check()
+        data = encode(message)
         try:
             with self._send_lock:
                 while self._out:
                     self._sock.sendall(self._out.popleft())
-                self._sock.sendall(encode(message))
+                self._sock.sendall(data)
         except OSError as e:
             self.close()
             raise _lost(e) from e
@@ -94,9 +106,12 @@ class Connection:
             except BlockingIOError:
                 self._out.appendleft(data)
                 return
-            except OSError:
-                self.closed = True  # whoever reads next learns why
+            except OSError as e:
+                self.closed, self._broken = True, e  # whoever uses it next learns why
                 return
+            except BaseException:  # Ctrl-C: nobody knows whether the message has gone, and it may go neither twice nor never
+                self.closed = True
+                raise
             finally:
                 self._send_lock.release()
 
@@ -156,11 +171,17 @@ class Connection:
         return self._fds.pop(0) if self._fds else None
 
     def close(self) -> None:
-        """Close the connection. In a forked child this leaves the parent's connection alone."""
-        self.closed = True
+        """Close the connection; a thread that waits for a message gets an error. A fork leaves its parent's alone."""
+        ours, self.closed = self.usable, True
+        if ours:
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)  # closing alone does not wake who waits
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()
+        if self._pid == os.getpid():
+            with contextlib.suppress(OSError):  # ends it also where a forked child has the socket, or a thread waits in it
+                self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
     def _check(self) -> None:
@@ -169,6 +190,8 @@ class Connection:
                 "imgfeed: this connection belongs to the process that opened it, and this is a fork of that process; "
                 "iterate the loader anew (it connects again) or make a loader of its own in each process"
             )
+        if self._broken is not None:
+            raise _lost(self._broken)
         if self.closed:
             raise errors.ServerError("imgfeed: the connection to the server is closed")
 
@@ -178,7 +201,11 @@ class Connection:
             try:
                 data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             except OSError as e:
-                raise _lost(e) from e
+                if not self.closed:
+                    raise _lost(e) from e
+                data = b""
+            if not data and self.closed:
+                raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
             if ancillary:
                 self._take_fds(ancillary)
             if not data:

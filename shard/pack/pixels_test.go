@@ -204,8 +204,8 @@ func TestPixelsRejects(t *testing.T) {
 				copy(damaged, data)
 				damaged[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 			}
-			_, errA := encode(originals, &Scratch{}, Input{Key: "a/b", Data: damaged})
-			_, errB := encode(stored, &Scratch{}, Input{Key: "a/b", Data: damaged})
+			_, errA := originals.Encode(&Scratch{}, Input{Key: "a/b", Data: damaged})
+			_, errB := stored.Encode(&Scratch{}, Input{Key: "a/b", Data: damaged})
 			if _, tooLarge := errors.AsType[*pixels.LimitError](errB); (errA == nil) != (errB == nil) && !tooLarge {
 				t.Errorf("%s, damaged: jpeg says %v, pixels %v", filepath.Base(file), errA, errB)
 			}
