@@ -63,8 +63,9 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
 
 def _stretch(s: Settings, recipe: Mapping[str, Any]) -> None:
     """Move the epochs between which a recipe's images grow along with --epochs, unless the command line has its own."""
-    if s.size_ramp is not None and s.size_ramp is recipe.get("size_ramp"):
-        s.size_ramp = tuple(epoch * s.epochs / recipe["epochs"] for epoch in s.size_ramp)
+    ramp = s.size_ramp
+    if ramp is not None and ramp is recipe.get("size_ramp"):
+        s.size_ramp = tuple(epoch * s.epochs / recipe["epochs"] for epoch in ramp)
 
 
 def _data(g: argparse._ArgumentGroup) -> None:
