@@ -20,7 +20,6 @@ _REFUSED = {
 }
 
 
-
 def whole(name: str, value: Any) -> int:
     """Return the argument as an int; numpy's and torch's whole numbers are taken."""
     try:
@@ -47,8 +46,9 @@ def operations(transform: Any) -> str | list[dict[str, Any]]:
     operations = transform if isinstance(transform, Sequence) else [transform]
     foreign = next((op for op in operations if not isinstance(op, Mapping)), None)
     if foreign is not None or operations is not transform:
+        kind = type(transform if foreign is None else foreign).__name__
         raise TypeError(
-            f"imgfeed: transform holds a {type(transform if foreign is None else foreign).__name__}, want the name of a preset or a "
+            f"imgfeed: transform holds a {kind}, want the name of a preset or a "
             'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]'
         )
     return [dict(op) for op in operations]
@@ -79,5 +79,3 @@ def check(source: str, batch_size: int, num_workers: int, timeout: float, transp
         raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
     if transport not in ("auto", "shm", "socket"):
         raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
-
-

@@ -167,7 +167,7 @@ class Connection:
         return self._fds.pop(0) if self._fds else None
 
     def close(self) -> None:
-        """Close the connection; a thread that waits for a message gets an error. A fork leaves its parent's connection alone."""
+        """Close the connection; a thread that waits for a message gets an error. A fork leaves its parent's alone."""
         ours, self.closed = self.usable, True
         if ours:
             with contextlib.suppress(OSError):

@@ -14,6 +14,11 @@ def test_demo_ends_and_leaves_a_contact_sheet(images: Path, tmp_path: Path) -> N
     command = [sys.executable, "-m", "imgfeed.demo", "--data", str(images), "--out", str(tmp_path), "--batch-size", "16"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stderr
-    assert [line.split(":")[0] for line in done.stdout.splitlines()[-4:]] == ["rank 0", "rank 1", "together", "What a model sees"]
+    assert [line.split(":")[0] for line in done.stdout.splitlines()[-4:]] == [
+        "rank 0",
+        "rank 1",
+        "together",
+        "What a model sees",
+    ]
     with image.open(tmp_path / "contact-sheet.png") as sheet:
         assert sheet.size == (8 * 224, 4 * 224)
