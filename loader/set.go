@@ -64,22 +64,3 @@ const (
 
 // BlankLabel is the label of a blank sample: the ignore_index of torch's cross-entropy loss.
 const BlankLabel = -100
-
-// ParseOnError reads "error" (or "") and "blank".
-func ParseOnError(s string) (OnError, error) {
-	switch s {
-	case "", "error":
-		return Fail, nil
-	case "blank":
-		return Blank, nil
-	}
-	return Fail, fmt.Errorf("loader: unknown policy for bad samples %q, want error or blank", s)
-}
-
-// String is the inverse of [ParseOnError].
-func (o OnError) String() string {
-	if o == Blank {
-		return "blank"
-	}
-	return "error"
-}

@@ -107,10 +107,9 @@ func TestFromShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		labels := set.Labels()
 		for i, index := range got.indices {
-			if got.labels[i] != int64(labels[index]) {
-				t.Errorf("%s: sample %d has label %d, want %d", encoding, index, got.labels[i], labels[index])
+			if want, err := set.Label(int(index)); err != nil || got.labels[i] != int64(want) {
+				t.Errorf("%s: sample %d has label %d, want %d, %v", encoding, index, got.labels[i], want, err)
 			}
 		}
 		if len(got.indices) != 21 || bytes.Count(got.images, []byte{0}) == len(got.images) {

@@ -17,9 +17,6 @@ type Counters struct {
 	Wait     time.Duration // nothing to do
 }
 
-// Busy returns the time spent on samples.
-func (c Counters) Busy() time.Duration { return c.Read + c.Decode + c.Resample }
-
 // Sub returns c − d, field by field.
 func (c Counters) Sub(d Counters) Counters {
 	return Counters{

@@ -359,7 +359,7 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	c := pool.Counters()
-	if c.Images != 40 || c.Read < 40*set.delay || c.Decode <= 0 || c.BytesRead == 0 || c.Busy() < c.Read {
+	if c.Images != 40 || c.Read < 40*set.delay || c.Decode <= 0 || c.BytesRead == 0 {
 		t.Errorf("counters %+v", c)
 	}
 	if stats := s.Stats(); stats.Batches != 4 || stats.Samples != 40 || stats.Blank != 0 {
@@ -367,17 +367,6 @@ func TestCounters(t *testing.T) {
 	}
 	if limit := pool.limit(); limit != Disk {
 		t.Errorf("the pool is bound by %s, want disk", limit)
-	}
-}
-
-func TestParseOnError(t *testing.T) {
-	for _, o := range []OnError{Fail, Blank} {
-		if got, err := ParseOnError(o.String()); err != nil || got != o {
-			t.Errorf("ParseOnError(%q) = %v, %v", o, got, err)
-		}
-	}
-	if _, err := ParseOnError("skip"); err == nil {
-		t.Error("ParseOnError accepted an unknown policy")
 	}
 }
 

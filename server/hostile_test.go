@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/wire"
 )
 
@@ -385,7 +386,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add(frames(hello))
 	f.Add(frames(hello, open, wire.LabelsRequest{}, wire.ClassesRequest{}, wire.KeyRequest{Index: 1}, wire.StatsRequest{}))
 	f.Add(frames(hello, open, wire.StartRequest{Epoch: 1}, wire.Release{Slot: 0}, wire.Stop{}, wire.StartRequest{Consumed: 4}))
-	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = wire.TransportSocket, true, of[int64](3), true, wire.PolicyDropLast
+	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = wire.TransportSocket, true, of[int64](3), true, plan.DropLast.String()
 	f.Add(frames(hello, open, wire.StartRequest{Epoch: 1}))
 	ts := startServer(f, oneSet(f, 8, 2), func(c *Config) { c.MemoryBytes = 4 << 20 })
 	f.Fuzz(func(t *testing.T, b []byte) {

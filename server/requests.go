@@ -53,7 +53,9 @@ func (s *session) handle(m wire.Message) error {
 	case wire.Release:
 		return f.release(m.Slot)
 	case wire.Stop:
-		s.stopEpoch()
+		if m.Generation == 0 || m.Generation == s.generation {
+			s.stopEpoch()
+		}
 		return nil
 	case wire.StatsRequest:
 		return s.send(f.stats())
@@ -98,30 +100,34 @@ func (s *session) open(m wire.OpenRequest) error {
 	return wire.WriteRights(s.conn, s.frame, f.ring.File())
 }
 
-// labels sends the labels a piece at a time, so that a large set costs no second copy.
+// labels sends the labels a piece at a time, straight from the index: a manifest may claim any number of samples in
+// partitions that are not here.
 func (s *session) labels(f *feed) error {
 	const piece = 16 << 10
-	labels := f.set.Labels()
+	count := f.set.Len()
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if err := s.encode(wire.Labels{Count: len(labels)}); err != nil {
+	if err := s.encode(wire.Labels{Count: count}); err != nil {
 		return err
 	}
-	out := s.frame
-	for {
-		if _, err := s.conn.Write(out); err != nil {
+	for first := 0; ; first += piece {
+		if _, err := s.conn.Write(s.frame); err != nil {
 			return err
 		}
-		if len(labels) == 0 {
+		if first >= count {
 			return nil
 		}
-		n := min(piece, len(labels))
-		out = out[:0]
-		for _, label := range labels[:n] {
-			out = binary.LittleEndian.AppendUint32(out, uint32(label))
+		s.frame = s.frame[:0]
+		for i := first; i < min(first+piece, count); i++ {
+			label := int32(-1)
+			if f.set.Has(i % f.set.World()) {
+				var err error
+				if label, err = f.set.Label(i); err != nil {
+					return err
+				}
+			}
+			s.frame = binary.LittleEndian.AppendUint32(s.frame, uint32(label))
 		}
-		labels = labels[n:]
-		s.frame = out
 	}
 }
 
@@ -175,23 +181,24 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 		}
 		c.inexact = note.Note
 	}
+	var socket bool
 	for _, choice := range []struct {
-		field, value, first, second string
-		second1                     *bool
+		field, value, usual, other string
+		isOther                    *bool
 	}{
 		{"layout", m.Layout, wire.LayoutNHWC, wire.LayoutNCHW, &c.nchw},
-		{"transport", m.Transport, wire.TransportSocket, wire.TransportShm, &c.shared},
+		{"transport", m.Transport, wire.TransportShm, wire.TransportSocket, &socket},
 		{"on_error", m.OnError, wire.OnErrorError, wire.OnErrorBlank, &c.blank},
 	} {
 		switch choice.value {
-		case choice.first, "":
-		case choice.second:
-			*choice.second1 = true
+		case choice.usual, "":
+		case choice.other:
+			*choice.isOther = true
 		default:
-			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.first, choice.second)
+			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.usual, choice.other)
 		}
 	}
-	c.shared = m.Transport != wire.TransportSocket
+	c.shared = !socket
 	if c.slots < 0 || c.slots > slotsMax {
 		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
 	}

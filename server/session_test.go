@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/ring"
 	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
@@ -37,7 +38,7 @@ func TestRanksAreDisjointCompleteAndRepeatable(t *testing.T) {
 	ts := startServer(t, oneSet(t, samples, 3), nil)
 	run := func(rank int, seed, epoch int64) [][]int64 {
 		c := ts.dial().hello().open(wire.OpenRequest{
-			BatchSize: batch, Shuffle: true, Seed: &seed, Policy: wire.PolicyExact, Rank: &rank, World: of(world), Slots: 3,
+			BatchSize: batch, Shuffle: true, Seed: &seed, Policy: plan.Exact.String(), Rank: &rank, World: of(world), Slots: 3,
 		})
 		defer c.close()
 		return c.epoch(epoch, 0)

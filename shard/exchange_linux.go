@@ -1,8 +1,24 @@
 package shard
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
 
-// exchange swaps two folders in one step, so that at every moment there is a whole set under the name.
+	"golang.org/x/sys/unix"
+)
+
+// exchange swaps two folders in one step, so that at every moment there is a whole set under the name b. Where the file
+// system cannot do that (NFS, some FUSE), it takes the steps of exchangeByRenames.
 func exchange(a, b string) error {
-	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		return exchangeByRenames(a, b)
+	}
+	return err
+}
+
+// isMountPoint reports whether something is mounted at path; false where the kernel, before 5.8, does not say.
+func isMountPoint(path string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_TYPE, &st)
+	return err == nil && st.Attributes&st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0
 }

@@ -2,16 +2,6 @@
 
 package shard
 
-import "os"
+func exchange(a, b string) error { return exchangeByRenames(a, b) }
 
-// exchange swaps two folders. For a moment nothing is under the name b: only Linux can do it in one step.
-func exchange(a, b string) error {
-	old := a + ".old" // still a name that the next build clears away
-	if err := os.Rename(b, old); err != nil {
-		return err
-	}
-	if err := os.Rename(a, b); err != nil {
-		return err
-	}
-	return os.Rename(old, a)
-}
+func isMountPoint(string) bool { return false }

@@ -220,27 +220,6 @@ func (s *Set) Label(i int) (int32, error) {
 	return e.Label, err
 }
 
-// Labels returns the labels of all samples by index, -1 for those in missing partitions.
-func (s *Set) Labels() []int32 {
-	labels := make([]int32, s.manifest.Samples)
-	world := len(s.partitions)
-	for r := range s.partitions {
-		p := &s.partitions[r]
-		if !p.present {
-			for i := r; i < len(labels); i += world {
-				labels[i] = -1
-			}
-			continue
-		}
-		for k, reader := range p.shards {
-			for j := range reader.Len() {
-				labels[(p.starts[k]+j)*world+r] = reader.Entry(j).Label
-			}
-		}
-	}
-	return labels
-}
-
 // Read reads sample i into buf as Reader.Read does: it checks the checksum, replaces a buf that is too small, and
 // returns the buffer used for the next call, also with an error. It allocates nothing else.
 func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {

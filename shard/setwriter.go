@@ -236,6 +236,9 @@ func (w *SetWriter) commit() (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(data) > manifestBytesMax {
+		return nil, &LimitError{What: fmt.Sprintf("bytes of the manifest, with %d shards (make larger ones)", len(m.Shards)), Got: int64(len(data)), Max: manifestBytesMax}
+	}
 	if _, err := decodeManifest(manifestName, data); err != nil {
 		return nil, err
 	}

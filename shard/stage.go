@@ -17,7 +17,8 @@ const scratchName = "scratch"
 //	/data/.train-shards.partial-1a2b3c   the set, until it is whole
 //	/data/.train-shards.lock             held by flock while the build lives
 //
-// Whoever holds the lock knows that every partial folder is the remains of a build that was killed.
+// Whoever holds the lock knows that every partial folder is the remains of a build that was killed. Where the file system
+// cannot swap two folders, one more holds the set that is replaced, for the moment between two renames.
 type stage struct {
 	dir     string // the set's final place
 	partial string
@@ -47,6 +48,11 @@ func newStage(dir string, replace bool) (*stage, error) {
 	}
 	prefix := filepath.Join(parent, "."+name+".partial-")
 	stale, _ := filepath.Glob(escapeGlob(prefix) + "*")
+	// Another build may have ended between the look above and the lock, or have been killed in the middle of replacing a set.
+	if err := errors.Join(restoreReplaced(dir, stale), checkPlace(dir, replace)); err != nil {
+		s.unlock()
+		return nil, err
+	}
 	for _, path := range stale {
 		if err := os.RemoveAll(path); err != nil {
 			s.unlock()
@@ -66,6 +72,8 @@ func newStage(dir string, replace bool) (*stage, error) {
 func checkPlace(dir string, replace bool) error {
 	names, err := os.ReadDir(dir)
 	switch {
+	case err == nil && isMountPoint(dir):
+		return &placeError{dir, "is a mount point, and a set gets its name by a rename: choose a folder in it"}
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(names) == 0:
 		return nil
 	case err != nil:

@@ -23,6 +23,7 @@ type benchFlags struct {
 	threads   int
 	batch     int
 	seconds   float64
+	warmUp    float64
 	seed      int64
 	json      bool
 	exact     bool
@@ -50,7 +51,8 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 	flags.StringVar(&f.layout, "layout", "NHWC", "layout of the batches, NHWC or NCHW")
 	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each processor)")
 	flags.IntVar(&f.batch, "batch", 256, "samples in a batch")
-	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for; a quarter of it goes before to warm up")
+	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for")
+	flags.Float64Var(&f.warmUp, "warm-up", 0, "seconds to work before that (default a quarter of --seconds); the first time a sample is read costs more")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
 	flags.BoolVar(&f.exact, "exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
@@ -60,15 +62,16 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 
 func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	cfg := loader.BenchConfig{
-		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact, Duration: time.Duration(f.seconds * float64(time.Second)),
+		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact,
+		Duration: time.Duration(f.seconds * float64(time.Second)), WarmUp: time.Duration(f.warmUp * float64(time.Second)),
 	}
-	if f.threads < 0 || f.threads > threadsMax || f.batch < 1 || !(f.seconds > 0) {
-		return fmt.Errorf("--threads, --batch and --seconds must be positive, and there are %d threads at most", threadsMax)
+	if f.threads < 0 || f.threads > threadsMax || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {
+		return usageError{fmt.Errorf("--threads, --batch, --seconds and --warm-up must be positive, and there are %d threads at most", threadsMax)}
 	}
 	var err error
 	if f.transform != "full" {
 		if cfg.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
-			return err
+			return usageError{fmt.Errorf("--transform: %w", err)}
 		}
 	}
 	switch strings.ToUpper(f.layout) {
@@ -76,7 +79,7 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	case "NCHW":
 		cfg.Layout = resample.NCHW
 	default:
-		return fmt.Errorf("unknown layout %q, want NHWC or NCHW", f.layout)
+		return usageError{fmt.Errorf("--layout: unknown layout %q, want NHWC or NCHW", f.layout)}
 	}
 	dir, err := chooseSet(data, f.split)
 	if err != nil {

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"image"
 	"image/png"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
@@ -66,6 +69,11 @@ func TestBenchCommand(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
 		t.Errorf("%s: %v", out, err)
 	}
+	begun := time.Now()
+	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch", "4", "--warm-up", "0.2", "--json")
+	if r = (loader.BenchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
+		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
+	}
 	out, err = runBenchCommand(dir, "--transform", "full", "--seconds", "0.05", "--split", "val", "--layout", "nchw")
 	if err != nil || !strings.Contains(out, "images per second") || !strings.Contains(out, "NCHW") {
 		t.Errorf("%s: %v", out, err)
@@ -83,10 +91,17 @@ func TestBenchCommandErrors(t *testing.T) {
 		"no such file":       {filepath.Join(dir, "nothing")},
 		"accepts 1 arg":      {},
 		"--seconds":          {dir, "--seconds", "0"},
+		"--warm-up":          {dir, "--warm-up", "-1"},
 		"it holds nothing":   {t.TempDir()},
 	} {
-		if _, err := runBenchCommand(args...); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := runBenchCommand(args...)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", args, err, want)
+			continue
+		}
+		data := slices.Contains([]string{"no split \"train\"", "no such file", "it holds nothing"}, want)
+		if _, usage := errors.AsType[usageError](err); data && usage || slices.Contains(args, "--layout") && !usage {
+			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
 	}
 }

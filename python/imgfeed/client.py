@@ -130,12 +130,12 @@ class Session:
             self._running = True
             return Epoch(started["epoch"], started["batches"], started["generation"])
 
-    def stop(self) -> None:
-        """End the running epoch, so that the server decodes no more of it."""
-        with self._lock:
-            self._running = False
-            self._drop_pushed()
-            self.connection.send({"type": "stop"})
+    def stop(self, epoch: Epoch) -> None:
+        """Have the server decode no more of an epoch; another one, started since, goes on.
+
+        It is for finalizers, which may run in the middle of anything: it takes no lock, waits for nothing and never raises.
+        """
+        self.connection.send_later(wire.encode({"type": "stop", "generation": epoch.generation}))
 
     def next(self, timeout: float | None = None) -> Batch | None:
         """Return the epoch's next batch, or None when no epoch runs: at its end, or behind an error.
@@ -146,18 +146,24 @@ class Session:
         would run dry, they are a copy and the slot goes back at once.
         """
         with self._lock:
-            while self._running:
-                self.connection.flush()
-                message, raw = self._pushed.popleft() if self._pushed else self._receive(timeout)
-                if message.get("generation") != self._generation and not message.get("fatal"):
-                    self._drop(message)
-                    continue
-                if message["type"] == "batch":
-                    return self._batch(message, raw)
-                self._running = False
-                if message["type"] == "error":
-                    raise _error(message)
-            return None
+            try:
+                while self._running:
+                    self.connection.flush()
+                    message, raw = self._pushed.popleft() if self._pushed else self._receive(timeout)
+                    if message.get("generation") != self._generation and not message.get("fatal"):
+                        self._drop(message)
+                        continue
+                    if message["type"] == "batch":
+                        return self._batch(message, raw)
+                    self._running = False
+                    if message["type"] == "error":
+                        raise _error(message)
+                return None
+            except errors.ImgfeedError:
+                raise
+            except BaseException:  # Ctrl-C: a batch that is on its way to the caller is lost, and its slot would never go back
+                self.connection.close()
+                raise
 
     def labels(self) -> Array:
         """Return the label of every sample, int32 in index order; -1 where its partition is out of reach."""
@@ -191,23 +197,27 @@ class Session:
 
     def _request(self, message: wire.Message, want: str) -> wire.Message:
         self.connection.send(message)
-        while True:
-            try:
+        try:
+            while True:
                 reply, raw = self._receive(REPLY_TIMEOUT)
-            except errors.TimeoutError:
+                if reply["type"] == want:
+                    return reply
+                if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
+                    self._pushed.append((reply, raw))
+                elif reply["type"] == "error":
+                    if reply.get("request") in ("release", "stop"):
+                        continue  # these have no reply of their own, so it is no answer to this one
+                    raise _error(reply)
+                else:
+                    self.connection.close()
+                    raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
+        except errors.ImgfeedError as e:
+            if isinstance(e, errors.TimeoutError):
                 self.connection.close()  # its answer may still come, and would be taken for another one's
-                raise
-            if reply["type"] == want:
-                return reply
-            if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
-                self._pushed.append((reply, raw))
-            elif reply["type"] == "error":
-                if reply.get("request") in ("release", "stop"):
-                    continue  # these have no reply of their own, so it is no answer to this one
-                raise _error(reply)
-            else:
-                self.connection.close()
-                raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
+            raise
+        except BaseException:  # Ctrl-C: the same, and a batch may be lost with its slot
+            self.connection.close()
+            raise
 
     def _receive(self, timeout: float | None) -> tuple[wire.Message, Array | None]:
         message = self.connection.receive(timeout)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import math
+import operator
 import os
 import sys
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 from .arguments import whole
@@ -16,6 +19,7 @@ from .ring import Arrays, Ring
 log = logging.getLogger("imgfeed")
 
 _HOST_REGISTER_PORTABLE = 1  # cudaHostRegisterPortable
+_CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this control group
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -51,15 +55,28 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
             rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
         else:
             rank, world = _from_env("RANK", 0), _from_env("WORLD_SIZE", 1)
+    rank, world = operator.index(rank), operator.index(world)
     if not 0 <= rank < world:
         raise ValueError(f"imgfeed: rank {rank} of a world of {world}: want 0 <= rank < world")
     return rank, world
 
 
 def threads_default() -> int:
-    """Return how many threads should decode for this process: its processors, shared with the node's other ranks."""
+    """Return how many threads should decode for this process: its processors, shared with the node's other ranks.
+
+    A container's limit counts: more threads than it allows would be stopped for most of each of its periods.
+    """
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, here // max(1, _from_env("LOCAL_WORLD_SIZE", 1)))
+    return max(1, min(here, _cpu_limit()) // max(1, _from_env("LOCAL_WORLD_SIZE", 1)))
+
+
+def _cpu_limit() -> int:
+    """Return how many processors the control group (cgroups(7), version 2) lets run at a time, rounded up."""
+    try:
+        quota, period = Path(_CPU_LIMIT).read_text().split()
+        return math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):  # there is none of version 2, or its quota is "max"
+        return sys.maxsize
 
 
 def _from_env(name: str, default: int) -> int:

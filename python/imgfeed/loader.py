@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import arguments, client, errors, frameworks, state, wire
+from . import arguments, client, errors, frameworks, state
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
 from .server import OwnServer
@@ -82,8 +83,9 @@ class DataLoader:
 
     _server: OwnServer | None = None
     _session: Session | None = None
+    _cuda: frameworks.CudaOutput | None = None
     _info: SetInfo | None = None
-    _running: Callable[[], object] | None = None  # a weak reference to the iteration that runs
+    _running: weakref.ref[_Epoch] | None = None
     _place = (0, 0)  # epoch and consumed behind the last batch that the caller has had
     _next = (0, 0)  # where the next iteration begins
 
@@ -125,19 +127,17 @@ class DataLoader:
         batch_size, seed = arguments.whole("batch_size", batch_size), arguments.whole("seed", seed)
         num_workers, slots = arguments.whole("num_workers", num_workers), arguments.whole("slots", slots)
         shuffle, drop_last, exact = bool(shuffle), bool(drop_last), bool(exact)
-        if drop_last and exact:
-            raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
+        self._policy = arguments.policy(drop_last, exact)
         arguments.check(self._source, batch_size, num_workers, timeout, transport)
         self.batch_size = batch_size
-        self.shuffle = shuffle
         self.seed = seed
+        self.shuffle = shuffle
         self.drop_last = drop_last
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.timeout = timeout
         self.rank, self.world = frameworks.rank_and_world(rank, world)
         self._with_index, self._with_params = with_index, with_params
-        self._policy = "drop_last" if drop_last else "exact" if exact else "pad"
         self._transport = transport
         self._options: dict[str, Any] = {
             "transform": arguments.operations(transform),
@@ -179,7 +179,6 @@ class DataLoader:
         """Begin an epoch, where a loaded state says or at its start."""
         session = self._connect()
         epoch, consumed = self._next
-        self._running = _beginning  # from here on, an older iteration that goes must not stop the one that begins
         try:
             running = session.start(epoch, min(consumed, self._served.samples))
         except errors.ServerError as e:
@@ -248,9 +247,10 @@ class DataLoader:
 
     def __del__(self) -> None:
         """Let the server go on without this loader's session. A server of its own ends by its own finalizer."""
-        session = getattr(self, "_session", None)
-        if session is not None:
-            session.close()
+        if self._session is not None:
+            self._session.close()
+        if self._cuda is not None and not sys.is_finalizing():
+            self._cuda.drain()  # copies that are under way read memory which goes with the loader
 
     @property
     def _served(self) -> SetInfo:
@@ -319,10 +319,11 @@ class _Epoch(Iterator[tuple[Any, ...]]):
     def __init__(self, loader: DataLoader, session: Session, running: client.Epoch) -> None:
         self._loader = loader
         self._session = session
-        self._epoch = running.epoch
+        self._started = running
         self._left = running.batches
         self._over = False
         self._ahead: tuple[client.Batch, list[Any], Any] | None = None
+        self._failed: errors.ImgfeedError | None = None  # what came in place of the batch behind the one ahead
 
     def __len__(self) -> int:
         """Return how many batches are left."""
@@ -337,14 +338,19 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
         try:
             found = self._next_on_cuda() if loader._cuda is not None else self._next()
-        except errors.ServerError as e:
-            loader._reraise(e)
+        except errors.TimeoutError:
+            raise
+        except errors.ImgfeedError as e:
+            self._over = True  # but not the epoch: its place stays behind the last batch
+            if isinstance(e, errors.ServerError):
+                loader._reraise(e)
+            raise
         if found is None:
             self._finish()
             raise StopIteration
         batch, (images, labels, indices, params) = found
         self._left -= 1
-        loader._place = (self._epoch, batch.consumed)
+        loader._place = (self._started.epoch, batch.consumed)
         parts = [images, labels]
         if loader._with_index:
             parts.append(indices)
@@ -354,9 +360,8 @@ class _Epoch(Iterator[tuple[Any, ...]]):
 
     def __del__(self) -> None:
         """Have the server stop, when an iteration is broken off."""
-        loader = self._loader
-        if not self._over and loader._running is not None and loader._running() in (self, None):
-            self._session.connection.send_later(wire.encode({"type": "stop"}))
+        if not self._over:
+            self._session.stop(self._started)
 
     def _fetch(self) -> client.Batch | None:
         batch = self._session.next(self._loader.timeout or None)
@@ -375,7 +380,7 @@ class _Epoch(Iterator[tuple[Any, ...]]):
         if len(batch.blank) > len(names):
             names.append("…")
         text = "imgfeed: epoch %d, batch %d: %d blank samples, which can't be read: %s"
-        log.warning(text, self._epoch, batch.number, len(batch.blank), ", ".join(names))
+        log.warning(text, self._started.epoch, batch.number, len(batch.blank), ", ".join(names))
 
     def _next(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         batch = self._fetch()
@@ -386,11 +391,18 @@ class _Epoch(Iterator[tuple[Any, ...]]):
     def _next_on_cuda(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         cuda = self._loader._cuda
         assert cuda is not None
+        if self._failed is not None:
+            raise self._failed
         ready = self._ahead or self._begin_copy()
         self._ahead = None
         if ready is None:
             return None
-        self._ahead = self._begin_copy()
+        try:
+            self._ahead = self._begin_copy()
+        except errors.TimeoutError:
+            pass  # this batch is here; the next call waits again
+        except errors.ImgfeedError as e:
+            self._failed = e
         batch, there, event = ready
         return batch, cuda.take(there, event)
 
@@ -407,14 +419,9 @@ class _Epoch(Iterator[tuple[Any, ...]]):
         self._over = True
         if loader._cuda is not None:
             loader._cuda.drain()
-        loader._place = (self._epoch + 1, 0)
-        if loader._next[0] == self._epoch:
+        loader._place = (self._started.epoch + 1, 0)
+        if loader._next[0] == self._started.epoch:
             loader._next = loader._place
-
-
-def _beginning() -> object:
-    """Stand for the iteration that is about to begin: no iteration, and not none."""
-    return _beginning
 
 
 def _outputs(

@@ -63,6 +63,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.closed = False
+        self._broken: OSError | None = None  # what closed it, when that was met where nothing may be raised
 
     @property
     def usable(self) -> bool:
@@ -105,9 +106,12 @@ class Connection:
             except BlockingIOError:
                 self._out.appendleft(data)
                 return
-            except OSError:
-                self.closed = True  # whoever reads next learns why
+            except OSError as e:
+                self.closed, self._broken = True, e  # whoever uses it next learns why
                 return
+            except BaseException:  # Ctrl-C: nobody knows whether the message has gone, and it may go neither twice nor never
+                self.closed = True
+                raise
             finally:
                 self._send_lock.release()
 
@@ -175,6 +179,9 @@ class Connection:
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()
+        if self._pid == os.getpid():
+            with contextlib.suppress(OSError):  # ends it also where a forked child has the socket, or a thread waits in it
+                self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
     def _check(self) -> None:
@@ -183,6 +190,8 @@ class Connection:
                 "imgfeed: this connection belongs to the process that opened it, and this is a fork of that process; "
                 "iterate the loader anew (it connects again) or make a loader of its own in each process"
             )
+        if self._broken is not None:
+            raise _lost(self._broken)
         if self.closed:
             raise errors.ServerError("imgfeed: the connection to the server is closed")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, same
+from conftest import RANDOM, SAMPLES, SMALL, same
 
-from imgfeed import DataLoader, frameworks
+from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError, frameworks  # noqa: A004
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]
@@ -104,3 +105,42 @@ def test_resuming_with_a_batch_under_way(load: Load) -> None:
     other.load_state_dict(device.state_dict())
     want = list(host)[3:]
     assert all(np.array_equal(a[2].numpy(), b[2]) for a, b in zip(other, want, strict=True))
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize("error", [TimeoutError("late"), CorruptError("damaged")])
+def test_what_goes_wrong_behind_a_batch_leaves_it(load: Load, monkeypatch: pytest.MonkeyPatch, error: ImgfeedError) -> None:
+    device, host = load(8, framework="torch", device="cuda"), list(load(8))
+    iteration = iter(device)
+    session = device._session
+    assert session is not None
+    receive, errors = session.next, iter([None, error])
+
+    def fail_once(timeout: float | None) -> Any:
+        failed = next(errors, None)
+        if failed is not None:
+            raise failed
+        return receive(timeout)
+
+    monkeypatch.setattr(session, "next", fail_once)
+    got = [next(iteration)]
+    if isinstance(error, TimeoutError):
+        got += iteration
+        assert len(got) == len(host)
+    else:
+        with pytest.raises(CorruptError):
+            next(iteration)
+        assert device.state_dict()["consumed"] == 8
+    assert all(np.array_equal(a[2].numpy(), b[2]) for a, b in zip(got, host, strict=False))
+
+
+@pytest.mark.usefixtures("simulated")
+def test_copies_are_done_before_their_memory_goes(socket: str) -> None:
+    loader = DataLoader(socket, 8, transform=SMALL, framework="torch", device="cuda")
+    assert loader._cuda is not None
+    stream = loader._cuda._stream
+    next(iter(loader))
+    assert stream.done < len(stream.waiting)
+    del loader
+    gc.collect()
+    assert stream.done == len(stream.waiting)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -101,23 +103,32 @@ def test_a_new_iteration_ends_the_one_before(load: Load) -> None:
         next(old)
 
 
-def test_an_iteration_that_goes_while_the_next_begins_does_not_stop_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the garbage collector finds a broken-off iteration just then."""
-    loader = load(8)
-    old = [iter(loader)]
-    next(old[0])
+def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was broken off may be collected at any moment, such as between the next one's request and its first batch."""
+    loader = load(8, timeout=5)
+    late = [iter(loader)]
+    next(late[0])
     session = loader._session
     assert session is not None
     start = session.start
 
-    def started(epoch: int, consumed: int) -> Any:
+    def start_and_collect(epoch: int, consumed: int) -> Any:
         running = start(epoch, consumed)
-        old.clear()
+        late.clear()
         return running
 
-    monkeypatch.setattr(session, "start", started)
-    loader.timeout = 20
+    monkeypatch.setattr(session, "start", start_and_collect)
     assert indices(loader) == list(range(SAMPLES))
+
+
+def test_numbers_of_numpy_are_numbers(load: Load) -> None:
+    five, two = np.int64(5), np.int64(2)
+    loader = load(five, seed=five, rank=np.int64(1), world=two, shuffle=True)
+    loader.set_epoch(two)
+    want = load(5, seed=5, rank=1, world=2, shuffle=True)
+    want.set_epoch(2)
+    assert indices(loader) == indices(want)
+    assert json.loads(json.dumps(loader.state_dict())) == want.state_dict()
 
 
 def test_transport_layout_and_threads_change_nothing(load: Load, shards: Path) -> None:
@@ -155,6 +166,16 @@ def test_processors_are_shared_by_the_ranks_of_a_machine(monkeypatch: pytest.Mon
     alone = frameworks.threads_default()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     assert frameworks.threads_default() == max(1, alone // 2)
+
+
+@pytest.mark.parametrize(("limit", "want"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 3), (None, 3)])
+def test_a_containers_limit_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str | None, want: int) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
+    if limit is not None:
+        (tmp_path / "cpu.max").write_text(limit)
+    monkeypatch.setattr(frameworks, "_CPU_LIMIT", str(tmp_path / "cpu.max"))
+    assert frameworks.threads_default() == want
 
 
 def test_a_rank_needs_only_its_own_partition(load: Load, shards: Path, tmp_path: Path) -> None:

@@ -179,6 +179,18 @@ def test_a_damaged_sample_is_an_error_that_names_it(damaged: Path) -> None:
             list(loader)
 
 
+def test_an_error_does_not_end_the_epoch(damaged: Path) -> None:
+    with DataLoader(damaged, 4, framework="numpy", transform=SMALL, num_workers=1) as loader:
+        iteration = iter(loader)
+        with pytest.raises(imgfeed.CorruptError):
+            for _ in iteration:
+                pass
+        place = loader.state_dict()
+        assert place["epoch"] == 0
+        assert next(iteration, None) is None
+        assert loader.state_dict() == place
+
+
 def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureFixture) -> None:
     with DataLoader(damaged, 4, framework="numpy", transform=SMALL, num_workers=1, on_error="blank", with_index=True) as loader:
         blank = 0

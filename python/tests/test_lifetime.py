@@ -101,6 +101,23 @@ def test_batches_may_be_dropped_by_other_threads(load: Load) -> None:
     assert ring(loader).held == 0
 
 
+def test_an_interrupt_loses_no_slot(load: Load) -> None:
+    """Ctrl-C may come between the arrival of a batch and the moment at which arrays stand for its slot."""
+    loader = load(4, slots=3, timeout=5, **OPTIONS)
+
+    def interrupted(slot: int, count: int) -> Any:
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        iteration = iter(loader)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(ring(loader), "lend", interrupted)
+            next(iteration)
+    del iteration
+    assert len(indices(loader)) == SAMPLES
+    wait_for(lambda: loader.stats()["slots_lent"] == 0)
+
+
 def test_the_callers_writes_harm_no_other_batch(load: Load) -> None:
     loader = load(4, slots=3, **OPTIONS)
     want = [copied(b) for b in loader]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from conftest import RANDOM, SAMPLES, SMALL, installed_resampler
 
 from imgfeed import DataLoader
+from imgfeed.dataset import rank_batches, rank_samples
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]
@@ -28,6 +30,17 @@ def test_tensors_are_views_in_channels_last_memory(load: Load) -> None:
         assert ring.memory.ctypes.data <= images.data_ptr() < ring.memory.ctypes.data + ring.memory.nbytes
         assert np.array_equal(images.permute(0, 2, 3, 1).numpy(), want[0])
         assert np.array_equal(labels.numpy(), want[1])
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ranks_get_as_many_as_of_torchs_sampler(drop_last: bool) -> None:
+    policy = "drop_last" if drop_last else "pad"
+    for samples, world, size in itertools.product(range(1, 40), range(1, 9), (1, 2, 3, 8, 64)):
+        for rank in {0, world - 1}:
+            sampler = torch.utils.data.DistributedSampler(range(samples), world, rank, shuffle=False, drop_last=drop_last)
+            batches = torch.utils.data.BatchSampler(sampler, size, drop_last)
+            assert rank_samples(samples, rank, world, policy) == len(sampler) == len(list(sampler))
+            assert rank_batches(samples, rank, world, policy, size) == len(batches) == len(list(batches))
 
 
 def test_a_type_that_is_none(load: Load) -> None:

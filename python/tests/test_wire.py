@@ -271,6 +271,52 @@ def test_batches_of_an_older_epoch_are_given_back() -> None:
         assert session.next() is None
 
 
+def test_stop_names_its_epoch() -> None:
+    def script(fake: Fake) -> None:
+        opened(fake)
+        fake.read()
+        fake.send(STARTED)
+        assert fake.read() == {"type": "stop", "generation": 1}
+
+    with served(script) as session:
+        session.open({})
+        session.stop(session.start(0, 0))
+
+
+def test_an_interrupted_release_ends_the_connection() -> None:
+    """Were it sent twice, the slot would be another batch's by then; were it not sent, the slot would never go back."""
+    ours, theirs = sockets.socketpair()
+    connection = wire.Connection(ours)
+
+    class Interrupted:
+        def send(self, data: bytes, flags: int) -> int:
+            raise KeyboardInterrupt
+
+    with ours, theirs, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(connection, "_sock", Interrupted())
+        connection.send_later(b"release")
+    assert not connection.usable
+
+
+def test_a_release_that_meets_a_dead_server_is_told_later() -> None:
+    ours, theirs = sockets.socketpair()
+    connection = wire.Connection(ours)
+    theirs.close()
+    connection.send_later(b"release")
+    with pytest.raises(imgfeed.ServerError, match="it has ended"):
+        connection.receive()
+    connection.close()
+
+
+def test_closing_ends_a_connection_whose_socket_a_fork_has() -> None:
+    ours, theirs = sockets.socketpair()
+    connection = wire.Connection(ours)
+    with ours.dup(), theirs:
+        connection.close()
+        theirs.settimeout(5)
+        assert theirs.recv(1) == b""
+
+
 def test_a_message_may_come_in_pieces_and_late() -> None:
     go_on = threading.Event()
 

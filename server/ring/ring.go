@@ -122,9 +122,6 @@ func (r *Ring) File() *os.File { return r.file }
 // Slots returns the number of slots.
 func (r *Ring) Slots() int { return len(r.lent) }
 
-// SlotSize returns the size of a slot in bytes.
-func (r *Ring) SlotSize() int64 { return r.slotSize }
-
 // Size returns the size of the ring in bytes.
 func (r *Ring) Size() int64 { return int64(len(r.lent)) * r.slotSize }
 

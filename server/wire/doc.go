@@ -24,8 +24,6 @@ const (
 	// MaxReplyBytes bounds the JSON text of a server's message; the class list of the largest public datasets takes a
 	// sixteenth of it.
 	MaxReplyBytes = 16 << 20
-	// Align is the alignment of each array within a slot, in bytes.
-	Align = 64
 )
 
 // Kinds of [Error].
@@ -41,10 +39,6 @@ const (
 const (
 	LayoutNHWC = "NHWC"
 	LayoutNCHW = "NCHW"
-
-	PolicyPad      = "pad"
-	PolicyDropLast = "drop_last"
-	PolicyExact    = "exact"
 
 	TransportShm    = "shm"
 	TransportSocket = "socket"

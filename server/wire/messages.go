@@ -143,7 +143,9 @@ type Release struct {
 }
 
 // Stop ends the running epoch, if any. It has no reply: batches on their way still arrive, and are to be released.
-type Stop struct{}
+type Stop struct {
+	Generation uint64 `json:"generation,omitempty"` // the epoch that is meant, so that a late one ends no other; 0 is whichever runs
+}
 
 // StatsRequest asks what the session has done and what it waits for.
 type StatsRequest struct{}

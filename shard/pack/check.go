@@ -18,7 +18,7 @@ func NewCheck(e shard.Encoding) (func() func(*shard.Record) error, error) {
 	switch e.Name {
 	case "jpeg":
 		return func() func(*shard.Record) error {
-			c := originalsCheck{worker: Originals{}.NewWorker()}
+			c := originalsCheck{worker: &guardedWorker{encoder: Originals{}}}
 			return c.check
 		}, nil
 	case "pixels":
@@ -62,7 +62,12 @@ type pixelsCheck struct {
 	params *pixels.Params
 }
 
-func (c *pixelsCheck) check(r *shard.Record) error {
+func (c *pixelsCheck) check(r *shard.Record) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.engine, err = transform.NewEngine(kernel.Active()), decoderPanic(p)
+		}
+	}()
 	_, width, height, err := c.engine.DecodeFull(transform.Source{Format: transform.FormatPixels, Image: r.Image, Pixels: c.params})
 	if err != nil {
 		return err

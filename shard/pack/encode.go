@@ -47,6 +47,28 @@ type Scratch struct {
 	Image, Aux []byte
 }
 
+// guardedWorker is a Worker whose panics are errors: a decoder that stumbles over one hostile file must not end a build of
+// hours. What it has left behind is unknown then, so that the next image gets a new worker.
+type guardedWorker struct {
+	encoder Encoder
+	worker  Worker // nil until an image comes
+}
+
+func (g *guardedWorker) Encode(scratch *Scratch, in Input) (s shard.Sample, err error) {
+	if g.worker == nil {
+		g.worker = g.encoder.NewWorker()
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			g.worker, err = nil, decoderPanic(p)
+		}
+	}()
+	return g.worker.Encode(scratch, in)
+}
+
+// decoderPanic is the reason for which an image is left out whose decoding ended in a panic.
+func decoderPanic(panicked any) error { return fmt.Errorf("the decoder failed on it: %v", panicked) }
+
 // Originals is the encoding "jpeg": the files' own bytes, untouched, whatever their format, and for JPEGs an index of their rows.
 type Originals struct{}
 

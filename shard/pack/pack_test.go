@@ -376,15 +376,22 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	}
 }
 
-// panicking is an encoder whose decoder stumbles over every second image.
+// panicking is an encoder whose decoder stumbles over every second image and is good for nothing after that.
 type panicking struct{ Originals }
 
-func (p panicking) NewWorker() Worker { return panickingWorker{p.Originals.NewWorker()} }
+func (p panicking) NewWorker() Worker { return &panickingWorker{Worker: p.Originals.NewWorker()} }
 
-type panickingWorker struct{ Worker }
+type panickingWorker struct {
+	Worker
+	fell bool
+}
 
-func (w panickingWorker) Encode(s *Scratch, in Input) (shard.Sample, error) {
+func (w *panickingWorker) Encode(s *Scratch, in Input) (shard.Sample, error) {
+	if w.fell {
+		return shard.Sample{}, errors.New("this decoder has stumbled before")
+	}
 	if len(in.Data)%2 == 0 {
+		w.fell = true
 		panic("index out of range")
 	}
 	return w.Worker.Encode(s, in)

@@ -3,7 +3,6 @@ package pack
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -83,7 +82,7 @@ func (b *builder) pack(ctx context.Context) error {
 	})
 	for range b.options.Jobs {
 		g.Go(func() error {
-			worker := b.options.Encoder.NewWorker()
+			worker := &guardedWorker{encoder: b.options.Encoder}
 			for j := range todo {
 				if ctx.Err() == nil {
 					b.run(worker, j)
@@ -138,20 +137,10 @@ func (b *builder) run(worker Worker, j *job) {
 		j.err = err
 		return
 	}
-	j.sample, err = encode(worker, &j.scratch, Input{Key: j.ref.key, Label: label, Data: data})
+	j.sample, err = worker.Encode(&j.scratch, Input{Key: j.ref.key, Label: label, Data: data})
 	if err != nil {
 		j.reason = err.Error()
 	}
-}
-
-// encode is Encode, but a panic becomes an error: a decoder that stumbles over one hostile file must not end a build of hours.
-func encode(worker Worker, scratch *Scratch, in Input) (s shard.Sample, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the decoder failed on it: %v", p)
-		}
-	}()
-	return worker.Encode(scratch, in)
 }
 
 // write appends a finished job to the set, or to the list of rejects.

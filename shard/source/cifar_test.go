@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/image/bmp"
 
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/internal/sourcetest"
 )
@@ -264,16 +265,7 @@ for name in os.listdir(root):
 
 // TestPythonAgreesOnPickles checks that Python itself reads the pickles that these tests make, and that what it makes of them is read as well.
 func TestPythonAgreesOnPickles(t *testing.T) {
-	python := ""
-	for _, p := range []string{os.Getenv("IMGFEED_TEST_PYTHON"), "python3", "/usr/bin/python3"} {
-		if p != "" && exec.Command(p, "-c", "import numpy").Run() == nil {
-			python = p
-			break
-		}
-	}
-	if python == "" {
-		t.Skip("NOT COMPARED: no Python with numpy found; set IMGFEED_TEST_PYTHON")
-	}
+	python, _ := pillowtest.Find(t, "numpy")
 	batches := sourcetest.CIFARBatches(5)
 	for _, protocol := range []string{"2", "3", "4"} {
 		root := writeTree(t, filepath.Join(t.TempDir(), "data"), sourcetest.CIFARPython(batches))

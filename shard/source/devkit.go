@@ -56,8 +56,8 @@ func (d *Devkit) labels(path string, keys []string) (labels, error) {
 	return l, nil
 }
 
-// FindDevkit looks for the development kit in the folders and opens the first that it finds; what says for what, in the error.
-func FindDevkit(what string, folders []string) (*Devkit, error) {
+// findDevkit looks for the development kit in the folders and opens the first that it finds; what says for what, in the error.
+func findDevkit(what string, folders []string) (*Devkit, error) {
 	for _, folder := range folders {
 		found, err := filepath.Glob(filepath.Join(escapeGlob(folder), "ILSVRC2012_devkit*"))
 		if err != nil {
@@ -65,7 +65,7 @@ func FindDevkit(what string, folders []string) (*Devkit, error) {
 		}
 		slices.Sort(found)
 		for _, p := range append(found, folder) {
-			d, err := OpenDevkit(p)
+			d, err := openDevkit(p)
 			if err == nil || !errors.Is(err, errNoDevkit) && !errors.Is(err, errNotTar) {
 				return d, err
 			}
@@ -82,8 +82,8 @@ func escapeGlob(p string) string {
 
 var errNoDevkit = errors.New("holds no " + metaName + " and " + groundTruthName)
 
-// OpenDevkit reads the development kit from its tar.gz (or tar), from the folder that it unpacks to, or from the data folder in that.
-func OpenDevkit(p string) (*Devkit, error) {
+// openDevkit reads the development kit from its tar.gz (or tar), from the folder that it unpacks to, or from the data folder in that.
+func openDevkit(p string) (*Devkit, error) {
 	info, err := os.Stat(p)
 	if err != nil {
 		return nil, err

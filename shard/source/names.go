@@ -58,6 +58,9 @@ func entryPath(name string) (string, error) {
 
 // nameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than UTF-8.
 func nameReason(key string) string {
+	if len(key) > keyBytesMax { // a class tar's name and a path in it
+		return fmt.Sprintf("its name has more than %d bytes", keyBytesMax)
+	}
 	if !utf8.ValidString(key) {
 		return "its name is not UTF-8"
 	}

@@ -308,6 +308,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	inner := tar(sourcetest.File{Name: "x.JPEG", Data: []byte("x")})
 	whole := sourcetest.TarOfTars(t, tree(), 1)
 	packed := sourcetest.Gzip(t, whole)
+	joined := slices.Concat(whole, whole)
 	writeTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
 	writeTree(t, filepath.Join(dir, "halfsorted"), map[string][]byte{"n01/ILSVRC2012_val_00000001.JPEG": nil, "ILSVRC2012_val_00000002.JPEG": nil})
 	writeTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
@@ -336,6 +337,9 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{write("fake.tar", tar(sourcetest.File{Name: "n01.tar", Data: []byte("no tar")})), "neither a tar"},
 		{write("cut.tar", whole[:len(whole)/2]), "incomplete"},
 		{write("cut.tgz", packed[:len(packed)-9]), "incomplete"},
+		{write("joined.tar", joined), "behind the archive's end"},
+		{write("joined.tgz", sourcetest.Gzip(t, joined)), "behind the archive's end"},
+		{write("joinedin.tar", tar(sourcetest.File{Name: "n01.tar", Data: slices.Concat(inner, inner)})), "behind the archive's end"},
 		{write("sum.tgz", append(packed[:len(packed)-8:len(packed)-8], 0, 0, 0, 0, 0, 0, 0, 0)), "checksum"},
 		{write("beside.tar", tar(sourcetest.File{Name: "train/n01/x.JPEG"}, sourcetest.File{Name: "val/n01/x.JPEG"})), "lies beside train/"},
 		{write("several.tar", tar(sourcetest.File{Name: "several/train/n01/x.JPEG"})), "several splits"},
@@ -364,6 +368,17 @@ func TestEntriesOfTarsThatAreNoFiles(t *testing.T) {
 	}
 	if !slices.Equal(s.Classes(), []string{"n01", "n02"}) || len(s.Notes()) != 2 {
 		t.Errorf("classes %q, notes %q", s.Classes(), s.Notes())
+	}
+}
+
+func TestNamesThatAreTooLongTogether(t *testing.T) {
+	class, name := strings.Repeat("c", 200), strings.Repeat("x", keyBytesMax-200)
+	inner := sourcetest.Tar(t, sourcetest.File{Name: name, Data: []byte("x")}, sourcetest.File{Name: name[1:], Data: []byte("y")})
+	data := sourcetest.Tar(t, sourcetest.File{Name: class + ".tar", Data: inner})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{})
+	want := map[string]item{class + "/" + name: {reason: "its name has more than 4096 bytes"}, class + "/" + name[1:]: {data: "y"}}
+	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
+		t.Errorf("%d items, which differ from the %d wanted", len(got), len(want))
 	}
 }
 

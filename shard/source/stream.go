@@ -346,9 +346,9 @@ func newClassTars(paths []string) (*stream, error) {
 
 func openOrFindDevkit(what string, opts Options, folders []string) (*Devkit, error) {
 	if opts.Devkit != "" {
-		return OpenDevkit(opts.Devkit)
+		return openDevkit(opts.Devkit)
 	}
-	return FindDevkit(what, folders)
+	return findDevkit(what, folders)
 }
 
 // looksLikeImage tells by its first bytes that a file is an image.

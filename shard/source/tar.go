@@ -27,8 +27,8 @@ type tarReader struct {
 	inner string // the name of the entry that holds this tar, "" for the file itself
 	file  *os.File
 	count *countingReader
-	buf   *bufio.Reader
-	rest  io.Reader // the unpacked bytes of a compressed tar, nil for a plain one
+	rest  io.Reader // what the entries are read from: at the end, what follows them
+	plain bool      // not compressed
 }
 
 // countingReader counts the bytes that were read of a file, for the places in errors.
@@ -73,7 +73,7 @@ func (t *tarReader) within(name string, buf *bufio.Reader) (*tarReader, error) {
 
 // start looks at the first bytes and sets up what unpacks them.
 func (t *tarReader) start(buf *bufio.Reader) error {
-	t.buf = buf
+	t.plain = true
 	head, err := buf.Peek(tarBlockBytes)
 	if err != nil && err != io.EOF {
 		return t.wrap("", err)
@@ -87,12 +87,12 @@ func (t *tarReader) start(buf *bufio.Reader) error {
 		if head, err = unpacked.Peek(tarBlockBytes); err != nil && err != io.EOF {
 			return t.wrap("", err)
 		}
-		buf, t.rest = unpacked, unpacked
+		buf, t.plain = unpacked, false
 	}
 	if !isTar(head) {
 		return &FormatError{Path: t.path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
 	}
-	t.tar = tar.NewReader(buf)
+	t.tar, t.rest = tar.NewReader(buf), buf
 	return nil
 }
 
@@ -101,9 +101,9 @@ func (t *tarReader) Close() error { return t.file.Close() }
 // next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
 func (t *tarReader) next() (*tar.Header, error) {
 	h, err := t.tar.Next()
-	if err == io.EOF && t.rest != nil {
-		if _, err := io.Copy(io.Discard, t.rest); err != nil {
-			return nil, t.wrap("", err)
+	if err == io.EOF {
+		if err := t.checkRest(); err != nil {
+			return nil, err
 		}
 	}
 	if err != nil && err != io.EOF {
@@ -112,10 +112,28 @@ func (t *tarReader) next() (*tar.Header, error) {
 	return h, err
 }
 
+// checkRest reads what stands behind the end of the archive, which is padding. Tars that were joined by cat, for one, have more
+// entries there, which would be left out without a word.
+func (t *tarReader) checkRest() error {
+	block := make([]byte, 64<<10)
+	for {
+		n, err := t.rest.Read(block)
+		if len(bytes.Trim(block[:n], "\x00")) > 0 {
+			return t.errorf("", "there is more behind the archive's end, as when tars are joined by cat: unpack it (tar --ignore-zeros) and build the folder")
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return t.wrap("", err)
+		}
+	}
+}
+
 // endMarked says that a plain tar file ends in the two blocks of zeros that every tar should end in. One that was cut short between two entries
 // reads well but lacks them.
 func (t *tarReader) endMarked() bool {
-	if t.rest != nil || t.file == nil {
+	if !t.plain || t.file == nil {
 		return true
 	}
 	info, err := t.file.Stat()
