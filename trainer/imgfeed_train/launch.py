@@ -173,7 +173,7 @@ def spawn(place: Place, arguments: Sequence[str], stopped: int = 0) -> int:
                 }
                 passed = (place.listener,) if place.listener >= 0 and local == 0 else ()
                 if passed:
-                    env[LISTENER] = str(passed[0])
+                    env[LISTENER] = str(place.listener)
                 children.append(subprocess.Popen(command, env=env, pass_fds=passed))
         return _first_failure(children, stopped)
     finally:
