@@ -25,7 +25,8 @@ type BenchConfig struct {
 	Layout    resample.Layout
 	Threads   int           // 0 means one for each processor
 	BatchSize int           // 0 means 256
-	Duration  time.Duration // to measure for, after a quarter of it to warm up; 0 means 5 s
+	Duration  time.Duration // to measure for; 0 means 5 s
+	WarmUp    time.Duration // to work before that; 0 means a quarter of Duration
 	Seed      int64
 	Exact     bool // refuse to measure a transform whose results are not those of the original images
 }
@@ -66,6 +67,9 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if cfg.Duration <= 0 {
 		cfg.Duration = 5 * time.Second
 	}
+	if cfg.WarmUp <= 0 {
+		cfg.WarmUp = cfg.Duration / 4
+	}
 	set, err := newRepeatedSet(cfg.Set)
 	if err != nil {
 		return BenchResult{}, err
@@ -97,7 +101,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- work(ctx) }()
-	err = result.measure(pool, cfg.Duration, failed)
+	err = result.measure(pool, cfg, failed)
 	cancel()
 	if err == nil {
 		<-failed
@@ -106,12 +110,12 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 }
 
 // measure lets the work run for a while and fills in what it has done after the warm-up.
-func (r *BenchResult) measure(pool *Pool, d time.Duration, failed <-chan error) error {
-	if err := during(d/4, failed); err != nil {
+func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) error {
+	if err := during(cfg.WarmUp, failed); err != nil {
 		return err
 	}
 	started, cpu, before := time.Now(), cpuSeconds(), pool.Counters()
-	if err := during(d, failed); err != nil {
+	if err := during(cfg.Duration, failed); err != nil {
 		return err
 	}
 	done := pool.Counters().Sub(before)

@@ -24,6 +24,7 @@ type benchFlags struct {
 	threads   int
 	batch     int
 	seconds   float64
+	warmUp    float64
 	seed      int64
 	json      bool
 	exact     bool
@@ -51,7 +52,8 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 	flags.StringVar(&f.layout, "layout", "NHWC", "layout of the batches, NHWC or NCHW")
 	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each processor)")
 	flags.IntVar(&f.batch, "batch", 256, "samples in a batch")
-	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for; a quarter of it goes before to warm up")
+	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for")
+	flags.Float64Var(&f.warmUp, "warm-up", 0, "seconds to work before that (default a quarter of --seconds); the first time a sample is read costs more")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
 	flags.BoolVar(&f.exact, "exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
@@ -61,10 +63,11 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 
 func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	cfg := loader.BenchConfig{
-		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact, Duration: time.Duration(f.seconds * float64(time.Second)),
+		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact,
+		Duration: time.Duration(f.seconds * float64(time.Second)), WarmUp: time.Duration(f.warmUp * float64(time.Second)),
 	}
-	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) {
-		return usageError{errors.New("--threads, --batch and --seconds must be positive")}
+	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {
+		return usageError{errors.New("--threads, --batch, --seconds and --warm-up must be positive")}
 	}
 	var err error
 	if f.transform != "full" {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
@@ -68,6 +69,11 @@ func TestBenchCommand(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
 		t.Errorf("%s: %v", out, err)
 	}
+	begun := time.Now()
+	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch", "4", "--warm-up", "0.2", "--json")
+	if r = (loader.BenchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
+		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
+	}
 	out, err = runBenchCommand(dir, "--transform", "full", "--seconds", "0.05", "--split", "val", "--layout", "nchw")
 	if err != nil || !strings.Contains(out, "images per second") || !strings.Contains(out, "NCHW") {
 		t.Errorf("%s: %v", out, err)
@@ -85,6 +91,7 @@ func TestBenchCommandErrors(t *testing.T) {
 		"no such file":       {filepath.Join(dir, "nothing")},
 		"accepts 1 arg":      {},
 		"--seconds":          {dir, "--seconds", "0"},
+		"--warm-up":          {dir, "--warm-up", "-1"},
 		"it holds nothing":   {t.TempDir()},
 	} {
 		_, err := runBenchCommand(args...)
