@@ -106,14 +106,15 @@ func describe(path string) string {
 		names = append(names, "…")
 	}
 	saw := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
-	if looksLikeSource(path, entries) {
+	if looksLikeSource(path, entries, 2) {
 		saw += "; these look like images that are not packed yet: `imgshard build " + path + "`"
 	}
 	return saw
 }
 
-// looksLikeSource tells a folder of images, of class folders or of dataset tars, by a glance at its first entries.
-func looksLikeSource(path string, entries []fs.DirEntry) bool {
+// looksLikeSource tells a folder of images, of class folders, of splits or of dataset tars, by a glance at its first entries and, below is how
+// deep, at the first of each folder in it.
+func looksLikeSource(path string, entries []fs.DirEntry, below int) bool {
 	isSource := func(name string) bool {
 		switch strings.ToLower(filepath.Ext(name)) {
 		case ".jpg", ".jpeg", ".png", ".tar":
@@ -128,13 +129,14 @@ func looksLikeSource(path string, entries []fs.DirEntry) bool {
 			}
 			continue
 		}
-		dir, err := os.Open(filepath.Join(path, e.Name()))
-		if err != nil {
+		folder := filepath.Join(path, e.Name())
+		dir, err := os.Open(folder)
+		if err != nil || below == 0 {
 			continue
 		}
-		names, _ := dir.Readdirnames(1)
+		first, _ := dir.ReadDir(1)
 		dir.Close()
-		if len(names) == 1 && isSource(names[0]) {
+		if looksLikeSource(folder, first, below-1) {
 			return true
 		}
 	}

@@ -51,6 +51,12 @@ func TestDiscoverSaysWhatItSaw(t *testing.T) {
 			t.Errorf("%q is not in:\n%v", want, nf)
 		}
 	}
+	splits := t.TempDir()
+	os.MkdirAll(filepath.Join(splits, "train", "cat"), 0o700)
+	os.WriteFile(filepath.Join(splits, "train", "cat", "1.jpg"), nil, 0o600)
+	if _, _, _, err := Discover(splits); err == nil || !strings.Contains(err.Error(), "imgshard build "+splits) {
+		t.Errorf("a folder with train/: %v", err)
+	}
 	file := filepath.Join(env, "f")
 	os.WriteFile(file, []byte("x"), 0o600)
 	for path, want := range map[string]string{file: "not a folder", filepath.Join(env, "nothing"): "does not exist"} {

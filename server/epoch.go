@@ -93,10 +93,11 @@ func (e *epoch) sendBatch(b loader.Batch) error {
 	f := e.feed
 	slot, size := b.Slot.ID, f.layout.BatchBytes(b.Count)
 	m := wire.Batch{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Blank: e.blankPlaces(b)}
+	f.count(b, size) // before the client can know of it and ask
 	started := time.Now()
 	if f.shared {
 		m.Slot = &slot
-		f.ring.Lend(slot) // before the client can know of it and release it
+		f.ring.Lend(slot) // for the same reason: it may release it
 		if err := e.session.send(m); err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (e *epoch) sendBatch(b loader.Batch) error {
 		}
 	}
 	waited := e.stream.Stats().SlotWait
-	f.count(b, size, time.Since(started), waited-e.slotWait)
+	f.countTimes(time.Since(started), waited-e.slotWait)
 	e.slotWait = waited
 	return nil
 }

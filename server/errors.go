@@ -93,7 +93,7 @@ func kindOf(err error) string {
 		return wire.KindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return wire.KindCorrupt
-	case is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
+	case is[*splitError](err), is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return wire.KindMissing
 	}
 	return wire.KindInternal

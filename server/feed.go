@@ -166,15 +166,19 @@ func (f *feed) checkedStart(m wire.StartRequest, stop func()) (*loader.Stream, *
 	return st, p, err
 }
 
-// count notes a batch that was sent, what writing it took, and what its stream has waited for slots since the last one.
-func (f *feed) count(b loader.Batch, bytes int64, wrote, slotWait time.Duration) {
+// count notes a batch that is sent.
+func (f *feed) count(b loader.Batch, bytes int64) {
 	f.images.Add(int64(b.Count))
 	f.batches.Add(1)
 	f.bytes.Add(bytes)
 	f.blanks.Add(int64(b.Blank))
+	f.totals.add(int64(b.Count), bytes, int64(b.Blank))
+}
+
+// countTimes notes what writing a batch took, and what its stream has waited for slots since the last one.
+func (f *feed) countTimes(wrote, slotWait time.Duration) {
 	f.writeTime.Add(int64(wrote))
 	f.slotWait.Add(int64(slotWait))
-	f.totals.add(int64(b.Count), bytes, int64(b.Blank))
 	f.server.totals.writeTime.Add(int64(wrote))
 	f.server.totals.slotWait.Add(int64(slotWait))
 }

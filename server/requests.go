@@ -213,6 +213,16 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 // channels of every output: RGB.
 const channels = 3
 
+// A splitError means that a split is not here.
+type splitError struct {
+	split string
+	here  []string
+}
+
+func (e *splitError) Error() string {
+	return fmt.Sprintf("no split %q here; there are %s", e.split, strings.Join(e.here, ", "))
+}
+
 // chooseSet returns the set of a split, or of the only one if none is named.
 func (s *Server) chooseSet(split *string) (*shard.Set, error) {
 	here := slices.Sorted(maps.Keys(s.cfg.Sets))
@@ -232,7 +242,7 @@ func (s *Server) chooseSet(split *string) (*shard.Set, error) {
 	if err := s.broken[*split]; err != nil {
 		return nil, err
 	}
-	err := fmt.Errorf("no split %q here; there are %s: %w", *split, strings.Join(here, ", "), shard.ErrNotFound)
+	var err error = &splitError{*split, here}
 	for _, d := range s.cfg.Damaged { // any of them may be the one that is meant
 		err = fmt.Errorf("%w; %w", err, d.Err)
 	}

@@ -194,7 +194,7 @@ func TestOpenRefusals(t *testing.T) {
 		c := ts.dial().hello()
 		c.send(m)
 		e, ok := c.receive().(wire.Error)
-		if !ok || e.Fatal || e.ErrKind != tt.kind || e.Request != "open" || !strings.Contains(e.Message, tt.want) {
+		if !ok || e.Fatal || e.ErrKind != tt.kind || e.Request != "open" || !strings.Contains(e.Message, tt.want) || strings.Contains(e.Message, "sample") {
 			t.Errorf("%+v: got %+v, want kind %s and %q", m, e, tt.kind, tt.want)
 			continue
 		}
@@ -290,6 +290,23 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	ts.stop()
 	if code, _ := get("/healthz"); code != 503 {
 		t.Errorf("/healthz of a server that stops: %d", code)
+	}
+}
+
+// TestStatsHoldWhatTheClientHas asks for the numbers as soon as a batch is there.
+func TestStatsHoldWhatTheClientHas(t *testing.T) {
+	const samples = 4000
+	ts := startServer(t, oneSet(t, samples, 1), nil)
+	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 1, Slots: 1})
+	c.send(wire.StartRequest{})
+	expect[wire.Started](c)
+	for i := range int64(samples - 1) { // behind the last batch comes the end, before or behind the numbers
+		batch := expect[wire.Batch](c)
+		c.send(wire.StatsRequest{})
+		if s := expect[wire.Stats](c); s.Images != i+1 || s.Batches != i+1 {
+			t.Fatalf("%d images in %d batches behind batch %d", s.Images, s.Batches, i)
+		}
+		c.send(wire.Release{Slot: *batch.Slot})
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -66,8 +65,8 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact,
 		Duration: time.Duration(f.seconds * float64(time.Second)), WarmUp: time.Duration(f.warmUp * float64(time.Second)),
 	}
-	if f.threads < 0 || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {
-		return usageError{errors.New("--threads, --batch, --seconds and --warm-up must be positive")}
+	if f.threads < 0 || f.threads > threadsMax || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {
+		return usageError{fmt.Errorf("--threads, --batch, --seconds and --warm-up must be positive, and there are %d threads at most", threadsMax)}
 	}
 	var err error
 	if f.transform != "full" {

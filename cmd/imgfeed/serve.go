@@ -47,6 +47,9 @@ type serveFlags struct {
 	resampler      resample.Algorithm
 }
 
+// threadsMax is far beyond what any machine has processors for: more is a slip that would take all its memory.
+const threadsMax = 4096
+
 // resamplerUsage describes --resampler.
 const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
@@ -108,8 +111,8 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usageError{errors.New("--rank and --world go together: give both or neither")}
 	case given("world") && (f.world < 1 || f.rank < 0 || f.rank >= f.world):
 		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", f.rank, f.world)}
-	case f.threads < 0:
-		return usageError{fmt.Errorf("--threads %d: want 1 or more, or 0 for one for each CPU", f.threads)}
+	case f.threads < 0 || f.threads > threadsMax:
+		return usageError{fmt.Errorf("--threads %d: want 1 to %d, or 0 for one for each CPU", f.threads, threadsMax)}
 	case f.owner < 0:
 		return usageError{fmt.Errorf("--owner %d is no process ID", f.owner)}
 	case f.exitIdle < 0:

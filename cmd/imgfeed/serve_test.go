@@ -421,6 +421,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", "a", "b"}, 2, "at most 1"},
 		{[]string{"sevre"}, 2, "unknown command"},
 		{[]string{"serve", data, "--rank", "1"}, 2, "together"},
+		{[]string{"serve", data, "--threads", "1000000"}, 2, "want 1 to 4096"},
+		{[]string{"bench", data, "--threads", "1000000"}, 2, "4096 threads at most"},
 		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, "--memory"},
 		{[]string{"serve", data, "--metrics", "a:b:c"}, 2, "metrics"},

@@ -119,9 +119,9 @@ func (c *Config) check() error {
 		{"samples", c.Samples, 1, SamplesMax, "1 or more, and less than 2^31"},
 		{"built_world", c.BuiltWorld, 1, SamplesMax, "1 or more"},
 		{"epoch", c.Epoch, 0, math.MaxInt, "0 or more"},
-		{"world", c.World, 1, 1 << 24, "1 or more"},
+		{"world", c.World, 1, 1 << 24, "1 to 16777216"},
 		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
-		{"batch_size", c.BatchSize, 1, 1 << 24, "1 or more"},
+		{"batch_size", c.BatchSize, 1, 1 << 24, "1 to 16777216"},
 		{"consumed", c.Consumed, 0, c.Samples, fmt.Sprintf("0 to the number of samples, %d", c.Samples)},
 		{"policy", int(c.Policy), int(Pad), int(Exact), "pad, drop_last or exact"},
 	} {

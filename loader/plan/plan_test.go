@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -275,6 +276,10 @@ func TestConfigErrors(t *testing.T) {
 		if !errors.As(err, &ce) || ce.Field != field {
 			t.Errorf("bad %s: %v", field, err)
 		}
+	}
+	good.BatchSize = 1e9
+	if _, err := New(good); err == nil || !strings.Contains(err.Error(), "1 to 16777216") {
+		t.Errorf("a batch that is too large: %v", err)
 	}
 	for _, p := range []Policy{Pad, DropLast, Exact} {
 		if got, err := ParsePolicy(p.String()); err != nil || got != p {

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import DataLoader, ImgfeedError
+from . import DataLoader, ImgfeedError, wire
 from .server import find_binary
 
 WORLD = 2
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
             try:
                 results = iterate(args, socket, server)
             finally:
-                server.terminate()
+                server.send_signal(signal.SIGINT)  # SIGTERM it leaves to its owner
     report(results)
     print(f"What a model sees: {sheet_path(args)}")
 
@@ -87,7 +89,10 @@ def call(*arguments: str) -> None:
 
 def iterate(args: argparse.Namespace, socket: str, server: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
     """Start one process for each rank, as torchrun would, and return what they measured."""
-    while not os.path.exists(socket):
+    while True:
+        with contextlib.suppress(OSError):
+            wire.connect(socket).close()
+            break
         if server.poll() is not None:
             sys.exit("imgfeed.demo: the server did not start")
         time.sleep(0.01)

@@ -13,6 +13,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from .arguments import whole
 from .ring import Arrays, Ring
 
 log = logging.getLogger("imgfeed")
@@ -46,7 +47,9 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
     """
     if (rank is None) != (world is None):
         raise ValueError("imgfeed: give both rank and world, or neither")
-    if rank is None or world is None:
+    if rank is not None and world is not None:
+        rank, world = whole("rank", rank), whole("world", world)
+    else:
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             rank, world = int(distributed.get_rank()), int(distributed.get_world_size())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import operator
 import os
 import sys
 import warnings
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import client, errors, frameworks, state
+from . import arguments, client, errors, frameworks, state
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
 from .server import OwnServer
@@ -22,17 +22,7 @@ log = logging.getLogger("imgfeed")
 #: A list of operations, or the name of a preset.
 Transform = str | Sequence[Mapping[str, Any]]
 
-# Arguments of torch's DataLoader that have no meaning here, and what to do instead.
-_REFUSED = {
-    "sampler": "the server makes the order from seed and epoch: use shuffle=, seed= and set_epoch()",
-    "batch_sampler": "the server makes the batches: use batch_size=, shuffle=, seed= and drop_last=",
-    "collate_fn": "batches come collated, in memory that no worker of Python has touched: change them in the loop",
-    "worker_init_fn": "there are no worker processes of Python to initialise",
-    "multiprocessing_context": "there are no worker processes of Python to start",
-    "generator": "order and random crops are keyed by seed= and the epoch",
-    "prefetch_factor": "the ring's size says how many batches are loaded ahead: use slots=",
-    "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",
-}
+_BLANKS_NAMED = 3  # in the log's line about a batch
 
 
 class DataLoader:
@@ -132,11 +122,15 @@ class DataLoader:
         **refused: Any,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
-        _refuse(refused)
-        self._source = os.fspath(dataset)
-        self._policy = _policy(drop_last, exact)
-        _check(self._source, batch_size, num_workers, timeout, transport)
-        self.batch_size, self.seed = operator.index(batch_size), operator.index(seed)  # JSON knows no numpy.int64
+        arguments.refuse(refused)
+        self._source = arguments.path(dataset)
+        batch_size, seed = arguments.whole("batch_size", batch_size), arguments.whole("seed", seed)
+        num_workers, slots = arguments.whole("num_workers", num_workers), arguments.whole("slots", slots)
+        shuffle, drop_last, exact = bool(shuffle), bool(drop_last), bool(exact)
+        self._policy = arguments.policy(drop_last, exact)
+        arguments.check(self._source, batch_size, num_workers, timeout, transport)
+        self.batch_size = batch_size
+        self.seed = seed
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.num_workers = num_workers
@@ -146,18 +140,18 @@ class DataLoader:
         self._with_index, self._with_params = with_index, with_params
         self._transport = transport
         self._options: dict[str, Any] = {
-            "transform": transform if isinstance(transform, str) else [dict(op) for op in transform],
-            "batch_size": self.batch_size,
-            "seed": self.seed,
+            "transform": arguments.operations(transform),
+            "batch_size": batch_size,
+            "seed": seed,
             "shuffle": shuffle,
             "policy": self._policy,
             "rank": self.rank,
             "world": self.world,
             "layout": layout,
             "slots": slots,
-            "with_params": with_params,
+            "with_params": bool(with_params),
             "on_error": on_error,
-            "exact_pixels": exact_pixels,
+            "exact_pixels": bool(exact_pixels),
             **({} if resampler is None else {"resampler": resampler}),
         }
         self._output, self._cuda = _outputs(
@@ -199,7 +193,7 @@ class DataLoader:
 
         Naming the epoch of a state that was just loaded keeps the place in it.
         """
-        epoch = operator.index(epoch)
+        epoch = arguments.whole("epoch", epoch)
         if epoch < 0:
             raise ValueError(f"imgfeed: epoch {epoch}, want 0 or more")
         if self._next[0] != epoch:
@@ -243,6 +237,13 @@ class DataLoader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close the loader."""
         self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be pickled or copied: a connection can't be, and a copy would share it."""
+        raise TypeError(
+            "imgfeed: a DataLoader can't be pickled or copied, as it holds a connection: make one in each process, with the "
+            "same arguments; state_dict() holds its place"
+        )
 
     def __del__(self) -> None:
         """Let the server go on without this loader's session. A server of its own ends by its own finalizer."""
@@ -349,10 +350,7 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             raise StopIteration
         batch, (images, labels, indices, params) = found
         self._left -= 1
-        epoch = self._started.epoch
-        loader._place = (epoch, batch.consumed)
-        if batch.blank:
-            log.warning("imgfeed: epoch %d, batch %d: %d blank samples", epoch, batch.number, len(batch.blank))
+        loader._place = (self._started.epoch, batch.consumed)
         parts = [images, labels]
         if loader._with_index:
             parts.append(indices)
@@ -367,9 +365,22 @@ class _Epoch(Iterator[tuple[Any, ...]]):
 
     def _fetch(self) -> client.Batch | None:
         batch = self._session.next(self._loader.timeout or None)
+        if batch is not None and batch.blank:
+            self._warn(batch)
         if batch is not None and not self._loader._with_index:
             batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody sees
         return batch
+
+    def _warn(self, batch: client.Batch) -> None:
+        """Log which samples of a batch are blank: the first few by their keys."""
+        assert batch.arrays.indices is not None
+        names = []
+        with contextlib.suppress(errors.ImgfeedError):  # the batch is there, whether its keys can be had or not
+            names = [self._session.key(int(batch.arrays.indices[place])) for place in batch.blank[:_BLANKS_NAMED]]
+        if len(batch.blank) > len(names):
+            names.append("…")
+        text = "imgfeed: epoch %d, batch %d: %d blank samples, which can't be read: %s"
+        log.warning(text, self._started.epoch, batch.number, len(batch.blank), ", ".join(names))
 
     def _next(self) -> tuple[client.Batch, tuple[Any, Any, Any, Any]] | None:
         batch = self._fetch()
@@ -413,35 +424,6 @@ class _Epoch(Iterator[tuple[Any, ...]]):
             loader._next = loader._place
 
 
-def _refuse(refused: Mapping[str, Any]) -> None:
-    for name, value in refused.items():
-        if name not in _REFUSED:
-            raise TypeError(f"imgfeed: DataLoader has no argument {name!r}")
-        if value is not None and value != "":
-            raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
-
-
-def _policy(drop_last: bool, exact: bool) -> str:
-    """Return what happens at the end of an epoch that does not divide evenly, as the wire calls it."""
-    if drop_last and exact:
-        raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
-    return "drop_last" if drop_last else "exact" if exact else "pad"
-
-
-def _check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:
-    """Raise ValueError for a value that a loader of the source can't have."""
-    if not source:
-        raise ValueError("imgfeed: the path of the data is empty")
-    if source.startswith("unix:") and num_workers:
-        raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
-    if batch_size < 1:
-        raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
-    if timeout < 0:
-        raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
-    if transport not in ("auto", "shm", "socket"):
-        raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
-
-
 def _outputs(
     framework: str, layout: str, *, pin_memory: bool, device: Any, normalize: Any, dtype: Any
 ) -> tuple[frameworks.NumpyOutput | frameworks.TorchOutput, frameworks.CudaOutput | None]:
@@ -452,6 +434,8 @@ def _outputs(
             raise ValueError("imgfeed: device, normalize, dtype and pin_memory need torch")
         return frameworks.NumpyOutput(), None
     torch = frameworks.torch()
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise TypeError(f"imgfeed: dtype is {dtype!r}, want a type of torch such as torch.float16")
     if normalize is not None and dtype is not None and not dtype.is_floating_point:
         raise ValueError(f"imgfeed: normalised images can't be {dtype}")
     device = None if device is None else torch.device(device)

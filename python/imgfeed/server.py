@@ -18,6 +18,7 @@ from typing import IO
 from . import client, errors, wire
 
 START_TIMEOUT = 60.0  # seconds until a server of one's own must listen
+TEMP_PATH_MAX = 107 - len("/imgfeed-01234567/sock")  # bytes; 107 is what the address of a Unix socket holds (unix(7))
 
 
 def find_binary(name: str = "imgfeed") -> str:
@@ -64,20 +65,21 @@ class OwnServer:
 
     def __init__(self, data: str, threads: int) -> None:
         """Start a server of the set, or folder of sets, at data. threads decode; 0 leaves the number to the server."""
-        command = [find_binary(), "serve", data, "--owner", str(os.getpid()), "--log-level", "warn"]
+        command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         if threads:
             command += ["--threads", str(threads)]
+        self._owner = os.getpid()
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close
-        with tempfile.TemporaryDirectory(prefix="imgfeed-") as folder:
+        with tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder()) as folder:
             path = os.path.join(folder, "sock")
             self._process = subprocess.Popen(
-                [*command, "--socket", path],
+                [*command, "--socket", path, "--", data],
                 stdin=subprocess.DEVNULL,
-                stdout=self._log,
+                stdout=subprocess.DEVNULL,  # what it serves and where is for people
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
             )
-            self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._log)
+            self._end = weakref.finalize(self, _end, self._process, self._owner, self._log)
             try:
                 self.session = self._connect(path)
             except BaseException:
@@ -91,7 +93,9 @@ class OwnServer:
         return self._process.pid
 
     def explain(self, error: errors.ServerError) -> errors.ServerError:
-        """Return error with the last words of the server, if it has ended."""
+        """Return error with the last words of the server, if it has ended. A forked child of the owner can't know that."""
+        if os.getpid() != self._owner:
+            return error
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(timeout=0.5)
             words = self._last_words()
@@ -126,6 +130,12 @@ class OwnServer:
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
+
+
+def _socket_folder() -> str:
+    """Return the folder for temporary files, or /tmp where a socket's path in that would be longer than the system takes."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= TEMP_PATH_MAX else "/tmp"
 
 
 def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:

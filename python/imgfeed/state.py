@@ -28,6 +28,8 @@ def check(state: Mapping[str, Any], **want: Any) -> tuple[int, int]:
 
     Raises StateError with what differs. Batch size and world may differ from those of the loader that made the state.
     """
+    if not isinstance(state, Mapping):
+        raise errors.StateError(f"imgfeed: state is {state!r:.80}, want the dictionary that state_dict() gave")
     if state.get("version") != VERSION:
         raise errors.StateError(f"imgfeed: state of version {state.get('version')!r}; this package reads version {VERSION}")
     reasons = {

@@ -22,7 +22,16 @@ from . import errors
 VERSION = 1
 MESSAGE_BYTES_MAX = 64 << 20
 _LENGTH = struct.Struct("<I")
-_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or array of numpy or torch as JSON has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"imgfeed: {value!r} is no number, text or list, and can't be sent to the server")
+
+
+_encode_json = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 _decode_json = json.JSONDecoder().decode
 _READ_BYTES = 64 << 10
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * 4)
@@ -64,11 +73,12 @@ class Connection:
     def send(self, message: Message) -> None:
         """Send one message, behind whatever :meth:`send_later` left waiting."""
         self._check()
+        data = encode(message)
         try:
             with self._send_lock:
                 while self._out:
                     self._sock.sendall(self._out.popleft())
-                self._sock.sendall(encode(message))
+                self._sock.sendall(data)
         except OSError as e:
             self.close()
             raise _lost(e) from e
@@ -169,8 +179,11 @@ class Connection:
         return self._fds.pop(0) if self._fds else None
 
     def close(self) -> None:
-        """Close the connection. In a forked child this leaves the parent's connection alone."""
-        self.closed = True
+        """Close the connection; a thread that waits for a message gets an error. A fork leaves its parent's alone."""
+        ours, self.closed = self.usable, True
+        if ours:
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)  # closing alone does not wake who waits
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()
@@ -194,7 +207,11 @@ class Connection:
             try:
                 data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             except OSError as e:
-                raise _lost(e) from e
+                if not self.closed:
+                    raise _lost(e) from e
+                data = b""
+            if not data and self.closed:
+                raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
             if ancillary:
                 self._take_fds(ancillary)
             if not data:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from imgfeed import DataLoader
+from imgfeed import DataLoader, wire
 from imgfeed.server import find_binary
 
 CLASSES = 5
@@ -59,7 +59,7 @@ def socket(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """A server that is there for all tests; the value is what DataLoader takes."""
     path = tmp_path_factory.mktemp("socket") / "sock"
     with subprocess.Popen([find_binary(), "serve", str(shards), "--socket", str(path), "--threads", "2"]) as server:
-        wait_for(lambda: path.exists() or server.poll() is not None)
+        wait_for(lambda: answers(path) or server.poll() is not None)
         assert server.poll() is None
         yield f"unix:{path}"
         server.terminate()
@@ -112,6 +112,15 @@ def wait_for(condition: Callable[[], Any], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody listens on a socket; its file is there a moment before."""
+    try:
+        wire.connect(str(path)).close()
+    except OSError:
+        return False
+    return True
 
 
 def alive(pid: int) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -67,9 +70,67 @@ def test_arguments_that_cannot_be_honoured(load: Load, options: dict[str, Any], 
         load(**options)
 
 
+class Compose:
+    """As in torchvision, where it holds its transforms."""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"batch_size": "8"}, "batch_size is '8', want a whole number"),
+        ({"batch_size": None}, "batch_size is None"),
+        ({"batch_size": 8.0}, "batch_size is 8.0"),
+        ({"seed": None}, "seed is None"),
+        ({"slots": 2.5}, "slots is 2.5"),
+        ({"num_workers": "2"}, "num_workers is '2'"),
+        ({"timeout": "5"}, "timeout is '5', want seconds"),
+        ({"rank": "0", "world": "2"}, "rank is '0'"),
+        ({"transform": None}, "transform holds a NoneType, want the name of a preset or a list"),
+        ({"transform": Compose()}, "transform holds a Compose, want"),
+        ({"transform": [{"op": "Resize", "size": 40}, Compose()]}, "transform holds a Compose, want"),
+        ({"transform": {"op": "Resize", "size": 40}}, "transform holds a dict, want"),
+        ({"transform": [{"op": "Resize", "size": Compose()}]}, "can't be sent"),
+    ],
+)
+def test_arguments_of_a_wrong_type_say_what_is_wanted(load: Load, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        load(**options)
+
+
+def test_a_dataset_of_torch_is_no_path() -> None:
+    with pytest.raises(TypeError, match=r"the data is a Compose, want the path of a shard set .*imgshard build"):
+        DataLoader(Compose())  # type: ignore[arg-type]
+
+
+def test_threads_below_none() -> None:
+    with pytest.raises(ValueError, match="num_workers is -1"):
+        DataLoader("/data", num_workers=-1)
+
+
+def test_numbers_of_numpy_are_taken(load: Load) -> None:
+    size: Any = np.int64(40)
+    transform = [{"op": "Resize", "size": size}, {"op": "CenterCrop", "size": np.array([32, 32])}]
+    loader = load(np.int32(8), transform=transform, shuffle=np.bool_(True), seed=np.int64(3), slots=np.int8(2))
+    loader.set_epoch(np.int64(4))  # type: ignore[arg-type]
+    want = load(8, shuffle=True, seed=3)
+    want.set_epoch(4)
+    assert json.loads(json.dumps(loader.state_dict())) == want.state_dict()
+    assert indices(loader) == indices(want)
+    with pytest.raises(TypeError, match=r"epoch is 1\.5, want a whole number"):
+        loader.set_epoch(1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_loader_cannot_be_pickled_or_copied(load: Load, how: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"make one in each process.*state_dict\(\)"):
+        how(load())
+
+
 def test_an_empty_path_is_no_data() -> None:
     with pytest.raises(ValueError, match="empty"):
         DataLoader("", 2)
+    with pytest.raises(ValueError, match="empty"):
+        DataLoader("unix:", 2)
 
 
 def test_torchs_defaults_are_taken(load: Load) -> None:
@@ -139,4 +200,4 @@ def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureF
             seen += indices([batch])
     assert seen == list(range(SAMPLES))
     assert blank == 2  # one in each of the two shard files
-    assert "blank samples" in caplog.text
+    assert caplog.text.count(" 1 blank samples, which can't be read: n9") == 2, caplog.text  # with the key of each

@@ -81,3 +81,8 @@ def test_foreign_states_are_refused(load: Load, change: dict[str, Any], reason: 
     loader = load(8, **OPTIONS)
     with pytest.raises(StateError, match=reason):
         loader.load_state_dict({**loader.state_dict(), **change})
+
+
+def test_no_state_is_refused(load: Load) -> None:
+    with pytest.raises(StateError, match="state is None, want the dictionary"):
+        load(8).load_state_dict(None)  # type: ignore[arg-type]

@@ -43,6 +43,12 @@ def test_ranks_get_as_many_as_of_torchs_sampler(drop_last: bool) -> None:
             assert rank_batches(samples, rank, world, policy, size) == len(batches) == len(list(batches))
 
 
+def test_a_type_that_is_none(load: Load) -> None:
+    for normalize in (None, "imagenet"):
+        with pytest.raises(TypeError, match="dtype is 'float16', want a type of torch"):
+            load(8, framework="torch", dtype="float16", normalize=normalize)
+
+
 def test_nchw_is_contiguous(load: Load) -> None:
     for a, b in zip(load(8, framework="torch", layout="NCHW"), load(8, framework="torch"), strict=True):
         assert a[0].is_contiguous() and torch.equal(a[0], b[0])

@@ -312,6 +312,8 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	writeTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
 	writeTree(t, filepath.Join(dir, "halfsorted"), map[string][]byte{"n01/ILSVRC2012_val_00000001.JPEG": nil, "ILSVRC2012_val_00000002.JPEG": nil})
 	writeTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
+	webDataset := tar(sourcetest.File{Name: "0000.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "0000.cls", Data: []byte("3")})
+	writeTree(t, filepath.Join(dir, "webdataset"), map[string][]byte{"train-000000.tar": webDataset, "train-000001.tar": webDataset})
 	writeTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
 		t.Fatal(err)
@@ -323,6 +325,8 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{filepath.Join(dir, "halfsorted"), "finish sorting"},
 		{filepath.Join(dir, "nottar"), "called a tar"},
 		{filepath.Join(dir, "flat"), "--devkit"},
+		{filepath.Join(dir, "webdataset"), "as WebDataset has it"},
+		{write("train-000002.tar", webDataset), "as WebDataset has it"},
 		{write("text.tar", []byte("hello")), "neither a tar"},
 		{write("nofiles.tar", tar()), "no files"},
 		{write("up.tar", tar(sourcetest.File{Name: "n01/../../etc/passwd"})), `climbs out`},

@@ -157,6 +157,9 @@ func (w *walker) next(t *tarReader) (*tar.Header, error) {
 		if name == "" || junkPath(name) {
 			continue
 		}
+		if _, label := cutSuffixFold(name, ".cls"); label {
+			return nil, t.errorf(h.Name, "a label as WebDataset has it: such tars are not read, and each would be taken for a class; unpack them into a folder for each class")
+		}
 		h.Name = name
 		return h, nil
 	}
@@ -311,6 +314,9 @@ func newStream(p string, opts Options, devkitFolders []string) (*stream, error) 
 				st.strip = parts[0] + "/"
 			}
 			st.shape = shapeFlat
+			if _, err := w.next(t); err != nil && err != io.EOF { // the label of WebDataset's first image
+				return nil, err
+			}
 			st.devkit, err = openOrFindDevkit(p, opts, devkitFolders)
 			return st, err
 		case len(parts) > 2 && (parts[0] == path.Base(stem(p)) || isSplitFolder(parts[0])):

@@ -9,9 +9,13 @@
 // of a sequential file, entropy decoding starts near the region in each row; without one it starts at the scan's
 // beginning. The IDCT and all that follows run inside the region only.
 //
-// Two differences from Pillow are on purpose. Entropy-coded data that libjpeg repairs with a warning (an invalid code, a
-// segment that ends too early, a restart marker out of turn) give a [FormatError]: such an image is damaged, and grey
-// blocks are nothing to train on. Arithmetic coding gives an [UnsupportedError].
+// Files that libjpeg patches up with a warning (an invalid code, data that end too early, a restart marker out of turn) give
+// the pixels that it makes of them, grey ones and garbage included, since those who train with Pillow have them; [Decoder.Damage]
+// tells. Files that Pillow refuses give a [FormatError], with one exception: a sequential file that lacks EOI and nothing else
+// is always taken, and by Pillow sometimes.
+//
+// Two things are left out on purpose, and give an [UnsupportedError]: arithmetic coding, and progressive files that end before
+// the last bits of their low coefficients, which libjpeg smooths, each release in its own way.
 package jpeg
 
 import (
@@ -47,6 +51,8 @@ type Decoder struct {
 	ready   bool // Reset succeeded and Decode has not been called
 	streams bool // the image is one sequential scan of all components, which can be decoded row by row
 	index   []byte
+	colors  colorModel // by the markers before the first scan
+	damage  error
 
 	tables  [2][4]huffmanTable // DC, AC
 	singles [1 << lookupBits]uint64
@@ -78,7 +84,7 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	d.ready = false
 	d.parser.reset(data)
 	d.coefs.release()
-	d.index = index
+	d.index, d.damage = index, nil
 	if err := d.start(); err != nil {
 		return Config{}, err
 	}
@@ -92,6 +98,7 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 		d.batch = alignedQuads(mcuBlocksMax)
 		d.quants = alignedQuads(4)
 	}
+	d.colors = d.model()
 	d.streams = !d.progressive && len(d.scanHeader.components) == len(d.components)
 	d.ready = true
 	return d.config(), nil
@@ -138,7 +145,11 @@ func (d *Decoder) AppendIndex(dst, data []byte) ([]byte, Config, error) {
 	}
 	out, err := d.appendSequentialIndex(dst)
 	if err != nil {
-		return dst, config, err
+		return dst, config, d.repairWithoutPixels()
 	}
 	return out, config, nil
 }
+
+// Damage says what was wrong with the last image that Decode or AppendIndex has read, and was repaired as libjpeg does: a
+// [FormatError], or nil. A region's decoding does not see what it need not read.
+func (d *Decoder) Damage() error { return d.damage }

@@ -2,7 +2,7 @@ package jpeg
 
 import "fmt"
 
-// A FormatError reports data that are not a complete, valid JPEG file. Offset is the position in the file, in bytes, at
+// A FormatError reports data that are no complete JPEG file, or so wrong that libjpeg refuses them. Offset is the position in the file, in bytes, at
 // or shortly before which the decoder noticed.
 type FormatError struct {
 	Offset int
@@ -14,7 +14,8 @@ func (e *FormatError) Error() string {
 }
 
 // An UnsupportedError reports a valid JPEG file of a kind that this package leaves out on purpose: arithmetic coding,
-// lossless and hierarchical processes, 12 bits a sample, and sampling factors that libjpeg rejects as well.
+// progressive files that end too early to be shown as they are, lossless and hierarchical processes, 12 bits a sample, and
+// sampling factors that libjpeg rejects as well.
 type UnsupportedError struct{ Msg string }
 
 func (e *UnsupportedError) Error() string { return "jpeg: unsupported: " + e.Msg }

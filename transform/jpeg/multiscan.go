@@ -12,8 +12,12 @@ type coefficients struct {
 	extent []uint8 // of each quad
 	base   [4]int
 	wide   [4]int // quads in a row of blocks
-	seen   [4]uint64
+	bits   [4][lowCount]int8
 }
+
+// lowCount is how many coefficients the smoothing of libjpeg looks at: the DC and the first nine AC coefficients. A
+// component's bits say of each of them how many low bits are still missing, -1 for all.
+const lowCount = 10
 
 // quadsKept is how many quads a Decoder keeps from one image to the next: 64 MB, those of some 17 million pixels at 4:2:0. More
 // are given back, so that one huge image does not cost memory for ever.
@@ -29,12 +33,11 @@ func (k *coefficients) release() {
 // prepareCoefficients makes room for the blocks of all components, zeroed. A file that is too short to have a bit for each block is
 // refused first, so that a few bytes cannot ask for much memory.
 func (d *Decoder) prepareCoefficients() error {
-	k, quads, blocks := &d.coefs, 0, 0
+	k, quads, blocks := &d.coefs, 0, d.blockCount()
 	for i := range d.components {
 		c := &d.components[i]
 		k.base[i], k.wide[i] = quads, (d.mcusWide*c.h+3)/4
 		quads += k.wide[i] * d.mcusHigh * c.v
-		blocks += c.blocksWide * c.blocksHigh
 	}
 	if blocks/8 > len(d.data) {
 		return formatError(len(d.data), "file of %d bytes cannot hold %d blocks: it is truncated", len(d.data), blocks)
@@ -46,8 +49,20 @@ func (d *Decoder) prepareCoefficients() error {
 	k.quads, k.extent = k.quads[:quads], k.extent[:quads]
 	clear(k.quads)
 	clear(k.extent)
-	k.seen = [4]uint64{}
+	for c := range k.bits {
+		for i := range k.bits[c] {
+			k.bits[c][i] = -1
+		}
+	}
 	return nil
+}
+
+// blockCount returns how many blocks the components have in all.
+func (f *frame) blockCount() (blocks int) {
+	for i := range f.components {
+		blocks += f.components[i].blocksWide * f.components[i].blocksHigh
+	}
+	return blocks
 }
 
 // decodeMultiScan decodes all scans, then transforms the region.
@@ -79,17 +94,25 @@ func (d *Decoder) decodeMultiScan(out *output) error {
 	return nil
 }
 
-// checkComplete refuses progressive files that end before their low coefficients are exact: libjpeg smooths those over
-// block borders, which this package does not.
+// checkComplete refuses progressive files that libjpeg smooths over block borders, by the rules of smoothing_ok: every
+// component's DC coefficients are known at least in part, and some of the first AC coefficients are not known to the last
+// bit. This package does not, because what comes out differs between the releases of libjpeg-turbo.
 func (d *Decoder) checkComplete() error {
 	if !d.progressive {
 		return nil
 	}
-	const low = 1<<10 - 1
+	rough := false
 	for i := range d.components {
-		if d.coefs.seen[i]&low != low {
-			return &UnsupportedError{Msg: "progressive file that lacks the last bits of its low coefficients"}
+		c, bits := &d.components[i], &d.coefs.bits[i]
+		for k, n := range bits {
+			if !c.hasQuant || c.steps[zigzag[k]] == 0 || bits[0] < 0 {
+				return nil
+			}
+			rough = rough || k > 0 && n != 0
 		}
+	}
+	if rough {
+		return &UnsupportedError{Msg: "progressive file that lacks the last bits of its low coefficients"}
 	}
 	return nil
 }
@@ -106,21 +129,11 @@ func (d *Decoder) decodeScans() error {
 		if err := d.decodeScan(); err != nil {
 			return err
 		}
-		d.pos = d.scan.end
 		if err := d.advance(false); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// A blockScan is the state of decoding one scan to coefficients.
-type blockScan struct {
-	sequential bool
-	bits       safeReader
-	predictor  [4]int32
-	endRun     int // blocks left of a run of ends of band
-	segment    int // byte of the unstuffed scan where the restart segment starts
 }
 
 // decodeScan decodes the scan that pos is at.
@@ -138,66 +151,64 @@ func (d *Decoder) decodeScan() error {
 			}
 		}
 	}
-	if !d.scan.unstuff(d.data, d.pos, len(d.data), d.restartInterval > 0, 0) {
-		return formatError(len(d.data), "file ends within a scan: it is truncated")
-	}
+	d.noteScan()
 	s := blockScan{sequential: !d.progressive}
-	s.bits.reset(d.scan.bytes[:d.scan.segmentEnd(0)/8])
+	d.openSegment(&s, d.pos)
 	wide, high := d.mcusWide, d.mcusHigh
 	if len(h.components) == 1 {
 		c := &d.components[h.components[0]]
 		wide, high = c.blocksWide, c.blocksHigh
 	}
 	for mcu := range wide * high {
-		if d.restartInterval > 0 && mcu > 0 && mcu%d.restartInterval == 0 {
-			segment := mcu / d.restartInterval
-			if segment >= len(d.scan.segments) {
-				return formatError(d.scan.end, "no restart marker ff%02x before MCU %d", markerRST0+(segment-1)&7, mcu)
-			}
-			s = blockScan{sequential: s.sequential, segment: d.scan.segments[segment]}
-			s.bits.reset(d.scan.bytes[d.scan.segments[segment] : d.scan.segmentEnd(segment)/8])
+		if s.marker == 0 {
+			return d.truncated()
 		}
-		if !d.decodeMCU(&s, mcu, wide) {
-			return formatError(d.scan.fileOffset(d.data, s.segment*8), "invalid or missing entropy-coded data in MCU %d of %d", mcu, wide*high)
+		if err := d.beginMCU(&s, mcu); err != nil {
+			return err
+		}
+		if !s.exhausted {
+			d.decodeMCU(&s, mcu, wide)
+			d.endMCU(&s)
 		}
 	}
-	d.noteScan()
+	if s.marker == 0 {
+		return d.truncated()
+	}
+	d.pos = s.resume - 2 // at the marker
 	return nil
 }
 
-// noteScan keeps which coefficients are exact.
+// noteScan keeps how exact the scan makes the low coefficients.
 func (d *Decoder) noteScan() {
 	h := &d.scanHeader
-	if d.progressive && h.al == 0 {
-		for _, c := range h.components {
-			d.coefs.seen[c] |= (1<<(h.se-h.ss+1) - 1) << h.ss
+	for _, c := range h.components {
+		for k := h.ss; d.progressive && k <= min(h.se, lowCount-1); k++ {
+			d.coefs.bits[c][k] = int8(h.al)
 		}
 	}
 }
 
 // decodeMCU decodes one MCU of an interleaved scan, or one block of another.
-func (d *Decoder) decodeMCU(s *blockScan, mcu, wide int) bool {
+func (d *Decoder) decodeMCU(s *blockScan, mcu, wide int) {
 	h, k := &d.scanHeader, &d.coefs
 	x, y := mcu%wide, mcu/wide
 	if len(h.components) == 1 {
 		c := h.components[0]
-		return d.decodeBlock(s, 0, k.base[c]+y*k.wide[c]+x/4, x%4)
+		d.decodeBlock(s, 0, k.base[c]+y*k.wide[c]+x/4, x%4)
+		return
 	}
 	for i, c := range h.components {
 		comp := &d.components[c]
 		for row := y * comp.v; row < (y+1)*comp.v; row++ {
 			for column := x * comp.h; column < (x+1)*comp.h; column++ {
-				if !d.decodeBlock(s, i, k.base[c]+row*k.wide[c]+column/4, column%4) {
-					return false
-				}
+				d.decodeBlock(s, i, k.base[c]+row*k.wide[c]+column/4, column%4)
 			}
 		}
 	}
-	return true
 }
 
 // decodeBlock decodes the scan's part of one block.
-func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) bool {
+func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) {
 	h, k := &d.scanHeader, &d.coefs
 	block := k.quads[q].quad[lane*8:]
 	dc, ac := &d.tables[0][h.tables[i][0]&3], &d.tables[1][h.tables[i][1]&3]
@@ -217,5 +228,4 @@ func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) bool {
 		k.extent[q] = extentFull
 		s.acRefine(block, ac, h.ss, h.se, h.al)
 	}
-	return !s.bits.failed
 }

@@ -23,14 +23,13 @@ func (d *Decoder) emit(out *output, mcuY int) {
 	if mcuY == d.mcusHigh-1 {
 		limit = d.height
 	}
-	model := d.model()
 	for ; out.y < min(limit, out.region.Max.Y); out.y++ {
 		var rows [4][]byte
 		for c := range d.components {
 			rows[c] = d.componentRow(c, out.y, out.region.Min.X, out.region.Max.X)
 		}
 		dst := out.dst[(out.y-out.region.Min.Y)*out.stride:][:out.region.Dx()*3]
-		d.convertRow(model, dst, &rows)
+		d.convertRow(d.colors, dst, &rows)
 	}
 }
 

@@ -42,6 +42,7 @@ type parser struct {
 
 	scanHeader scanHeader
 	eoi        bool
+	cut        bool // the file ended where a marker or a segment was expected
 }
 
 // A quantTable has the quantisation steps in natural order, as the 16-bit factors that the IDCT multiplies by.
@@ -96,12 +97,14 @@ func (p *parser) nextMarker() (byte, error) {
 			return m, nil
 		}
 	}
+	p.cut = true
 	return 0, formatError(len(p.data), "file ends where a marker was expected: it is truncated")
 }
 
 // segment returns the payload of the marker segment at pos and moves behind it.
 func (p *parser) segment(name string) ([]byte, error) {
 	if len(p.data)-p.pos < 2 {
+		p.cut = true
 		return nil, formatError(len(p.data), "file ends in the length of %s: it is truncated", name)
 	}
 	length := int(p.data[p.pos])<<8 | int(p.data[p.pos+1])
@@ -109,6 +112,7 @@ func (p *parser) segment(name string) ([]byte, error) {
 		return nil, formatError(p.pos, "%s has the length %d, below 2", name, length)
 	}
 	if len(p.data)-p.pos < length {
+		p.cut = true
 		return nil, formatError(len(p.data), "file ends in %s, which has %d bytes: it is truncated", name, length)
 	}
 	s := p.data[p.pos+2 : p.pos+length]

@@ -183,8 +183,18 @@ func (d *Decoder) decodeBatch(s *sequentialScan, n int, extent *[mcuBlocksMax]ui
 	return nil
 }
 
-// decodeSequential decodes the region from a single scan.
+// decodeSequential decodes the region from a single scan. A file with an index was whole when that was made.
 func (d *Decoder) decodeSequential(out *output) error {
+	err := d.decodeRows(out)
+	if err == nil || len(d.index) > 0 {
+		return err
+	}
+	out.y = out.region.Min.Y
+	return d.decodeRepairing(out)
+}
+
+// decodeRows decodes the region the fast way, which takes nothing that is not as it should be.
+func (d *Decoder) decodeRows(out *output) error {
 	var s sequentialScan
 	if err := d.planScan(&s); err != nil {
 		return err
@@ -232,12 +242,17 @@ func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
 	return false, d.checkTrailer()
 }
 
-// checkTrailer reads what follows the single scan: no further scan, and EOI.
+// checkTrailer reads what follows the single scan: no further scan, and EOI. If the file ends before EOI, all of the image is
+// there: Pillow takes it, unless libjpeg has seen enough of a segment to refuse that.
 func (d *Decoder) checkTrailer() error {
 	d.pos = d.scan.end
 	interval := d.restartInterval
 	err := d.advance(false)
 	d.restartInterval = interval
+	if d.cut {
+		d.noteNoEOI()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -255,15 +270,20 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 		if err := d.decodeBatch(s, min(batchMCUs, g.mcuX1-x), &extent); err != nil {
 			return err
 		}
-		for q := range s.quads {
-			place := &d.quads[q]
-			c := place.component
-			p := &d.planes.component[c]
-			dst := p.at((x-g.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
-			d.transform(&d.batch[q].quad, c, extent[q], dst, p.stride)
-		}
+		d.transformBatch(s.quads, x, y, &extent)
 	}
 	return nil
+}
+
+// transformBatch runs the IDCT on the quads of a batch that starts at MCU x of row y.
+func (d *Decoder) transformBatch(quads, x, y int, extent *[mcuBlocksMax]uint8) {
+	for q := range quads {
+		place := &d.quads[q]
+		c := place.component
+		p := &d.planes.component[c]
+		dst := p.at((x-d.grid.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
+		d.transform(&d.batch[q].quad, c, extent[q], dst, p.stride)
+	}
 }
 
 // transform runs the IDCT that fits a quad's extent.

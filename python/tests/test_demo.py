@@ -1,0 +1,24 @@
+"""The demo, from images to a contact sheet, and no process left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_demo_ends_and_leaves_a_contact_sheet(images: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    command = [sys.executable, "-m", "imgfeed.demo", "--data", str(images), "--out", str(tmp_path), "--batch-size", "16"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()[-4:]] == [
+        "rank 0",
+        "rank 1",
+        "together",
+        "What a model sees",
+    ]
+    with image.open(tmp_path / "contact-sheet.png") as sheet:
+        assert sheet.size == (8 * 224, 4 * 224)

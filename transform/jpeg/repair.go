@@ -1,0 +1,100 @@
+package jpeg
+
+import (
+	"image"
+	"unsafe"
+)
+
+// decodeRepairing decodes a sequential file of one scan again, from its beginning, after the fast way has come upon something
+// that is not as it should be. The whole scan is read, so that what stands behind it is checked as libjpeg does. A region
+// that is empty gives no pixels. A file with less than a bit for 64 blocks is refused, so that a few bytes cannot ask for
+// much work; a photograph has a thousand times as many.
+func (d *Decoder) decodeRepairing(out *output) error {
+	d.parser.reset(d.data)
+	if err := d.start(); err != nil {
+		return err
+	}
+	if err := d.advance(false); err != nil {
+		return err
+	}
+	if blocks := d.blockCount(); blocks/512 > len(d.data) {
+		return formatError(len(d.data), "file of %d bytes for %d blocks: it is truncated", len(d.data), blocks)
+	}
+	d.streams = false // the tables are made for codes one at a time
+	var plan sequentialScan
+	if err := d.planScan(&plan); err != nil {
+		return err
+	}
+	clear(d.batch)
+	s := blockScan{sequential: true}
+	d.openSegment(&s, d.pos)
+	for y := range d.mcusHigh {
+		if err := d.repairRow(&s, &plan, y); err != nil {
+			clear(d.batch)
+			return err
+		}
+		if y >= d.grid.mcuY0 && y < d.grid.mcuY1 {
+			d.emit(out, y)
+		}
+	}
+	return d.endRepair(&s)
+}
+
+// repairRow decodes an MCU row, and transforms what of it is in the grid.
+func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
+	g := &d.grid
+	full := [mcuBlocksMax]uint8{}
+	for q := range full {
+		full[q] = extentFull
+	}
+	for x := range d.mcusWide {
+		inside := y >= g.mcuY0 && y < g.mcuY1 && x >= g.mcuX0 && x < g.mcuX1
+		slot := 0
+		if inside {
+			slot = (x - g.mcuX0) % batchMCUs
+		}
+		if err := d.beginMCU(s, y*d.mcusWide+x); err != nil {
+			return err
+		}
+		if !s.exhausted {
+			d.repairMCU(s, d.blocks[slot*plan.perMCU:][:plan.perMCU])
+		}
+		if !inside {
+			clear(d.batch)
+		} else if slot == batchMCUs-1 || x == g.mcuX1-1 {
+			d.transformBatch(plan.quads, x-slot, y, &full)
+		}
+	}
+	return nil
+}
+
+// repairMCU decodes the blocks of one MCU.
+func (d *Decoder) repairMCU(s *blockScan, blocks []plannedBlock) {
+	for i := range blocks {
+		b := &blocks[i]
+		block := unsafe.Slice((*int16)(b.out), quadIndex[63]+1)
+		s.dcFirst(block, b.dc, int(b.component), 0)
+		s.acFirst(block, b.ac, 1, 63, 0)
+	}
+	d.endMCU(s)
+}
+
+// endRepair checks what follows the scan. Where the file ends instead but all of the image is there, it is taken: Pillow
+// takes some such files too, and not others, by how far libjpeg happens to have read ahead.
+func (d *Decoder) endRepair(s *blockScan) error {
+	switch {
+	case s.marker != 0:
+		d.scan.end = s.resume - 2
+		return d.checkTrailer()
+	case s.exhausted:
+		return d.truncated()
+	}
+	d.noteNoEOI()
+	return nil
+}
+
+// repairWithoutPixels is decodeRepairing for the sake of its error.
+func (d *Decoder) repairWithoutPixels() error {
+	d.grid = grid{}
+	return d.decodeRepairing(&output{region: image.Rectangle{}})
+}

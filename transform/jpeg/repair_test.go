@@ -1,0 +1,187 @@
+package jpeg
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// damages are ways in which files come to harm. Each is given the file and where its first scan's data start.
+var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
+	"bits flipped": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		for range 1 + rnd.IntN(3) {
+			data[scan+rnd.IntN(len(data)-scan)] ^= 1 << rnd.IntN(8)
+		}
+		return data
+	},
+	"bits flipped anywhere": func(rnd *rand.Rand, data []byte, _ int) []byte {
+		for range 1 + rnd.IntN(2) {
+			data[rnd.IntN(len(data))] ^= 1 << rnd.IntN(8)
+		}
+		return data
+	},
+	"bytes lost": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		at := scan + rnd.IntN(len(data)-scan)
+		return slices.Delete(data, at, min(at+1+rnd.IntN(40), len(data)))
+	},
+	"bytes inserted": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		extra := make([]byte, 1+rnd.IntN(20))
+		for i := range extra {
+			extra[i] = byte(rnd.Uint32())
+		}
+		return slices.Insert(data, scan+rnd.IntN(len(data)-scan), extra...)
+	},
+	"marker inserted": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		marker := byte(rnd.Uint32())
+		if rnd.IntN(2) == 0 {
+			marker = markerRST0 + marker&7
+		}
+		return slices.Insert(data, scan+rnd.IntN(len(data)-scan), 0xff, marker)
+	},
+	"cut, with EOI": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		return append(data[:scan+rnd.IntN(len(data)-scan)], 0xff, markerEOI)
+	},
+	"tail of zeros": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		at := scan + rnd.IntN(len(data)-scan)
+		clear(data[at:])
+		return append(data, make([]byte, rnd.IntN(3)*(len(data)-at))...)
+	},
+	"zeros inside": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		at := scan + rnd.IntN(len(data)-scan)
+		clear(data[at:min(at+1+rnd.IntN(300), len(data))])
+		return data
+	},
+	"EOI gone, noise instead": func(rnd *rand.Rand, data []byte, _ int) []byte {
+		data = data[:len(data)-2]
+		for range rnd.IntN(24) {
+			data = append(data, byte(rnd.IntN(255)))
+		}
+		return data
+	},
+	"segment repeated": func(rnd *rand.Rand, data []byte, _ int) []byte {
+		segments := segmentsOf(data)
+		i := rnd.IntN(len(segments))
+		return bytes.Join(slices.Insert(segments, i, segments[rnd.IntN(len(segments))]), nil)
+	},
+	"segment lost": func(rnd *rand.Rand, data []byte, _ int) []byte {
+		segments := segmentsOf(data)
+		i := rnd.IntN(len(segments))
+		return bytes.Join(slices.Delete(segments, i, i+1), nil)
+	},
+	"segments swapped": func(rnd *rand.Rand, data []byte, _ int) []byte {
+		segments := segmentsOf(data)
+		i, j := rnd.IntN(len(segments)), rnd.IntN(len(segments))
+		segments[i], segments[j] = segments[j], segments[i]
+		return bytes.Join(segments, nil)
+	},
+}
+
+// wholeFiles returns the golden files and some that are long enough for libjpeg's fast Huffman decoder, which it leaves near
+// the end of its input.
+func wholeFiles(t testing.TB, py *pillow) (files [][]byte) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
+		files = append(files, golden(t, name))
+	}
+	path := filepath.Join(t.TempDir(), "whole.jpg")
+	for i, mode := range []string{"RGB", "RGB", "L", "CMYK"} {
+		for progressive := range 2 {
+			py.make(t, path, image.Pt(230, 170), mode, 80+5*i, 2*(i%2), progressive, i)
+			files = append(files, readFile(t, path))
+		}
+	}
+	return append(files, synthetic(t, 400, 300))
+}
+
+// compareDamaged decodes a file that may be damaged with this package, whole and in a region, and with Pillow. What Pillow
+// takes must give its pixels, what it refuses an error. It reports whether both take it, and whether it was damaged.
+func compareDamaged(t testing.TB, d *Decoder, py *pillow, rnd *rand.Rand, path, name string, data []byte) (taken, damaged bool) {
+	t.Helper()
+	config, err := DecodeConfig(data)
+	if err == nil && config.Width*config.Height > 1<<20 {
+		return false, false
+	}
+	var got []byte
+	whole := image.Rect(0, 0, config.Width, config.Height)
+	if err == nil {
+		got, err = decodeRegion(d, data, nil, whole)
+	}
+	damaged = d.Damage() != nil
+	if _, unsupported := errors.AsType[*UnsupportedError](err); unsupported {
+		return false, false
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	size, want, refused := py.decode(t, path)
+	switch {
+	case refused != nil && strings.HasPrefix(refused.Error(), "UnidentifiedImageError"):
+		return false, false // Pillow's own reading of the header refuses some segments that libjpeg takes
+	case refused != nil && err == nil && damaged && strings.Contains(d.Damage().Error(), "no EOI marker"):
+		return false, true // whether Pillow takes it depends on how far libjpeg has read ahead, and on its release
+	case refused != nil && err == nil:
+		t.Errorf("%s: this package takes a file of %+v, Pillow says %v", name, config, refused)
+	case refused == nil && err != nil:
+		t.Errorf("%s: %v; Pillow takes it", name, err)
+	case refused == nil && size != whole.Max:
+		t.Errorf("%s: size %v, Pillow says %v", name, whole.Max, size)
+	case refused == nil && !bytes.Equal(got, want):
+		t.Errorf("%s of %+v: %s", name, config, difference(got, want, size.X))
+	case refused == nil:
+		r := randomRegion(rnd, size.X, size.Y)
+		part, err := decodeRegion(d, data, nil, r)
+		if err != nil || !bytes.Equal(part, cut(want, size.X, r)) {
+			t.Errorf("%s: region %v: other pixels than the whole image has, or error %v", name, r, err)
+		}
+		return true, damaged
+	}
+	return false, damaged
+}
+
+// TestDamageAgainstPillow harms files in many ways and compares with Pillow, both what is taken and its pixels.
+func TestDamageAgainstPillow(t *testing.T) {
+	t.Parallel()
+	py := startPillow(t)
+	files := wholeFiles(t, py)
+	rnd := rand.New(rand.NewPCG(10, 11))
+	count := 400
+	switch {
+	case testing.Short():
+		count = 30
+	case os.Getenv("IMGFEED_EXHAUSTIVE") != "":
+		rnd = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+		count = 4000
+	}
+	d := newDecoders()
+	path := filepath.Join(t.TempDir(), "damaged.jpg")
+	all, taken, repaired := 0, 0, 0
+	for _, kind := range slices.Sorted(maps.Keys(damages)) {
+		for i := range count {
+			data := bytes.Clone(files[rnd.IntN(len(files))])
+			scan := bytes.Index(data, []byte{0xff, markerSOS}) + 4
+			data = damages[kind](rnd, data, scan)
+			before := t.Failed()
+			both, damaged := compareDamaged(t, d[i%len(d)], py, rnd, path, fmt.Sprintf("%s, %d", kind, i), data)
+			if t.Failed() && !before {
+				keep := filepath.Join(os.TempDir(), fmt.Sprintf("imgfeed-damaged-%d.jpg", os.Getpid()))
+				_ = os.WriteFile(keep, data, 0o644)
+				t.Fatalf("the file is kept as %s", keep)
+			}
+			all++
+			if both {
+				taken++
+			}
+			if both && damaged {
+				repaired++
+			}
+		}
+	}
+	fmt.Printf("jpeg: of %d damaged files Pillow takes %d, and this package with the same pixels; %d of them by repair\n", all, taken, repaired)
+}

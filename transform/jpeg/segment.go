@@ -1,0 +1,173 @@
+package jpeg
+
+// Reading a scan block by block, with every access checked: for files of several scans, where speed matters less, and for
+// damaged ones. What libjpeg repairs with a warning is repaired here with the same result, since Pillow, and so torchvision,
+// passes such images on without a word:
+//
+//   - Behind the end of a restart segment's data (or of the scan's, if there are no restarts) there are zero bits until the MCU at
+//     hand is complete. The segment's other MCUs are left as they are: zero, which is grey, or as earlier scans left them.
+//   - Bits that are no Huffman code count as the symbol 0, and seventeen of them are consumed.
+//   - A coefficient behind the last one is stored as the last.
+//   - A restart marker that is not the one due is skipped or waited for; see [Decoder.nextSegment].
+
+// A blockScan is the state of decoding one scan block by block.
+type blockScan struct {
+	sequential bool
+	bits       safeReader
+	predictor  [4]int32
+	endRun     int  // blocks left of a run of ends of band
+	exhausted  bool // the segment has run out of data
+	marker     byte // what stands behind the segment's data; 0 if it is the end of the file
+	resume     int  // position in the file behind that marker
+	due        byte // number of the restart marker that comes next, 0 to 7
+}
+
+// openSegment begins the restart segment whose data are at pos.
+func (d *Decoder) openSegment(s *blockScan, pos int) {
+	s.marker, s.exhausted = 0, false
+	if d.scan.unstuff(d.data, pos, len(d.data), false, 0) {
+		d.pos = d.scan.end
+		s.marker, _ = d.nextMarker() // which unstuff has seen
+		s.resume = d.pos
+	}
+	s.bits.reset(d.scan.bytes[:d.scan.size])
+}
+
+// nextSegment begins the restart segment behind the one at hand, by the rules of jpeg_resync_to_restart: the marker that is
+// due begins it, and so does one that is far from that; one that was due before is stepped over, with the data behind it; one
+// that will be due soon, or belongs to no restart, is left standing, and the segment is empty.
+func (d *Decoder) nextSegment(s *blockScan) error {
+	due := s.due
+	s.due = (due + 1) & 7
+	s.predictor, s.endRun = [4]int32{}, 0
+	if s.marker != markerRST0+due {
+		d.noteDamage(s, "restart marker missing or out of turn")
+	}
+	for s.marker != 0 {
+		restarts := s.marker >= markerRST0 && s.marker <= markerRST7
+		switch ahead := (s.marker - markerRST0 - due) & 7; {
+		case s.marker < markerSOF0 || restarts && ahead >= 6:
+			d.pos = s.resume
+			if s.marker, _ = d.nextMarker(); s.marker != 0 {
+				s.resume = d.pos
+			}
+		case !restarts || ahead == 1 || ahead == 2:
+			s.bits.reset(nil)
+			return nil
+		default:
+			d.openSegment(s, s.resume)
+			return nil
+		}
+	}
+	return d.truncated()
+}
+
+// beginMCU moves on to the next restart segment where the MCU is the first of one.
+func (d *Decoder) beginMCU(s *blockScan, mcu int) error {
+	if d.restartInterval == 0 || mcu == 0 || mcu%d.restartInterval != 0 {
+		return nil
+	}
+	return d.nextSegment(s)
+}
+
+// endMCU notes what went wrong in an MCU.
+func (d *Decoder) endMCU(s *blockScan) {
+	if s.bits.overrun {
+		d.noteDamage(s, "entropy-coded data end too early")
+		s.exhausted, s.bits.overrun = true, false
+	}
+	if s.bits.invalid {
+		d.noteDamage(s, "invalid Huffman code or coefficient run")
+		s.bits.invalid = false
+	}
+}
+
+// noteDamage keeps the first thing that was repaired in an image.
+func (d *Decoder) noteDamage(s *blockScan, what string) {
+	if d.damage == nil {
+		bit := (d.scan.size-len(s.bits.data))*8 - s.bits.n
+		d.damage = formatError(d.scan.fileOffset(d.data, bit), "%s", what)
+	}
+}
+
+// noteNoEOI is noteDamage for a file that ends behind the scan.
+func (d *Decoder) noteNoEOI() {
+	if d.damage == nil {
+		d.damage = formatError(len(d.data), "no EOI marker behind the scan")
+	}
+}
+
+// truncated is the error for a file that ends within a scan.
+func (d *Decoder) truncated() error {
+	return formatError(len(d.data), "file ends within a scan: it is truncated")
+}
+
+// A safeReader reads bits of one restart segment. Past the end it delivers zeros.
+type safeReader struct {
+	data    []byte
+	buf     uint64 // the next n bits, at the top, and zeros
+	n       int
+	overrun bool // more bits were taken than there are
+	invalid bool // bits were no code, or led to a coefficient that there is not
+}
+
+func (r *safeReader) reset(data []byte) { *r = safeReader{data: data} }
+
+// need makes sure of count bits, up to 32, where there are so many.
+func (r *safeReader) need(count int) {
+	for r.n < count {
+		if len(r.data) == 0 {
+			return
+		}
+		r.buf |= uint64(r.data[0]) << (56 - r.n)
+		r.data = r.data[1:]
+		r.n += 8
+	}
+}
+
+// drop consumes count bits.
+func (r *safeReader) drop(count int) {
+	r.buf <<= count
+	if r.n -= count; r.n < 0 {
+		r.n, r.overrun = 0, true
+	}
+}
+
+// take consumes count bits, up to 16, and returns them.
+func (r *safeReader) take(count int) int32 {
+	if count == 0 {
+		return 0
+	}
+	r.need(count)
+	v := int32(r.buf >> (64 - count))
+	r.drop(count)
+	return v
+}
+
+// extend consumes a value of size bits in the standard's signed form (figure F.12).
+func (r *safeReader) extend(size int) int32 {
+	if size == 0 {
+		return 0
+	}
+	v := r.take(size)
+	if v < 1<<(size-1) {
+		v += 1 - 1<<size
+	}
+	return v
+}
+
+// symbol consumes one Huffman code, or as many bits as libjpeg has looked at when it finds that there is none.
+func (r *safeReader) symbol(t *huffmanTable) uint8 {
+	r.need(17)
+	if code := t.codes[r.buf>>(64-lookupBits)]; code != 0 {
+		r.drop(int(code >> 8))
+		return uint8(code)
+	}
+	length, symbol := t.long(r.buf)
+	if length == badCode {
+		r.invalid = true
+		length = 17
+	}
+	r.drop(int(length))
+	return symbol
+}
