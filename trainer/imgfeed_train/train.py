@@ -29,9 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if argv[:1] == ["bench"]:
             from . import bench  # noqa: PLC0415 - needs torch
 
-            status = start(bench.parse(argv[1:]), argv, bench.run)
+            settings, work = bench.parse(argv[1:]), bench.run
         else:
-            status = start(parse(argv), argv, train)
+            settings, work = parse(argv), train
+        with startup.held_feed(settings.data):
+            status = start(settings, argv, work)
     except TrainError as e:
         sys.exit(f"imgfeed-train: {e}")
     except KeyboardInterrupt:
@@ -163,5 +165,5 @@ def open_feed(s: Settings, place: launch.Place, device: Any, split: str, found: 
         size = fit.batch_size(model.to(device), s, place, device, classes)
     model = models.distribute(model, s, place, device)
     feed = data.Feed(s, split, place, device, batch_size=size, stats=stats)
-    probe.close()  # only now: a feed that ends when nobody has a session open (--exit-idle) must see one all the time
+    probe.close()
     return feed, model, stats

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -56,6 +59,15 @@ def train(sets: Path, tmp_path: Path) -> Train:
         return tmp_path / name
 
     return run
+
+
+def free_port() -> int:
+    """Return a port that nobody has, below those that Linux gives to whoever asks for any (32768 and up): it stays free."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def command(*arguments: str) -> list[str]:

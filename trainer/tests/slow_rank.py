@@ -32,6 +32,16 @@ class SlowPace(pace.Pace):
         super().backward(loss)
 
 
+def warm_up() -> None:
+    """Have torch load what it loads at the first step: that takes seconds, and not the same on all ranks."""
+    layer = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), momentum=0.9)
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+warm_up()
 if os.environ["RANK"] == os.environ["SLOW_RANK"]:
     from imgfeed_train import lines
 

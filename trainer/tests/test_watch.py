@@ -7,7 +7,6 @@ import math
 import os
 import pty
 import re
-import socket
 import subprocess
 import sys
 import termios
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, Train, command, events
+from conftest import PLAIN, TINY, Train, command, events, free_port
 
 from imgfeed_train.blame import Share, straggler
 from imgfeed_train.gauges import HARDWARE, FeedGauge, GpuGauge, hardware
@@ -77,8 +76,7 @@ def test_straggler_where_waiting_looks_like_computing() -> None:
 def test_slow_rank_is_named_and_why(sets: Path, tmp_path: Path, slow: str, rank: int) -> None:
     run = tmp_path / "run"
     arguments = ["--data", str(sets), "--output", str(run), *TINY, *PLAIN, "--batch-size", "8", "--epochs", "1", "-g", "2"]
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
+    port = str(free_port())
     ranks = []
     for number in ("0", "1"):
         env = {**os.environ, "RANK": number, "WORLD_SIZE": "2", "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": "2"}
