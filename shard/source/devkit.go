@@ -59,12 +59,14 @@ func (d *Devkit) labels(path string, keys []string) (labels, error) {
 // findDevkit looks for the development kit in the folders and opens the first that it finds; what says for what, in the error.
 func findDevkit(what string, folders []string) (*Devkit, error) {
 	for _, folder := range folders {
-		found, err := filepath.Glob(filepath.Join(escapeGlob(folder), "ILSVRC2012_devkit*"))
-		if err != nil {
-			return nil, err
+		entries, _ := os.ReadDir(folder) // one that cannot be listed has nothing for us
+		var candidates []string
+		for _, e := range entries {
+			if isDevkitName(e.Name()) {
+				candidates = append(candidates, filepath.Join(folder, e.Name()))
+			}
 		}
-		slices.Sort(found)
-		for _, p := range append(found, folder) {
+		for _, p := range append(candidates, folder) {
 			d, err := openDevkit(p)
 			if err == nil || !errors.Is(err, errNoDevkit) && !errors.Is(err, errNotTar) {
 				return d, err
@@ -73,11 +75,6 @@ func findDevkit(what string, folders []string) (*Devkit, error) {
 	}
 	return nil, &FormatError{Path: what, Msg: fmt.Sprintf("images without class folders need the labels of the ILSVRC2012 development kit, "+
 		"and there is no ILSVRC2012_devkit_t12.tar.gz (nor that folder unpacked) in %s: put it there, or say --devkit PATH", strings.Join(folders, " or "))}
-}
-
-// escapeGlob makes a path match itself alone in filepath.Glob.
-func escapeGlob(p string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
 var errNoDevkit = errors.New("holds no " + metaName + " and " + groundTruthName)
