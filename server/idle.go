@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// WatchIdle returns a context that ends, with the reason as its cause, once no client has had a session open for as long
-// as after, counted from the end of the last one; before the first it waits without end. It lets a server that was
-// started beside a training, in a container of its own, end with it. With after 0 it returns ctx.
+// WatchIdle returns a context that ends, with the reason as its cause, once no client has been connected for as long as
+// after, counted from now and from the end of the last connection. It lets a server that was started beside a training, in
+// a container of its own, end with it, also when the training fails before it asks for a batch. With after 0 it returns ctx.
 func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Context {
 	if after == 0 {
 		return ctx
@@ -17,16 +17,18 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 	go func() {
 		tick := time.NewTicker(min(after/4+1, time.Second))
 		defer tick.Stop()
-		var last time.Time // when a session was last seen; zero before the first
+		last := time.Now() // when a client was last seen
+		var before, connected map[uint64]bool
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
-				if s.hasOpen() {
+				before, connected = connected, s.connected()
+				if stayed(before, connected) {
 					last = now
-				} else if !last.IsZero() && now.Sub(last) >= after {
-					cancel(fmt.Errorf("no session has been open for %v", after))
+				} else if now.Sub(last) >= after {
+					cancel(fmt.Errorf("no client has been connected for %v", after))
 					return
 				}
 			}
@@ -35,10 +37,20 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 	return ctx
 }
 
-// hasOpen says whether a client has opened a session: one that only said hello, as imgfeed status does, has not.
-func (s *Server) hasOpen() bool {
+// connected returns the IDs of the connections.
+func (s *Server) connected() map[uint64]bool {
+	ids := make(map[uint64]bool)
 	for _, sess := range s.list() {
-		if sess.feed.Load() != nil {
+		ids[sess.id] = true
+	}
+	return ids
+}
+
+// stayed says whether a connection of before is still there. One that only asks, as imgfeed status does, and leaves is no
+// client: a health check must not keep the server up.
+func stayed(before, now map[uint64]bool) bool {
+	for id := range now {
+		if before[id] {
 			return true
 		}
 	}

@@ -94,7 +94,7 @@ func newServeCommand() *cobra.Command {
 	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
-	flags.DurationVar(&f.exitIdle, "exit-idle", 0, "stop when no client has had a session open for so long, as 30s; counted from the end of the first (default never)")
+	flags.DurationVar(&f.exitIdle, "exit-idle", 0, "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
 	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")

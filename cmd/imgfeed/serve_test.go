@@ -193,14 +193,14 @@ func TestServePrintsAndStops(t *testing.T) {
 	}
 }
 
-// TestStatusAsHealthCheck asks while there is no server, while there is one, and after a while without clients, in which
-// the questions must not count as clients.
+// TestStatusAsHealthCheck asks while there is no server, while there is one that a client keeps up by its connection alone
+// and then by a session, and without clients: the questions must not count as clients.
 func TestStatusAsHealthCheck(t *testing.T) {
 	path := socketPath(t)
 	if out, err := imgfeed("status", "--socket", path).CombinedOutput(); err == nil || !strings.Contains(string(out), "no server answers on "+path) {
 		t.Errorf("without a server: %v, %s", err, out)
 	}
-	serve := imgfeed("serve", oneSet(t), "--socket", path, "--exit-idle", "300ms", "--socket-mode", "0666")
+	serve := imgfeed("serve", oneSet(t), "--socket", path, "--exit-idle", "1s", "--socket-mode", "0666")
 	var log bytes.Buffer
 	serve.Stderr = &log
 	if err := serve.Start(); err != nil {
@@ -210,24 +210,61 @@ func TestStatusAsHealthCheck(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
 		t.Errorf("socket: %v, %v; want mode 0666", info, err)
 	}
-	time.Sleep(600 * time.Millisecond)
+	early, err := net.Dial("unix", path) // as a training that still loads its libraries
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	time.Sleep(2 * time.Second)
 	out, err := imgfeed("status", "--socket", path).CombinedOutput()
 	for _, want := range []string{fmt.Sprintf("process %d", serve.Process.Pid), "train", "1 samples, 1 classes", "all 2 partitions"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("no %q in %s (%v)", want, out, err)
 		}
 	}
-	openAndLeave(t, path)
-	if err := serve.Wait(); err != nil {
-		t.Errorf("without sessions: %v", err)
-	}
-	if !strings.Contains(log.String(), "no session has been open for 300ms") {
+	openAndLeave(t, path, early)
+	waitAsking(t, path, serve)
+	if !strings.Contains(log.String(), "no client has been connected for 1s") {
 		t.Errorf("log: %s", &log)
 	}
 }
 
-// openAndLeave opens a session, keeps it for longer than the server's patience, looks that it still lives, and hangs up.
-func openAndLeave(t *testing.T, path string) {
+// TestServeEndsWithoutAnyClient waits for the end of a server that nobody came to.
+func TestServeEndsWithoutAnyClient(t *testing.T) {
+	path := socketPath(t)
+	serve := imgfeed("serve", oneSet(t), "--socket", path, "--exit-idle", "1s")
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hello(t, path)
+	waitAsking(t, path, serve)
+}
+
+// waitAsking waits for a server's end, which it must reach by itself although it is asked for its health all the time.
+func waitAsking(t *testing.T, path string, serve *exec.Cmd) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- serve.Wait() }()
+	limit := time.After(timeout)
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("without clients: %v", err)
+			}
+			return
+		case <-limit:
+			serve.Process.Kill()
+			t.Fatal("it still runs, though no client is connected")
+		case <-time.After(50 * time.Millisecond):
+			imgfeed("status", "--socket", path).Run()
+		}
+	}
+}
+
+// openAndLeave opens a session, ends the connection before it, keeps the session for longer than the server's patience, looks
+// that the server still lives, and hangs up.
+func openAndLeave(t *testing.T, path string, before net.Conn) {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -251,7 +288,8 @@ func openAndLeave(t *testing.T, path string) {
 			t.Fatalf("%s: %s, %v", m.Kind(), text, err)
 		}
 	}
-	time.Sleep(600 * time.Millisecond)
+	before.Close()
+	time.Sleep(2 * time.Second)
 	hello(t, path)
 }
 

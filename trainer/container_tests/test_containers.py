@@ -5,12 +5,16 @@ Set FEED_IMAGE and TRAINER_IMAGE to the images, and COMPOSE to the command (``do
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +30,7 @@ PUID, PGID = 12345, 12346  # nobody's on this machine, so that rights count
 SHM_BYTES = 64 << 20  # Docker's default
 RING_BYTES_MIN = 300 << 20
 CLASSES = 5
+EXIT_IDLE = "20s"  # from the feed's start to the trainer's connection, above all
 STEP_LIMIT = 240.0  # seconds that any step may take; torch alone takes half a minute to load on a busy core
 TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --amp off --no-tensorboard"
 LONG = f"{TINY} --epochs 1000"  # more than any test waits for
@@ -57,7 +62,7 @@ class Project:
                 "PGID": str(PGID),
                 "RECIPE": "resnet18-onecycle",
             },
-            **{"EXIT_IDLE": "2s", "TRAIN_ARGS": f"{TINY} --epochs 1", "GRACE": "100s"},
+            **{"EXIT_IDLE": EXIT_IDLE, "TRAIN_ARGS": f"{TINY} --epochs 1", "GRACE": "100s"},
         }
 
     def command(self, *arguments: str) -> list[str]:
@@ -76,9 +81,9 @@ class Project:
         )
         return done.returncode, done.stdout
 
-    def up(self, **env: str) -> tuple[int, str]:
+    def up(self, *arguments: str, **env: str) -> tuple[int, str]:
         """Run ``up``; return its status and what the containers printed, which ``up`` itself can miss the end of."""
-        status, said = self.run("up", "--no-build", **env)
+        status, said = self.run("up", "--no-build", *arguments, **env)
         logs, before = self.run("logs", "--no-color")[1], ""
         while logs != before:  # the engine writes the last lines down a moment after a container's end
             time.sleep(1)
@@ -146,6 +151,39 @@ def sets(raw: Path, imgshard: str) -> Path:
     folder = raw.parent / "sets"
     subprocess.run([imgshard, "build", str(raw), "-o", str(folder)], check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture
+def imagenet(raw: Path) -> Iterator[Path]:
+    """A folder with the three files of ImageNet, in miniature: a tar of class tars, flat images, the development kit."""
+    with tempfile.TemporaryDirectory(prefix="imgfeed-containers-") as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "ILSVRC 2012"  # a space, for the command that is copied
+        folder.mkdir()
+        images = {split: sorted(path for path in (raw / split).rglob("*.*") if path.is_file()) for split in ("train", "val")}
+        classes = {f"n0{i + 1}.tar": {f"n0{i + 1}_{p.name}": p.read_bytes() for p in images["train"][i::4]} for i in range(4)}
+        flat = {f"ILSVRC2012_val_{i + 1:08}.JPEG": p.read_bytes() for i, p in enumerate(images["val"])}
+        kit = {
+            "meta.mat": (ROOT / "shard/source/matfile/testdata/synsets.mat").read_bytes(),  # of four synsets
+            "ILSVRC2012_validation_ground_truth.txt": b"".join(b"%d\n" % (i % 4 + 1) for i in range(len(flat))),
+        }
+        tars = {name: tar_of(files) for name, files in classes.items()}
+        (folder / "ILSVRC2012_img_train.tar").write_bytes(tar_of(tars))
+        (folder / "ILSVRC2012_img_val.tar").write_bytes(tar_of(flat))
+        packed = tar_of({f"ILSVRC2012_devkit_t12/data/{name}": file for name, file in kit.items()})
+        (folder / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(gzip.compress(packed))
+        yield folder
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    """Return a tar of files."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, file in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(file)
+            tar.addfile(info, io.BytesIO(file))
+    return made.getvalue()
 
 
 @pytest.fixture
@@ -236,17 +274,55 @@ def test_raw_data_is_packed_when_told(project: Project, raw: Path) -> None:
         os.chown(raw, owner, PGID + 1)
     status, said = project.up(DATA=str(raw))
     assert status != 0
-    assert "it holds train/, val/, not packed yet. Pack it, once: PACK=1 docker compose up" in said
+    assert "it holds train/, val/, not packed yet. Pack it, once: DATA=" in said
     status, said = project.up(DATA=str(raw), PACK="1")
     assert status == 0, said
     assert "set: train: " in said and "data: unix:/run/imgfeed/imgfeed.sock: train (" in said
     report = project.output / "report.md"
     assert report.is_file() and report.stat().st_uid == PUID
-    assert "no session has been open for 2s" in said, "the feed ends with the trainer, and so does up"
+    assert f"no client has been connected for {EXIT_IDLE}" in said, "the feed ends with the trainer, and so does up"
     assert [e["epoch"] for e in project.events("epoch")] == [0]
     assert (raw / "train-shards" / "manifest.json").stat().st_uid == owner, "packed as the owner of the data, not as root"
     shutil.rmtree(raw / "train-shards")
     shutil.rmtree(raw / "val-shards")
+
+
+def test_imagenet_is_packed_by_the_command_that_is_named(project: Project, imagenet: Path) -> None:
+    status, said = project.up(DATA=str(imagenet))
+    assert status != 0
+    named = re.search(r"it holds ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar, not packed yet\. Pack it, once: (.*)", said)
+    assert named, said
+    copied = named[1].replace("docker compose", shlex.join(project.command()))
+    done = subprocess.run(copied, shell=True, cwd=ROOT, capture_output=True, text=True, check=False, timeout=STEP_LIMIT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for split in ("train", "val"):
+        manifest = json.loads((imagenet / f"ILSVRC2012_img_{split}-shards" / "manifest.json").read_text())
+        assert (manifest["split"], manifest["classes"]) == (split, ["n01", "n02", "n03", "n04"])
+    status, said = project.up(DATA=str(imagenet))
+    assert status == 0, said
+    assert [e["epoch"] for e in project.events("epoch")] == [0]
+
+
+def test_data_that_is_not_there(project: Project) -> None:
+    missing = project.output.parent / "missing"
+    status, said = project.up(DATA=str(missing))
+    assert status != 0 and f"does not exist: {missing}" in said
+    assert not missing.exists(), "it was not made either"
+
+
+def test_failing_trainer_ends_the_feed(project: Project) -> None:
+    """A trainer that fails before it asks for a batch."""
+    wrong = f"{TINY} --epochs none"
+    status, said = project.up(TRAIN_ARGS=wrong)
+    assert "--epochs: invalid int value: 'none'" in said
+    assert f"no client has been connected for {EXIT_IDLE}" in said
+    ends = {service: project.container(service)["State"]["ExitCode"] for service in ("prepare", "feed", "trainer")}
+    assert ends == {"prepare": 0, "feed": 0, "trainer": 2}
+    status, said = project.up("--exit-code-from", "trainer", "trainer", TRAIN_ARGS=wrong)
+    assert status == 2, said
+    status, said = project.up("--exit-code-from", "trainer", "trainer")
+    assert status == 0, said
+    assert [e["epoch"] for e in project.events("epoch")] == [0]
 
 
 #: Reads two epochs through every slot of a ring of more than 300 MB; Resize to 448 makes 602,112 bytes an image.

@@ -22,11 +22,15 @@ from .errors import RendezvousError, TrainError
 from .settings import Settings
 
 PORT = 29500
+LISTENER = "IMGFEED_TRAIN_LISTENER"  # tells rank 0 the descriptor of its port
 
 
 @dataclass(frozen=True)
 class Place:
-    """One process among all. ``spawn`` > 0 makes it the parent of that many ranks, with ``rank`` the first of them."""
+    """One process among all. ``spawn`` > 0 makes it the parent of that many ranks, with ``rank`` the first of them.
+
+    A parent whose ranks are all there are has port 0: it chooses one when it starts them.
+    """
 
     rank: int = 0
     world: int = 1
@@ -38,6 +42,7 @@ class Place:
     attempt: int = 0
     agent_store: bool = False
     spawn: int = 0
+    listener: int = -1  # descriptor of a socket that is bound to port, for rank 0; -1: it opens the port itself
 
 
 def discover(s: Settings, env: Mapping[str, str], gpus: int) -> Place:
@@ -72,7 +77,7 @@ def _own(s: Settings, nodes: int, node: int, gpus: int, how: str) -> Place:
     if port and not port.isdecimal():
         raise TrainError(f"--master {s.master}: {port!r} is no port")
     if not s.master and nodes == 1:
-        port = str(_free_port()) if here > 1 else port
+        port = "0" if here > 1 else port
     place = Place(node * here, nodes * here, 0, here, host, int(port or PORT), f"{how}: {nodes} x {here} ranks")
     return replace(place, spawn=here if here > 1 else 0)
 
@@ -92,6 +97,7 @@ def _from_ranks(env: Mapping[str, str]) -> Place:
         who if "IMGFEED_TRAIN_HOW" in env else f"{who}: WORLD_SIZE={world} taken as the number of processes",
         _number(env, "TORCHELASTIC_RESTART_COUNT", 0),
         env.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        listener=_number(env, LISTENER, -1),
     )
 
 
@@ -132,13 +138,6 @@ def _number(env: Mapping[str, str], name: str, default: int | None = None) -> in
         raise TrainError(f"the environment variable {name} is {text!r}, want a number") from None
 
 
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
-
-
 def spawn(place: Place, arguments: Sequence[str], stopped: int = 0) -> int:
     """Run this node's ranks as children, end all when one fails, and return the first failure's status, else 0.
 
@@ -153,20 +152,29 @@ def spawn(place: Place, arguments: Sequence[str], stopped: int = 0) -> int:
                 child.send_signal(number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    command = [sys.executable, "-m", "imgfeed_train", *_without_nodes(arguments)]
     try:
-        for local in range(place.spawn):
-            env = {
-                **{"OMP_NUM_THREADS": threads},
-                **os.environ,
-                "RANK": str(place.rank + local),
-                "WORLD_SIZE": str(place.world),
-                "LOCAL_RANK": str(local),
-                "LOCAL_WORLD_SIZE": str(place.spawn),
-                "MASTER_ADDR": place.host,
-                "MASTER_PORT": str(place.port),
-                "IMGFEED_TRAIN_HOW": place.how,
-            }
-            children.append(subprocess.Popen([sys.executable, "-m", "imgfeed_train", *_without_nodes(arguments)], env=env))
+        # A port that is chosen here stays bound until rank 0 has it: it needs seconds to start, in which others ask for ports.
+        with socket.socket() as held:
+            if not place.port:
+                held.bind((place.host, 0))
+                place = replace(place, port=held.getsockname()[1], listener=held.fileno())
+            for local in range(place.spawn):
+                env = {
+                    **{"OMP_NUM_THREADS": threads},
+                    **os.environ,
+                    "RANK": str(place.rank + local),
+                    "WORLD_SIZE": str(place.world),
+                    "LOCAL_RANK": str(local),
+                    "LOCAL_WORLD_SIZE": str(place.spawn),
+                    "MASTER_ADDR": place.host,
+                    "MASTER_PORT": str(place.port),
+                    "IMGFEED_TRAIN_HOW": place.how,
+                }
+                passed = (place.listener,) if place.listener >= 0 and local == 0 else ()
+                if passed:
+                    env[LISTENER] = str(passed[0])
+                children.append(subprocess.Popen(command, env=env, pass_fds=passed))
         return _first_failure(children, stopped)
     finally:
         stop(signal.SIGTERM, None)
@@ -259,7 +267,8 @@ def _store(place: Place, master: str, timeout_seconds: float) -> Any:
 
     def connect() -> None:
         try:
-            made.append(dist.TCPStore(place.host, place.port, is_master=hosts_it, timeout=wait, wait_for_workers=False))
+            fd = {"master_listen_fd": place.listener} if place.listener >= 0 else {}
+            made.append(dist.TCPStore(place.host, place.port, is_master=hosts_it, timeout=wait, wait_for_workers=False, **fd))
         except RuntimeError as e:
             made.append(e)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from . import startup
 from .errors import TrainError
 
-COMMAND = "PACK=1 docker compose up, or imgshard build DATA outside of containers"
+VARIABLES = ("DATA", "OUTPUT", "PUID", "PGID")  # which compose.yaml passes on as they were given to it
 VAL_SPLITS = ("val", "valid", "validation", "test")
 
 
@@ -28,17 +29,17 @@ def main(arguments: Sequence[str]) -> None:
         print(f"mount: {mount}", flush=True)
     data, output = Path(args.data), Path(args.output)
     try:
-        found = startup.sets_in(args.data, COMMAND)
+        found = startup.sets_in(args.data, _command(args.data))
     except startup.NotPackedError:
         if not args.pack:
             raise
         _pack(data)
-        found = startup.sets_in(args.data, COMMAND)
+        found = startup.sets_in(args.data, _command(args.data))
     for split, one in sorted(found.items()):
         print(f"set: {split}: {one.samples:,} samples in {one.folder}", flush=True)
     _check_splits(args.data, found)
     for one in found.values():
-        _check_readable(one.folder, uid, gid)
+        _check_readable(data, one.folder, uid, gid)
     _ready_output(output, uid, gid)
     print(f"output: {output}, for user {uid}, group {gid}", flush=True)
 
@@ -53,6 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     pack = os.environ.get("PACK", "").lower() not in ("", "0", "no", "false")
     p.add_argument("--pack", action=argparse.BooleanOptionalAction, default=pack, help="pack images, once; PACK=1")
     return p
+
+
+def _command(data: str) -> str:
+    """Return the command that packs data: with Compose's variables as they were given, or imgshard where there are none."""
+    given = [f"{name}={shlex.quote(os.environ[name])}" for name in VARIABLES if os.environ.get(name)]
+    if "DATA" not in os.environ:
+        return f"imgshard build {shlex.quote(data)}"
+    return " ".join([*given, "PACK=1 docker compose run --rm prepare"])
 
 
 def _user(text: str) -> tuple[int, int]:
@@ -89,24 +98,30 @@ def _check_splits(data: str, found: dict[str, startup.FoundSet]) -> None:
             raise TrainError(f"--data {data}: no split to {what} ({'/'.join(names)}); it has {', '.join(sorted(found))}")
 
 
-def _check_readable(folder: Path, uid: int, gid: int) -> None:
-    """Raise TrainError unless the user can read the set's files."""
+def _check_readable(data: Path, folder: Path, uid: int, gid: int) -> None:
+    """Raise TrainError unless the user can read the files of the set in folder, which is data or lies in it."""
+    closed = _denied("-x", [data, folder], uid, gid)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    denied = _denied("-r", files, uid, gid)
+    denied = closed or _denied("-r", files, uid, gid)
     if denied is not None:
         owner = denied.stat()
         raise TrainError(
             f"user {uid}, group {gid} can't read {denied} (user {owner.st_uid}'s, group {owner.st_gid}'s): start with "
-            f"PUID={owner.st_uid} PGID={owner.st_gid}, or chmod -R a+rX {folder}"
+            f"PUID={owner.st_uid} PGID={owner.st_gid}, or chmod -R a+rX {closed or folder}"
         )
 
 
 def _ready_output(output: Path, uid: int, gid: int) -> None:
     """Make the folder, and give it to the user if it is root's and empty, as Docker makes it. TrainError if not writable."""
-    output.mkdir(parents=True, exist_ok=True)
-    owner = output.stat()
-    if os.geteuid() == 0 and owner.st_uid == 0 and not any(output.iterdir()):
-        os.chown(output, uid, gid)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if os.statvfs(output).f_flag & os.ST_RDONLY:
+            raise TrainError(f"--output {output} is on a read-only file system: OUTPUT must name a writable folder")
+        owner = output.stat()
+        if os.geteuid() == 0 and owner.st_uid == 0 and not any(output.iterdir()):
+            os.chown(output, uid, gid)
+    except OSError as e:
+        raise TrainError(f"--output {output} can't be made ready: {e.strerror or e}; {startup.mounts_text()}") from e
     for path in (output, output / "log.jsonl", output / "checkpoints"):
         if path.exists() and _denied("-w", [path], uid, gid) is not None:
             owner = path.stat()

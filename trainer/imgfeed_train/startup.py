@@ -6,11 +6,12 @@ socket of another user, a GPU that was not passed on. So the first lines say wha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -225,6 +226,22 @@ def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
     kind = NotPackedError if raw else TrainError
     looked = f"looked for {root / 'manifest.json'} and {root / '*/manifest.json'}"
     raise kind(f"--data {data}: no shard set there ({looked}); {there}\n{mounts_text()}")
+
+
+@contextlib.contextmanager
+def held_feed(data: str) -> Iterator[None]:
+    """Keep a connection to the feed at data (``unix:SOCKET``), so that one with ``--exit-idle`` has a client from now on.
+
+    torch, a model and its weights can take longer to load than such a feed waits. Where no feed answers, or data is a folder,
+    nothing happens here: whatever opens the data says so.
+    """
+    with contextlib.ExitStack() as stack:
+        if data.startswith("unix:"):
+            from imgfeed import ImgfeedError, client  # noqa: PLC0415 - only this needs it
+
+            with contextlib.suppress(ImgfeedError, OSError):
+                stack.callback(client.connect(data.removeprefix("unix:")).close)
+        yield
 
 
 def socket_text(path: str) -> str:

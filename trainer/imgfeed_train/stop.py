@@ -28,7 +28,8 @@ class Stop:
     def __init__(self, place: Place, device: torch.device) -> None:
         """Ask on behalf of this rank."""
         self._place, self._device = place, device
-        self._asked_at: float | None = None
+        self._asked = False  # by a signal of its own, or by that of another rank
+        self._pressed_at: float | None = None  # when the first signal of its own came
         self._agreed = False
         self._before: dict[int, Any] = {}
 
@@ -47,23 +48,25 @@ class Stop:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if self._asked_at is None:
-            self._asked_at = now
+        if self._pressed_at is None:  # where another rank was asked first, this is the same press, on its way for so long
+            self._pressed_at = now
+        elif number == signal.SIGINT and now - self._pressed_at > ONE_PRESS:
+            raise KeyboardInterrupt
+        if not self._asked:
+            self._asked = True
             if self._place.rank == 0:  # not by print, which this may have interrupted
                 os.write(2, b"imgfeed-train: stopping after this step, with a checkpoint; Ctrl-C again ends it at once\n")
-        elif number == signal.SIGINT and now - self._asked_at > ONE_PRESS:
-            raise KeyboardInterrupt
 
     def agreed(self, steps: int = 0) -> bool:
         """Return whether any rank was asked, the same on all. All call it, after as many steps, which say if it is time."""
-        asked = self._asked_at is not None
+        asked = self._asked
         if self._place.world > 1:
             if steps % AGREE_EVERY:
                 return False
             flag = torch.tensor(float(asked), device=self._device)
             dist.all_reduce(flag, dist.ReduceOp.MAX)
             asked = bool(flag)
-        if asked and self._asked_at is None:
-            self._asked_at = time.monotonic()  # another rank was: this one's own signal is on its way
+        if asked:  # and never back, as a signal may have come meanwhile
+            self._asked = True
         self._agreed = asked
         return asked

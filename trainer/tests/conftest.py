@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -58,6 +61,15 @@ def train(sets: Path, tmp_path: Path) -> Train:
     return run
 
 
+def free_port() -> int:
+    """Return a port that nobody has, below those that Linux gives to whoever asks for any (32768 and up): it stays free."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
 def command(*arguments: str) -> list[str]:
     """Return the command line of a trainer in a process of its own."""
     return [sys.executable, "-m", "imgfeed_train", *arguments]
@@ -73,3 +85,16 @@ def weights(run: Path, name: str = "last.pt") -> dict[str, Any]:
     """Return a checkpoint's state."""
     state: dict[str, Any] = torch.load(run / "checkpoints" / name, weights_only=True)
     return state
+
+
+def same(a: Path, b: Path) -> None:
+    """Assert that two runs ended with the same bits: weights, moments and generators."""
+    one, two = weights(a), weights(b)
+    for name, tensor in one["model"].items():
+        assert torch.equal(tensor, two["model"][name]), name
+    for key, moments in one["optimizer"]["state"].items():
+        for name, value in moments.items():
+            assert torch.equal(torch.as_tensor(value), torch.as_tensor(two["optimizer"]["state"][key][name])), name
+    assert torch.equal(one["random"][0]["torch"], two["random"][0]["torch"])
+    assert one["schedule"] == two["schedule"]
+    assert one["loader"] == two["loader"]

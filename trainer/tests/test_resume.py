@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 import spy
 import torch
-from conftest import PLAIN, TINY, TRAIN, Train, command, events, weights
+from conftest import PLAIN, TINY, TRAIN, Train, command, events, free_port, weights
 
 from imgfeed_train import data, optim, stop
 from imgfeed_train.launch import Place
@@ -27,10 +26,7 @@ PATIENCE = 300  # seconds; only a run that hangs takes so long
 
 def spied(ranks: int, *arguments: str) -> None:
     """Run the trainer on so many ranks, which note their samples."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = [sys.executable, spy.__file__, *arguments]
     processes = [subprocess.Popen(command, env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]
     assert [process.wait(PATIENCE) for process in processes] == [0] * ranks
@@ -109,8 +105,8 @@ def test_an_average_may_begin_later(train: Train) -> None:
 
 @pytest.mark.parametrize(("number", "ranks"), [(n, ranks) for n in (signal.SIGTERM, signal.SIGINT) for ranks in (1, 2)])
 def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, number: int, ranks: int) -> None:
-    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "8"]
-    base += ["--batch-size", str(16 // ranks), "-g", str(ranks), "--stopped-status", "75"]
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "300"]
+    base += ["--batch-size", str(16 // ranks), "-g", str(ranks), "--stopped-status", "75", "--schedule", "constant"]
     with subprocess.Popen(
         command(*base), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
@@ -123,11 +119,15 @@ def test_a_signal_saves_and_ends(train: Train, sets: Path, tmp_path: Path, numbe
     assert "stopping after this step" in rest
     assert "go on with --resume auto" in rest
     progress = weights(tmp_path / "run")["progress"]
-    assert 8 <= progress["steps"] < 48
-    done = subprocess.run(command(*base, "--resume", "auto"), capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    whole, run = weights(train("whole", "--epochs", "8")), weights(tmp_path / "run")
-    assert run["progress"]["steps"] == 48
+    assert 8 <= progress["steps"] < 300 * 6
+    more = ["--max-steps", str(progress["steps"] + 20)]
+    again = command(*base, "--resume", "auto", *more)
+    done = subprocess.run(again, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 75, done.stderr  # as --max-steps stops it, too
+    whole = weights(train("whole", "--epochs", "300", "--schedule", "constant", *more))
+    run = weights(tmp_path / "run")
+    assert run["progress"] == whole["progress"] | {"best": run["progress"]["best"]}
+    assert run["progress"]["steps"] >= progress["steps"] + 20
     for name, tensor in whole["model"].items():
         tolerance = 0.0 if ranks == 1 else 1e-2
         torch.testing.assert_close(run["model"][name], tensor, rtol=tolerance, atol=tolerance / 10, msg=name)
@@ -159,6 +159,22 @@ def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.raise_signal(signal.SIGINT)  # and while the report is written
 
 
+@pytest.mark.usefixtures("signals")
+def test_a_rank_that_is_told_by_another_waits_for_its_own_press(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its signal may come long after the ranks agreed, while a checkpoint is written, and is no second press."""
+    now = [100.0]
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stop.dist, "all_reduce", lambda flag, _: flag.fill_(1))
+    with stop.Stop(Place(1, 2), torch.device("cpu")) as asked:
+        assert asked.agreed(stop.AGREE_EVERY)
+        now[0] += 5
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        now[0] += 2
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
 def test_signals_are_given_back() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     with stop.Stop(Place(), torch.device("cpu")) as asked:
@@ -170,12 +186,9 @@ def test_signals_are_given_back() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_rank_that_is_told_last_stops_as_the_others(sets: Path, tmp_path: Path, number: int) -> None:
     """Only rank 0 is told at first. When it says that the run has stopped, rank 1 is told, again and again until its end."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
     run = command("--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "500", "--batch-size", "8")
     run += ["--stopped-status", "75"]
-    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [subprocess.Popen(run, env={**env, "RANK": rank, "LOCAL_RANK": rank}, stdout=subprocess.PIPE) for rank in "01"]
     assert ranks[0].stdout is not None
     lines = iter(ranks[0].stdout.readline, b"")

@@ -173,8 +173,14 @@ def test_prepare_packs_only_when_told(
     raw: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["prepare", "--data", str(raw), "--output", str(folder / "out" / "run")]
-    monkeypatch.delenv("PACK", raising=False)
-    with pytest.raises(SystemExit, match=r"it holds train/, val/, not packed yet\. Pack it, once: PACK=1 docker compose up"):
+    for name in ("PACK", "DATA", "OUTPUT", "PUID", "PGID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SystemExit, match=rf"holds train/, val/, not packed yet\. Pack it, once: imgshard build {raw}\n"):
+        main(arguments)
+    for name, value in {"DATA": "/my data", "OUTPUT": "", "PUID": "7"}.items():  # as compose.yaml passes them on
+        monkeypatch.setenv(name, value)
+    want = "once: DATA='/my data' PUID=7 PACK=1 docker compose run --rm prepare\n"
+    with pytest.raises(SystemExit, match=want):
         main(arguments)
     assert not (raw / "train-shards").exists()
     monkeypatch.setenv("PACK", "1")
@@ -222,6 +228,37 @@ def test_prepare_wants_numbers(folder: Path) -> None:
         main(["prepare", "--data", str(folder), "--output", str(folder), "--user", "me"])
 
 
+def test_held_feed_stays(sets: Path, folder: Path) -> None:
+    with startup.held_feed(f"unix:{folder / 'none'}"), startup.held_feed(str(sets)):
+        pass  # nothing to hold is no error here
+    path = folder / "s"
+    feed = subprocess.Popen([find_binary("imgfeed"), "serve", str(sets), "--socket", str(path), "--exit-idle", "1s"])
+    try:
+        while not path.exists():
+            assert feed.poll() is None
+            time.sleep(0.01)
+        with startup.held_feed(f"unix:{path}"):
+            time.sleep(3)
+            assert feed.poll() is None, "it has a client"
+        assert feed.wait(30) == 0
+    finally:
+        feed.kill()
+        feed.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_prepare_wants_a_writable_output(sets: Path, folder: Path) -> None:
+    out = folder / "out"
+    out.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(out)], check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        with pytest.raises(SystemExit, match=rf"--output {out} is on a read-only file system: OUTPUT"):
+            main(["prepare", "--data", str(sets), "--output", str(out)])
+    finally:
+        subprocess.run(["umount", str(out)], check=True)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask what another user may read")
 def test_prepare_looks_with_the_eyes_of_the_user(raw: Path, folder: Path) -> None:
     arguments = ["prepare", "--data", str(raw), "--output", str(folder / "out"), "--user", "54321:54321"]
@@ -232,6 +269,10 @@ def test_prepare_looks_with_the_eyes_of_the_user(raw: Path, folder: Path) -> Non
     with pytest.raises(SystemExit, match=rf"user 54321, group 54321 can't read {shard} \(user 0's.*PUID=0 PGID=0"):
         main(arguments)
     shard.chmod(0o644)
+    raw.chmod(0o700)
+    with pytest.raises(SystemExit, match=rf"user 54321, group 54321 can't read {raw} .*chmod -R a\+rX {raw}$"):
+        main(arguments)
+    raw.chmod(0o755)
     (folder / "out" / "log.jsonl").touch(mode=0o600)
     with pytest.raises(SystemExit, match=r"can't write .*log\.jsonl \(user 0's.*PUID=0 PGID=0"):
         main(arguments)
