@@ -94,6 +94,7 @@ func oddScans(t *testing.T) []oddity {
 		{"no EOI", base[:len(base)-2], true},
 		{"half a scan", base[:scan+40], false},
 		{"second scan", slices.Concat(base[:len(base)-2], base[scan-14:]), false},
+		{"second scan, far behind", slices.Concat(base[:len(base)-2], make([]byte, 70000), base[scan-14:]), false},
 		{"early EOI", slices.Concat(base[:len(base)-60], eoi), false},
 		{"early EOI, progressive", slices.Concat(progressive[:len(progressive)-40], eoi), false},
 		{"wrong restart marker", changed(restart, rst+1, markerRST0+3), false},

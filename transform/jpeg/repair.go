@@ -84,18 +84,31 @@ func (d *Decoder) transformRepaired(quads, x, y int) {
 	}
 }
 
-// endRepair checks what follows the scan. Where the file ends instead but all of the image is there, it is taken: Pillow
-// takes some such files too, and not others, by how far libjpeg happens to have read ahead.
+// readBytes is how much of a file Pillow reads at a time.
+const readBytes = 1 << 16
+
+// endRepair checks what follows the scan, as far as Pillow has read when the image is complete: it reads on for the image's
+// sake only. Where the file ends but all of the image is there, it is taken: Pillow takes some such files too, and not
+// others, by how far libjpeg happens to have read ahead.
 func (d *Decoder) endRepair(s *blockScan) error {
-	switch {
-	case s.marker != 0:
-		d.scan.end = s.resume - 2
-		return d.checkTrailer()
-	case s.exhausted:
-		return d.truncated()
+	if s.marker == 0 {
+		if s.exhausted {
+			return d.truncated()
+		}
+		d.noteNoEOI()
+		return nil
 	}
-	d.noteNoEOI()
-	return nil
+	used := s.resume
+	if left := len(s.bits.data)*8 + s.bits.n; left >= 64 { // what libjpeg reads ahead does not reach the marker
+		used = d.scan.fileOffset(d.data, d.scan.size*8-left) + 8
+	}
+	d.data = d.data[:min((used+readBytes-1)&^(readBytes-1), len(d.data))]
+	if s.resume > len(d.data) {
+		d.noteNoEOI()
+		return nil
+	}
+	d.scan.end = s.resume - 2
+	return d.checkTrailer()
 }
 
 // repairWithoutPixels is decodeRepairing for the sake of its error.

@@ -84,8 +84,8 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 	},
 }
 
-// wholeFiles returns the golden files and some that are long enough for libjpeg's fast Huffman decoder, which it leaves near
-// the end of its input.
+// wholeFiles returns the golden files, some that are long enough for libjpeg's fast Huffman decoder, which it leaves near the
+// end of its input, and photographs if there are any.
 func wholeFiles(t testing.TB, py *pillow) (files [][]byte) {
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
 		files = append(files, golden(t, name))
@@ -94,6 +94,12 @@ func wholeFiles(t testing.TB, py *pillow) (files [][]byte) {
 	for i, mode := range []string{"RGB", "RGB", "L", "CMYK"} {
 		for progressive := range 2 {
 			py.make(t, path, image.Pt(230, 170), mode, 80+5*i, 2*(i%2), progressive, i)
+			files = append(files, readFile(t, path))
+		}
+	}
+	if os.Getenv("IMGFEED_TEST_IMAGES") != "" { // longer than the 64 KB that Pillow reads at a time, some of them
+		photos := photographs(t)
+		for _, path := range photos[:min(20, len(photos))] {
 			files = append(files, readFile(t, path))
 		}
 	}
