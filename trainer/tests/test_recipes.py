@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import several
@@ -16,11 +17,14 @@ from conftest import TRAIN, VAL, Train, events, free_port, same, weights
 from imgfeed.server import find_binary
 from torch import nn
 
-from imgfeed_train import data, recipes
+from imgfeed_train import data, models, recipes
 from imgfeed_train.recipes import RECIPES
 from imgfeed_train.settings import parse
 
 BATCH = 16
+#: Part of the way that a weight has come by which it may differ on two ranks: rounding, of which batch norm over eight images
+#: of one pixel, as in the last stage, makes much. Gradients that are added and not averaged, or of other images, are far off.
+APART = 0.1
 #: Strategies under which a recipe is run on two ranks: ddp, and for the one that is meant for both also fsdp.
 PAIRS = [(recipe, "ddp") for recipe in sorted(RECIPES)] + [("vit-b32-cifar10", "fsdp")]
 
@@ -83,7 +87,7 @@ def test_recipes_start_learn_and_resume(train: Train, photographs: Path, recipe:
 def on_two_ranks(recipe: str, strategy: str, sets: Path) -> list[str]:
     """Return the arguments of a recipe for two ranks of half the batch, or but for the batch for one; images grow meanwhile.
 
-    The rate is a low one: batch norm over eight images of one pixel, as in the last stage, makes much of a rounding.
+    The rate is a low one, since roundings grow with it from step to step.
     """
     grow = ["--size-ramp", "0", "1"] if "modern" in recipe else []
     return [
@@ -141,6 +145,14 @@ def test_recipes_do_on_two_ranks_what_they_do_on_one(
     train: Train, photographs: Path, two_ranks: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
     """One rank of twice the batch, in which only the batch norms look at each half by itself, as they do on two ranks."""
+    begun: dict[str, torch.Tensor] = {}
+    distribute = models.distribute
+
+    def noting(model: nn.Module, *rest: Any) -> nn.Module:
+        begun.update({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        return distribute(model, *rest)
+
+    monkeypatch.setattr(models, "distribute", noting)
     monkeypatch.setattr(nn.BatchNorm2d, "forward", of_each_rank(2))
     one = train("one", *on_two_ranks(*pair, photographs), "--batch-size", str(BATCH), base=())
     two = two_ranks / "-".join(pair)
@@ -151,8 +163,10 @@ def test_recipes_do_on_two_ranks_what_they_do_on_one(
     assert [len(e["wait"]) for e in events(two, "step")] == [2] * 4
     ours, theirs = weights(one)["model"], weights(two)["model"]
     assert any("running_var" in name for name in ours) == ("vit" not in pair[0])
-    for name, tensor in ours.items():
-        torch.testing.assert_close(felt(name, theirs[name]), felt(name, tensor), rtol=1e-3, atol=2e-5, msg=name)
+    for name in ours:
+        was, one_is, two_is = (felt(name, of[name]).double() for of in (begun, ours, theirs))
+        moved, apart = (one_is - was).norm().item(), (two_is - one_is).norm().item()
+        assert apart <= APART * moved + 1e-5, f"{name}: {apart} of {moved}"
 
 
 def felt(name: str, tensor: torch.Tensor) -> torch.Tensor:
