@@ -43,10 +43,6 @@ func (d *Decoder) decodeRepairing(out *output) error {
 // repairRow decodes an MCU row, and transforms what of it is in the grid.
 func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 	g := &d.grid
-	full := [mcuBlocksMax]uint8{}
-	for q := range full {
-		full[q] = extentFull
-	}
 	for x := range d.mcusWide {
 		inside := y >= g.mcuY0 && y < g.mcuY1 && x >= g.mcuX0 && x < g.mcuX1
 		slot := 0
@@ -62,7 +58,7 @@ func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 		if !inside {
 			clear(d.batch)
 		} else if slot == batchMCUs-1 || x == g.mcuX1-1 {
-			d.transformBatch(plan.quads, x-slot, y, &full)
+			d.transformRepaired(plan.quads, x-slot-g.mcuX0, y)
 		}
 	}
 	return nil
@@ -77,6 +73,15 @@ func (d *Decoder) repairMCU(s *blockScan, blocks []plannedBlock) {
 		s.acFirst(block, b.ac, 1, 63, 0)
 	}
 	d.endMCU(s)
+}
+
+// transformRepaired transforms a batch of MCUs of row y, the first of which is column x of the grid.
+func (d *Decoder) transformRepaired(quads, x, y int) {
+	for q := range quads {
+		place := &d.quads[q]
+		c, p := &d.components[place.component], &d.planes.component[place.component]
+		d.transform(&d.batch[q].quad, place.component, extentFull, p.at(x*c.h*8+place.column, y*c.v*8+place.row), p.stride)
+	}
 }
 
 // endRepair checks what follows the scan. Where the file ends instead but all of the image is there, it is taken: Pillow
