@@ -33,7 +33,7 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%d slots take %s, and other sessions hold %s of the %s that the server may use for batches: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
-		e.Slots, FormatBytes(e.Want), FormatBytes(e.Used), FormatBytes(e.Max))
+		e.Slots, formatBytes(e.Want), formatBytes(e.Used), formatBytes(e.Max))
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible. It returns their number.
@@ -96,8 +96,8 @@ func memoryOfMachine() int64 {
 	return total
 }
 
-// FormatBytes writes a size for people: "1.5 GiB".
-func FormatBytes(n int64) string {
+// formatBytes writes a size for people: "1.5 GiB".
+func formatBytes(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d bytes", n)
@@ -107,18 +107,4 @@ func FormatBytes(n int64) string {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-}
-
-// ParseBytes is the inverse of [FormatBytes], and takes "512MiB", "8G" (of 1024) and plain numbers too.
-func ParseBytes(text string) (int64, error) {
-	trimmed := bytes.TrimSpace([]byte(text))
-	digits := bytes.TrimRight(trimmed, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-	shift, ok := map[string]uint{
-		"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30, "t": 40, "tb": 40, "tib": 40,
-	}[string(bytes.ToLower(bytes.TrimSpace(trimmed[len(digits):])))]
-	n, err := strconv.ParseFloat(string(digits), 64)
-	if err != nil || !ok || n <= 0 || n*float64(int64(1)<<shift) > 1<<60 {
-		return 0, fmt.Errorf("%q is no size: want a number with KiB, MiB or GiB behind it", text)
-	}
-	return int64(n * float64(int64(1)<<shift)), nil
 }

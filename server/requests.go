@@ -84,7 +84,7 @@ func (s *session) open(m wire.OpenRequest) error {
 	}
 	s.feed.Store(f)
 	s.log.Info("session opened", "split", f.split, "transform", f.spec.String(), "batch_size", m.BatchSize, "rank", f.plan.Rank, "world", f.plan.World,
-		"transport", f.transport(), "slots", f.ring.Slots(), "ring", FormatBytes(f.ring.Size()))
+		"transport", f.transport(), "slots", f.ring.Slots(), "ring", formatBytes(f.ring.Size()))
 	reply := f.opened(s.id)
 	for _, note := range reply.Notes {
 		s.log.Warn("session: " + note)

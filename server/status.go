@@ -51,7 +51,7 @@ func (f *feed) status() (waiting, words string) {
 // Status describes the server and its sessions for people, a line each.
 func (s *Server) Status() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d threads, %s of %s for batches in use\n", s.cfg.Name, s.pool.Threads(), FormatBytes(s.memory.inUse()), FormatBytes(s.memory.max))
+	fmt.Fprintf(&b, "%s, %d threads, %s of %s for batches in use\n", s.cfg.Name, s.pool.Threads(), formatBytes(s.memory.inUse()), formatBytes(s.memory.max))
 	for _, set := range s.Sets() {
 		fmt.Fprintf(&b, "split %s: %d samples of %d classes in %s\n", set.Split, set.Samples, set.Classes, s.cfg.Sets[set.Split])
 	}

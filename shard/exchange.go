@@ -2,7 +2,6 @@ package shard
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,18 +24,18 @@ func exchangeByRenames(a, b string) error {
 	return os.Rename(old, a)
 }
 
-// restoreReplaced gives a set its name back if the build that was to replace it was killed between the two renames. Its
-// partial folders are given; the caller holds the lock.
+// restoreReplaced gives a set its name back if the build that was to replace it was killed between the two renames. The
+// names of its partial folders are given; the caller holds the lock.
 func restoreReplaced(dir string, partials []string) error {
-	for _, path := range partials {
-		if !strings.HasSuffix(path, replacedSuffix) {
+	for _, name := range partials {
+		if !strings.HasSuffix(name, replacedSuffix) {
 			continue
 		}
 		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 			return err // the new set is in place, or nobody knows
 		}
-		if err := os.Rename(path, dir); err != nil {
-			return fmt.Errorf("shard: give %s its name back, which a build that was killed had taken away: %w", filepath.Base(dir), err)
+		if err := os.Rename(filepath.Join(filepath.Dir(dir), name), dir); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -11,7 +11,9 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -218,13 +220,23 @@ func ReadManifest(dir string) (*Manifest, error) {
 
 // hasRankDir reports whether dir holds a partition's folder.
 func hasRankDir(dir string) bool {
-	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "rank-[0-9]*"))
-	return err == nil && len(names) > 0
+	names, err := namesWith(dir, "rank-")
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		number := strings.TrimPrefix(name, "rank-")
+		return number != "" && '0' <= number[0] && number[0] <= '9'
+	})
 }
 
-// escapeGlob makes a path match only itself in filepath.Glob.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// namesWith returns the names in a folder that begin with prefix.
+func namesWith(dir, prefix string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
 }
 
 // fingerprint accumulates a set's fingerprint: SHA-256 of

@@ -46,25 +46,40 @@ func newStage(dir string, replace bool) (*stage, error) {
 		}
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}
-	prefix := filepath.Join(parent, "."+name+".partial-")
-	stale, _ := filepath.Glob(escapeGlob(prefix) + "*")
-	// Another build may have ended between the look above and the lock, or have been killed in the middle of replacing a set.
-	if err := errors.Join(restoreReplaced(dir, stale), checkPlace(dir, replace)); err != nil {
+	s.partial = filepath.Join(parent, fmt.Sprintf("%s%x", partialPrefix(name), os.Getpid()))
+	// Another build may have ended between the look at the place and the lock.
+	err = errors.Join(clearStale(dir), checkPlace(dir, replace))
+	if err == nil {
+		if err = os.Mkdir(s.partial, 0o777); err != nil {
+			err = fmt.Errorf("shard: %w", err)
+		}
+	}
+	if err != nil {
 		s.unlock()
 		return nil, err
 	}
-	for _, path := range stale {
-		if err := os.RemoveAll(path); err != nil {
-			s.unlock()
-			return nil, fmt.Errorf("shard: remove what an interrupted build left: %w", err)
+	return s, nil
+}
+
+// partialPrefix begins the names of a set's partial folders.
+func partialPrefix(name string) string { return "." + name + ".partial-" }
+
+// clearStale removes the partial folders of builds that were killed, but for a set that one of them was about to replace.
+func clearStale(dir string) error {
+	parent, name := filepath.Split(dir)
+	stale, err := namesWith(parent, partialPrefix(name))
+	if err == nil {
+		err = restoreReplaced(dir, stale)
+	}
+	for _, name := range stale {
+		if err == nil {
+			err = os.RemoveAll(filepath.Join(parent, name))
 		}
 	}
-	s.partial = fmt.Sprintf("%s%x", prefix, os.Getpid())
-	if err := os.Mkdir(s.partial, 0o777); err != nil {
-		s.unlock()
-		return nil, fmt.Errorf("shard: %w", err)
+	if err != nil {
+		return fmt.Errorf("shard: clear what an interrupted build left: %w", err)
 	}
-	return s, nil
+	return nil
 }
 
 // checkPlace refuses a place that is taken: by a set, unless it is to be replaced, or by anything else that isn't an

@@ -40,7 +40,7 @@ func decodeWhole(dst *rgbImage, format Format, data []byte) error {
 	var img image.Image
 	switch format {
 	case FormatPNG:
-		img, err = png.Decode(bytes.NewReader(data))
+		img, err = DecodePNG(data)
 	case FormatGIF:
 		return decodeGIF(dst, config, data)
 	case FormatBMP:

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
@@ -34,7 +35,7 @@ type serveFlags struct {
 	socketMode     fileMode
 	rank, world    int
 	threads        int
-	memory         string
+	memory         bytesize.Size
 	metrics        string
 	owner          int
 	exitIdle       time.Duration
@@ -87,7 +88,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&f.rank, "rank", 0, "rank of sessions that name none; its partition must be here")
 	flags.IntVar(&f.world, "world", 0, "number of ranks, for sessions that name none")
 	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each CPU)")
-	flags.StringVar(&f.memory, "memory", "", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
+	flags.Var(&f.memory, "memory", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
@@ -118,11 +119,6 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--exit-idle %v: want a time such as 30s, or 0 for never", f.exitIdle)}
 	case f.readyFD < 0:
 		return usageError{fmt.Errorf("--ready-fd %d is no descriptor", f.readyFD)}
-	}
-	if f.memory != "" {
-		if _, err := server.ParseBytes(f.memory); err != nil {
-			return usageError{fmt.Errorf("--memory: %w", err)}
-		}
 	}
 	if f.metrics != "" {
 		if _, err := server.MetricsAddr(f.metrics); err != nil {
@@ -170,10 +166,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	for _, p := range skipped {
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
 	}
-	memory, _ := server.ParseBytes(f.memory) // checked before; 0 is the default
 	name := "imgfeed " + version.Get().String()
 	srv, err := server.New(server.Config{
-		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: memory, Exact: f.exact,
+		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: int64(f.memory), Exact: f.exact,
 		Resampler: f.resampler, Name: name, Log: log,
 	})
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -50,14 +50,14 @@ The same input and flags give the same bytes, whatever --jobs, the order of file
 Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.`
 
 // shardBytesMin keeps a slip of the unit from making a million files.
-const shardBytesMin = byteSize(1 << 20)
+const shardBytesMin = bytesize.Size(1 << 20)
 
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	out      string
 	world    int
 	seed     uint64
-	size     byteSize
+	size     bytesize.Size
 	jobs     int
 	strict   bool
 	force    bool
@@ -185,40 +185,3 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "  note      %s\n", n)
 	}
 }
-
-// byteSize is a flag's value in bytes: "512MiB", "1GB", "300000000".
-type byteSize int64
-
-var byteUnits = []struct {
-	suffix string
-	bytes  int64
-}{{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"B", 1}, {"", 1}}
-
-// Set parses a size.
-func (b *byteSize) Set(text string) error {
-	upper := strings.ToUpper(strings.TrimSpace(text))
-	for _, u := range byteUnits {
-		number, ok := strings.CutSuffix(upper, u.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if bytes := n * float64(u.bytes); err == nil && bytes >= 1 && bytes <= 1<<50 {
-			*b = byteSize(bytes)
-			return nil
-		}
-		break
-	}
-	return fmt.Errorf("%q is no size, such as 256MB or 1GiB", text)
-}
-
-// String returns the size as it may be given.
-func (b *byteSize) String() string {
-	if *b > 0 && *b%(1<<20) == 0 {
-		return fmt.Sprintf("%dMiB", *b>>20)
-	}
-	return strconv.FormatInt(int64(*b), 10)
-}
-
-// Type names the value in the help.
-func (b *byteSize) Type() string { return "size" }

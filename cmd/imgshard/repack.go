@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
@@ -22,7 +23,7 @@ type repackFlags struct {
 	out      string
 	world    int
 	seed     uint64
-	size     byteSize
+	size     bytesize.Size
 	jobs     int
 	force    bool
 	encoding encodingFlags

@@ -83,6 +83,7 @@ class OwnServer:
             try:
                 self.session = self._connect(path)
             except BaseException:
+                self._process.kill()  # it holds nothing yet, and may be too young to hear SIGINT
                 self.close()
                 raise
 

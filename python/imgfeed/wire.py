@@ -63,7 +63,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.closed = False
-        self._broken: OSError | None = None  # what closed it, when that was met where nothing may be raised
+        self._why = ""  # it was closed, where that was met by what may not raise
 
     @property
     def usable(self) -> bool:
@@ -87,13 +87,24 @@ class Connection:
             raise
 
     def send_later(self, data: bytes) -> None:
-        """Send an encoded message now if that is possible without waiting, else with the next one. Never raises."""
-        if self.usable:
-            self._out.append(data)
-            self.flush()
+        """Send an encoded message now if that is possible without waiting, else with the next one.
+
+        It raises nothing but what a signal's handler raises, such as KeyboardInterrupt; the connection has ended then.
+        """
+        try:
+            if self.usable:
+                self._out.append(data)
+                self.flush()
+        except BaseException:
+            self.closed, self._why = True, "an interrupt came in the middle of a message: iterate again, which connects anew"
+            raise
 
     def flush(self) -> None:
-        """Send what :meth:`send_later` left waiting, as far as possible without waiting."""
+        """Send what :meth:`send_later` left waiting, as far as possible without waiting.
+
+        After an interrupt in it (what a signal's handler raises) the connection must be closed: nobody knows whether a
+        message has gone, and the lock may stay taken.
+        """
         while self._out and self.usable and self._send_lock.acquire(blocking=False):
             try:
                 data = self._out.popleft()
@@ -107,11 +118,8 @@ class Connection:
                 self._out.appendleft(data)
                 return
             except OSError as e:
-                self.closed, self._broken = True, e  # whoever uses it next learns why
+                self.closed, self._why = True, _broke(e)  # whoever uses it next learns why
                 return
-            except BaseException:  # Ctrl-C: nobody knows whether the message has gone, and it may go neither twice nor never
-                self.closed = True
-                raise
             finally:
                 self._send_lock.release()
 
@@ -190,10 +198,8 @@ class Connection:
                 "imgfeed: this connection belongs to the process that opened it, and this is a fork of that process; "
                 "iterate the loader anew (it connects again) or make a loader of its own in each process"
             )
-        if self._broken is not None:
-            raise _lost(self._broken)
         if self.closed:
-            raise errors.ServerError("imgfeed: the connection to the server is closed")
+            raise errors.ServerError(f"imgfeed: the connection to the server is closed{self._why and ': '}{self._why}")
 
     def _fill(self, size: int) -> None:
         while len(self._in) < size:
@@ -232,11 +238,13 @@ class Connection:
 
 
 def _lost(e: OSError) -> errors.ServerError:
-    """Return the error for a connection that the system calls broken: the server was killed, as a rule."""
-    why = e.strerror or str(e)
-    return errors.ServerError(
-        f"imgfeed: the connection to the server broke ({why}): it has ended; once it runs again, iterate again"
-    )
+    """Return the error for a connection that the system calls broken."""
+    return errors.ServerError(f"imgfeed: the connection to the server {_broke(e)}")
+
+
+def _broke(e: OSError) -> str:
+    """Say why a connection broke: the server was killed, as a rule."""
+    return f"broke ({e.strerror or e}): it has ended; once it runs again, iterate again"
 
 
 _CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import random
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import RANDOM, SAMPLES, copied, indices, same, wait_for
 
-from imgfeed import DataLoader
+from imgfeed import DataLoader, ServerError
 
 Load = Callable[..., DataLoader]
 OPTIONS: dict[str, Any] = {"shuffle": True, "transform": RANDOM}
@@ -116,6 +119,37 @@ def test_an_interrupt_loses_no_slot(load: Load) -> None:
     del iteration
     assert len(indices(loader)) == SAMPLES
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+def test_interrupts_at_any_moment(load: Load) -> None:
+    """After each the loader can be iterated again, and nobody waits for a lock or for slots that are lost.
+
+    One slot may be: an interrupt at the very first instruction of a finalizer ends it before it can do anything.
+    """
+    loader = load(4, slots=3, timeout=5)
+    moments = random.Random(1)
+
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(150):
+            with contextlib.suppress(Interrupt, ServerError):  # what came in a finalizer is told by the next call
+                signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 8e-3))
+                for _ in loader:
+                    pass
+                signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    loader.set_epoch(0)
+    assert indices(loader) == list(range(SAMPLES))
+    wait_for(lambda: loader.stats()["slots_lent"] <= 1)
 
 
 def test_the_callers_writes_harm_no_other_batch(load: Load) -> None:

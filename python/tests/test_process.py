@@ -241,14 +241,15 @@ def test_a_forked_child_connects_anew(load: Load, shards: Path) -> None:
         loader.close()
 
 
-def test_the_first_batch_comes_soon(shards: Path) -> None:
+def test_the_first_batch_waits_for_no_timeout(shards: Path) -> None:
+    """It takes a tenth of a second; a busy machine may make more of that, but not in three tries as much as a wait would."""
     seconds = []
     for _ in range(3):
         begin = time.perf_counter()
         with own(shards) as loader:
             next(iter(loader))
             seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 0.5
+    assert min(seconds) < 4
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:

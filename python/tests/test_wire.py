@@ -283,7 +283,8 @@ def test_stop_names_its_epoch() -> None:
         session.stop(session.start(0, 0))
 
 
-def test_an_interrupted_release_ends_the_connection() -> None:
+@pytest.mark.parametrize("what", ["sock", "send_lock"])
+def test_an_interrupted_release_ends_the_connection(what: str) -> None:
     """Were it sent twice, the slot would be another batch's by then; were it not sent, the slot would never go back."""
     ours, theirs = sockets.socketpair()
     connection = wire.Connection(ours)
@@ -292,10 +293,14 @@ def test_an_interrupted_release_ends_the_connection() -> None:
         def send(self, data: bytes, flags: int) -> int:
             raise KeyboardInterrupt
 
+        def acquire(self, *, blocking: bool) -> bool:
+            raise KeyboardInterrupt  # it was taken, and nobody will give it back
+
     with ours, theirs, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(connection, "_sock", Interrupted())
+        patch.setattr(connection, f"_{what}", Interrupted())
         connection.send_later(b"release")
-    assert not connection.usable
+    with pytest.raises(imgfeed.ServerError, match="interrupt"):
+        connection.send({"type": "start"})
 
 
 def test_a_release_that_meets_a_dead_server_is_told_later() -> None:

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/image/webp"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
 	"github.com/imgfeed/imgfeed/transform/jpeg"
 	"github.com/imgfeed/imgfeed/transform/kernel"
 )
@@ -103,10 +104,19 @@ type codec struct {
 }
 
 var codecs = map[shard.Format]codec{
-	shard.FormatPNG:  {png.DecodeConfig, png.Decode},
+	shard.FormatPNG:  {png.DecodeConfig, decodePNG},
 	shard.FormatGIF:  {gif.DecodeConfig, gif.Decode},
 	shard.FormatBMP:  {bmp.DecodeConfig, bmp.Decode},
 	shard.FormatWebP: {webp.DecodeConfig, webp.Decode},
+}
+
+// decodePNG reads what package transform reads, some damaged files included.
+func decodePNG(r io.Reader) (image.Image, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return transform.DecodePNG(data)
 }
 
 // check decodes an image and notes its size.

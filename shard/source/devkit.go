@@ -69,12 +69,14 @@ func findDevkit(what string, folders []string) (*Devkit, error) {
 // lookForDevkit looks for the development kit in the folders and opens the first that it finds; nil: there is none.
 func lookForDevkit(folders []string) (*Devkit, error) {
 	for _, folder := range folders {
-		found, err := filepath.Glob(filepath.Join(escapeGlob(folder), "ILSVRC2012_devkit*"))
-		if err != nil {
-			return nil, err
+		entries, _ := os.ReadDir(folder) // one that cannot be listed has nothing for us
+		var candidates []string
+		for _, e := range entries {
+			if isDevkitName(e.Name()) {
+				candidates = append(candidates, filepath.Join(folder, e.Name()))
+			}
 		}
-		slices.Sort(found)
-		for _, p := range append(found, folder) {
+		for _, p := range append(candidates, folder) {
 			d, err := openDevkit(p)
 			if err == nil || !errors.Is(err, errNoDevkit) && !errors.Is(err, errNotTar) {
 				return d, err
@@ -82,11 +84,6 @@ func lookForDevkit(folders []string) (*Devkit, error) {
 		}
 	}
 	return nil, nil
-}
-
-// escapeGlob makes a path match itself alone in filepath.Glob.
-func escapeGlob(p string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
 var errNoDevkit = errors.New("holds no " + metaName + " and " + groundTruthName)

@@ -81,9 +81,9 @@ class Project:
         )
         return done.returncode, done.stdout
 
-    def up(self, *arguments: str, **env: str) -> tuple[int, str]:
+    def up(self, **env: str) -> tuple[int, str]:
         """Run ``up``; return its status and what the containers printed, which ``up`` itself can miss the end of."""
-        status, said = self.run("up", "--no-build", *arguments, **env)
+        status, said = self.run("up", "--no-build", **env)
         logs, before = self.run("logs", "--no-color")[1], ""
         while logs != before:  # the engine writes the last lines down a moment after a container's end
             time.sleep(1)
@@ -318,9 +318,9 @@ def test_failing_trainer_ends_the_feed(project: Project) -> None:
     assert f"no client has been connected for {EXIT_IDLE}" in said
     ends = {service: project.container(service)["State"]["ExitCode"] for service in ("prepare", "feed", "trainer")}
     assert ends == {"prepare": 0, "feed": 0, "trainer": 2}
-    status, said = project.up("--exit-code-from", "trainer", "trainer", TRAIN_ARGS=wrong)
+    status, said = project.run("run", "--rm", "trainer", TRAIN_ARGS=wrong)
     assert status == 2, said
-    status, said = project.up("--exit-code-from", "trainer", "trainer")
+    status, said = project.run("run", "--rm", "trainer")
     assert status == 0, said
     assert [e["epoch"] for e in project.events("epoch")] == [0]
 

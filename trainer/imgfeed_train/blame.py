@@ -54,8 +54,8 @@ class Blame:
 def straggler(shares: Sequence[Share], separable: bool = True) -> Blame | None:
     """Return the rank that all others wait for, None if none is far from the rest.
 
-    Without ``separable`` waiting for others is hidden in the time of computing, as with FSDP, whose forward gathers weights,
-    or synchronised batch norm: then only the wait for data can be compared.
+    Without ``separable`` waiting for others is hidden in the time of computing, as with synchronised batch
+    norm: then only the wait for data can be compared.
     """
     if len(shares) < 2:
         return None

@@ -6,18 +6,18 @@ import time
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
-from . import checkpoint, data, models, optim
+from . import checkpoint, data, gathers, models, optim
 from .errors import TrainError
 from .evaluate import Score, evaluate
 from .launch import Place
 from .lines import At, Lines
+from .saver import Saver
 from .settings import Settings
 from .step import Step
 from .stop import Stop
-from .watch import Watch
+from .watch import Watch, every_rank
 
 
 class Trainer:
@@ -29,17 +29,19 @@ class Trainer:
         """Take the distributed model, the training feed, and the evaluation's loader."""
         self.s, self.place, self.device, self.watch = s, place, device, watch
         self.model, self.feed, self.val = model, feed, val
-        self.folder = checkpoint.folder(s)
+        self.saver = Saver(checkpoint.folder(s))
         self.steps_per_epoch = -(-len(feed.loader) // s.accumulate)
         classes = len(feed.loader.dataset.classes)
         self.step = Step(s, device, model, classes=classes, steps_per_epoch=self.steps_per_epoch)
         self.epoch = self.batches = self.steps = 0  # batches of this epoch; optimiser steps of all
         self.best = -1.0
         self.stop = Stop(place, device)
-        # Gathering weights or statistics makes ranks wait inside their forward, where it looks like computing.
-        separable = not (models.is_fsdp(model) or s.sync_bn)
-        self.lines = Lines(watch, device, place.world, separable)
+        # Sharing batch statistics makes ranks wait inside a layer, where it looks like computing; compiled code has no hooks.
+        sharded = models.is_fsdp(model)
+        self.lines = Lines(watch, device, place.world, separable=not (s.sync_bn or (sharded and s.compile)))
         self.step.backward = self.lines.pace.backward
+        if sharded and not s.compile:
+            gathers.bracket(model, self.lines.pace.enter, self.lines.pace.leave)
 
     def plan(self) -> dict[str, Any]:
         """Return the numbers that the settings leave open, for the log book."""
@@ -155,10 +157,7 @@ class Trainer:
             "loader": self.feed.loader.state_dict(),
             "progress": {"epoch": self.epoch, "batches": self.batches, "steps": self.steps, "best": self.best},
         }
-        if self.place.rank == 0:
-            checkpoint.save(state, self.folder, *names)
-        if self.place.world > 1:
-            dist.barrier()
+        every_rank(None, failing=lambda: self.saver.save(state, *names) if self.place.rank == 0 else None)
 
     def resume(self, state: dict[str, Any], path: str) -> None:
         """Go on from the state of a checkpoint, which came from path. Raises TrainError where it doesn't fit."""

@@ -172,7 +172,8 @@ def spawn(place: Place, arguments: Sequence[str], stopped: int = 0) -> int:
                     "IMGFEED_TRAIN_HOW": place.how,
                 }
                 passed = (place.listener,) if place.listener >= 0 and local == 0 else ()
-                env |= {LISTENER: str(fd) for fd in passed}
+                if passed:
+                    env[LISTENER] = str(place.listener)
                 children.append(subprocess.Popen(command, env=env, pass_fds=passed))
         return _first_failure(children, stopped)
     finally:

@@ -27,7 +27,8 @@ class Spent:
 
     ``data`` is time without a batch; ``waited`` is how long the process stood in the loader, which on a GPU may be more, since
     the GPU still has work meanwhile. ``compute`` is forward, own backward and optimiser. ``collective`` lies between the end
-    of the own backward and that of the gradients' reduction. The rest went into lines, checkpoints and Python.
+    of the own backward and that of the gradients' reduction, and with FSDP around its gathering too. The rest went into lines,
+    checkpoints and Python.
     """
 
     passed: float
@@ -46,8 +47,10 @@ class Pace:
         self._device = device
         self._cuda = device.type == "cuda"
         self._shared = world > 1
+        self._start: Any = None  # of the batch under way
         self._own: Any = None
         self._reduced: Any = None
+        self._entered: Any = None
         self.begin()
 
     def begin(self) -> None:
@@ -55,6 +58,7 @@ class Pace:
         self._since = time.perf_counter()
         self._waited = 0.0
         self._steps: list[tuple[Any, Any, Any, Any]] = []  # begin, end of own backward, reduction's end, end
+        self._gaps: list[tuple[Any, Any]] = []  # within forward and own backward
 
     @property
     def batches(self) -> int:
@@ -66,8 +70,19 @@ class Pace:
         begun = time.perf_counter()
         batch = next(batches)
         self._waited += time.perf_counter() - begun
-        self._start, self._own, self._reduced = self._mark(), None, None
+        self._start, self._own, self._reduced, self._entered = self._mark(), None, None, None
         return batch
+
+    def enter(self) -> None:
+        """Mark that from here to :meth:`leave` this rank waits for others, within its forward or backward."""
+        if self._start is not None and self._own is None and self._entered is None:
+            self._entered = self._mark()
+
+    def leave(self) -> None:
+        """End what :meth:`enter` began, if anything."""
+        if self._entered is not None:
+            self._gaps.append((self._entered, self._mark()))
+            self._entered = None
 
     def backward(self, loss: torch.Tensor) -> None:
         """Run ``loss.backward()``, and mark the end of this rank's own part and that of the gradients' reduction."""
@@ -80,6 +95,7 @@ class Pace:
         torch.autograd.Variable._execution_engine.queue_callback(self._own_end)
 
     def _own_end(self) -> None:
+        self.leave()
         self._own = self._mark()
 
     def done(self) -> None:
@@ -87,14 +103,16 @@ class Pace:
         end = self._mark()
         reduced = self._reduced if self._reduced is not None else end
         self._steps.append((self._start, self._own if self._own is not None else reduced, reduced, end))
+        self._start = None
 
     def take(self) -> Spent:
         """Return what was measured since the last call, and begin at zero."""
         if self._cuda and self._steps:
             self._steps[-1][-1].synchronize()
         passed = time.perf_counter() - self._since
-        compute = sum(self._seconds(a, b) + self._seconds(c, d) for a, b, c, d in self._steps)
-        collective = sum(self._seconds(b, c) for _, b, c, _ in self._steps)
+        within = sum(self._seconds(a, b) for a, b in self._gaps)
+        compute = sum(self._seconds(a, b) + self._seconds(c, d) for a, b, c, d in self._steps) - within
+        collective = sum(self._seconds(b, c) for _, b, c, _ in self._steps) + within
         data = min(self._waited, max(0.0, passed - compute - collective)) if self._cuda else self._waited
         spent = Spent(passed, self._waited, data, compute, collective, len(self._steps))
         self.begin()

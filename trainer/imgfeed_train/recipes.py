@@ -1,11 +1,12 @@
 """Named settings: each is a training that people run, ready to be repeated.
 
 A recipe sets defaults; whatever stands on the command line beside it wins. ``lr`` belongs to the recipe's batch size per
-GPU and its number of GPUs; it is never scaled behind your back.
+GPU and its number of GPUs; it is never scaled behind your back, but a run whose steps have many more or fewer images says so.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 # ffcv-imagenet's rn50 recipes, for 8 GPUs of batch 512: lr 1.7 belongs to the 4096 images of a step. Theirs reach .738 top-1
@@ -101,3 +102,30 @@ RECIPES: dict[str, dict[str, Any]] = {
     "resnet50-modern": _MODERN | {"epochs": 16, "size_ramp": (11.0, 13.0)},
     "resnet50-modern-88": _MODERN | {"epochs": 88, "size_ramp": (65.0, 76.0)},
 }
+
+#: Images of a step, of all GPUs together, that a recipe's ``lr`` was used with; resnet152-cinic10's is whatever fits.
+IMAGES_A_STEP: dict[str, tuple[int, ...]] = {
+    "resnet18-onecycle": (256, 512),  # on one GPU and on two
+    "resnet18-finetune": (2048,),
+    "vit-b32-cifar10": (3072,),
+    "resnet50-modern": (4096,),
+    "resnet50-modern-88": (4096,),
+}
+
+
+def rate_note(recipe: str | None, lr: float, images: int) -> str:
+    """Return what to know about a recipe's own lr at so many images a step; empty where they are about the recipe's.
+
+    For SGD the rate that goes with them is proportional to the images (Goyal 2017), for Adam to their root (Malladi 2022).
+    """
+    known = IMAGES_A_STEP.get(recipe or "")
+    if recipe is None or known is None or lr != RECIPES[recipe]["lr"] or min(known) < 2 * images < 4 * max(known):
+        return ""
+    nearest = min(known, key=lambda n: abs(math.log(images / n)))
+    adam = RECIPES[recipe]["optimizer"] != "sgd"
+    rate = lr * (math.sqrt(images / nearest) if adam else images / nearest)
+    rule = "by the square-root rule of Adam it is" if adam else "the same rate for each image is"
+    return (
+        f"--recipe {recipe}: its --lr {lr:g} belongs to {nearest:,} images a step, and here they are {images:,}; "
+        f"{rule} --lr {rate:.2g}"
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .recipes import RECIPES
 
@@ -39,6 +40,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     if chosen.recipe:
         p.set_defaults(**RECIPES[chosen.recipe])
     s = p.parse_args(arguments)
+    if chosen.recipe:
+        _stretch(s, RECIPES[chosen.recipe])
     if s.batch_size != "auto" and not (s.batch_size.isdecimal() and int(s.batch_size) > 0):
         p.error(f"--batch-size is {s.batch_size!r}, want a number of images or 'auto'")
     if s.strategy == "fsdp" and s.ema:
@@ -58,6 +61,13 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     return s
 
 
+def _stretch(s: Settings, recipe: Mapping[str, Any]) -> None:
+    """Move the epochs between which a recipe's images grow along with --epochs, unless the command line has its own."""
+    ramp = s.size_ramp
+    if ramp is recipe.get("size_ramp") and ramp is not None:
+        s.size_ramp = tuple(epoch * s.epochs / recipe["epochs"] for epoch in ramp)
+
+
 def _data(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--data", required=True, help="folder with the sets train and val, or unix:SOCKET of a running imgfeed")
     g.add_argument("--train-split", default="train", help="split to train on")
@@ -72,7 +82,7 @@ def _data(g: argparse._ArgumentGroup) -> None:
         type=float,
         nargs=2,
         metavar=("FROM", "TO"),
-        help="epochs between which it grows; if not given, all of them",
+        help="epochs between which it grows; if not given, all of them, and with --recipe its own, moved along with --epochs",
     )
     g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
     g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")

@@ -35,17 +35,32 @@ def write(folder: str, names: tuple[str, ...], produce: Callable[[IO[bytes]], No
     A reader finds the old file or the new one, whole, whenever the writer ends. Content is made once, on this machine's disk:
     for URLs in the folder for temporary files. Raises StorageError naming what could not be written.
     """
-    try:
-        if is_url(folder):
-            _upload(folder, names, produce)
-        else:
+    with _naming(folder, names[0]):
+        if not is_url(folder):
             _install(Path(folder), names, produce)
+            return
+        with tempfile.NamedTemporaryFile(prefix="imgfeed-train-") as f:
+            produce(f)
+            f.flush()
+            for name in names:
+                _upload(folder, name, f.name)
+
+
+def send(folder: str, name: str, here: Path) -> None:
+    """Give a URL a file of this machine under a name, atomically as :func:`write`. Raises StorageError."""
+    with _naming(folder, name):
+        _upload(folder, name, str(here))
+
+
+@contextlib.contextmanager
+def _naming(folder: str, name: str) -> Iterator[None]:
+    """Make a StorageError, which names the file, of whatever goes wrong."""
+    try:
+        yield
     except TrainError:
         raise
     except Exception as e:
-        raise StorageError(
-            f"{join(folder, names[0])} can't be written, what was there before is still there: {_said(e)}"
-        ) from e
+        raise StorageError(f"{join(folder, name)} can't be written, what was there before is still there: {_said(e)}") from e
 
 
 def _install(folder: Path, names: tuple[str, ...], produce: Callable[[IO[bytes]], None]) -> None:
@@ -72,20 +87,14 @@ def _install(folder: Path, names: tuple[str, ...], produce: Callable[[IO[bytes]]
         os.close(here)
 
 
-def _upload(folder: str, names: tuple[str, ...], produce: Callable[[IO[bytes]], None]) -> None:
+def _upload(folder: str, name: str, here: str) -> None:
     fs, root = _remote(folder)
-    with tempfile.NamedTemporaryFile(prefix="imgfeed-train-") as f:
-        produce(f)
-        f.flush()
-        whole = folder.partition("://")[0] in WHOLE_OBJECTS
-        if not whole:
-            fs.makedirs(root, exist_ok=True)  # in a store of objects this would make a mistyped bucket
-        for name in names:
-            if whole:
-                fs.put_file(f.name, f"{root}/{name}")
-            else:
-                fs.put_file(f.name, f"{root}/.{name}.partial")
-                fs.mv(f"{root}/.{name}.partial", f"{root}/{name}")
+    if folder.partition("://")[0] in WHOLE_OBJECTS:
+        fs.put_file(here, f"{root}/{name}")
+        return
+    fs.makedirs(root, exist_ok=True)  # in a store of objects this would make a mistyped bucket
+    fs.put_file(here, f"{root}/.{name}.partial")
+    fs.mv(f"{root}/.{name}.partial", f"{root}/{name}")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 from . import launch, report, startup
 from .errors import TrainError
 from .prepare import main as prepare_data
+from .recipes import rate_note
 from .settings import Settings, parse
 
 
@@ -113,7 +114,14 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         watch.event("plan", **trainer.plan(), train_samples=found[train_split], val_samples=found[val_split])
         if state:
             trainer.resume(state, path)
-        ending = {"state": "finished" if trainer.run() else "stopped"}
+        images = feed.batch_size * place.world * s.accumulate
+        if note := rate_note(s.recipe, s.lr, images):
+            watch.say(note)
+        finished = trainer.run()
+        if trainer.saver.busy:
+            watch.say(f"waiting for the last checkpoints to reach {checkpoint.folder(s)}")
+        trainer.saver.wait()
+        ending = {"state": "finished" if finished else "stopped"}
     except (imgfeed.ImgfeedError, LookupError) as e:
         ending["error"] = str(e)
         raise TrainError(f"rank {place.rank}: {e}") from e
@@ -124,6 +132,9 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         watch.event("end", **ending)
         watch.close(0 if ending["state"] != "failed" else 1)
         if trainer is not None:
+            if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+                with contextlib.suppress(TrainError):
+                    trainer.saver.wait()  # what failed elsewhere may still have a checkpoint under way
             trainer.lines.close()
             _report(s, place)
     return 0 if ending["state"] == "finished" else int(s.stopped_status)

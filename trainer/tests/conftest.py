@@ -85,3 +85,16 @@ def weights(run: Path, name: str = "last.pt") -> dict[str, Any]:
     """Return a checkpoint's state."""
     state: dict[str, Any] = torch.load(run / "checkpoints" / name, weights_only=True)
     return state
+
+
+def same(a: Path, b: Path) -> None:
+    """Assert that two runs ended with the same bits: weights, moments and generators."""
+    one, two = weights(a), weights(b)
+    for name, tensor in one["model"].items():
+        assert torch.equal(tensor, two["model"][name]), name
+    for key, moments in one["optimizer"]["state"].items():
+        for name, value in moments.items():
+            assert torch.equal(torch.as_tensor(value), torch.as_tensor(two["optimizer"]["state"][key][name])), name
+    assert torch.equal(one["random"][0]["torch"], two["random"][0]["torch"])
+    assert one["schedule"] == two["schedule"]
+    assert one["loader"] == two["loader"]

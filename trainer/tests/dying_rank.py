@@ -1,4 +1,4 @@
-"""imgfeed-train whose rank DYING_RANK is killed when it asks for batch DYING_BATCH, counted from 1: the first time, and not after."""
+"""imgfeed-train whose rank DYING_RANK is killed when it asks for batch DYING_BATCH, counted from 1; not after a restart."""
 
 from __future__ import annotations
 

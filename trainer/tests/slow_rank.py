@@ -1,4 +1,7 @@
-"""imgfeed-train with rank SLOW_RANK made slow: its loader (SLOW=data) or its backward (SLOW=compute), SLOW_SECONDS a batch."""
+"""imgfeed-train with rank SLOW_RANK made slow, SLOW_SECONDS a batch.
+
+SLOW says where: in its loader (data), at the beginning of its backward (compute), or in the blocks of its forward (forward).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import timm
 import torch
 
 from imgfeed_train import pace
@@ -41,9 +45,20 @@ def warm_up() -> None:
     optimizer.zero_grad()
 
 
+def lingering(block: Any, *arguments: Any, **options: Any) -> Any:
+    """Compute a block of the vision transformer, a sixth of SECONDS too long."""
+    if block.training:
+        time.sleep(SECONDS / 6)
+    return computed(block, *arguments, **options)
+
+
 warm_up()
+computed = timm.models.vision_transformer.Block.forward
+
 if os.environ["RANK"] == os.environ["SLOW_RANK"]:
     from imgfeed_train import lines
 
     lines.Pace = SlowPace  # type: ignore[misc]
+    if KIND == "forward":
+        timm.models.vision_transformer.Block.forward = lingering
 main(sys.argv[1:])

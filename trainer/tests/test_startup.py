@@ -209,8 +209,11 @@ def test_prepare_says_when_packing_fails(raw: Path, folder: Path) -> None:
 
 def test_interrupted_packing_leaves_nothing(folder: Path) -> None:
     data = folder / "data"
-    sizes = ["--classes", "4", "--train", "200", "--val", "2", "--size", "300"]
+    sizes = ["--classes", "4", "--train", "1", "--val", "2", "--size", "300"]
     subprocess.run([find_binary("imgshard"), "synth", str(data), *sizes], check=True, capture_output=True)
+    for image in list((data / "train").glob("*/*")):
+        for i in range(5000):  # names enough for seconds of packing, as the signal has to come in the middle of it
+            image.with_name(f"{i}.jpg").hardlink_to(image)
     ask = command("prepare", "--data", str(data), "--output", str(folder / "out"), "--pack")
     run = subprocess.Popen(ask, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 60

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
+import tempfile
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from conftest import PLAIN, TINY, Train, command, events, weights
 
-from imgfeed_train import checkpoint, storage
+from imgfeed_train import checkpoint, saver, storage
 from imgfeed_train.errors import StorageError
 
 
@@ -69,11 +73,15 @@ def test_run_resumes_from_s3_with_the_same_bits(train: Train, s3: str) -> None:
 
 
 class Cutter:
-    """Stands between client and server, and cuts every connection that has sent ``limit`` bytes."""
+    """Stands between client and server, and cuts every connection that has sent ``limit`` bytes.
+
+    One that has sent ``large`` bytes since the gate was closed is held until ``open`` is set; ``most`` were held at once.
+    """
 
     def __init__(self, to: str) -> None:
         host, port = to.removeprefix("http://").split(":")
         self.to, self.limit, self.sent = (host, int(port)), 1 << 40, 0
+        self.large, self.open, self.inside, self.most = 1 << 40, threading.Event(), 0, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -89,12 +97,15 @@ class Cutter:
             threading.Thread(target=self.carry, args=(theirs, ours, False), daemon=True).start()
 
     def carry(self, source: socket.socket, sink: socket.socket, counted: bool) -> None:
-        left = self.limit
+        left, carried = self.limit, 0
         try:
             while data := source.recv(65536):
                 if counted:
                     left -= len(data)
+                    carried += len(data)
                     self.sent += len(data)
+                    if carried > self.large and not self.open.is_set():
+                        self.hold()
                     if left < 0:
                         break
                 sink.sendall(data)
@@ -102,6 +113,12 @@ class Cutter:
             pass
         for end in (source, sink):
             end.close()
+
+    def hold(self) -> None:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        self.open.wait(60)
+        self.inside -= 1
 
 
 def test_cut_upload_leaves_the_old_checkpoint(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +138,128 @@ def test_cut_upload_leaves_the_old_checkpoint(s3: str, monkeypatch: pytest.Monke
     found = checkpoint.load("s3://runs/cut/last.pt")
     assert found is not None
     assert torch.equal(found["x"], new["x"])
+
+
+def test_training_goes_on_while_checkpoints_travel(
+    train: Train, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first upload is held until the last batch is done: so every other checkpoint is due while it is under way."""
+    cutter = Cutter(s3)
+    cutter.large = 100_000
+    monkeypatch.setenv("AWS_ENDPOINT_URL", cutter.url)
+    log, finished = tmp_path / "run" / "log.jsonl", []
+
+    def open_late() -> None:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not cutter.open.is_set():
+            if log.exists() and [e for e in events(tmp_path / "run", "epoch") if e["epoch"] == 1]:
+                finished.append(cutter.inside)
+                break
+            time.sleep(0.02)
+        cutter.open.set()
+
+    opener = threading.Thread(target=open_late)
+    opener.start()
+    run = train("run", "--checkpoints", "s3://runs/beside", "--checkpoint-every", "1", "--tensorboard", "--log-every", "1")
+    opener.join()
+    assert finished == [1]  # the training ended with an upload held, by which it would have waited without end before
+    assert cutter.most == 1
+    assert "waiting for the last checkpoints to reach s3://runs/beside" in capsys.readouterr().out
+    last, best = (checkpoint.load(f"s3://runs/beside/{name}.pt") for name in ("last", "best"))
+    assert last is not None
+    assert best is not None
+    epochs = events(run, "epoch")
+    assert last["progress"] == {"epoch": 2, "batches": 0, "steps": 12, "best": max(e["acc1"] for e in epochs)}
+    assert best["progress"]["epoch"] == 1 + max(range(2), key=lambda i: (epochs[i]["acc1"], -i))
+    plain = weights(train("plain"))["model"]
+    assert all(torch.equal(tensor, last["model"][name]) for name, tensor in plain.items())
+
+
+def test_the_newest_checkpoints_leave_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is due during an upload waits, each name's newest alone; the files on this machine go as soon as they may."""
+    begun, gate = threading.Event(), threading.Event()
+    sent: list[tuple[str, int]] = []
+
+    def send(folder: str, name: str, here: Path) -> None:
+        begun.set()
+        assert gate.wait(60)
+        sent.append((name, torch.load(here)["x"]))
+
+    monkeypatch.setattr(storage, "send", send)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    keeper = saver.Saver("s3://runs/order")
+    keeper.save({"x": 1}, "last.pt", "best.pt")
+    assert begun.wait(60)
+    for x, names in ((2, ["last.pt"]), (3, ["last.pt", "best.pt"]), (4, ["last.pt"]), (5, ["last.pt"])):
+        keeper.save({"x": x}, *names)
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["1.pt", "3.pt", "5.pt"]
+    assert keeper.busy
+    gate.set()
+    keeper.wait()
+    assert sent == [("last.pt", 1), ("best.pt", 3), ("last.pt", 5)]
+    assert not keeper.busy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_upload_that_fails_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fails, sent = [True], []
+
+    def put_file(here: str, there: str) -> None:
+        if fails[0]:
+            raise OSError("the line is cut")
+        sent.append((there, torch.load(here)["x"]))
+
+    monkeypatch.setattr(storage, "_remote", lambda url: (SimpleNamespace(put_file=put_file), "runs/a"))
+    keeper = saver.Saver("s3://runs/a")
+
+    def save(x: int, *names: str) -> None:
+        keeper.save({"x": x}, *names)
+        while keeper._thread is not None:
+            time.sleep(0.01)
+
+    said = "s3://runs/a/last.pt can't be written, what was there before is still there: OSError: the line is cut"
+    save(1, "last.pt", "best.pt")
+    assert capsys.readouterr().err == f"imgfeed-train: {said}; it is tried again with the next checkpoint, or at the end\n"
+    fails[0] = False
+    save(2, "last.pt")
+    assert sent == [("runs/a/best.pt", 1), ("runs/a/last.pt", 2)]
+    fails[0] = True
+    save(3, "last.pt")
+    save(4, "last.pt")
+    with pytest.raises(StorageError, match=re.escape(said)):
+        keeper.save({"x": 5}, "last.pt")  # twice in a row: the run does not go on without
+    with pytest.raises(StorageError, match=re.escape(said)):
+        keeper.wait()
+    fails[0] = False
+    keeper.wait()  # given up, and no longer waited for
+
+
+def test_a_run_whose_checkpoints_fail_ends_on_all_ranks(sets: Path, tmp_path: Path, s3: str) -> None:
+    """The bucket's server refuses keys once the run has begun."""
+    arguments = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "400"]
+    arguments += ["--checkpoints", "s3://runs/late", "--batch-size", "8", "-g", "2"]
+    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        while "late/last.pt" not in objects():
+            assert process.poll() is None
+            time.sleep(0.1)
+        refuse(s3, after=0)
+        try:
+            said = process.stderr.read()
+            assert process.wait(300) == 1
+        finally:
+            refuse(s3, after=1 << 30)
+    assert "can't be written, what was there before is still there" in said
+    assert "; it is tried again with the next checkpoint, or at the end" in said
+    assert "Traceback" not in said
+    assert events(tmp_path / "run", "end")[0]["state"] == "failed"
+    kept = checkpoint.load("s3://runs/late/last.pt")
+    assert kept is not None
+    assert kept["progress"]["epoch"] >= 1
 
 
 def test_wrong_bucket_is_told_before_the_first_epoch(train: Train, s3: str, capsys: pytest.CaptureFixture[str]) -> None:

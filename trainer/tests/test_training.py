@@ -10,28 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, weights
+from conftest import PLAIN, TINY, VAL, Train, command, events, same, weights
 from imgfeed import DataLoader
-from imgfeed.server import find_binary
 
 from imgfeed_train import models
 from imgfeed_train.launch import Place
-from imgfeed_train.recipes import RECIPES
 from imgfeed_train.settings import parse
 from imgfeed_train.train import main
-
-
-def same(a: Path, b: Path) -> None:
-    """Assert that two runs ended with the same bits: weights, moments and generators."""
-    one, two = weights(a), weights(b)
-    for name, tensor in one["model"].items():
-        assert torch.equal(tensor, two["model"][name]), name
-    for key, moments in one["optimizer"]["state"].items():
-        for name, value in moments.items():
-            assert torch.equal(torch.as_tensor(value), torch.as_tensor(two["optimizer"]["state"][key][name])), name
-    assert torch.equal(one["random"][0]["torch"], two["random"][0]["torch"])
-    assert one["schedule"] == two["schedule"]
-    assert one["loader"] == two["loader"]
 
 
 def test_learns_and_evaluates_every_sample_once(train: Train, sets: Path) -> None:
@@ -126,44 +111,6 @@ def test_torchrun_restarts_at_the_exact_batch(sets: Path, tmp_path: Path) -> Non
     assert "resumed" not in said["whole"]
     assert re.search(r"resumed \S+: epoch 1, batch 3\n", said["run"])
     same(tmp_path / "whole", tmp_path / "run")
-
-
-@pytest.fixture(scope="session")
-def photographs(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sets of 96 photographs to train on and 27 to evaluate, of three classes: the thirds of IMGFEED_TEST_IMAGES by name.
-
-    Without that, the small images that all the tests have.
-    """
-    found = sorted(Path(os.environ.get("IMGFEED_TEST_IMAGES", "/nowhere")).glob("**/*.[jJ][pP]*[gG]"))
-    if len(found) < TRAIN + VAL:
-        return sets
-    folder = tmp_path_factory.mktemp("photographs")
-    for i in range(TRAIN + VAL):
-        file = found[i * len(found) // (TRAIN + VAL)]
-        there = folder / "raw" / ("train" if i % 41 < 32 else "val") / str(i // 41)
-        there.mkdir(parents=True, exist_ok=True)
-        (there / file.name).symlink_to(file)
-    subprocess.run([find_binary("imgshard"), "build", str(folder / "raw"), "-o", str(folder / "sets")], check=True)
-    return folder / "sets"
-
-
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_recipes_start_learn_and_resume(train: Train, photographs: Path, recipe: str) -> None:
-    tiny = ["--data", str(photographs), "--recipe", recipe, "--no-pretrained", "--size", "32", "--batch-size", "16"]
-    tiny += ["--device", "cpu", "--workers", "1", "--no-tensorboard", "--log-every", "3", "--epochs", "4"]
-    tiny += ["--lr", "0.01", "--warmup-epochs", "0.5"]
-    if photographs.parent.name.startswith("photographs"):
-        tiny += ["--transform", "center-flip"]  # three classes of anything can be learnt by heart, but not from random crops
-    arch = "test_vit" if "vit" in recipe else "test_resnet"
-    grow = ["--size-start", "32", "--eval-size", "32", "--eval-resize", "36"] if "modern" in recipe else ["--eval-resize", "32"]
-    options = [*tiny, *grow, "--arch", f"timm/{arch}"]
-    run = train("run", *options, base=())
-    steps = events(run, "step")
-    assert steps[-1]["loss"] < steps[0]["loss"]
-    assert [e["samples"] for e in events(run, "epoch")] == [VAL] * 4
-    assert steps[-1]["batch"] * 16 == TRAIN
-    train("part", *options, "--max-steps", "15", base=())
-    same(run, train("part", *options, "--resume", "auto", base=()))
 
 
 def test_channels_last_in_bfloat16(train: Train) -> None:

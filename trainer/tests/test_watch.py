@@ -65,17 +65,21 @@ def test_straggler_for_its_computing() -> None:
 
 
 def test_straggler_where_waiting_looks_like_computing() -> None:
-    shares = [Share(0.0, 1.0, 0), Share(0.5, 0.5, 0)]  # fsdp: rank 0 waits for rank 1 in its forward
+    shares = [Share(0.0, 1.0, 0), Share(0.5, 0.5, 0)]  # shared batch statistics: rank 0 waits for rank 1 in its forward
     found = straggler(shares, separable=False)
     assert found is not None
     assert (found.rank, found.why) == (1, "data")
     assert straggler([Share(0.0, 1.0, 0), Share(0.0, 0.5, 0)], separable=False) is None
 
 
-@pytest.mark.parametrize(("slow", "rank"), [("data", 1), ("compute", 0)])
-def test_slow_rank_is_named_and_why(sets: Path, tmp_path: Path, slow: str, rank: int) -> None:
+@pytest.mark.parametrize(
+    ("slow", "rank", "strategy"),
+    [("data", 1, "ddp"), ("compute", 0, "ddp"), ("data", 0, "fsdp"), ("compute", 1, "fsdp"), ("forward", 1, "fsdp")],
+)
+def test_slow_rank_is_named_and_why(sets: Path, tmp_path: Path, slow: str, rank: int, strategy: str) -> None:
     run = tmp_path / "run"
     arguments = ["--data", str(sets), "--output", str(run), *TINY, *PLAIN, "--batch-size", "8", "--epochs", "1", "-g", "2"]
+    arguments += ["--strategy", strategy]
     port = str(free_port())
     ranks = []
     for number in ("0", "1"):
@@ -86,7 +90,8 @@ def test_slow_rank_is_named_and_why(sets: Path, tmp_path: Path, slow: str, rank:
     said = [process.communicate(timeout=300)[0] for process in ranks]
     assert [process.returncode for process in ranks] == [0, 0], said
     steps = events(run, "step")
-    assert {(e["straggler"], e["why"]) for e in steps} == {(rank, slow)}
+    why = "data" if slow == "data" else "compute"
+    assert {(e["straggler"], e["why"]) for e in steps} == {(rank, why)}
     last, other = steps[-1], 1 - rank
     busy = last["wait" if slow == "data" else "compute"]
     assert busy[rank] > busy[other] + 0.2

@@ -60,6 +60,8 @@ func oddHeaders(t *testing.T) []oddity {
 		{"garbage before a marker", insert(base, markerSOF0, 1, 2, 3), false},
 		{"stuffed byte before a marker", insert(base, markerSOF0, 0xff, 0), false},
 		{"comment", insert(base, markerSOF0, 0xff, markerCOM, 0, 5, 'a', 'b', 'c'), false},
+		{"comment of length 0", insert(base, markerSOF0, 0xff, markerCOM, 0, 0), false},
+		{"APP2 of length 1", insert(base, markerSOF0, 0xff, markerAPP0+2, 0, 1), false},
 		{"DNL", insert(base, markerSOS, 0xff, markerDNL, 0, 4, 0, 21), false},
 		{"restart marker in the header", insert(base, markerSOF0, 0xff, markerRST0), false},
 		{"no JFIF", without(base, markerAPP0), false},
@@ -85,11 +87,14 @@ func oddScans(t *testing.T) []oddity {
 	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
 	rst := bytes.Index(restart, []byte{0xff, markerRST0})
 	eoi := []byte{0xff, markerEOI}
+	adobe := adobeSegment(0) // RGB
 	return []oddity{
 		{"garbage before EOI", slices.Concat(base[:len(base)-2], []byte("garbage"), eoi), false},
+		{"Adobe segment behind the scan", slices.Concat(without(base, markerAPP0)[:len(base)-20], adobe, eoi), false},
 		{"no EOI", base[:len(base)-2], true},
 		{"half a scan", base[:scan+40], false},
 		{"second scan", slices.Concat(base[:len(base)-2], base[scan-14:]), false},
+		{"second scan, far behind", slices.Concat(base[:len(base)-2], make([]byte, 70000), base[scan-14:]), false},
 		{"early EOI", slices.Concat(base[:len(base)-60], eoi), false},
 		{"early EOI, progressive", slices.Concat(progressive[:len(progressive)-40], eoi), false},
 		{"wrong restart marker", changed(restart, rst+1, markerRST0+3), false},
@@ -101,7 +106,7 @@ func oddScans(t *testing.T) []oddity {
 // pixels, also those that libjpeg invents with a warning; what it refuses must give an error.
 func TestOddities(t *testing.T) {
 	py := startPillow(t)
-	for _, c := range append(oddHeaders(t), oddScans(t)...) {
+	for _, c := range slices.Concat(oddHeaders(t), oddScans(t), oddColours(t), oddSteps(t)) {
 		path := filepath.Join(t.TempDir(), "odd.jpg")
 		if err := os.WriteFile(path, c.data, 0o644); err != nil {
 			t.Fatal(err)

@@ -61,7 +61,9 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 // FuzzBytes changes whole files.
 func FuzzBytes(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
-		f.Add(readFile(f, filepath.Join("testdata", "files", name)), uint64(1))
+		data := readFile(f, filepath.Join("testdata", "files", name))
+		f.Add(data, uint64(1))
+		f.Add(append(data[:len(data)*3/4:len(data)*3/4], 0xff, markerEOI), uint64(2)) // which is repaired
 	}
 	decoders := newDecoders()
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {

@@ -160,18 +160,19 @@ func (d *Decoder) decodeScan() error {
 		wide, high = c.blocksWide, c.blocksHigh
 	}
 	for mcu := range wide * high {
-		if s.marker == 0 {
-			return d.truncated()
+		if d.restartInterval > 0 {
+			if err := d.beginMCU(&s, mcu); err != nil {
+				return err
+			}
 		}
-		if err := d.beginMCU(&s, mcu); err != nil {
-			return err
+		if s.exhausted {
+			continue
 		}
-		if !s.exhausted {
-			d.decodeMCU(&s, mcu, wide)
+		if d.decodeMCU(&s, mcu, wide); s.bits.overrun || s.bits.invalid {
 			d.endMCU(&s)
 		}
 	}
-	if s.marker == 0 {
+	if s.marker == 0 { // the scan cannot be the last
 		return d.truncated()
 	}
 	d.pos = s.resume - 2 // at the marker

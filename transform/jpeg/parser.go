@@ -101,13 +101,17 @@ func (p *parser) nextMarker() (byte, error) {
 	return 0, formatError(len(p.data), "file ends where a marker was expected: it is truncated")
 }
 
-// segment returns the payload of the marker segment at pos and moves behind it.
-func (p *parser) segment(name string) ([]byte, error) {
+// segment returns the payload of a marker's segment, which is at pos, and moves behind it.
+func (p *parser) segment(m byte) ([]byte, error) {
+	name := markerName(m)
 	if len(p.data)-p.pos < 2 {
 		p.cut = true
 		return nil, formatError(len(p.data), "file ends in the length of %s: it is truncated", name)
 	}
 	length := int(p.data[p.pos])<<8 | int(p.data[p.pos+1])
+	if m == markerDNL || m >= markerAPP0 { // whose lengths libjpeg does not check
+		length = max(length, 2)
+	}
 	if length < 2 {
 		return nil, formatError(p.pos, "%s has the length %d, below 2", name, length)
 	}
@@ -145,7 +149,7 @@ func (p *parser) advance(headerOnly bool) error {
 		case m < markerSOF0 || m > markerAPP15 && m != markerCOM:
 			return formatError(start, "marker ff%02x, which means nothing", m)
 		}
-		s, err := p.segment(markerName(m))
+		s, err := p.segment(m)
 		if err != nil {
 			return err
 		}

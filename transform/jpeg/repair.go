@@ -43,10 +43,6 @@ func (d *Decoder) decodeRepairing(out *output) error {
 // repairRow decodes an MCU row, and transforms what of it is in the grid.
 func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 	g := &d.grid
-	full := [mcuBlocksMax]uint8{}
-	for q := range full {
-		full[q] = extentFull
-	}
 	for x := range d.mcusWide {
 		inside := y >= g.mcuY0 && y < g.mcuY1 && x >= g.mcuX0 && x < g.mcuX1
 		slot := 0
@@ -62,7 +58,7 @@ func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 		if !inside {
 			clear(d.batch)
 		} else if slot == batchMCUs-1 || x == g.mcuX1-1 {
-			d.transformBatch(plan.quads, x-slot, y, &full)
+			d.transformRepaired(plan.quads, x-slot-g.mcuX0, y)
 		}
 	}
 	return nil
@@ -79,18 +75,40 @@ func (d *Decoder) repairMCU(s *blockScan, blocks []plannedBlock) {
 	d.endMCU(s)
 }
 
-// endRepair checks what follows the scan. Where the file ends instead but all of the image is there, it is taken: Pillow
-// takes some such files too, and not others, by how far libjpeg happens to have read ahead.
-func (d *Decoder) endRepair(s *blockScan) error {
-	switch {
-	case s.marker != 0:
-		d.scan.end = s.resume - 2
-		return d.checkTrailer()
-	case s.exhausted:
-		return d.truncated()
+// transformRepaired transforms a batch of MCUs of row y, the first of which is column x of the grid.
+func (d *Decoder) transformRepaired(quads, x, y int) {
+	for q := range quads {
+		place := &d.quads[q]
+		c, p := &d.components[place.component], &d.planes.component[place.component]
+		d.transform(&d.batch[q].quad, place.component, extentFull, p.at(x*c.h*8+place.column, y*c.v*8+place.row), p.stride)
 	}
-	d.noteNoEOI()
-	return nil
+}
+
+// readBytes is how much of a file Pillow reads at a time.
+const readBytes = 1 << 16
+
+// endRepair checks what follows the scan, as far as Pillow has read when the image is complete: it reads on for the image's
+// sake only. Where the file ends but all of the image is there, it is taken: Pillow takes some such files too, and not
+// others, by how far libjpeg happens to have read ahead.
+func (d *Decoder) endRepair(s *blockScan) error {
+	if s.marker == 0 {
+		if s.exhausted {
+			return d.truncated()
+		}
+		d.noteNoEOI()
+		return nil
+	}
+	used := s.resume
+	if left := len(s.bits.data)*8 + s.bits.n; left >= 64 { // what libjpeg reads ahead does not reach the marker
+		used = d.scan.fileOffset(d.data, d.scan.size*8-left) + 8
+	}
+	d.data = d.data[:min((used+readBytes-1)&^(readBytes-1), len(d.data))]
+	if s.resume > len(d.data) {
+		d.noteNoEOI()
+		return nil
+	}
+	d.scan.end = s.resume - 2
+	return d.checkTrailer()
 }
 
 // repairWithoutPixels is decodeRepairing for the sake of its error.

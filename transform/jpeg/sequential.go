@@ -270,20 +270,15 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 		if err := d.decodeBatch(s, min(batchMCUs, g.mcuX1-x), &extent); err != nil {
 			return err
 		}
-		d.transformBatch(s.quads, x, y, &extent)
+		for q := range s.quads {
+			place := &d.quads[q]
+			c := place.component
+			p := &d.planes.component[c]
+			dst := p.at((x-g.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
+			d.transform(&d.batch[q].quad, c, extent[q], dst, p.stride)
+		}
 	}
 	return nil
-}
-
-// transformBatch runs the IDCT on the quads of a batch that starts at MCU x of row y.
-func (d *Decoder) transformBatch(quads, x, y int, extent *[mcuBlocksMax]uint8) {
-	for q := range quads {
-		place := &d.quads[q]
-		c := place.component
-		p := &d.planes.component[c]
-		dst := p.at((x-d.grid.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
-		d.transform(&d.batch[q].quad, c, extent[q], dst, p.stride)
-	}
 }
 
 // transform runs the IDCT that fits a quad's extent.

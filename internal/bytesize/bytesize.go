@@ -1,0 +1,55 @@
+// Package bytesize reads sizes on the command line, the same in both programs.
+package bytesize
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Size is a number of bytes, as a flag's value.
+type Size int64
+
+// sizeMax is far beyond any disk and leaves room for sums.
+const sizeMax = 1 << 60
+
+// units are tried in this order, so that "KIB" and "KB" are not taken for "B".
+var units = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"TIB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
+	{"B", 1}, {"", 1},
+}
+
+// Set parses a size of at least one byte: "512MiB" and "512M" count in 1024s, "512MB" in 1000s, "300000000" in bytes. Upper
+// and lower case are the same.
+func (s *Size) Set(text string) error {
+	upper := strings.ToUpper(strings.TrimSpace(text))
+	for _, u := range units {
+		number, ok := strings.CutSuffix(upper, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if bytes := n * float64(u.bytes); err == nil && bytes >= 1 && bytes <= sizeMax {
+			*s = Size(bytes)
+			return nil
+		}
+		break
+	}
+	return fmt.Errorf("%q is no size, such as 256MB or 1GiB", text)
+}
+
+// String returns the size as it may be given.
+func (s *Size) String() string {
+	if *s > 0 && *s%(1<<20) == 0 {
+		return fmt.Sprintf("%dMiB", *s>>20)
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+// Type names the value in the help.
+func (s *Size) Type() string { return "size" }

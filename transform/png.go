@@ -1,0 +1,135 @@
+package transform
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"image"
+	"image/png"
+	"io"
+)
+
+// DecodePNG decodes a PNG file. It takes what [png.Decode] takes, and those damaged ones that Pillow reads, with its pixels:
+// Pillow looks neither at the checksums of IDAT chunks nor at what follows them, and ignores pixels that are too many.
+func DecodePNG(data []byte) (image.Image, error) {
+	img, err := png.Decode(bytes.NewReader(data))
+	if err == nil {
+		return img, nil
+	}
+	if _, unsupported := errors.AsType[png.UnsupportedError](err); unsupported {
+		return nil, err
+	}
+	if mended := mendPNG(data); mended != nil {
+		if img, mendedErr := png.Decode(bytes.NewReader(mended)); mendedErr == nil {
+			return img, nil
+		}
+	}
+	return nil, err
+}
+
+// Chunk layout (PNG specification, section 5.3): length, type, data, CRC.
+const (
+	pngSignature    = "\x89PNG\r\n\x1a\n"
+	pngHeaderBytes  = 13 // of IHDR's data
+	pngChunkBytes   = 12 // around a chunk's data
+	pngColorIndexed = 3
+)
+
+// mendPNG writes a file anew with nothing but the chunks that its pixels are made of, right checksums, and as much image data
+// as the header asks for; nil if that cannot be done. Checksums of chunks before the image data stay as they are.
+func mendPNG(data []byte) []byte {
+	if !bytes.HasPrefix(data, []byte(pngSignature)) {
+		return nil
+	}
+	var header, packed []byte
+	out := []byte(pngSignature)
+	for rest := data[len(pngSignature):]; len(rest) >= pngChunkBytes; {
+		n, kind := int(binary.BigEndian.Uint32(rest)), string(rest[4:8])
+		if n > len(rest)-pngChunkBytes {
+			break
+		}
+		chunk := rest[:n+pngChunkBytes]
+		content := chunk[8 : 8+n]
+		rest = rest[len(chunk):]
+		switch {
+		case kind == "IDAT":
+			packed = append(packed, content...)
+			continue
+		case len(packed) > 0: // the image data are over
+			rest = nil
+			continue
+		case kind == "IHDR" && n == pngHeaderBytes:
+			header = content
+		case kind == "PLTE" && (header == nil || header[9] != pngColorIndexed):
+			continue // a suggestion only
+		}
+		out = append(out, chunk...)
+	}
+	if header == nil {
+		return nil
+	}
+	pixels := unpackPNG(packed, pngDataBytes(header))
+	if pixels == nil {
+		return nil
+	}
+	var stored bytes.Buffer
+	w, err := zlib.NewWriterLevel(&stored, zlib.NoCompression)
+	if err != nil {
+		return nil
+	}
+	if _, err := w.Write(pixels); err != nil || w.Close() != nil {
+		return nil
+	}
+	return appendChunk(appendChunk(out, "IDAT", stored.Bytes()), "IEND", nil)
+}
+
+// unpackPNG returns the first size bytes of the image data, nil if there are fewer or their checksum is there and wrong.
+func unpackPNG(packed []byte, size int) []byte {
+	if size > PixelsMax*8 || size/1032 > len(packed) { // deflate's best ratio is 1032
+		return nil
+	}
+	r, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil
+	}
+	pixels := make([]byte, size)
+	if _, err := io.ReadFull(r, pixels); err != nil {
+		return nil
+	}
+	if _, err := r.Read(make([]byte, 1)); errors.Is(err, zlib.ErrChecksum) {
+		return nil
+	}
+	return pixels
+}
+
+// pngDataBytes returns the size of the image data that IHDR's data ask for, filter bytes included.
+func pngDataBytes(header []byte) int {
+	width, height := int(binary.BigEndian.Uint32(header)), int(binary.BigEndian.Uint32(header[4:]))
+	if width > PixelsMax || height > PixelsMax || width*height > PixelsMax {
+		return 1 << 62
+	}
+	bits := int(header[8]) * [8]int{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[header[9]&7]
+	rows := func(w, h int) int {
+		if w <= 0 || h <= 0 {
+			return 0
+		}
+		return h * (1 + (w*bits+7)/8)
+	}
+	if header[12] == 0 {
+		return rows(width, height)
+	}
+	size := 0 // Adam7: where each pass starts, and its steps
+	for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+		size += rows((width-p[0]+p[2]-1)/p[2], (height-p[1]+p[3]-1)/p[3])
+	}
+	return size
+}
+
+func appendChunk(out []byte, kind string, content []byte) []byte {
+	out = binary.BigEndian.AppendUint32(out, uint32(len(content)))
+	start := len(out)
+	out = append(append(out, kind...), content...)
+	return binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(out[start:]))
+}

@@ -1,0 +1,95 @@
+package transform
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/transform/kernel"
+)
+
+// imageData returns where a PNG's only IDAT chunk begins and ends.
+func imageData(t *testing.T, data []byte) (start, end int) {
+	t.Helper()
+	start = bytes.Index(data, []byte("IDAT")) - 4
+	if start < 0 {
+		t.Fatal("no IDAT")
+	}
+	return start, start + pngChunkBytes + int(binary.BigEndian.Uint32(data[start:]))
+}
+
+func inflated(t *testing.T, packed []byte) []byte {
+	t.Helper()
+	r, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func deflated(raw []byte) []byte {
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	_, _ = w.Write(raw)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// TestDamagedPNG damages PNG files of every kind in the ways that Pillow does not look at: their pixels must not change. In
+// other ways it must refuse them, and so must this.
+func TestDamagedPNG(t *testing.T) {
+	e := NewEngine(kernel.Active())
+	files := 0
+	forEachKind(t, func(name string, data, want []byte) {
+		if filepath.Ext(name[:len(name)-len(".rgb")]) != ".png" {
+			return
+		}
+		files++
+		start, end := imageData(t, data)
+		head, packed := data[:start], data[start+8:end-4]
+		iend := appendChunk(nil, "IEND", nil)
+		file := func(chunks ...[]byte) []byte { return bytes.Join(append([][]byte{head}, chunks...), nil) }
+		raw := inflated(t, packed)
+		if n := pngDataBytes(data[16:29]); n != len(raw) {
+			t.Errorf("%s: %d bytes of image data, of which %d are counted", name, len(raw), n)
+		}
+		wrong := func(chunk []byte) []byte {
+			chunk[len(chunk)-1] ^= 1
+			return chunk
+		}
+		idat := appendChunk(nil, "IDAT", packed)
+		for what, damaged := range map[string][]byte{
+			"no IEND":                      file(idat),
+			"half an IEND":                 file(idat, iend[:6]),
+			"wrong checksum of IDAT":       file(wrong(bytes.Clone(idat)), iend),
+			"wrong checksum behind IDAT":   file(idat, wrong(appendChunk(nil, "tEXt", []byte("a\x00b"))), iend),
+			"too many pixels":              file(appendChunk(nil, "IDAT", deflated(append(bytes.Clone(raw), raw...))), iend),
+			"no checksum of deflated data": file(appendChunk(nil, "IDAT", packed[:len(packed)-4]), iend),
+		} {
+			pix, w, h, err := e.DecodeFull(Source{Image: damaged})
+			if err != nil || w != int(want[0]) || h != int(want[1]) || !bytes.Equal(pix, want[2:]) {
+				t.Errorf("%s, %s: error %v, or other pixels than Pillow's", name, what, err)
+			}
+		}
+		for what, damaged := range map[string][]byte{
+			"wrong checksum of IHDR":          bytes.Join([][]byte{data[:29], {1, 2, 3, 4}, data[33:]}, nil),
+			"wrong checksum of deflated data": file(appendChunk(nil, "IDAT", append(bytes.Clone(packed[:len(packed)-4]), 1, 2, 3, 4)), iend),
+			"too few pixels":                  file(appendChunk(nil, "IDAT", deflated(raw[:len(raw)/2])), iend),
+			"no image data":                   file(iend),
+		} {
+			if _, _, _, err := e.DecodeFull(Source{Image: damaged}); err == nil {
+				t.Errorf("%s, %s: no error", name, what)
+			}
+		}
+	})
+	if files < 15 {
+		t.Errorf("%d PNG files", files)
+	}
+}
