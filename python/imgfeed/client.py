@@ -123,6 +123,8 @@ class Session:
     def start(self, epoch: int, consumed: int) -> Epoch:
         """Begin an epoch behind the first consumed samples (of all ranks). The one that runs ends."""
         with self._lock:
+            if self._ring is not None:
+                self._ring.reclaim()
             self._drop_pushed()
             started = self._request({"type": "start", "epoch": epoch, "consumed": consumed}, "started")
             self._drop_pushed()

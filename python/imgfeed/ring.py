@@ -77,7 +77,7 @@ class Arrays:
 class _Lease:
     """Stands for one lent slot; numpy arrays made from it keep it as their base."""
 
-    __slots__ = ("__array_interface__", "_ring", "_slot")
+    __slots__ = ("__array_interface__", "__weakref__", "_ring", "_slot")
 
     def __init__(self, ring: Ring, slot: int, interface: dict[str, Any]) -> None:
         self._ring = ring  # and with it the mapping
@@ -106,7 +106,7 @@ class Ring:
         self.slots = slots
         self.shape = shape
         self._release = release
-        self._held: set[int] = set()
+        self._held: dict[int, weakref.ref[_Lease]] = {}
         self._parts: dict[int, list[Part]] = {}  # by the batch's count
         begin = self.memory.__array_interface__["data"][0]
         self._interfaces: list[dict[str, Any]] = [
@@ -130,8 +130,10 @@ class Ring:
         parts = self._parts.get(count)
         if parts is None:
             parts = self._parts[count] = self.shape.parts(count)
-        self._held.add(slot)
-        whole = np.asarray(_Lease(self, slot, self._interfaces[slot]))
+        lease = _Lease(self, slot, self._interfaces[slot])
+        self._held[slot] = weakref.ref(lease)
+        whole = np.asarray(lease)
+        del lease  # else it would stay with the error below
         try:
             return Arrays(*[np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
         except TypeError as e:
@@ -139,8 +141,14 @@ class Ring:
 
     def take_back(self, slot: int) -> None:
         """Send a slot back that nothing refers to any more."""
-        self._held.discard(slot)
+        self._held.pop(slot, None)
         self._release(slot)
+
+    def reclaim(self) -> None:
+        """Send back slots whose lease is gone and has not done so: a Ctrl-C at a finalizer's first instruction ends it."""
+        for slot, lease in list(self._held.items()):
+            if lease() is None:
+                self.take_back(slot)
 
 
 def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
