@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import launch, report, startup
 from .errors import TrainError
@@ -20,6 +21,7 @@ from .settings import Settings, parse
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, measure, or compare runs. Exits with 1 where something outside the program is wrong, and says what."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    status: int | str = 0
     try:
         if argv[:1] in (["compare"], ["report"]):
             report.main(argv)
@@ -36,13 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with startup.held_feed(settings.data):
             status = start(settings, argv, work)
     except TrainError as e:
-        sys.exit(f"imgfeed-train: {e}")
+        status = f"imgfeed-train: {e}"
     except KeyboardInterrupt:
-        sys.exit(130)
-    if arguments is None:  # the process ends here, with this status, also if a launcher repeats the Ctrl-C that stopped the run
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        status = 130
+    if arguments is None:
+        leave(status)
     if status:
         sys.exit(status)
+
+
+def leave(status: int | str) -> NoReturn:
+    """End the process with a status, or with 1 and a text on standard error. What atexit knows is done.
+
+    It ends with that also if a launcher repeats the Ctrl-C that stopped the run. The interpreter is not taken down: DDP keeps
+    the threads of gloo, and one that lets go of its last tensor meanwhile would abort ("terminate called without an active
+    exception").
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+        status = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def start(s: Settings, argv: Sequence[str], work: Callable[[Settings, launch.Place, Any], int]) -> int:

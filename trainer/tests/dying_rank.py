@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,4 +25,4 @@ class DyingPace(pace.Pace):
 
 if os.environ["RANK"] == os.environ["DYING_RANK"] and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     lines.Pace = DyingPace  # type: ignore[misc]
-main(sys.argv[1:])
+main()

