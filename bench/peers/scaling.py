@@ -82,6 +82,7 @@ def pack(args: argparse.Namespace, work: Path, imgshard: Path) -> tuple[dict[str
         ["repack", str(sets["jpeg"]), "-o", str(sets["pixels"]), "--codec", "bitpack"],
     ):
         subprocess.run([str(imgshard), *command], stdout=sys.stderr, check=True)
+    os.sync()  # else the system writes the sets while the first cells are measured
     return sets, len(files)
 
 
