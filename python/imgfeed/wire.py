@@ -180,15 +180,12 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection; a thread that waits for a message gets an error. A fork leaves its parent's alone."""
-        ours, self.closed = self.usable, True
-        if ours:
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RDWR)  # closing alone does not wake who waits
+        self.closed = True
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()
         if self._pid == os.getpid():
-            with contextlib.suppress(OSError):  # ends it also where a forked child has the socket, or a thread waits in it
+            with contextlib.suppress(OSError):  # closing alone wakes no waiting thread, nor ends what a fork has too
                 self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
