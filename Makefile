@@ -11,7 +11,7 @@ DOCKER ?= docker
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
 
-WATCHED     := ./transform/... ./shard ./loader
+WATCHED     := ./transform/... ./internal/jpeg/... ./internal/pixels/... ./internal/resample/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python

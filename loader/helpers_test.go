@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 const testSpec = `[{"op":"RandomCrop","size":8,"padding":1},{"op":"RandomHorizontalFlip"}]`

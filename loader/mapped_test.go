@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/pack"
-	"github.com/imgfeed/imgfeed/shard/source"
-	"github.com/imgfeed/imgfeed/shard/source/synth"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/pixels"
 )
 
 // pixelsSet packs images made here with a codec, and returns the set's folder and its only shard.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 // PoolConfig describes a pool. The zero value is ready to use.

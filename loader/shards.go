@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/pixels"
 )
 
 // FromShards makes an open shard set a [Set]. It reads the encoding's parameters once; one that this program

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // writeSet writes a set of n images, as JPEG or as pixels, dealt to world partitions, and returns its folder.

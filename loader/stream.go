@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // StreamConfig says what a stream serves and where to.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 func compareEpochs(t *testing.T, got, want epoch) {

@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // A worker is what one goroutine of the pool keeps from sample to sample.

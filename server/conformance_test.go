@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
 const wireDocument = "../docs/format/wire.md"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
 // damagedSets makes a folder with a whole set (val), one of three partitions of which rank 1 lacks its shard (train), one

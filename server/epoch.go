@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/server/wire"
 )
 
 // An epoch is one start request at work: a goroutine that takes finished batches from the loader and sends them.

@@ -5,11 +5,11 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server/ring"
-	"github.com/imgfeed/imgfeed/server/wire"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // A feed is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
 // totals count what the server has delivered since it started.

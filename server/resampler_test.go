@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // TestResamplerOfSessions opens sessions that name a resampler and such that leave it to the server, on a tall image.

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
 const (

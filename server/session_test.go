@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server/ring"
-	"github.com/imgfeed/imgfeed/server/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/jpeg"
 )
 
 func of[T any](v T) *T { return &v }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/server/wire"
 )
 
 // stats answers a stats request.

@@ -4,7 +4,7 @@ import (
 	"hash/crc32"
 	"sync"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -2,7 +2,7 @@
 
 package shard
 
-import "github.com/imgfeed/imgfeed/transform/kernel"
+import "github.com/imgfeed/imgfeed/internal/kernel"
 
 // checksumOf returns the checksum function for a level.
 func checksumOf(kernel.Level) func([]byte) uint32 { return checksumGeneric }

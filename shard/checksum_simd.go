@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/cpu"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 // A record that is about to be decoded mostly lies in memory, not in the caches, so what its checksum costs is waiting

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 // TestChecksumLevels compares every level's checksum with hash/crc32's, of all short lengths, of lengths about the ends of

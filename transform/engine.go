@@ -6,9 +6,9 @@ import (
 	"image"
 	"time"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A Source is a stored image. The engine only reads it, and only during the call it is given to.

@@ -11,10 +11,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/transform/jpeg"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // randomImage returns a w×h image of smooth colours with noise, interleaved.

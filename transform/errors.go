@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/image/bmp"
 
-	"github.com/imgfeed/imgfeed/transform/jpeg"
+	"github.com/imgfeed/imgfeed/internal/jpeg"
 )
 
 // Unsupported reports whether err says that an image is of a kind that is left out on purpose (a format that nobody

@@ -5,7 +5,7 @@ import (
 	"image"
 	"math"
 
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // Params are what was drawn for a sample: top, left, height and width of the last crop, in pixels of the image that it

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 // TestKindsMatchPillow decodes an image of every kind and compares with what Pillow's convert("RGB") made of it

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // Presets lists the named transforms, in the order in which they are documented.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 // imageData returns where a PNG's only IDAT chunk begins and ends.

@@ -11,7 +11,7 @@ package transform
 import (
 	"fmt"
 
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A Kind is one of the operations.

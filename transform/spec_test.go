@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 func TestPresets(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"image"
 
-	"github.com/imgfeed/imgfeed/transform/jpeg"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A pixelSource is where a pass takes its pixels from.

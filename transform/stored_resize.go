@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A StoredResize is the resize that a set's images had before they were stored. The zero value is none: the originals'

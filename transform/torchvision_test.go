@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
-	"github.com/imgfeed/imgfeed/transform/jpeg"
-	"github.com/imgfeed/imgfeed/transform/kernel"
-	"github.com/imgfeed/imgfeed/transform/resample"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // TestMatchesTorchvision compares every preset with torchvision on Pillow, to the last bit, replaying the engine's draws.

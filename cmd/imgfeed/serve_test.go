@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/server/wire"
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
 

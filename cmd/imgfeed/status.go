@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/server/wire"
 )
 
 const statusLong = `Ask the server on a socket what it serves. The exit status is 1 when none answers in time, so that this does as a health

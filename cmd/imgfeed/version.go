@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/version"
-	"github.com/imgfeed/imgfeed/server/wire"
-	"github.com/imgfeed/imgfeed/transform/kernel"
+	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
 // A versionInfo is what imgfeed version prints.

@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/pack"
-	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/pack"
-	"github.com/imgfeed/imgfeed/shard/source/synth"
 )
 
 // TestAdvice writes to a full device: what to do stands behind the system's words.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/imgfeed/imgfeed/transform/pixels"
-	"github.com/imgfeed/imgfeed/transform/resample"
 )
 
 // encodingFlags are the flags that say how images are stored. An empty one means its default, and an empty name jpeg.

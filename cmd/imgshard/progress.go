@@ -10,7 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/internal/pack"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/shard/source/synth"
+	"github.com/imgfeed/imgfeed/internal/synth"
 )
 
 const synthHelp = `Write a small dataset of ImageNet's shape: class folders of JPEGs of varied sizes in OUT/train and OUT/val, with a PNG

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 func newVerifyCommand() *cobra.Command {

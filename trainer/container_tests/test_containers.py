@@ -164,7 +164,7 @@ def imagenet(raw: Path) -> Iterator[Path]:
         classes = {f"n0{i + 1}.tar": {f"n0{i + 1}_{p.name}": p.read_bytes() for p in images["train"][i::4]} for i in range(4)}
         flat = {f"ILSVRC2012_val_{i + 1:08}.JPEG": p.read_bytes() for i, p in enumerate(images["val"])}
         kit = {
-            "meta.mat": (ROOT / "shard/source/matfile/testdata/synsets.mat").read_bytes(),  # of four synsets
+            "meta.mat": (ROOT / "internal/source/matfile/testdata/synsets.mat").read_bytes(),  # of four synsets
             "ILSVRC2012_validation_ground_truth.txt": b"".join(b"%d\n" % (i % 4 + 1) for i in range(len(flat))),
         }
         tars = {name: tar_of(files) for name, files in classes.items()}

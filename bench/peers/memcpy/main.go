@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/transform/pixels"
 )
 
 const (

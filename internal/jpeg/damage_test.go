@@ -1,0 +1,315 @@
+package jpeg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"image"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+func golden(t testing.TB, name string) []byte {
+	return readFile(t, filepath.Join("testdata", "files", name))
+}
+
+// insert returns data with extra bytes before the first occurrence of a marker.
+func insert(data []byte, marker byte, extra ...byte) []byte {
+	i := bytes.Index(data, []byte{0xff, marker})
+	return append(append(append([]byte(nil), data[:i]...), extra...), data[i:]...)
+}
+
+// An oddity is a file that is not quite as it should be.
+type oddity struct {
+	name string
+	data []byte
+	// whole says that nothing is missing but EOI: this package takes the file, and Pillow does if libjpeg has not happened to
+	// read ahead too far.
+	whole bool
+}
+
+// without returns data without the first segment of a marker.
+func without(data []byte, marker byte) []byte {
+	i := bytes.Index(data, []byte{0xff, marker})
+	length := int(data[i+2])<<8 | int(data[i+3])
+	return slices.Concat(data[:i], data[i+2+length:])
+}
+
+// changed returns data with one byte changed.
+func changed(data []byte, at int, b byte) []byte {
+	data = bytes.Clone(data)
+	data[at] = b
+	return data
+}
+
+// oddHeaders are files whose header is odd, or what stands before and behind the scan.
+func oddHeaders(t *testing.T) []oddity {
+	base := golden(t, "baseline-2x2.jpg")
+	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
+	sof := bytes.Index(base, []byte{0xff, markerSOF0})
+	return []oddity{
+		{"as it is", base, false},
+		{"garbage behind EOI", slices.Concat(base, []byte("garbage \xff\xd8\xff")), false},
+		{"fill bytes before a marker", insert(base, markerDQT, 0xff, 0xff, 0xff), false},
+		{"garbage before a marker", insert(base, markerSOF0, 1, 2, 3), false},
+		{"stuffed byte before a marker", insert(base, markerSOF0, 0xff, 0), false},
+		{"comment", insert(base, markerSOF0, 0xff, markerCOM, 0, 5, 'a', 'b', 'c'), false},
+		{"comment of length 0", insert(base, markerSOF0, 0xff, markerCOM, 0, 0), false},
+		{"APP2 of length 1", insert(base, markerSOF0, 0xff, markerAPP0+2, 0, 1), false},
+		{"DNL", insert(base, markerSOS, 0xff, markerDNL, 0, 4, 0, 21), false},
+		{"restart marker in the header", insert(base, markerSOF0, 0xff, markerRST0), false},
+		{"no JFIF", without(base, markerAPP0), false},
+		{"standard tables left out", without(without(without(without(base, markerDHT), markerDHT), markerDHT), markerDHT), false},
+		{"no quantisation table", without(without(base, markerDQT), markerDQT), false},
+		{"half a header", base[:scan/2], false},
+		{"empty", nil, false},
+		{"second SOI", insert(base, markerDQT, 0xff, markerSOI), false},
+		{"meaningless marker", insert(base, markerSOF0, 0xff, 0x40), false},
+		{"second frame header", insert(base, markerSOS, base[sof:sof+19]...), false},
+		{"height 0", changed(changed(base, sof+5, 0), sof+6, 0), false},
+		{"12 bits", changed(base, sof+4, 12), false},
+		{"sampling factor 0", changed(base, sof+11, 0x02), false},
+		{"two components", changed(changed(base, sof+9, 2), sof+3, 14), false},
+	}
+}
+
+// oddScans are files whose scans are odd, or how they end.
+func oddScans(t *testing.T) []oddity {
+	base := golden(t, "baseline-2x2.jpg")
+	restart := golden(t, "optimised-restart-2x2.jpg")
+	progressive := golden(t, "progressive-2x2.jpg")
+	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
+	rst := bytes.Index(restart, []byte{0xff, markerRST0})
+	eoi := []byte{0xff, markerEOI}
+	adobe := adobeSegment(0) // RGB
+	return []oddity{
+		{"garbage before EOI", slices.Concat(base[:len(base)-2], []byte("garbage"), eoi), false},
+		{"Adobe segment behind the scan", slices.Concat(without(base, markerAPP0)[:len(base)-20], adobe, eoi), false},
+		{"no EOI", base[:len(base)-2], true},
+		{"half a scan", base[:scan+40], false},
+		{"second scan", slices.Concat(base[:len(base)-2], base[scan-14:]), false},
+		{"second scan, far behind", slices.Concat(base[:len(base)-2], make([]byte, 70000), base[scan-14:]), false},
+		{"early EOI", slices.Concat(base[:len(base)-60], eoi), false},
+		{"early EOI, progressive", slices.Concat(progressive[:len(progressive)-40], eoi), false},
+		{"wrong restart marker", changed(restart, rst+1, markerRST0+3), false},
+		{"other interval", changed(restart, bytes.Index(restart, []byte{0xff, markerDRI})+5, 3), false},
+	}
+}
+
+// TestOddities checks files that are not quite as they should be against Pillow's verdict: what it takes must give its
+// pixels, also those that libjpeg invents with a warning; what it refuses must give an error.
+func TestOddities(t *testing.T) {
+	py := startPillow(t)
+	for _, c := range slices.Concat(oddHeaders(t), oddScans(t), oddColours(t), oddSteps(t)) {
+		path := filepath.Join(t.TempDir(), "odd.jpg")
+		if err := os.WriteFile(path, c.data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		size, want, refused := py.decode(t, path)
+		for i, d := range newDecoders() {
+			c.check(t, i, d, size, want, refused)
+		}
+	}
+}
+
+// check compares what a decoder says of the file with Pillow's verdict.
+func (c *oddity) check(t *testing.T, level int, d *Decoder, size image.Point, want []byte, refused error) {
+	t.Helper()
+	var pix []byte
+	config, err := d.Reset(c.data, nil)
+	if err == nil {
+		pix, err = decodeRegion(d, c.data, nil, image.Rect(0, 0, config.Width, config.Height))
+	}
+	_, _, indexErr := d.AppendIndex(nil, c.data)
+	switch {
+	case (err == nil) != (indexErr == nil):
+		t.Errorf("%s: level %d: Decode says %v, AppendIndex %v", c.name, level, err, indexErr)
+	case refused != nil && err == nil && !c.whole:
+		t.Errorf("%s: level %d: no error; Pillow says %v", c.name, level, refused)
+	case refused == nil && err != nil:
+		t.Errorf("%s: level %d: %v; Pillow takes it", c.name, level, err)
+	case err == nil && refused == nil && (config.Width != size.X || config.Height != size.Y || !bytes.Equal(pix, want)):
+		t.Errorf("%s: level %d: pixels differ from Pillow's", c.name, level)
+	}
+	if err != nil && !isOurs(err) {
+		t.Errorf("%s: level %d: error of type %T", c.name, level, err)
+	}
+}
+
+func isOurs(err error) bool {
+	var format *FormatError
+	var unsupported *UnsupportedError
+	var limit *LimitError
+	return errors.As(err, &format) || errors.As(err, &unsupported) || errors.As(err, &limit)
+}
+
+// TestTruncated cuts files at every length: each must be refused, unless it is whole but for EOI, and the decoder must be as
+// good as new afterwards.
+func TestTruncated(t *testing.T) {
+	for _, name := range []string{"baseline-2x2.jpg", "optimised-restart-2x2.jpg", "progressive-2x2.jpg", "magick-cmyk.jpg"} {
+		data := golden(t, name)
+		for _, d := range newDecoders() {
+			want, err := decodeRegion(d, data, nil, image.Rectangle{Max: goldenSize})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range len(data) {
+				_, config, err := d.AppendIndex(nil, data[:n])
+				if n >= len(data)-2 && !config.Progressive {
+					got, decodeErr := decodeRegion(d, data[:n], nil, image.Rectangle{Max: goldenSize})
+					if err != nil || decodeErr != nil || !bytes.Equal(got, want) || d.Damage() == nil {
+						t.Fatalf("%s without EOI: other pixels, or errors %v, %v, damage %v", name, err, decodeErr, d.Damage())
+					}
+				} else if err == nil || !isOurs(err) {
+					t.Fatalf("%s cut to %d of %d bytes: error %v", name, n, len(data), err)
+				}
+				if n%16 == 0 {
+					_, _ = decodeRegion(d, data[:n], nil, image.Rectangle{Max: image.Pt(1, 1)})
+					got, err := decodeRegion(d, data, nil, image.Rectangle{Max: goldenSize})
+					if err != nil || !bytes.Equal(got, want) {
+						t.Fatalf("%s: the whole file after one of %d bytes: other pixels, error %v", name, n, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWrongIndex gives decoders indexes of other files and changed ones: the result is an error or the right pixels.
+func TestWrongIndex(t *testing.T) {
+	data, other := golden(t, "baseline-2x2.jpg"), golden(t, "baseline-2x1.jpg")
+	d := New(kernel.Active())
+	index, _, err := d.AppendIndex(nil, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, _, err := d.AppendIndex(nil, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := image.Rect(3, 4, 30, 20)
+	want, err := decodeRegion(d, data, index, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(index []byte, mayMislead bool) {
+		t.Helper()
+		got, err := decodeRegion(d, data, index, r)
+		if err == nil && !mayMislead && !bytes.Equal(got, want) {
+			t.Errorf("index %x: wrong pixels without an error", index)
+		}
+		if err != nil && !isOurs(err) {
+			t.Errorf("index %x: error of type %T", index, err)
+		}
+	}
+	if _, err := decodeRegion(d, data, foreign, r); err == nil || !strings.Contains(err.Error(), "other data") {
+		t.Errorf("index of another file: error %v", err)
+	}
+	for i := range index {
+		check(index[:i], false)
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			changed := append([]byte(nil), index...)
+			changed[i] ^= flip
+			check(changed, false)
+			// With the checksum made good again, what is wrong inside must still not lead outside the buffers.
+			n := len(changed) - 4
+			binary.LittleEndian.PutUint32(changed[n:], crc32.Checksum(changed[:n], castagnoli))
+			check(changed, true)
+		}
+	}
+}
+
+// TestLongestBlocks decodes blocks of the most bits there can be past the end of a scan: the reader must stay within the
+// buffer's slack.
+func TestLongestBlocks(t *testing.T) {
+	d := new(Decoder)
+	long := huffmanSpec{present: true}
+	long.counts[16] = 1
+	long.symbols[0] = 0x0f // run 0, size 15
+	if err := d.tables[0][0].build(&long, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.tables[1][0].build(&long, false); err != nil {
+		t.Fatal(err)
+	}
+	d.tables[0][0].buildCodes(&long)
+	d.tables[1][0].buildPairs(&long, &d.singles)
+	d.batch = alignedQuads(mcuBlocksMax)
+	d.scan.unstuff([]byte{0xff, markerEOI}, 0, 2, false, 0)
+	var blocks [batchBlocksMax]plannedBlock
+	for i := range blocks {
+		q := i % mcuBlocksMax
+		blocks[i] = plannedBlock{dc: &d.tables[0][0], ac: &d.tables[1][0], out: plannedOut(d, q), quad: uint32(q)}
+	}
+	var r bitReader
+	var predictor [4]int32
+	var extent [mcuBlocksMax]uint8
+	r.seek(d.scan.bytes, 0)
+	if !r.decodeBlocks(blocks[:], &predictor, &extent) {
+		t.Fatal("the longest blocks were taken for invalid")
+	}
+	used := r.position(d.scan.bytes)
+	if want := batchBlocksMax * (31 + 63*31); used != want {
+		t.Errorf("the longest blocks took %d bits, want %d", used, want)
+	}
+	if limit := (len(d.scan.bytes) - 8) * 8; used+64 > limit {
+		t.Errorf("the reader came to bit %d, and may load up to %d", used, limit)
+	}
+}
+
+// TestLimits checks that a small file cannot ask for much memory.
+func TestLimits(t *testing.T) {
+	for _, name := range []string{"baseline-2x2.jpg", "progressive-2x2.jpg"} {
+		data := append([]byte(nil), golden(t, name)...)
+		sof := bytes.Index(data, []byte{0xff, markerSOF0})
+		if sof < 0 {
+			sof = bytes.Index(data, []byte{0xff, markerSOF2})
+		}
+		binary.BigEndian.PutUint16(data[sof+5:], 20000)
+		binary.BigEndian.PutUint16(data[sof+7:], 20000)
+		var limit *LimitError
+		if _, err := DecodeConfig(data); !errors.As(err, &limit) {
+			t.Errorf("%s of 20000×20000 pixels: %v", name, err)
+		}
+		binary.BigEndian.PutUint16(data[sof+5:], 10000)
+		binary.BigEndian.PutUint16(data[sof+7:], 10000)
+		d := new(Decoder)
+		var format *FormatError
+		if _, _, err := d.AppendIndex(nil, data); !errors.As(err, &format) {
+			t.Errorf("%s of 10000×10000 pixels: %v", name, err)
+		}
+		if n := len(d.coefs.quads); n > 0 {
+			t.Errorf("%s: room was made for %d quads of coefficients", name, n)
+		}
+	}
+}
+
+// TestNoAllocation checks that a decoder that has met an image decodes it without allocating.
+func TestNoAllocation(t *testing.T) {
+	for _, name := range []string{"baseline-2x2.jpg", "progressive-2x2.jpg", "optimised-restart-2x2.jpg"} {
+		data := golden(t, name)
+		d := New(kernel.Active())
+		index, _, err := d.AppendIndex(nil, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]byte, goldenSize.X*goldenSize.Y*3)
+		allocs := testing.AllocsPerRun(20, func() {
+			if _, err := d.Reset(data, index); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocs > 0 {
+			t.Errorf("%s: %.0f allocations an image", name, allocs)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package jpeg
+
+import "github.com/imgfeed/imgfeed/internal/kernel"
+
+// kernels are the functions that have accelerated versions. All versions of one give the same bytes for every input,
+// hostile ones included; the generic ones are the reference.
+//
+// The three transforms turn a quad of coefficients into 8 rows of 32 samples at dst, and zero the quad. quant has each
+// block's quantisation steps. idctDC may assume that all coefficients but each block's first are zero, idctLow that those
+// outside each block's first four rows and columns are.
+//
+// Upsampling makes two samples of each of count (of one, for H1V2). H2V1 and H2V2 take rows from one sample before the
+// first. H1V2's bias is 1 for the upper and 2 for the lower of two pixel rows. Rows may be read and dst written up to
+// planeMargin bytes beyond.
+//
+// Conversion fills dst, three bytes a pixel, and no byte more; sources may be read up to planeMargin bytes beyond.
+type kernels struct {
+	idct, idctLow, idctDC func(q, quant *quad, dst []byte, stride int)
+
+	upsampleH2V1 func(dst, row []byte, count int)
+	upsampleH1V2 func(dst, near, far []byte, count, bias int)
+	upsampleH2V2 func(dst, near, far []byte, count int)
+
+	ycbcrToRGB func(dst, y, cb, cr []byte)
+	grayToRGB  func(dst, y []byte)
+}
+
+// kernelsFor returns the kernels of a level, or the best below it that this binary holds.
+func kernelsFor(level kernel.Level) kernels {
+	k := kernels{
+		idct: idctGeneric, idctLow: idctGeneric, idctDC: idctDCGeneric,
+		upsampleH2V1: upsampleH2V1Generic, upsampleH1V2: upsampleH1V2Generic, upsampleH2V2: upsampleH2V2Generic,
+		ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric,
+	}
+	accelerate(&k, level)
+	return k
+}

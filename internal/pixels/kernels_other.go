@@ -1,0 +1,8 @@
+//go:build !goexperiment.simd || !amd64
+
+package pixels
+
+import "github.com/imgfeed/imgfeed/internal/kernel"
+
+// acceleratedKernels returns the generic kernels: this build has no others.
+func acceleratedKernels(kernel.Level) kernels { return genericKernels }

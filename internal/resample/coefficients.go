@@ -1,0 +1,185 @@
+package resample
+
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// Pillow's fixed point: 32 bits less 8 of the pixel and 2 for sums that leave the range of a byte.
+const (
+	weightBits = 32 - 8 - 2
+	weightOne  = 1 << weightBits
+	weightHalf = 1 << (weightBits - 1)
+)
+
+// tableSlack is the number of entries behind the last output of a table, so that kernels may run over its end (a row is
+// made of at least four vectors of 16 bytes, 22 pixels, and a table is read 16 entries at a time).
+const tableSlack = 40
+
+// axisSpec names one direction's table: outputs from .. from+n-1 of a resize from in to out pixels.
+type axisSpec struct {
+	in, out, from, n int
+	filter           Filter
+	reverse          bool // list the outputs from the last to the first: how a flip comes for free
+}
+
+// An axis is one direction's table of weights. Output i is made from inputs low[i] .. low[i]+count[i]-1 with the weights
+// weight[t*pitch+i], t = 0 .. count[i]-1; the remaining taps of the table are zero.
+type axis struct {
+	n       int
+	taps    int // the most taps that an output has
+	first   int // the first input with a weight; low counts from the image's edge, not from here
+	end     int // behind the last one
+	pitch   int // of weight, in entries: n and slack
+	signed  bool
+	low     []int32
+	count   []int32
+	weight  []int32
+	columns []float64 // weights before normalisation
+}
+
+// reserve sets the table's shape for at most taps weights an output, with its memory.
+func (a *axis) reserve(n, taps int) {
+	a.n, a.pitch = n, (n+tableSlack+7)&^7
+	a.low = grown(a.low, a.pitch)
+	a.count = grown(a.count, a.pitch)
+	a.weight = grown(a.weight, a.pitch*(taps+1))
+}
+
+// compute fills the table with Pillow's weights: precompute_coeffs and normalize_coeffs_8bpc of libImaging/Resample.c.
+// An axis that keeps its size gets weight 1 on each pixel itself, which is what skipping the pass gives.
+func (a *axis) compute(s axisSpec, level kernel.Level) {
+	a.signed = s.filter == Bicubic || s.filter == Lanczos
+	switch {
+	case s.in == s.out:
+		a.computeIdentity(s)
+	case !a.computeSIMD(s, level):
+		a.computeGeneric(s)
+	}
+	a.first, a.end = s.span()
+	last := a.low[a.n-1]
+	for i := a.n; i < a.pitch; i++ {
+		a.low[i], a.count[i] = last, 0
+	}
+}
+
+func (a *axis) computeIdentity(s axisSpec) {
+	a.reserve(s.n, 1)
+	a.taps, a.signed = 1, false
+	for i := range s.n {
+		a.low[i], a.count[i], a.weight[i] = int32(s.output(i)), 1, weightOne
+	}
+	clear(a.weight[a.n : 2*a.pitch])
+}
+
+// output returns the position in the result of entry i of the table.
+func (s axisSpec) output(i int) int {
+	if s.reverse {
+		return s.from + s.n - 1 - i
+	}
+	return s.from + i
+}
+
+// computeGeneric is the reference. The order of the floating-point operations is Pillow's, and float64() around a
+// product keeps the compiler from fusing it with the addition that follows (arm64, and amd64 with GOAMD64=v3): a fused
+// operation rounds once instead of twice, and one table in 400 would differ.
+func (a *axis) computeGeneric(s axisSpec) {
+	g := s.geometry()
+	taps := min(int(math.Ceil(g.support))*2+1, s.in)
+	a.reserve(s.n, taps)
+	clear(a.weight[:a.pitch*(taps+1)])
+	a.columns = grown(a.columns, taps)
+	a.taps = 0
+	for i := range s.n {
+		o := s.output(i)
+		low, count := g.window(o)
+		center := g.center(o)
+		sum := 0.0
+		weights := a.columns[:count]
+		for t := range weights {
+			w := s.filter.weight(float64((float64(t+low) - center + 0.5) * g.inverse))
+			weights[t] = w
+			sum += w
+		}
+		for t, w := range weights {
+			if sum != 0 {
+				w /= sum
+			}
+			a.weight[t*a.pitch+i] = fixedPoint(w)
+		}
+		a.low[i], a.count[i] = int32(low), int32(count)
+		a.taps = max(a.taps, count)
+	}
+}
+
+// fixedPoint rounds half away from zero, by truncation of ±0.5 as in C.
+func fixedPoint(w float64) int32 {
+	if w < 0 {
+		return int32(-0.5 + float64(w*weightOne))
+	}
+	return int32(0.5 + float64(w*weightOne))
+}
+
+func (f Filter) support() float64 {
+	return [...]float64{Nearest: 0, Box: 0.5, Bilinear: 1, Hamming: 1, Bicubic: 2, Lanczos: 3}[f]
+}
+
+// weight evaluates the filter at x, as the functions of the same names in libImaging/Resample.c do.
+func (f Filter) weight(x float64) float64 {
+	switch f {
+	case Box:
+		if x > -0.5 && x <= 0.5 {
+			return 1
+		}
+	case Bilinear:
+		if x = math.Abs(x); x < 1 {
+			return 1 - x
+		}
+	case Hamming:
+		return hamming(math.Abs(x))
+	case Bicubic:
+		return bicubic(math.Abs(x))
+	case Lanczos:
+		if -3 <= x && x < 3 {
+			return float64(sinc(x) * sinc(x/3))
+		}
+	}
+	return 0
+}
+
+func bicubic(x float64) float64 {
+	const a = -0.5
+	if x < 1 {
+		t := float64((a+2.0)*x) - (a + 3.0)
+		t = float64(t * x)
+		return float64(t*x) + 1
+	}
+	if x < 2 {
+		t := float64((x-5)*x) + 8
+		t = float64(t*x) - 4
+		return float64(t * a)
+	}
+	return 0
+}
+
+func hamming(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	if x >= 1 {
+		return 0
+	}
+	x = float64(x * math.Pi)
+	// Pillow's constants are float32 literals.
+	window := float64(float32(0.54)) + float64(float64(float32(0.46))*cos(x))
+	return float64(sin(x) / x * window)
+}
+
+func sinc(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	x = float64(x * math.Pi)
+	return sin(x) / x
+}

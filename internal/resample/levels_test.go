@@ -1,0 +1,229 @@
+package resample
+
+import (
+	"bytes"
+	"image"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// accelerated returns the levels that are compared with the generic code; the test is skipped where there are none.
+func accelerated(t testing.TB) []kernel.Level {
+	levels := kernel.Available()[1:]
+	if len(levels) == 0 {
+		t.Skip("SKIPPED: no accelerated kernels in this build (GOEXPERIMENT=simd on amd64) or for this processor")
+	}
+	return levels
+}
+
+// compareLevels runs the case at every level, in both layouts, mirrored and not, with the buffers between guard pages.
+func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) {
+	t.Helper()
+	have := SourceRegion(c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter)
+	src := g.source(c, have)
+	for variant := range 4 {
+		layout, flip := Layout(variant&1), variant&2 != 0
+		want := c.run(t, &Resampler{}, layout, flip)
+		for _, r := range levels {
+			pix := g.output(len(want))
+			dst := Output{pix, c.keep.Dx(), c.keep.Dy(), layout, flip}
+			err := r.Resize(dst, src, 3*have.Dx(), have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm)
+			if err != nil {
+				t.Fatalf("%v, %v: %v", c, r.level, err)
+			}
+			if i := firstDifference(pix, want); i >= 0 {
+				t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, r.level, layout, flip, i, pix[i], want[i])
+			}
+			g.check(t, c)
+		}
+	}
+}
+
+func newResamplers(levels []kernel.Level) []*Resampler {
+	var all []*Resampler
+	for _, l := range levels {
+		all = append(all, New(l))
+	}
+	return all
+}
+
+// TestLevelsSmall compares every size from 1 to 70, with the other sides drawn at random.
+func TestLevelsSmall(t *testing.T) {
+	levels := newResamplers(kernel.Available())
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(7, 8))
+	cases := 0
+	for f := Nearest; f <= Lanczos; f++ {
+		for size := 1; size <= 70; size++ {
+			for side := range 4 {
+				c := randomCase(rng, f, 70)
+				sides := [4]*int{&c.srcW, &c.srcH, &c.outW, &c.outH}
+				*sides[side] = size
+				c.draw(rng)
+				compareLevels(t, g, c, levels)
+				cases++
+			}
+		}
+	}
+	t.Logf("%d cases identical, 4 variants each, at %v", cases, kernel.Available())
+}
+
+// TestLevelsRandom compares larger images, at scales of 1/20 to 10.
+func TestLevelsRandom(t *testing.T) {
+	levels := newResamplers(accelerated(t))
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(9, 10))
+	cases := 0
+	for f := Nearest; f <= Lanczos; f++ {
+		for range 60 {
+			compareLevels(t, g, randomCase(rng, f, 500), levels)
+			compareLevels(t, g, boundaryCase(rng, f, 500), levels)
+			cases += 2
+		}
+	}
+	t.Logf("%d cases identical, 4 variants each, at %v", cases, kernel.Available())
+}
+
+// TestLevelsExtremes compares shapes at the far ends: threads of images, and scales far beyond what training meets.
+func TestLevelsExtremes(t *testing.T) {
+	levels := newResamplers(accelerated(t))
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(25, 26))
+	for _, c := range []resizeCase{
+		{srcW: 1, srcH: 5000, outW: 256, outH: 1280000, keep: image.Rect(16, 639888, 240, 640112)},
+		{srcW: 5000, srcH: 1, outW: 1280000, outH: 256, keep: image.Rect(639888, 16, 640112, 240)},
+		{srcW: 20000, srcH: 3, outW: 2, outH: 1, keep: image.Rect(0, 0, 2, 1)},
+		{srcW: 2, srcH: 20000, outW: 3, outH: 1, keep: image.Rect(0, 0, 3, 1)},
+		{srcW: 4097, srcH: 2, outW: 1, outH: 3, keep: image.Rect(0, 0, 1, 3)},
+		{srcW: 70, srcH: 4099, outW: 9, outH: 2, keep: image.Rect(2, 1, 9, 2)},
+	} {
+		c.src = make([]byte, 3*c.srcW*c.srcH)
+		for i := range c.src {
+			c.src[i] = byte(rng.Uint32())
+		}
+		for c.filter = Nearest; c.filter <= Lanczos; c.filter++ {
+			compareLevels(t, g, c, levels)
+		}
+	}
+}
+
+// TestLevelsEveryKeep keeps every rectangle of a small result.
+func TestLevelsEveryKeep(t *testing.T) {
+	levels := newResamplers(kernel.Available())
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(11, 12))
+	for f := Nearest; f <= Lanczos; f++ {
+		c := resizeCase{srcW: 11, srcH: 17, outW: 8, outH: 7, filter: f} // vertical first by pillow-13
+		c.src = make([]byte, c.srcW*c.srcH*3)
+		for i := range c.src {
+			c.src[i] = byte(rng.Uint32())
+		}
+		c.keep = image.Rect(0, 0, c.outW, c.outH)
+		whole := c.run(t, &Resampler{}, NHWC, false)
+		for x0 := range c.outW {
+			for y0 := range c.outH {
+				for x1 := x0 + 1; x1 <= c.outW; x1++ {
+					for y1 := y0 + 1; y1 <= c.outH; y1++ {
+						c.keep = image.Rect(x0, y0, x1, y1)
+						want := make([]byte, 0, 3*c.outW*c.outH)
+						for y := y0; y < y1; y++ {
+							want = append(want, whole[3*(y*c.outW+x0):3*(y*c.outW+x1)]...)
+						}
+						if !bytes.Equal(c.run(t, &Resampler{}, NHWC, false), want) {
+							t.Fatalf("%v: not the same pixels as in the whole image", c)
+						}
+						compareLevels(t, g, c, levels[1:])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCopyBetweenGuardPages copies rows of every width, whose buffers end where memory does.
+func TestCopyBetweenGuardPages(t *testing.T) {
+	g := newGuarded(t)
+	rng := rand.New(rand.NewPCG(23, 24))
+	for w := 1; w <= 200; w++ {
+		h := 1 + rng.IntN(3)
+		keep := image.Rect(0, 0, w, h)
+		c := resizeCase{srcW: w, srcH: h, outW: w, outH: h, keep: keep}
+		c.draw(rng)
+		c.keep = keep
+		src := g.source(c, keep)
+		for variant := range 4 {
+			layout, flip := Layout(variant&1), variant&2 != 0
+			want := Output{make([]byte, 3*w*h), w, h, layout, flip}
+			if err := Copy(want, c.src, 3*w, keep, keep); err != nil {
+				t.Fatal(err)
+			}
+			for _, level := range kernel.Available() {
+				got := Output{g.output(3 * w * h), w, h, layout, flip}
+				if err := New(level).Copy(got, src, 3*w, keep, keep); err != nil {
+					t.Fatal(err)
+				}
+				if i := firstDifference(got.Pix, want.Pix); i >= 0 {
+					t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, level, layout, flip, i, got.Pix[i], want.Pix[i])
+				}
+				g.check(t, c)
+			}
+		}
+	}
+}
+
+// TestLevelsWeights compares tables, mirrored ones too, over many sizes.
+func TestLevelsWeights(t *testing.T) {
+	levels := accelerated(t)
+	rng := rand.New(rand.NewPCG(13, 14))
+	var want, got axis
+	for range 6000 {
+		in, out := randomSides(rng, 4000)
+		from := rng.IntN(out)
+		s := axisSpec{in, out, from, 1 + rng.IntN(min(out-from, 300)), Box + Filter(rng.IntN(5)), rng.IntN(2) == 0}
+		want.compute(s, kernel.Generic)
+		for _, level := range levels {
+			got.compute(s, level)
+			for i := range want.n {
+				if got.low[i] != want.low[i] || got.count[i] != want.count[i] {
+					t.Fatalf("%+v, %v: entry %d reads %d inputs from %d, want %d from %d", s, level, i,
+						got.count[i], got.low[i], want.count[i], want.low[i])
+				}
+				for k := range want.taps {
+					if k < got.taps && got.weight[k*got.pitch+i] != want.weight[k*want.pitch+i] {
+						t.Fatalf("%+v, %v: entry %d tap %d is %d, want %d", s, level, i, k,
+							got.weight[k*got.pitch+i], want.weight[k*want.pitch+i])
+					}
+				}
+			}
+			if got.first != want.first || got.end != want.end || got.taps < want.taps {
+				t.Fatalf("%+v, %v: inputs %d to %d, %d taps; want %d to %d, %d", s, level, got.first, got.end, got.taps,
+					want.first, want.end, want.taps)
+			}
+		}
+	}
+}
+
+// FuzzLevels compares the accelerated kernels with the generic code on sizes, parts and pixels of the fuzzer's choice.
+func FuzzLevels(f *testing.F) {
+	f.Add(uint16(500), uint16(375), uint16(341), uint16(256), uint16(58), uint16(16), uint16(224), uint16(224), uint8(Bilinear), []byte("pixels"))
+	f.Add(uint16(3), uint16(2), uint16(60), uint16(1), uint16(1), uint16(0), uint16(59), uint16(1), uint8(Bicubic), []byte{0, 255})
+	f.Add(uint16(300), uint16(200), uint16(15), uint16(10), uint16(0), uint16(0), uint16(15), uint16(10), uint8(Lanczos), []byte{255, 0, 0, 255})
+	f.Fuzz(func(t *testing.T, srcW, srcH, outW, outH, x, y, w, h uint16, filter uint8, pixels []byte) {
+		side := func(n uint16) int { return 1 + int(n)%600 }
+		c := resizeCase{srcW: side(srcW), srcH: side(srcH), outW: side(outW), outH: side(outH), filter: Filter(filter) % (Lanczos + 1),
+			algorithm: Algorithm(filter>>7) % 2}
+		x0, y0 := int(x)%c.outW, int(y)%c.outH
+		c.keep = image.Rect(x0, y0, x0+1+int(w)%(c.outW-x0), y0+1+int(h)%(c.outH-y0))
+		if len(pixels) == 0 {
+			pixels = []byte{1}
+		}
+		c.src = make([]byte, c.srcW*c.srcH*3)
+		for i := range c.src {
+			c.src[i] = pixels[i%len(pixels)] + byte(i/len(pixels))
+		}
+		g := newGuarded(t)
+		compareLevels(t, g, c, newResamplers(accelerated(t)))
+	})
+}

@@ -1,0 +1,300 @@
+package resample
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+)
+
+// pillow is a Python process that answers with Pillow's results; see testdata/pillow.py.
+type pillow struct {
+	t         *testing.T
+	in        *bufio.Writer
+	r         *bufio.Reader
+	algorithm Algorithm // whose bits it gives
+}
+
+func startPillow(t *testing.T) *pillow {
+	t.Helper()
+	python, name := pillowtest.Find(t)
+	algorithm, err := ParseAlgorithm(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "testdata/pillow.py")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	return &pillow{t, bufio.NewWriterSize(in, 1<<20), bufio.NewReaderSize(out, 1<<20), algorithm}
+}
+
+func (p *pillow) ask(payload []byte, format string, args ...any) []byte {
+	p.t.Helper()
+	fmt.Fprintf(p.in, format+"\n", args...)
+	p.in.Write(payload)
+	if err := p.in.Flush(); err != nil {
+		p.t.Fatal(err)
+	}
+	var length int32
+	if err := binary.Read(p.r, binary.NativeEndian, &length); err != nil {
+		p.t.Fatalf("no answer to %q: %v", fmt.Sprintf(format, args...), err)
+	}
+	answer := make([]byte, length)
+	if _, err := io.ReadFull(p.r, answer); err != nil {
+		p.t.Fatal(err)
+	}
+	return answer
+}
+
+func (p *pillow) ints(format string, args ...any) []int32 {
+	p.t.Helper()
+	data := p.ask(nil, format, args...)
+	ints := make([]int32, len(data)/4)
+	for i := range ints {
+		ints[i] = int32(binary.NativeEndian.Uint32(data[4*i:]))
+	}
+	return ints
+}
+
+// TestPillow compares whole images and crops with Pillow: every filter, scales of 1/20 to 10 each way, each kernel.
+func TestPillow(t *testing.T) {
+	p := startPillow(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	images, verticalFirst := 0, 0
+	for f := Nearest; f <= Lanczos; f++ {
+		cases := []resizeCase{
+			{srcW: 500, srcH: 375, outW: 341, outH: 256, keep: image.Rect(58, 16, 282, 240)},
+			{srcW: 2592, srcH: 1456, outW: 455, outH: 256, keep: image.Rect(115, 16, 339, 240)},
+			{srcW: 300, srcH: 700, outW: 256, outH: 597, keep: image.Rect(16, 186, 240, 410)},
+			{srcW: 190, srcH: 480, outW: 224, outH: 224, keep: image.Rect(0, 0, 224, 224)},
+			{srcW: 37, srcH: 61, outW: 224, outH: 224, keep: image.Rect(0, 0, 224, 224)},
+		}
+		for i := range cases {
+			cases[i].filter = f
+			cases[i].fill(rng)
+		}
+		for i := range 240 {
+			if i%2 == 0 {
+				cases = append(cases, randomCase(rng, f, 300))
+			} else {
+				cases = append(cases, boundaryCase(rng, f, 300))
+			}
+		}
+		for _, c := range cases {
+			c.algorithm = p.algorithm
+			p.compare(c)
+			images++
+			if f != Nearest && c.algorithm.verticalFirst(c.srcW, c.srcH, c.outW, c.outH) {
+				verticalFirst++
+			}
+		}
+	}
+	t.Logf("%d images identical to Pillow's at each of %v, %d of them resized vertically first", images, kernel.Available(), verticalFirst)
+}
+
+// resize returns Pillow's pixels.
+func (p *pillow) resize(c resizeCase) []byte {
+	p.t.Helper()
+	return p.ask(c.src, "resize %d %d %d %d %v %d %d %d %d", c.srcW, c.srcH, c.outW, c.outH, c.filter,
+		c.keep.Min.X, c.keep.Min.Y, c.keep.Max.X, c.keep.Max.Y)
+}
+
+// compare resizes at every level and wants Pillow's pixels.
+func (p *pillow) compare(c resizeCase) {
+	p.t.Helper()
+	want := p.resize(c)
+	for _, level := range kernel.Available() {
+		got := c.run(p.t, New(level), NHWC, false)
+		if i := firstDifference(got, want); i >= 0 {
+			p.t.Fatalf("%v, %v: byte %d is %d, Pillow's is %d", c, level, i, got[i], want[i])
+		}
+	}
+}
+
+// boundaryCase draws sizes at which the rows taken away are about twice the columns, within one either way or just as
+// many: where releases of Pillow begin to differ.
+func boundaryCase(rng *rand.Rand, f Filter, limit int) resizeCase {
+	for {
+		c := resizeCase{filter: f, algorithm: Algorithm(rng.IntN(2))}
+		c.srcW, c.outW = randomSides(rng, limit)
+		rows := 2*(c.srcW-c.outW) + rng.IntN(3) - 1
+		if rng.IntN(4) == 0 {
+			rows = rng.IntN(3) - 1 // and where none are
+		}
+		c.outH = 1 + rng.IntN(limit)
+		if c.srcH = c.outH + rows; c.srcH < 1 || c.srcH > 20*c.outH || c.outH > 10*c.srcH {
+			continue
+		}
+		c.draw(rng)
+		return c
+	}
+}
+
+// TestPillowWeights compares the fixed-point tables themselves, where a difference shows that no image may show.
+func TestPillowWeights(t *testing.T) {
+	p := startPillow(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	tables, weights := 0, 0
+	for f := Box; f <= Lanczos; f++ {
+		for range 250 {
+			in, out := randomSides(rng, 400)
+			from := rng.IntN(out)
+			n := 1 + rng.IntN(out-from)
+			want := p.ints("weights %d %d %d %d %v", in, out, from, n, f)
+			for _, level := range kernel.Available() {
+				var a axis
+				a.compute(axisSpec{in, out, from, n, f, false}, level)
+				if err := compareTable(&a, want); err != nil {
+					t.Fatalf("%v, %d to %d, outputs %d to %d, %v: %v", f, in, out, from, from+n-1, level, err)
+				}
+			}
+			tables++
+			weights += len(want) - 1 - 2*n
+		}
+	}
+	t.Logf("%d tables, %d weights identical to Pillow's arithmetic at each of %v", tables, weights, kernel.Available())
+}
+
+// compareTable compares with the answer to "weights". A table of an unchanged size holds the weight 1 alone.
+func compareTable(a *axis, want []int32) error {
+	taps, lows, counts, weights := int(want[0]), want[1:1+a.n], want[1+a.n:1+2*a.n], want[1+2*a.n:]
+	for i := range a.n {
+		for t := range taps {
+			x, got := int(lows[i])+t, int32(0)
+			if at := x - int(a.low[i]); at >= 0 && at < int(a.count[i]) {
+				got = a.weight[at*a.pitch+i]
+			}
+			if w := weights[i*taps+t]; t < int(counts[i]) && got != w {
+				return fmt.Errorf("entry %d weighs input %d with %d, Pillow with %d", i, x, got, w)
+			}
+		}
+		if a.low[i] < lows[i] || a.low[i]+a.count[i] > lows[i]+counts[i] {
+			return fmt.Errorf("entry %d reads %d inputs from %d, Pillow %d from %d", i, a.count[i], a.low[i], counts[i], lows[i])
+		}
+	}
+	return nil
+}
+
+func TestTorchvisionShortSide(t *testing.T) {
+	p := startPillow(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	sizes := 0
+	for range 300 {
+		w, h, size := 1+rng.IntN(700), 1+rng.IntN(700), 1+rng.IntN(300)
+		if w > 40*h || h > 40*w {
+			continue
+		}
+		want := p.ints("shortside %d %d %d", w, h, size)
+		if want[0] == 0 {
+			t.Skip("SKIPPED, not compared with torchvision: it is not installed")
+		}
+		gotW, gotH := ResizeShortSide(w, h, size)
+		if !slices.Equal([]int32{int32(gotW), int32(gotH)}, want) {
+			t.Fatalf("ResizeShortSide(%d, %d, %d) = %d, %d; torchvision gives %d", w, h, size, gotW, gotH, want)
+		}
+		sizes++
+	}
+	t.Logf("%d sizes identical to torchvision's", sizes)
+}
+
+// A resizeCase is one resize of a random image. The slice holds the whole source, rows tightly packed.
+type resizeCase struct {
+	src                    []byte
+	srcW, srcH, outW, outH int
+	keep                   image.Rectangle
+	filter                 Filter
+	algorithm              Algorithm
+}
+
+func (c resizeCase) String() string {
+	return fmt.Sprintf("%dx%d to %dx%d, %v, %v, keep %v", c.srcW, c.srcH, c.outW, c.outH, c.filter, c.algorithm, c.keep)
+}
+
+// randomSides returns sizes of at most limit whose scale lies within 1/20 and 10, often 1.
+func randomSides(rng *rand.Rand, limit int) (in, out int) {
+	for {
+		in, out = 1+rng.IntN(limit), 1+rng.IntN(limit)
+		if rng.IntN(2) == 0 {
+			in, out = 1+rng.IntN(70), 1+rng.IntN(70)
+		}
+		if rng.IntN(16) == 0 {
+			out = in
+		}
+		if in <= 20*out && out <= 10*in {
+			return in, out
+		}
+	}
+}
+
+// randomCase draws sizes, a part to keep and pixels.
+func randomCase(rng *rand.Rand, f Filter, limit int) resizeCase {
+	c := resizeCase{filter: f}
+	c.srcW, c.outW = randomSides(rng, limit)
+	c.srcH, c.outH = randomSides(rng, limit)
+	c.algorithm = Algorithm(rng.IntN(2))
+	c.draw(rng)
+	return c
+}
+
+// draw sets the part to keep (often all) and the pixels for the sides in c.
+func (c *resizeCase) draw(rng *rand.Rand) {
+	c.keep = image.Rect(0, 0, c.outW, c.outH)
+	if rng.IntN(3) > 0 {
+		x, y := rng.IntN(c.outW), rng.IntN(c.outH)
+		c.keep = image.Rect(x, y, x+1+rng.IntN(c.outW-x), y+1+rng.IntN(c.outH-y))
+	}
+	c.fill(rng)
+}
+
+// fill sets the pixels: noise, or extremes that make ringing filters clip.
+func (c *resizeCase) fill(rng *rand.Rand) {
+	c.src = make([]byte, c.srcW*c.srcH*3)
+	extremes := rng.IntN(2) == 0
+	for i := range c.src {
+		c.src[i] = byte(rng.Uint32())
+		if extremes {
+			c.src[i] = byte(int8(c.src[i]) >> 7)
+		}
+	}
+}
+
+// run resizes with the whole source given.
+func (c resizeCase) run(t *testing.T, r *Resampler, layout Layout, flip bool) []byte {
+	t.Helper()
+	dst := Output{make([]byte, c.keep.Dx()*c.keep.Dy()*3), c.keep.Dx(), c.keep.Dy(), layout, flip}
+	err := r.Resize(dst, c.src, 3*c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm)
+	if err != nil {
+		t.Fatalf("%v: %v", c, err)
+	}
+	return dst.Pix
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	if len(a) != len(b) {
+		return min(len(a), len(b))
+	}
+	return -1
+}

@@ -1,0 +1,211 @@
+// Package resample resizes RGB images with exactly the arithmetic of Pillow's Image.resize: the same bits, for every
+// filter, at every scale, on every platform.
+//
+// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical; from release 13 on, vertical and
+// then horizontal where that is less work ([Algorithm]). Each output pixel of a pass is a weighted sum over a window of
+// input pixels; weights are computed in float64, normalised, and rounded to fixed point with 22 fractional bits. The sum
+// is rounded and clipped to a byte between the passes. One example, 4 pixels to 2 with Bilinear (scale 2, so the triangle
+// reaches 2 pixels to each side of the centre):
+//
+//	output 0, centre 1.0, window 0..2:  weights .75 .75 .25 -> normalised 3/7 3/7 1/7
+//	                                    in fixed point      1797559 1797559 599186  (of 1<<22 = 4194304)
+//	pixels 10 20 30 -> (10·1797559 + 20·1797559 + 30·599186 + 1<<21) >> 22 = 17
+//
+// What Pillow does in two full images, this package does for the part that the caller keeps: a resize followed by a
+// crop computes no row and no column outside the crop ([SourceRegion] says which source pixels that needs), and the
+// result is written where it belongs, as NHWC or NCHW, mirrored or not.
+//
+// The generic Go code is the reference. Accelerated kernels for AVX2 and AVX-512 give the same bytes; they are built
+// with GOEXPERIMENT=simd on amd64 and chosen by the [kernel.Level] given to [New].
+package resample
+
+import (
+	"errors"
+	"fmt"
+	"image"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// A Filter is one of Pillow's resampling filters.
+type Filter uint8
+
+// The filters, with the support (in pixels of the smaller image, to each side) that they have in Pillow.
+const (
+	Nearest  Filter = iota // the pixel under the centre, as Image.NEAREST (an affine transform, not a filter)
+	Box                    // support 0.5
+	Bilinear               // support 1, antialiased: a triangle as wide as the scale asks
+	Hamming                // support 1
+	Bicubic                // support 2, a = -0.5
+	Lanczos                // support 3
+)
+
+var filterNames = [...]string{"nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"}
+
+// String returns the name that torchvision's InterpolationMode gives the filter: "bilinear".
+func (f Filter) String() string {
+	if int(f) < len(filterNames) {
+		return filterNames[f]
+	}
+	return fmt.Sprintf("resample.Filter(%d)", uint8(f))
+}
+
+// ParseFilter is the inverse of [Filter.String].
+func ParseFilter(name string) (Filter, error) {
+	for i, n := range filterNames {
+		if n == name {
+			return Filter(i), nil
+		}
+	}
+	return 0, fmt.Errorf("resample: unknown interpolation %q, want one of %v", name, filterNames)
+}
+
+// A Layout is the order of an output image's bytes.
+type Layout uint8
+
+const (
+	NHWC Layout = iota // rows of interleaved R, G, B: pixel (x, y) of channel c at (y·Width + x)·3 + c
+	NCHW               // three planes: at (c·Height + y)·Width + x
+)
+
+// String returns "NHWC" or "NCHW".
+func (l Layout) String() string {
+	switch l {
+	case NHWC:
+		return "NHWC"
+	case NCHW:
+		return "NCHW"
+	}
+	return fmt.Sprintf("resample.Layout(%d)", uint8(l))
+}
+
+// An Output is the place of one finished image: Width × Height × 3 bytes at the start of Pix, nothing between rows.
+// Not one byte behind them is touched, so that neighbours in a batch may be written at the same time.
+type Output struct {
+	Pix           []byte
+	Width, Height int
+	Layout        Layout
+	Flip          bool // mirror the image left to right
+}
+
+// Limits of the sides of source and result. They keep positions in 32 bits and tables within memory. A JPEG has 65,535
+// pixels a side at most; a result can be much longer, as when Resize(256) makes 256 × 1,280,000 out of 1 × 5,000, of
+// which a crop is kept.
+const (
+	sourceSideMax = 1 << 20
+	resultSideMax = 1 << 30
+)
+
+// ErrArgument is wrapped by every error that this package returns: sizes, rectangles or buffers do not fit together.
+var ErrArgument = errors.New("resample: invalid argument")
+
+func argumentError(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrArgument}, args...)...)
+}
+
+// A Resampler resizes images. It keeps its tables and intermediate rows from call to call, so that nothing is allocated
+// in the steady state. It serves one goroutine at a time. The zero value runs the generic code.
+type Resampler struct {
+	level      kernel.Level
+	horizontal axis
+	vertical   axis
+	nearest    nearestTables
+	scratch    scratch
+	simd       simdState
+}
+
+// New returns a Resampler that runs the kernels of the given level, which must be one of [kernel.Available].
+func New(level kernel.Level) *Resampler { return &Resampler{level: level} }
+
+// Resize resizes a srcW × srcH image to outW × outH with filter f, as the releases of Pillow that a names do, and writes
+// the part keep of the result to dst, which has keep's size.
+//
+// src holds interleaved RGB, rows stride bytes apart, of the region have of the source image; have must contain
+// SourceRegion(srcW, srcH, outW, outH, keep, f). keep lies within the outW × outH result. When the size does not change,
+// Resize is a copy, as it is in Pillow. An error wraps [ErrArgument], and nothing was written.
+func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectangle, srcW, srcH, outW, outH int,
+	keep image.Rectangle, f Filter, a Algorithm) error {
+	if err := checkSizes(srcW, srcH, outW, outH, keep, f); err != nil {
+		return err
+	}
+	if a > Pillow12 {
+		return argumentError("unknown resampler %d", uint8(a))
+	}
+	need := SourceRegion(srcW, srcH, outW, outH, keep, f)
+	if err := checkBuffers(dst, src, stride, have, need, keep); err != nil {
+		return err
+	}
+	switch {
+	case srcW == outW && srcH == outH:
+		r.copyRegion(dst, src, stride, have, keep)
+	case f == Nearest:
+		r.resizeNearest(dst, src, stride, have, srcW, srcH, outW, outH, keep)
+	default:
+		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level)
+		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level)
+		start := (r.vertical.first-have.Min.Y)*stride + (r.horizontal.first-have.Min.X)*3
+		// From here on src begins at the first pixel that has a weight.
+		r.resizeFiltered(dst, src[start:], stride, a.verticalFirst(srcW, srcH, outW, outH))
+	}
+	return nil
+}
+
+func checkSizes(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) error {
+	if min(srcW, srcH) < 1 || max(srcW, srcH) > sourceSideMax {
+		return argumentError("source of %dx%d pixels: sides must be within 1..%d", srcW, srcH, sourceSideMax)
+	}
+	if min(outW, outH) < 1 || max(outW, outH) > resultSideMax {
+		return argumentError("result of %dx%d pixels: sides must be within 1..%d", outW, outH, resultSideMax)
+	}
+	if keep.Empty() || !keep.In(image.Rect(0, 0, outW, outH)) {
+		return argumentError("part %v to keep is empty or not within the %dx%d result", keep, outW, outH)
+	}
+	if f > Lanczos {
+		return argumentError("unknown filter %d", uint8(f))
+	}
+	return nil
+}
+
+// checkBuffers reports whether src holds the region need and dst has room for keep.
+func checkBuffers(dst Output, src []byte, stride int, have, need, keep image.Rectangle) error {
+	if !need.In(have) {
+		return argumentError("source region %v given, %v needed", have, need)
+	}
+	if stride < 3*have.Dx() {
+		return argumentError("stride of %d bytes for rows of %d pixels", stride, have.Dx())
+	}
+	if size := (have.Dy()-1)*stride + 3*have.Dx(); len(src) < size {
+		return argumentError("source of %d bytes, region %v with stride %d takes %d", len(src), have, stride, size)
+	}
+	return checkOutput(dst, keep)
+}
+
+func checkOutput(dst Output, keep image.Rectangle) error {
+	if dst.Width != keep.Dx() || dst.Height != keep.Dy() {
+		return argumentError("output is %dx%d, the part to keep %dx%d", dst.Width, dst.Height, keep.Dx(), keep.Dy())
+	}
+	if size := dst.Width * dst.Height * 3; len(dst.Pix) < size {
+		return argumentError("output buffer of %d bytes, %dx%d takes %d", len(dst.Pix), dst.Width, dst.Height, size)
+	}
+	if dst.Layout > NCHW {
+		return argumentError("unknown layout %d", uint8(dst.Layout))
+	}
+	return nil
+}
+
+// scratch is the memory of the row loops.
+type scratch struct {
+	rows     []byte  // generic: the source rows after the horizontal pass, or one row after a vertical pass that came first
+	weights  []int32 // generic: the horizontal table with the taps of one output side by side
+	sums     []int32 // generic: one row of the vertical pass
+	line     []byte  // one finished row, interleaved
+	mirrored []byte  // one row of a copy
+}
+
+// grown returns s with length n, reallocated only when it must grow. The contents are unspecified.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n+n/4)[:n]
+	}
+	return s[:n]
+}

@@ -1,0 +1,260 @@
+package resample
+
+import (
+	"errors"
+	"image"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+func TestParseFilterRoundTrip(t *testing.T) {
+	for f := Nearest; f <= Lanczos; f++ {
+		if got, err := ParseFilter(f.String()); err != nil || got != f {
+			t.Errorf("ParseFilter(%q) = %v, %v", f, got, err)
+		}
+	}
+	if _, err := ParseFilter("cubic"); err == nil || !strings.Contains(err.Error(), "bicubic") {
+		t.Errorf("ParseFilter(cubic) = %v, want an error that lists the names", err)
+	}
+}
+
+func TestParseAlgorithmRoundTrip(t *testing.T) {
+	for i, name := range Algorithms() {
+		if got, err := ParseAlgorithm(name); err != nil || got != Algorithm(i) || got.String() != name {
+			t.Errorf("ParseAlgorithm(%q) = %v, %v", name, got, err)
+		}
+		var read Algorithm
+		if text, err := Algorithm(i).MarshalText(); err != nil || read.UnmarshalText(text) != nil || read != Algorithm(i) {
+			t.Errorf("%q is written as %q and reads back as %v, %v", name, text, read, err)
+		}
+	}
+	if _, err := ParseAlgorithm("pillow-11"); err == nil || !strings.Contains(err.Error(), "pillow-12") {
+		t.Errorf("ParseAlgorithm(pillow-11) = %v, want an error that lists the names", err)
+	}
+}
+
+// TestVerticalFirst has the rule at its boundary; TestPillow shows that it is Pillow's.
+func TestVerticalFirst(t *testing.T) {
+	for _, c := range []struct {
+		srcW, srcH, outW, outH int
+		want                   bool
+	}{
+		{300, 700, 256, 597, true},
+		{375, 500, 256, 341, false},
+		{20, 30, 15, 20, false}, // 10 rows are not more than twice 5 columns
+		{20, 31, 15, 20, true},
+		{10, 11, 20, 10, true}, // a row goes, and columns come
+		{10, 10, 20, 10, false},
+		{10, 9, 20, 10, false},  // both grow
+		{10, 20, 10, 10, false}, // no horizontal pass
+	} {
+		if got := Pillow13.verticalFirst(c.srcW, c.srcH, c.outW, c.outH); got != c.want {
+			t.Errorf("%+v: vertical first is %v", c, got)
+		}
+		if Pillow12.verticalFirst(c.srcW, c.srcH, c.outW, c.outH) {
+			t.Errorf("%+v: vertical first before 13", c)
+		}
+	}
+}
+
+func TestResizeShortSide(t *testing.T) {
+	for _, c := range [][5]int{{500, 375, 256, 341, 256}, {375, 500, 256, 256, 341}, {100, 100, 32, 32, 32}, {3, 1, 7, 21, 7}} {
+		if w, h := ResizeShortSide(c[0], c[1], c[2]); w != c[3] || h != c[4] {
+			t.Errorf("ResizeShortSide(%d, %d, %d) = %d, %d; want %d, %d", c[0], c[1], c[2], w, h, c[3], c[4])
+		}
+	}
+}
+
+// TestPackageExample is the worked example of the package comment.
+func TestPackageExample(t *testing.T) {
+	var a axis
+	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false}, kernel.Generic)
+	if w := [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}; w != [3]int32{1797559, 1797559, 599186} {
+		t.Errorf("weights %v", w)
+	}
+	c := resizeCase{[]byte{10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40}, 4, 1, 2, 1, image.Rect(0, 0, 1, 1), Bilinear, Pillow13}
+	if got := c.run(t, &Resampler{}, NHWC, false); got[0] != 17 {
+		t.Errorf("first pixel %d, want 17", got[0])
+	}
+}
+
+// TestLayoutAndFlip compares each variant with a rearrangement of the plain result.
+func TestLayoutAndFlip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	for f := Nearest; f <= Lanczos; f++ {
+		c := randomCase(rng, f, 100)
+		plain := c.run(t, &Resampler{}, NHWC, false)
+		w, h := c.keep.Dx(), c.keep.Dy()
+		for variant := range 4 {
+			layout, flip := Layout(variant&1), variant&2 != 0
+			got := c.run(t, &Resampler{}, layout, flip)
+			for i, want := range plain {
+				x, y, channel := i/3%w, i/3/w, i%3
+				if flip {
+					x = w - 1 - x
+				}
+				at := (y*w+x)*3 + channel
+				if layout == NCHW {
+					at = (channel*h+y)*w + x
+				}
+				if got[at] != want {
+					t.Fatalf("%v, %v, flip %v: byte %d is %d, want %d", c, layout, flip, at, got[at], want)
+				}
+			}
+		}
+	}
+}
+
+// TestSourceRegionSuffices gives Resize nothing but the region, amid a larger buffer, and compares.
+func TestSourceRegionSuffices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 18))
+	for range 300 {
+		c := randomCase(rng, Filter(rng.IntN(6)), 150)
+		want := c.run(t, &Resampler{}, NHWC, false)
+		have := SourceRegion(c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter)
+		have = have.Inset(-rng.IntN(3)).Intersect(image.Rect(0, 0, c.srcW, c.srcH))
+		stride := 3*have.Dx() + rng.IntN(20)
+		src := make([]byte, stride*have.Dy())
+		for y := range have.Dy() {
+			copy(src[y*stride:][:3*have.Dx()], c.src[3*((have.Min.Y+y)*c.srcW+have.Min.X):])
+		}
+		for _, level := range kernel.Available() {
+			dst := Output{make([]byte, len(want)), c.keep.Dx(), c.keep.Dy(), NHWC, false}
+			if err := New(level).Resize(dst, src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm); err != nil {
+				t.Fatalf("%v: %v", c, err)
+			}
+			if i := firstDifference(dst.Pix, want); i >= 0 {
+				t.Fatalf("%v, %v, from region %v: byte %d differs", c, level, have, i)
+			}
+		}
+	}
+}
+
+func TestResizeErrors(t *testing.T) {
+	src := make([]byte, 3*10*10)
+	all := image.Rect(0, 0, 10, 10)
+	dst := Output{Pix: make([]byte, 3*5*5), Width: 5, Height: 5}
+	keep := image.Rect(0, 0, 5, 5)
+	type args struct {
+		dst                    Output
+		src                    []byte
+		stride                 int
+		have                   image.Rectangle
+		srcW, srcH, outW, outH int
+		keep                   image.Rectangle
+		f                      Filter
+		a                      Algorithm
+	}
+	good := args{dst, src, 30, all, 10, 10, 5, 5, keep, Bilinear, Pillow13}
+	resize := func(a args) error {
+		return New(kernel.Generic).Resize(a.dst, a.src, a.stride, a.have, a.srcW, a.srcH, a.outW, a.outH, a.keep, a.f, a.a)
+	}
+	if err := resize(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*args){
+		"no width":          func(a *args) { a.srcW = 0 },
+		"huge source":       func(a *args) { a.srcH = sourceSideMax + 1 },
+		"huge result":       func(a *args) { a.outH = resultSideMax + 1 },
+		"empty keep":        func(a *args) { a.keep = image.Rectangle{} },
+		"keep outside":      func(a *args) { a.keep = image.Rect(1, 0, 6, 5) },
+		"region missing":    func(a *args) { a.have = image.Rect(1, 0, 10, 10) },
+		"short stride":      func(a *args) { a.stride = 29 },
+		"short source":      func(a *args) { a.src = src[:299] },
+		"short output":      func(a *args) { a.dst.Pix = a.dst.Pix[:74] },
+		"other output size": func(a *args) { a.dst.Width = 4 },
+		"unknown filter":    func(a *args) { a.f = 6 },
+		"unknown resampler": func(a *args) { a.a = Pillow12 + 1 },
+		"unknown layout":    func(a *args) { a.dst.Layout = 2 },
+	} {
+		a := good
+		spoil(&a)
+		if err := resize(a); !errors.Is(err, ErrArgument) {
+			t.Errorf("%s: error %v, want ErrArgument", name, err)
+		}
+	}
+}
+
+func TestCopyPadded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(19, 20))
+	const w, h = 32, 30
+	src := make([]byte, 3*w*h)
+	for i := range src {
+		src[i] = byte(rng.Uint32())
+	}
+	for range 400 {
+		x, y := rng.IntN(80)-40, rng.IntN(80)-40
+		keep := image.Rect(x, y, x+1+rng.IntN(45), y+1+rng.IntN(45))
+		for variant := range 4 {
+			dst := Output{make([]byte, 3*keep.Dx()*keep.Dy()), keep.Dx(), keep.Dy(), Layout(variant & 1), variant&2 != 0}
+			for i := range dst.Pix {
+				dst.Pix[i] = canary
+			}
+			for _, level := range kernel.Available() {
+				if err := New(level).CopyPadded(dst, src, 3*w, image.Rect(0, 0, w, h), keep); err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range dst.Pix {
+					px, py, channel := i/3%dst.Width, i/3/dst.Width, i%3
+					if dst.Layout == NCHW {
+						px, py, channel = i%dst.Width, i/dst.Width%dst.Height, i/dst.Width/dst.Height
+					}
+					if dst.Flip {
+						px = dst.Width - 1 - px
+					}
+					px, py = px+keep.Min.X, py+keep.Min.Y
+					want := byte(0)
+					if image.Pt(px, py).In(image.Rect(0, 0, w, h)) {
+						want = src[3*(py*w+px)+channel]
+					}
+					if got != want {
+						t.Fatalf("keep %v, %v, flip %v, %v: byte %d is %d, want %d", keep, dst.Layout, dst.Flip, level, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestCopyErrors(t *testing.T) {
+	src := make([]byte, 300)
+	dst := Output{Pix: make([]byte, 75), Width: 5, Height: 5}
+	if err := Copy(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(6, 0, 11, 5)); !errors.Is(err, ErrArgument) {
+		t.Errorf("Copy of a part outside the image: %v", err)
+	}
+	if err := Copy(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 5, 5)); !errors.Is(err, ErrArgument) {
+		t.Errorf("Copy of nothing: %v", err)
+	}
+	if err := Copy(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 10, 10)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAllocations runs varied resizes twice; the second time nothing may be allocated.
+func TestAllocations(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	var cases []resizeCase
+	for f := Nearest; f <= Lanczos; f++ {
+		for range 4 {
+			cases = append(cases, randomCase(rng, f, 200))
+		}
+	}
+	for _, level := range kernel.Available() {
+		r := New(level)
+		pix := make([]byte, 3*200*200)
+		all := func() {
+			for i, c := range cases {
+				dst := Output{pix, c.keep.Dx(), c.keep.Dy(), Layout(i & 1), i&2 != 0}
+				if err := r.Resize(dst, c.src, 3*c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := testing.AllocsPerRun(3, all); n != 0 {
+			t.Errorf("%v: %v allocations for %d images", level, n, len(cases))
+		}
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !goexperiment.simd || !amd64
-
-package pixels
-
-import "github.com/imgfeed/imgfeed/transform/kernel"
-
-// acceleratedKernels returns the generic kernels: this build has no others.
-func acceleratedKernels(kernel.Level) kernels { return genericKernels }
