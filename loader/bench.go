@@ -28,7 +28,7 @@ type BenchConfig struct {
 	Duration  time.Duration // to measure for; 0 means 5 s
 	WarmUp    time.Duration // to work before that; 0 means a quarter of Duration
 	Seed      int64
-	Exact     bool // refuse to measure a transform whose results are not those of the original images
+	BitExact  bool // refuse to measure a transform whose results are not those of the original images
 }
 
 // BenchResult is what [Bench] has measured, warm-up excluded.
@@ -89,9 +89,9 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }
 	if cfg.Spec != nil {
-		if err := CheckExact(cfg.Set, cfg.Spec); err != nil {
-			note, inexact := errors.AsType[*InexactError](err)
-			if !inexact || cfg.Exact {
+		if err := CheckBitExact(cfg.Set, cfg.Spec); err != nil {
+			note, differs := errors.AsType[*NotBitExactError](err)
+			if !differs || cfg.BitExact {
 				return BenchResult{}, err
 			}
 			result.Notes = append(result.Notes, note.Note)

@@ -48,19 +48,19 @@ func pixelsParams(set *shard.Set) (params transform.PixelsParams, resize transfo
 	return params, resize, nil
 }
 
-// An InexactError says that a transform of a set's stored images does not give the bits that it gives of the originals.
-type InexactError struct {
+// A NotBitExactError says that a transform of a set's stored images does not give the bits that it gives of the originals.
+type NotBitExactError struct {
 	Dir  string
 	Note string // why
 }
 
-func (e *InexactError) Error() string {
-	return fmt.Sprintf("loader: %s: exact results were asked for: %s", e.Dir, e.Note)
+func (e *NotBitExactError) Error() string {
+	return fmt.Sprintf("loader: %s: bit-exact results were asked for: %s", e.Dir, e.Note)
 }
 
-// CheckExact returns an [*InexactError] if the transform's results of the set's stored images differ from those of the
+// CheckBitExact returns a [*NotBitExactError] if the transform's results of the set's stored images differ from those of the
 // originals. Its Note is for the user.
-func CheckExact(set *shard.Set, spec *transform.Spec) error {
+func CheckBitExact(set *shard.Set, spec *transform.Spec) error {
 	if set.Manifest().Encoding.Name != "pixels" {
 		return nil
 	}
@@ -68,8 +68,8 @@ func CheckExact(set *shard.Set, spec *transform.Spec) error {
 	if err != nil {
 		return err
 	}
-	if note := resize.Inexact(spec); note != "" {
-		return &InexactError{Dir: set.Dir(), Note: note}
+	if note := resize.NotBitExact(spec); note != "" {
+		return &NotBitExactError{Dir: set.Dir(), Note: note}
 	}
 	return nil
 }

@@ -105,8 +105,8 @@ func (f *feed) opened(id uint64) wire.Opened {
 // notes are sentences that the user should see once.
 func (f *feed) notes() []string {
 	notes := []string{}
-	if f.inexact != "" {
-		notes = append(notes, f.inexact)
+	if f.notBitExact != "" {
+		notes = append(notes, f.notBitExact)
 	}
 	if f.plan.World == f.set.World() || f.plan.World == 1 {
 		return notes

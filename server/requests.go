@@ -155,7 +155,7 @@ type openConfig struct {
 	slots  int
 	layout ring.Layout
 
-	inexact string // why the results are not those of the original images, or ""
+	notBitExact string // why the results are not those of the original images, or ""
 }
 
 // checkOpen reads an open request.
@@ -174,12 +174,12 @@ func (s *Server) checkOpen(m wire.OpenRequest) (openConfig, error) {
 	if c.spec, err = parseTransform(m.Transform, resampler); err != nil {
 		return c, err
 	}
-	if err := loader.CheckExact(c.set, c.spec); err != nil {
-		note, inexact := errors.AsType[*loader.InexactError](err)
-		if !inexact || m.ExactPixels || s.cfg.Exact {
+	if err := loader.CheckBitExact(c.set, c.spec); err != nil {
+		note, differs := errors.AsType[*loader.NotBitExactError](err)
+		if !differs || m.BitExact || s.cfg.BitExact {
 			return c, err
 		}
-		c.inexact = note.Note
+		c.notBitExact = note.Note
 	}
 	var socket bool
 	for _, choice := range []struct {
@@ -269,7 +269,7 @@ func parseTransform(raw json.RawMessage, resampler resample.Algorithm) (*transfo
 func (s *Server) planConfig(m wire.OpenRequest, set *shard.Set) (plan.Config, error) {
 	policy, err := plan.ParsePolicy(m.Policy)
 	if err != nil {
-		return plan.Config{}, badRequest("policy is %q, want pad, drop_last or exact", m.Policy)
+		return plan.Config{}, badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
 	}
 	cfg := plan.Config{
 		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.World(),

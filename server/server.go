@@ -33,8 +33,8 @@ type Config struct {
 	Rank, World int
 	// MemoryBytes bounds the rings of all sessions together; 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
-	// Exact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
-	Exact bool
+	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
+	BitExact bool
 	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
 	Resampler resample.Algorithm
 	// Name is the program's name and version, for the clients.

@@ -38,7 +38,7 @@ func TestRanksAreDisjointCompleteAndRepeatable(t *testing.T) {
 	ts := startServer(t, oneSet(t, samples, 3), nil)
 	run := func(rank int, seed, epoch int64) [][]int64 {
 		c := ts.dial().hello().open(wire.OpenRequest{
-			BatchSize: batch, Shuffle: true, Seed: &seed, Policy: plan.Exact.String(), Rank: &rank, World: of(world), Slots: 3,
+			BatchSize: batch, Shuffle: true, Seed: &seed, Policy: plan.Uneven.String(), Rank: &rank, World: of(world), Slots: 3,
 		})
 		defer c.close()
 		return c.epoch(epoch, 0)

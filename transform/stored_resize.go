@@ -98,11 +98,11 @@ func (s StoredResize) resized(w, h int) (int, int, error) {
 	return w, h, nil
 }
 
-// Inexact says why a transform of images that were stored so does not give the bits that it gives of the originals, in a
+// NotBitExact says why a transform of images that were stored so does not give the bits that it gives of the originals, in a
 // sentence for the user; "" if it does. It does where nothing was resized, and where the transform begins with just the
 // resize that was done, by the same resampler: Resize of the stored image then changes nothing, and every later operation
 // starts from the same pixels.
-func (s StoredResize) Inexact(spec *Spec) string {
+func (s StoredResize) NotBitExact(spec *Spec) string {
 	if s.none() {
 		return ""
 	}

@@ -48,20 +48,20 @@ func TestPixelsParams(t *testing.T) {
 	}
 }
 
-// TestInexactResampler stores with one resampler and asks for another.
-func TestInexactResampler(t *testing.T) {
+// TestNotBitExactResampler stores with one resampler and asks for another.
+func TestNotBitExactResampler(t *testing.T) {
 	stored := StoredResize{Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12}
-	if note := stored.Inexact(must(ParseWith("eval", resample.Pillow12))); note != "" {
+	if note := stored.NotBitExact(must(ParseWith("eval", resample.Pillow12))); note != "" {
 		t.Errorf("the same resampler: %s", note)
 	}
-	note := stored.Inexact(mustParse("eval"))
+	note := stored.NotBitExact(mustParse("eval"))
 	for _, word := range []string{"Resize(256, bilinear) by the resampler pillow-12", "asks for pillow-13"} {
 		if !strings.Contains(note, word) {
 			t.Errorf("%q does not say %q", note, word)
 		}
 	}
 	stored.Interpolation = resample.Nearest
-	if note := stored.Inexact(mustParse(`[{"op":"Resize","size":256,"interpolation":"nearest"},{"op":"CenterCrop","size":224}]`)); note != "" {
+	if note := stored.NotBitExact(mustParse(`[{"op":"Resize","size":256,"interpolation":"nearest"},{"op":"CenterCrop","size":224}]`)); note != "" {
 		t.Errorf("nearest is the same in all releases: %s", note)
 	}
 }

@@ -26,7 +26,7 @@ type benchFlags struct {
 	warmUp    float64
 	seed      int64
 	json      bool
-	exact     bool
+	bitExact  bool
 	resampler resample.Algorithm
 }
 
@@ -54,7 +54,7 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for")
 	flags.Float64Var(&f.warmUp, "warm-up", 0, "seconds to work before that (default a quarter of --seconds); the first time a sample is read costs more")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
-	flags.BoolVar(&f.exact, "exact", false, "refuse a transform whose results from the stored images are not those of the originals")
+	flags.BoolVar(&f.bitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return cmd
@@ -62,7 +62,7 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 
 func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 	cfg := loader.BenchConfig{
-		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, Exact: f.exact,
+		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, BitExact: f.bitExact,
 		Duration: time.Duration(f.seconds * float64(time.Second)), WarmUp: time.Duration(f.warmUp * float64(time.Second)),
 	}
 	if f.threads < 0 || f.threads > threadsMax || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {

@@ -43,7 +43,7 @@ type serveFlags struct {
 	readyFD        int
 	logLevel       slog.Level
 	logJSON        bool
-	exact          bool
+	bitExact       bool
 	resampler      resample.Algorithm
 }
 
@@ -92,7 +92,7 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
-	flags.BoolVar(&f.exact, "exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
+	flags.BoolVar(&f.bitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.DurationVar(&f.exitIdle, "exit-idle", 0, "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
@@ -168,7 +168,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	}
 	name := "imgfeed " + version.Get().String()
 	srv, err := server.New(server.Config{
-		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: int64(f.memory), Exact: f.exact,
+		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: int64(f.memory), BitExact: f.bitExact,
 		Resampler: f.resampler, Name: name, Log: log,
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ type OpenRequest struct {
 	BatchSize  int             `json:"batch_size"`          // samples, at least 1
 	Shuffle    bool            `json:"shuffle,omitempty"`   // a new order each epoch
 	Seed       *int64          `json:"seed,omitempty"`      // shuffle needs it; 0 when absent
-	Policy     string          `json:"policy,omitempty"`    // pad, drop_last or exact
+	Policy     string          `json:"policy,omitempty"`    // pad, drop_last or uneven
 	Rank       *int            `json:"rank,omitempty"`      // the server's own when absent
 	World      *int            `json:"world,omitempty"`     // the server's own when absent
 	Layout     string          `json:"layout,omitempty"`    // NHWC or NCHW
@@ -47,8 +47,8 @@ type OpenRequest struct {
 	WithParams bool            `json:"with_params,omitempty"`
 	OnError    string          `json:"on_error,omitempty"` // error or blank
 
-	Resampler   string `json:"resampler,omitempty"`    // of operations that name none: pillow-13 or pillow-12; the server's own when absent
-	ExactPixels bool   `json:"exact_pixels,omitempty"` // refuse a transform whose results are not those of the original images
+	Resampler string `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
+	BitExact  bool   `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
 }
 
 // Opened answers [OpenRequest]. With shared memory, its first byte carries the ring's descriptor.

@@ -23,7 +23,7 @@
 //
 // N is rarely a multiple of w. [Pad] goes on beyond the last position, with samples from the same partition's beginning,
 // until all ranks have equally many, as torch's DistributedSampler does; [DropLast] leaves the rest and the last
-// incomplete batch out; [Exact] gives each sample once in total, and ranks may then differ by one.
+// incomplete batch out; [Uneven] gives each sample once in total, and ranks may then differ by one.
 package plan
 
 import (
@@ -40,11 +40,11 @@ const (
 	Pad Policy = iota
 	// DropLast gives every rank floor(remaining/world) samples, in full batches only.
 	DropLast
-	// Exact gives every sample once over all ranks. Ranks may differ by one sample, and so by one batch.
-	Exact
+	// Uneven gives every sample once over all ranks. Ranks may differ by one sample, and so by one batch.
+	Uneven
 )
 
-var policyNames = [...]string{Pad: "pad", DropLast: "drop_last", Exact: "exact"}
+var policyNames = [...]string{Pad: "pad", DropLast: "drop_last", Uneven: "uneven"}
 
 // String returns the policy's name on the wire.
 func (p Policy) String() string {
@@ -64,7 +64,7 @@ func ParsePolicy(s string) (Policy, error) {
 			return Policy(i), nil
 		}
 	}
-	return Pad, fmt.Errorf("plan: unknown policy %q, want pad, drop_last or exact", s)
+	return Pad, fmt.Errorf("plan: unknown policy %q, want pad, drop_last or uneven", s)
 }
 
 // SamplesMax is the largest number of samples that a plan takes.
@@ -123,7 +123,7 @@ func (c *Config) check() error {
 		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
 		{"batch_size", c.BatchSize, 1, 1 << 24, "1 to 16777216"},
 		{"consumed", c.Consumed, 0, c.Samples, fmt.Sprintf("0 to the number of samples, %d", c.Samples)},
-		{"policy", int(c.Policy), int(Pad), int(Exact), "pad, drop_last or exact"},
+		{"policy", int(c.Policy), int(Pad), int(Uneven), "pad, drop_last or uneven"},
 	} {
 		if f.value < f.low || f.value > f.limit {
 			return &ConfigError{Field: f.name, Value: f.value, Reason: f.reason}
@@ -152,7 +152,7 @@ func New(cfg Config) (*Plan, error) {
 		p.local = ceilDiv(left, cfg.World)
 	case DropLast:
 		p.local = left / cfg.World / cfg.BatchSize * cfg.BatchSize
-	case Exact:
+	case Uneven:
 		p.local = max(0, ceilDiv(left-cfg.Rank, cfg.World))
 	}
 	p.batches = ceilDiv(p.local, cfg.BatchSize)

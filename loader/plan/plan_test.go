@@ -59,9 +59,9 @@ func randomConfigs(n int) []Config {
 	return cfgs
 }
 
-func TestExactIsDisjointAndComplete(t *testing.T) {
+func TestUnevenIsDisjointAndComplete(t *testing.T) {
 	for _, cfg := range randomConfigs(300) {
-		cfg.Policy = Exact
+		cfg.Policy = Uneven
 		for s, n := range counts(t, cfg) {
 			if n != 1 {
 				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
@@ -135,7 +135,7 @@ func TestPadMatchesDistributedSampler(t *testing.T) {
 // TestResumeAtEveryBatch stops after every batch and goes on with the same world: the rest must be the same.
 func TestResumeAtEveryBatch(t *testing.T) {
 	for _, cfg := range randomConfigs(60) {
-		for _, cfg.Policy = range []Policy{Pad, DropLast, Exact} {
+		for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
 			cfg.Rank = cfg.World - 1
 			whole := all(t, cfg)
 			p, _ := New(cfg)
@@ -155,7 +155,7 @@ func TestResumeAtEveryBatch(t *testing.T) {
 func TestElastic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, cfg := range randomConfigs(100) {
-		cfg.Policy = Exact
+		cfg.Policy = Uneven
 		seen := make([]int, cfg.Samples)
 		for consumed := 0; consumed < cfg.Samples; {
 			cfg.Consumed, cfg.World, cfg.BatchSize = consumed, 1+rng.IntN(7), 1+rng.IntN(40)
@@ -281,7 +281,7 @@ func TestConfigErrors(t *testing.T) {
 	if _, err := New(good); err == nil || !strings.Contains(err.Error(), "1 to 16777216") {
 		t.Errorf("a batch that is too large: %v", err)
 	}
-	for _, p := range []Policy{Pad, DropLast, Exact} {
+	for _, p := range []Policy{Pad, DropLast, Uneven} {
 		if got, err := ParsePolicy(p.String()); err != nil || got != p {
 			t.Errorf("ParsePolicy(%q) = %v, %v", p, got, err)
 		}

@@ -63,11 +63,11 @@ def refuse(refused: Mapping[str, Any]) -> None:
             raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
 
 
-def policy(drop_last: bool, exact: bool) -> str:
+def policy(drop_last: bool, even_batches: bool) -> str:
     """Return what happens at the end of an epoch that does not divide evenly, as the wire calls it."""
-    if drop_last and exact:
-        raise ValueError("imgfeed: drop_last leaves samples out and exact leaves none out: choose one")
-    return "drop_last" if drop_last else "exact" if exact else "pad"
+    if drop_last and not even_batches:
+        raise ValueError("imgfeed: drop_last=True leaves samples out, and even_batches=False leaves none out: choose one")
+    return "drop_last" if drop_last else "pad" if even_batches else "uneven"
 
 
 def check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:

@@ -74,12 +74,12 @@ def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:
     """Return how many of samples a rank gets in a whole epoch."""
     if policy == "drop_last":
         return samples // world
-    if policy == "exact":
+    if policy == "uneven":
         return max(0, -(-(samples - rank) // world))
     return -(-samples // world)
 
 
 def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: int) -> int:
-    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``exact``."""
+    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``uneven``."""
     mine = rank_samples(samples, rank, world, policy)
     return mine // batch_size if policy == "drop_last" else -(-mine // batch_size)

@@ -49,9 +49,9 @@ class DataLoader:
             ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``.
         split: Which split, where the server has several.
         seed: Keys the order and the random crops. The same on all ranks.
-        drop_last: Leave out what doesn't fill a batch on every rank. Without it, and without exact, the last
-            samples are padded by repeating some, so that every rank gets as many, as DistributedSampler does.
-        exact: Give every sample exactly once over all ranks, for evaluation; ranks may differ by one batch.
+        drop_last: Leave out what doesn't fill a batch on every rank.
+        even_batches: Give every rank as many samples, repeating some at the end, as DistributedSampler does. False gives
+            every sample once over all ranks, for evaluation; ranks may then differ by one batch.
         rank, world: This process among all; from torch.distributed or torchrun's variables if not given.
         with_index: Add each sample's index, its place in the shard set's order.
         with_params: Add each sample's draw: top, left, height, width, flip.
@@ -73,7 +73,7 @@ class DataLoader:
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
             Operations that name one keep it.
-        exact_pixels: Refuse a transform that does not give the bits that it gives of the original images, because the
+        bit_exact: Refuse a transform that does not give the bits that it gives of the original images, because the
             set's images were resized before they were stored, or by another resampler. Without it the first note in the
             log says so.
 
@@ -99,7 +99,7 @@ class DataLoader:
         split: str | None = None,
         seed: int = 0,
         drop_last: bool = False,
-        exact: bool = False,
+        even_batches: bool = True,
         rank: int | None = None,
         world: int | None = None,
         with_index: bool = False,
@@ -118,7 +118,7 @@ class DataLoader:
         slots: int = 0,
         on_error: str = "error",
         resampler: str | None = None,
-        exact_pixels: bool = False,
+        bit_exact: bool = False,
         **refused: Any,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
@@ -126,8 +126,8 @@ class DataLoader:
         self._source = arguments.path(dataset)
         batch_size, seed = arguments.whole("batch_size", batch_size), arguments.whole("seed", seed)
         num_workers, slots = arguments.whole("num_workers", num_workers), arguments.whole("slots", slots)
-        shuffle, drop_last, exact = bool(shuffle), bool(drop_last), bool(exact)
-        self._policy = arguments.policy(drop_last, exact)
+        shuffle, drop_last, even_batches = bool(shuffle), bool(drop_last), bool(even_batches)
+        self._policy = arguments.policy(drop_last, even_batches)
         arguments.check(self._source, batch_size, num_workers, timeout, transport)
         self.batch_size = batch_size
         self.seed = seed
@@ -151,7 +151,7 @@ class DataLoader:
             "slots": slots,
             "with_params": bool(with_params),
             "on_error": on_error,
-            "exact_pixels": bool(exact_pixels),
+            "bit_exact": bool(bit_exact),
             **({} if resampler is None else {"resampler": resampler}),
         }
         self._output, self._cuda = _outputs(

@@ -65,8 +65,8 @@ def test_drop_last_gives_full_batches(load: Load, world: int) -> None:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
-def test_exact_gives_each_sample_once(load: Load, world: int) -> None:
-    loaders = [load(8, rank=r, world=world, exact=True) for r in range(world)]
+def test_without_even_batches_each_sample_comes_once(load: Load, world: int) -> None:
+    loaders = [load(8, rank=r, world=world, even_batches=False) for r in range(world)]
     got = [indices(loader) for loader in loaders]
     assert [len(g) for g in got] == [len(loader.sampler) for loader in loaders]
     assert sorted(i for g in got for i in g) == list(range(SAMPLES))

@@ -52,7 +52,7 @@ def test_an_unknown_split_is_named(load: Load) -> None:
         ({"generator": object()}, "seed"),
         ({"prefetch_factor": 4}, "slots="),
         ({"num_workers": 2}, "num_workers"),
-        ({"drop_last": True, "exact": True}, "choose one"),
+        ({"drop_last": True, "even_batches": False}, "choose one"),
         ({"batch_size": 0}, "batch_size"),
         ({"timeout": -1}, "timeout"),
         ({"layout": "HWC"}, "layout"),

@@ -29,7 +29,7 @@ def pixels(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_pixels_give_the_batches_of_the_originals(load: Load, pixels: Path) -> None:
-    options: dict[str, Any] = {"transform": REUSABLE, "shuffle": True, "seed": 9, "with_params": True, "exact_pixels": True}
+    options: dict[str, Any] = {"transform": REUSABLE, "shuffle": True, "seed": 9, "with_params": True, "bit_exact": True}
     originals = load(8, **options)
     with DataLoader(pixels, 8, framework="numpy", with_index=True, num_workers=1, **options) as loader:
         assert loader.dataset.fingerprint == originals.dataset.fingerprint
@@ -47,4 +47,4 @@ def test_a_transform_that_pixels_cannot_serve_exactly(pixels: Path, caplog: pyte
         assert len(list(loader)) == len(loader)
     assert "stored with Resize(64" in caplog.text
     with pytest.raises(imgfeed.BadRequestError, match="stored with Resize"):
-        DataLoader(pixels, 8, exact_pixels=True, **options)
+        DataLoader(pixels, 8, bit_exact=True, **options)

@@ -33,18 +33,18 @@ def epoch(source: Path, **options: Any) -> list[Any]:
 
 
 def test_batches_are_those_of_the_jpegs(shards: Path, pixels: Path) -> None:
-    want, got = epoch(shards, transform=STORED), epoch(pixels, transform=STORED, exact_pixels=True)
+    want, got = epoch(shards, transform=STORED), epoch(pixels, transform=STORED, bit_exact=True)
     assert len(want) == len(got)
     assert all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
 
 
 def test_batches_of_another_resampler_are_refused(shards: Path, pixels: Path, tmp_path: Path) -> None:
     with pytest.raises(imgfeed.BadRequestError, match="by the resampler pillow-13"):
-        DataLoader(pixels, 16, transform=STORED, exact_pixels=True, resampler="pillow-12")
+        DataLoader(pixels, 16, transform=STORED, bit_exact=True, resampler="pillow-12")
     older = tmp_path / "older"
     imgshard("repack", shards, "-o", older, "--resize", "48", "--resampler", "pillow-12")
     options: dict[str, Any] = {"transform": STORED, "resampler": "pillow-12"}
-    want, got = epoch(shards, **options), epoch(older, exact_pixels=True, **options)
+    want, got = epoch(shards, **options), epoch(older, bit_exact=True, **options)
     assert all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
 
 
@@ -54,4 +54,4 @@ def test_other_transforms_are_noted_or_refused(pixels: Path, caplog: pytest.LogC
         epoch(pixels, transform=train)
     assert sum("Resize(48, bilinear)" in message for message in caplog.messages) == 1
     with pytest.raises(imgfeed.BadRequestError, match="RandomResizedCrop"):
-        DataLoader(pixels, 16, transform=train, exact_pixels=True)
+        DataLoader(pixels, 16, transform=train, bit_exact=True)

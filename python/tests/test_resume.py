@@ -15,7 +15,7 @@ Load = Callable[..., DataLoader]
 OPTIONS: dict[str, Any] = {"shuffle": True, "seed": 5, "transform": RANDOM, "with_params": True}
 
 
-@pytest.mark.parametrize("policy", [{}, {"drop_last": True}, {"exact": True}])
+@pytest.mark.parametrize("policy", [{}, {"drop_last": True}, {"even_batches": False}])
 def test_resume_at_every_batch(load: Load, policy: dict[str, bool]) -> None:
     options = {**OPTIONS, **policy, "rank": 1, "world": 2}
     loader, resumed = load(8, **options), load(8, **options)
@@ -46,7 +46,7 @@ def test_resume_with_another_world(load: Load, world: int) -> None:
     assert state["consumed"] == 40
     rest: list[int] = []
     for rank in range(world):
-        loader = load(7, rank=rank, world=world, exact=True, **OPTIONS)
+        loader = load(7, rank=rank, world=world, even_batches=False, **OPTIONS)
         loader.load_state_dict(state)
         rest += indices(loader)
     assert sorted(seen + rest) == list(range(SAMPLES))

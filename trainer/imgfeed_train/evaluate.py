@@ -37,7 +37,7 @@ def autocast(s: Settings, device: torch.device) -> Any:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -> Score:
-    """Return the score of a model over a loader with ``exact=True``, the same on all ranks.
+    """Return the score of a model over a loader with ``even_batches=False``, the same on all ranks.
 
     Ranks may differ by one batch. The model is used without DDP's wrapper, so that only a sharded one, which gathers its
     weights in each forward, has to run on an image that is not counted.

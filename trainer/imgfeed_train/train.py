@@ -126,7 +126,14 @@ def train(s: Settings, place: launch.Place, device: Any) -> int:
         path, state = checkpoint.find(s, what) if what else ("", None)
         feed, model, stats = open_feed(s, place, device, train_split, state["batch_size"] if state else None)
         val = data.make_loader(
-            s, val_split, place, device, batch_size=feed.batch_size, stats=stats, transform=data.eval_transform(s), exact=True
+            s,
+            val_split,
+            place,
+            device,
+            batch_size=feed.batch_size,
+            stats=stats,
+            transform=data.eval_transform(s),
+            even_batches=False,
         )
         trainer = Trainer(s, place, device, model=model, feed=feed, val=val, watch=watch)
         checkpoint.seed_all(s.seed + place.rank)  # but mixed and dropped by each rank's own draws

@@ -32,7 +32,7 @@ def test_learns_and_evaluates_every_sample_once(train: Train, sets: Path) -> Non
     transform = [{"op": "Resize", "size": 37}, {"op": "CenterCrop", "size": 32}]
     with (
         torch.no_grad(),
-        DataLoader(sets, 10, split="val", transform=transform, exact=True, normalize=stats, layout="NCHW") as val,
+        DataLoader(sets, 10, split="val", transform=transform, even_batches=False, normalize=stats, layout="NCHW") as val,
     ):
         scored = [(model(images), labels.clone()) for images, labels in val]
     output, labels = (torch.cat(parts) for parts in zip(*scored, strict=True))

@@ -34,13 +34,13 @@ func pixelsSet(t *testing.T) string {
 	return dir
 }
 
-// TestInexactSessions checks that a transform that stored pixels don't serve exactly is served with a note, or refused.
-func TestInexactSessions(t *testing.T) {
+// TestNotBitExactSessions checks that a transform that stored pixels don't serve exactly is served with a note, or refused.
+func TestNotBitExactSessions(t *testing.T) {
 	dir := pixelsSet(t)
 	exact := json.RawMessage(`[{"op":"Resize","size":5},{"op":"CenterCrop","size":4}]`)
 	inexact := json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`)
 	for _, strict := range []bool{false, true} {
-		ts := startServer(t, dir, func(c *Config) { c.Exact = strict })
+		ts := startServer(t, dir, func(c *Config) { c.BitExact = strict })
 		for _, tt := range []struct {
 			transform json.RawMessage
 			resampler string
@@ -56,7 +56,7 @@ func TestInexactSessions(t *testing.T) {
 			{inexact, "", true, true, "stored with Resize(5, bilinear)"},
 		} {
 			c := ts.dial().hello()
-			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 2, Transport: wire.TransportSocket, Resampler: tt.resampler, ExactPixels: tt.ask})
+			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 2, Transport: wire.TransportSocket, Resampler: tt.resampler, BitExact: tt.ask})
 			switch m := c.receive().(type) {
 			case wire.Opened:
 				if tt.refused || (len(m.Notes) == 1) != (tt.word != "") || tt.word != "" && !strings.Contains(m.Notes[0], tt.word) {
