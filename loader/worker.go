@@ -54,9 +54,9 @@ func (w *worker) process(j *job, position, next int) (err error) {
 	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
 
 	if set, ok := cfg.Set.(mappedSet); ok && next != position {
-		record.Ahead = set.ahead(j.indices[next])
+		record.Prefetch = set.ahead(j.indices[next])
 	}
-	record.Stream = len(slot.Images) >= streamFrom
+	record.NonTemporal = len(slot.Images) >= streamFrom
 	size := cfg.Spec.OutputBytes()
 	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(j.stream.seed, j.stream.epoch, index))

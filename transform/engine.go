@@ -23,10 +23,10 @@ type Source struct {
 	// Pixels are the codec's parameters of a FormatPixels image: those of its set. Sources of one set should share one
 	// pointer, by which the engine finds the codec that it has made.
 	Pixels *pixels.Params
-	// Ahead is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
-	Ahead []byte
-	// Stream says that the result will not be read soon, so that it may be written past the processor's caches.
-	Stream bool
+	// Prefetch is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
+	Prefetch []byte
+	// NonTemporal says that the result will not be read soon, so that it may be written past the processor's caches.
+	NonTemporal bool
 }
 
 // An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from

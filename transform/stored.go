@@ -97,8 +97,8 @@ func (s *storedImage) openPixels(src Source) (width, height int, err error) {
 		}
 		s.codecs[src.Pixels] = codec
 	}
-	codec.Ahead(src.Ahead)
-	codec.Stream(src.Stream)
+	codec.Prefetch(src.Prefetch)
+	codec.NonTemporal(src.NonTemporal)
 	config, err := pixels.DecodeConfig(src.Image)
 	s.codec, s.blob = codec, src.Image
 	return config.Width, config.Height, err

@@ -153,9 +153,9 @@ func (p *PixelsParams) Stored() (StoredResize, error) {
 	return s, err
 }
 
-// Store decodes all of src and resizes it as it is to be stored. It returns the RGB pixels, rows without gaps, valid
+// DecodeResized decodes all of src and resizes it as it is to be stored. It returns the RGB pixels, rows without gaps, valid
 // until the next call. The error is an [*ImageError] or a [*SizeError].
-func (e *Engine) Store(src Source, s StoredResize) (pix []byte, width, height int, err error) {
+func (e *Engine) DecodeResized(src Source, s StoredResize) (pix []byte, width, height int, err error) {
 	w, h, err := e.stored.open(src)
 	if err != nil {
 		return nil, 0, 0, err

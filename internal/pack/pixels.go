@@ -56,7 +56,7 @@ func (w *pixelsWorker) Encode(scratch *Scratch, in Input) (shard.Sample, error) 
 	if err := checkFormat(format, in.Data); err != nil {
 		return s, err
 	}
-	pix, width, height, err := w.engine.Store(transform.Source{Image: in.Data}, w.resize)
+	pix, width, height, err := w.engine.DecodeResized(transform.Source{Image: in.Data}, w.resize)
 	if err != nil {
 		if image, ok := errors.AsType[*transform.ImageError](err); ok {
 			err = reason(format, image.Err)

@@ -95,7 +95,7 @@ func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectang
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r, c.stream)
+	t, err := outputTarget(out, r, c.nonTemporal)
 	if err != nil {
 		return err
 	}

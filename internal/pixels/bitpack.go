@@ -56,7 +56,7 @@ func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectan
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r, c.stream)
+	t, err := outputTarget(out, r, c.nonTemporal)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func decodeGuarded(t *testing.T, codecs []Codec, src, dst guarded, blob []byte, 
 	var wantErr error
 	for i, c := range codecs {
 		clear(out)
-		c.Stream(stream)
+		c.NonTemporal(stream)
 		err := c.DecodeTo(target, in, r)
 		if i == 0 {
 			want, wantErr = bytes.Clone(out), err

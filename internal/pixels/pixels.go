@@ -78,13 +78,13 @@ type Codec interface {
 	// DecodeTo writes the pixels of r into out, whose size is r's, in out's layout and flipped if out says so.
 	DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error
 
-	// Ahead names the blob that will be wanted after the next Decode or DecodeTo, which fetches it into the processor's
+	// Prefetch names the blob that will be wanted after the next Decode or DecodeTo, which fetches it into the processor's
 	// cache on the way. It is a hint: nothing of it is read.
-	Ahead(next []byte)
+	Prefetch(next []byte)
 
-	// Stream says whether what DecodeTo writes from now on will not be read soon, and so may go past the processor's
+	// NonTemporal says whether what DecodeTo writes from now on will not be read soon, and so may go past the processor's
 	// caches. It is a hint too.
-	Stream(on bool)
+	NonTemporal(on bool)
 }
 
 // New returns the codec that p names, with kernels of the given level or the highest below it that is compiled in. The
@@ -188,18 +188,18 @@ func (e *LimitError) Error() string {
 
 // base is what every codec has.
 type base struct {
-	params  Params
-	kernels kernels
-	padded  []byte // a copy of a blob that came without slack
-	stream  bool
+	params      Params
+	kernels     kernels
+	padded      []byte // a copy of a blob that came without slack
+	nonTemporal bool   // outputs may go past the caches
 	prefetcher
 }
 
 // Params returns what New made the codec from, with the defaults filled in.
 func (b *base) Params() Params { return b.params }
 
-// Stream says whether outputs may be written past the caches.
-func (b *base) Stream(on bool) { b.stream = on }
+// NonTemporal says whether outputs may be written past the caches.
+func (b *base) NonTemporal(on bool) { b.nonTemporal = on }
 
 // withSlack returns blob with SlackBytes of capacity behind it.
 func (b *base) withSlack(blob []byte) []byte {

@@ -43,7 +43,7 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r, c.stream)
+	t, err := outputTarget(out, r, c.nonTemporal)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 // copyRows writes the pixels of r: as they are where that will do, else by way of planes.
 func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
 	t.choose(&c.kernels)
-	defer c.kernels.leave(t.stream)
+	defer c.kernels.leave(t.nonTemporal)
 	plain := t.planeBytes == 0 && !t.flip
 	if !plain {
 		c.row.resize((t.width + chunkColumns - 1) / chunkColumns)
@@ -67,7 +67,7 @@ func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle)
 		case !plain:
 			c.kernels.split(c.row.top, c.row.stride, src, t.width)
 			t.emit(&c.kernels, &c.row, 0, y, 1)
-		case t.stream:
+		case t.nonTemporal:
 			c.kernels.streamCopy(t.pix[y*t.rowBytes:][:t.rowBytes], src)
 		default:
 			copy(t.pix[y*t.rowBytes:], src)

@@ -33,7 +33,7 @@ func TestStream(t *testing.T) {
 				decode := func(stream bool) []byte {
 					all := bytes.Repeat([]byte{0xA5}, n+2*margin)
 					at := margin - int(uintptr(unsafe.Pointer(&all[0]))%streamAlign) + shift
-					c.Stream(stream)
+					c.NonTemporal(stream)
 					out := resample.Output{Pix: all[at : at+n], Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
 					if err := c.DecodeTo(out, blob, r); err != nil {
 						t.Fatal(err)

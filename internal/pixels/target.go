@@ -10,13 +10,13 @@ import (
 
 // target is where the rows of a rectangle go.
 type target struct {
-	pix        []byte
-	width      int // pixels in a row
-	height     int // rows
-	rowBytes   int // from one row to the next
-	planeBytes int // from one plane to the next, or 0 if the pixels are interleaved
-	flip       bool
-	stream     bool // past the caches
+	pix         []byte
+	width       int // pixels in a row
+	height      int // rows
+	rowBytes    int // from one row to the next
+	planeBytes  int // from one plane to the next, or 0 if the pixels are interleaved
+	flip        bool
+	nonTemporal bool // past the caches
 }
 
 // rowsTarget is the target of a Decode: interleaved rows, stride bytes apart.
@@ -29,7 +29,7 @@ func rowsTarget(dst []byte, stride int, r image.Rectangle) (target, error) {
 }
 
 // outputTarget is the target of a DecodeTo.
-func outputTarget(out resample.Output, r image.Rectangle, stream bool) (target, error) {
+func outputTarget(out resample.Output, r image.Rectangle, nonTemporal bool) (target, error) {
 	w, h := r.Dx(), r.Dy()
 	if out.Width != w || out.Height != h {
 		return target{}, fmt.Errorf("pixels: the output is %d×%d, the rectangle %d×%d", out.Width, out.Height, w, h)
@@ -37,7 +37,7 @@ func outputTarget(out resample.Output, r image.Rectangle, stream bool) (target, 
 	if len(out.Pix) < 3*w*h {
 		return target{}, fmt.Errorf("pixels: the output has %d bytes, %d×%d pixels need %d", len(out.Pix), w, h, 3*w*h)
 	}
-	t := target{pix: out.Pix, width: w, height: h, rowBytes: 3 * w, flip: out.Flip, stream: stream}
+	t := target{pix: out.Pix, width: w, height: h, rowBytes: 3 * w, flip: out.Flip, nonTemporal: nonTemporal}
 	if out.Layout == resample.NCHW {
 		t.rowBytes, t.planeBytes = w, w*h
 	}
@@ -46,7 +46,7 @@ func outputTarget(out resample.Output, r image.Rectangle, stream bool) (target, 
 
 // choose settles whether rows are streamed: only if that was asked for, and where it can be done.
 func (t *target) choose(k *kernels) {
-	t.stream = t.stream && k.stream != nil && t.planeBytes == 0 && t.rowBytes == 3*t.width &&
+	t.nonTemporal = t.nonTemporal && k.stream != nil && t.planeBytes == 0 && t.rowBytes == 3*t.width &&
 		t.width%streamAlign == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(t.pix)))%streamAlign == 0
 }
 
@@ -59,7 +59,7 @@ func (t *target) emit(k *kernels, pair *rowPair, x, y, count int) {
 	} else if y+1 >= t.height || count == 1 {
 		bottom = nil
 	}
-	if t.stream {
+	if t.nonTemporal {
 		n := 1
 		if bottom != nil {
 			bottom, n = bottom[x:], 2

@@ -94,7 +94,7 @@ func TestBlobWrittenToMeanwhile(t *testing.T) {
 			x, y := rng.IntN(w), rng.IntN(h)
 			r := image.Rect(x, y, x+1+rng.IntN(w-x), y+1+rng.IntN(h-y))
 			n := 3 * r.Dx() * r.Dy()
-			c.Stream(rng.IntN(2) == 0)
+			c.NonTemporal(rng.IntN(2) == 0)
 			out := resample.Output{Pix: dst.last(n), Width: r.Dx(), Height: r.Dy(), Layout: resample.Layout(rng.IntN(2)), Flip: rng.IntN(2) == 0}
 			err := c.DecodeTo(out, read, r)
 			if format, ok := errors.AsType[*FormatError](err); ok && (format.Offset < 0 || format.Offset > len(blob)) {

@@ -9,9 +9,9 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// TestAhead checks that what is fetched ahead, of any size and whatever lies there, changes no pixel, and that it is
+// TestPrefetch checks that what is fetched early, of any size and whatever lies there, changes no pixel, and that it is
 // fetched once.
-func TestAhead(t *testing.T) {
+func TestPrefetch(t *testing.T) {
 	const w, h = 70, 45
 	rgb := make([]byte, 3*w*h)
 	rng := rand.NewChaCha8([32]byte{7})
@@ -31,11 +31,11 @@ func TestAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range []int{0, 1, 63, 64, 4096, 1 << 20} {
-			ahead := make([]byte, n)
-			codec.Ahead(ahead)
+			next := make([]byte, n)
+			codec.Prefetch(next)
 			got := make([]byte, len(want))
 			if err := codec.Decode(got, 3*r.Dx(), blob, r); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s, %d bytes ahead: %v, or other pixels", name, n, err)
+				t.Errorf("%s, %d bytes fetched: %v, or other pixels", name, n, err)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestPrefetcher(t *testing.T) {
 	for _, n := range []int{0, 1, 64, 100, 139_000} {
 		for _, steps := range []int{0, 1, 3, 112} {
 			var p prefetcher
-			p.Ahead(make([]byte, n))
+			p.Prefetch(make([]byte, n))
 			p.begin(steps)
 			if p.step%64 != 0 {
 				t.Errorf("%d bytes in %d steps: %d bytes a step", n, steps, p.step)

@@ -10,8 +10,8 @@ type prefetcher struct {
 	step int // bytes at a time
 }
 
-// Ahead names the memory that the next Decode or DecodeTo fetches as it goes; it reads nothing of it.
-func (p *prefetcher) Ahead(memory []byte) { p.rest = memory }
+// Prefetch names the memory that the next Decode or DecodeTo fetches as it goes; it reads nothing of it.
+func (p *prefetcher) Prefetch(memory []byte) { p.rest = memory }
 
 const cacheLine = 64
 
