@@ -21,6 +21,7 @@ var newCommands = []func() *cobra.Command{
 	newBuildCommand,
 	newRepackCommand,
 	newSynthCommand,
+	newInfoCommand,
 	newLsCommand,
 	newCatCommand,
 	newVerifyCommand,
