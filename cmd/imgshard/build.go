@@ -29,7 +29,7 @@ SRC is looked at to tell what it holds:
   a folder of class folders               /data/train/n01440764/….JPEG
   ILSVRC2012_img_train.tar                as downloaded, read in one pass
   a folder of class tars                  /data/train/n01440764.tar
-  ILSVRC2012_img_val.tar, or its folder   with ILSVRC2012_devkit_t12.tar.gz (or it unpacked) beside it
+  ILSVRC2012_img_val.tar, or its folder   whose labels are known; the development kit is not needed
   a folder with train/ and val/           both splits; also one with the two tars above
   cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
                                           CIFAR-10: train, and its test images as val; its pickles are read, not executed
@@ -88,8 +88,8 @@ func newBuildCommand() *cobra.Command {
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
 	fl.StringVar(&f.sources.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
-	fl.StringVar(&f.sources.Devkit, "devkit", "", "ILSVRC2012_devkit_t12.tar.gz or its folder (default looked for beside SRC)")
-	fl.StringVar(&f.sources.Classes, "classes", "", "file with a class name in each line, for WebDataset's labels (default classes.txt beside the tars)")
+	fl.StringVar(&f.sources.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Caffe's val.txt or valprep.sh (default the known ones)")
+	fl.StringVar(&f.sources.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids, for WebDataset's labels (default classes.txt beside the tars)")
 	return c
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// classNamesBytesMax bounds a file of class names.
-	classNamesBytesMax = 64 << 20
+	// linesBytesMax bounds a file of class names or labels.
+	linesBytesMax = 64 << 20
 	// emptyClassesShownMax is how many classes without samples are named.
 	emptyClassesShownMax = 5
 )
@@ -23,22 +23,19 @@ var classNamesFiles = []string{"classes.txt", "classnames.txt"}
 type classNames struct {
 	names []string // nil: the numbers themselves
 	from  string   // the file
-	// exact says that these are the classes only if there are just as many: a devkit that was found beside the data need not be about it.
-	exact bool
 }
 
-// findClassNames takes the file that was given, or looks in the folders for one, or for ImageNet's devkit: labels of ImageNet are, as anywhere in
-// PyTorch, the places of the wnids in sorted order.
+// ilsvrcClasses names, in place of a file, the 1,000 wnids of ILSVRC2012.
+const ilsvrcClasses = "ilsvrc2012"
+
+// findClassNames takes the file that was given, or looks in the folders for one.
 func findClassNames(folders []string, opts Options) (classNames, error) {
-	if opts.Classes != "" {
+	switch opts.Classes {
+	case "":
+	case ilsvrcClasses:
+		return classNames{names: ilsvrcVal().classes, from: ilsvrcClasses}, nil
+	default:
 		return readClassNames(opts.Classes)
-	}
-	if opts.Devkit != "" {
-		d, err := openDevkit(opts.Devkit)
-		if err != nil {
-			return classNames{}, err
-		}
-		return classNames{names: d.Classes, from: d.Path}, nil
 	}
 	for _, folder := range folders {
 		for _, name := range classNamesFiles {
@@ -48,32 +45,17 @@ func findClassNames(folders []string, opts Options) (classNames, error) {
 			}
 		}
 	}
-	d, err := lookForDevkit(folders)
-	if d == nil || err != nil {
-		return classNames{}, err
-	}
-	return classNames{names: d.Classes, from: d.Path, exact: true}, nil
+	return classNames{}, nil
 }
 
 // readClassNames reads a file of names, one a line, the first for label 0.
 func readClassNames(p string) (classNames, error) {
-	info, err := os.Stat(p)
-	if errors.Is(err, fs.ErrNotExist) {
-		return classNames{}, &FormatError{Path: p, Msg: "there is no such file of class names", Err: err}
-	}
-	if err != nil {
-		return classNames{}, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > classNamesBytesMax {
-		return classNames{}, &FormatError{Path: p, Msg: fmt.Sprintf("no regular file of at most %d bytes: class names stand in one, a line for each", classNamesBytesMax)}
-	}
-	data, err := os.ReadFile(p)
+	text, err := readLines(p, "class names")
 	if err != nil {
 		return classNames{}, err
 	}
 	c := classNames{from: p}
 	lines := make(map[string]int) // name → line
-	text := strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n")
 	for line := range strings.Lines(text) {
 		name, n := strings.TrimSpace(line), len(c.names)+1
 		if name == "" {
@@ -94,15 +76,34 @@ func readClassNames(p string) (classNames, error) {
 	return c, nil
 }
 
+// readLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in errors.
+func readLines(p, what string) (string, error) {
+	info, err := os.Stat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &FormatError{Path: p, Msg: "there is no such file of " + what, Err: err}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > linesBytesMax {
+		return "", &FormatError{Path: p, Msg: fmt.Sprintf("no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)}
+	}
+	data, err := os.ReadFile(p)
+	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
+}
+
 // labels are the classes of a split of which counts says how many samples each label has.
 func (c classNames) labels(s *Split, counts []int) (labels, error) {
 	names, numbered := c.names, false
 	switch {
-	case len(names) == 0, c.exact && len(names) != len(counts):
+	case len(names) == 0:
 		names, numbered = numberNames(len(counts)), true
 		if len(counts) > 0 {
 			s.note("the classes are called by their numbers, %s to %s: %s beside the tars, or --classes FILE, would name them, one a line",
 				names[0], names[len(names)-1], classNamesFiles[0])
+		}
+		if len(counts) == len(ilsvrcVal().classes) {
+			s.note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
 		}
 	case len(names) < len(counts):
 		return labels{}, &FormatError{Path: c.from, Msg: fmt.Sprintf("names %d classes, but %s has the label %d: it must have a line for each label from 0 on",

@@ -15,8 +15,6 @@ import (
 const (
 	trainTarName = "ILSVRC2012_img_train.tar"
 	valTarName   = "ILSVRC2012_img_val.tar"
-	// valNamePrefix begins the name of each image of ILSVRC2012's validation split.
-	valNamePrefix = "ILSVRC2012_val_"
 )
 
 // isSplitFolder says that a folder of this name holds a split by custom.
@@ -35,10 +33,15 @@ func Open(path string, opts Options) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
+	labelled := opts.ValLabels == ""
 	for _, s := range splits {
 		if _, numbers := s.layout.(*webDataset); opts.Classes != "" && !numbers {
 			return nil, &FormatError{Path: s.Path, Msg: "is " + s.Layout() + ", which names its classes itself: --classes is for WebDataset's tars, whose labels are numbers"}
 		}
+		labelled = labelled || s.readsValLabels()
+	}
+	if !labelled {
+		return nil, &FormatError{Path: splits[0].Path, Msg: "is " + splits[0].Layout() + ", which has labels itself: --val-labels is for ILSVRC2012's validation images, which have none"}
 	}
 	return splits, nil
 }
@@ -106,7 +109,7 @@ type sight struct {
 // look lists a folder.
 func look(path string) (sight, error) {
 	seen := sight{path: path}
-	entries, err := readFolder(path)
+	entries, err := readTop(path)
 	if err != nil {
 		return seen, err
 	}
@@ -147,10 +150,10 @@ func (seen sight) splits() (train, val string, ok bool) {
 		}
 	}
 	onlySplits := len(seen.folders) > 0 && !slices.ContainsFunc(seen.folders, func(name string) bool {
-		return !isSplitFolder(name) && !isDevkitName(name)
+		return !isSplitFolder(name)
 	})
 	foldersSayIt := (train != "" && val != "") || (onlySplits && (train != "" || val != ""))
-	if len(seen.folders) > 0 && !foldersSayIt && slices.ContainsFunc(seen.folders, func(name string) bool { return !isDevkitName(name) }) {
+	if len(seen.folders) > 0 && !foldersSayIt {
 		return "", "", false
 	}
 	if train == "" && slices.Contains(seen.files, trainTarName) {
@@ -196,7 +199,7 @@ func openSplits(path string, seen sight, train, val string, opts Options) ([]*Sp
 		splits = append(splits, s)
 	}
 	for _, f := range seen.folders {
-		if f != train && f != val && f != test && !isDevkitName(f) {
+		if f != train && f != val && f != test {
 			splits[0].note("folder %s is left out; build it by itself if it is wanted", filepath.Join(path, f))
 		}
 	}
@@ -218,7 +221,7 @@ func openTarSplit(path, name string, opts Options) (*Split, error) {
 		}
 		return openWebDatasetTar(path, name, opts)
 	}
-	st, err := newStream(path, opts, []string{filepath.Dir(path)})
+	st, err := newStream(path, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +233,6 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 	var tars, others []string
 	for _, f := range seen.files {
 		switch {
-		case isDevkitName(f):
 		case namedTar(f):
 			tars = append(tars, f)
 		default:
@@ -238,14 +240,13 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 		}
 	}
 	var s *Split
-	folders := slices.DeleteFunc(slices.Clone(seen.folders), isDevkitName)
 	switch {
-	case len(folders) > 0:
-		if err := halfDone(path, folders, tars, others); err != nil {
+	case len(seen.folders) > 0:
+		if err := halfDone(path, seen.folders, tars, others); err != nil {
 			return nil, err
 		}
 		s = newSplit(path, name, &folder{root: path}, opts)
-		s.decoded = isSmallFolder(path, folders)
+		s.decoded = isSmallFolder(path, seen.folders)
 	case len(tars) > 0:
 		of, err := findWebDataset(seen)
 		if err != nil {
@@ -263,11 +264,14 @@ func openFolderSplit(path, name string, seen sight, opts Options) (*Split, error
 			s.note("%d files beside the class tars are left out (%s)", len(others), someNames(others))
 		}
 	case len(others) > 0:
-		devkit, err := openOrFindDevkit(path, opts, []string{path, filepath.Dir(path)})
+		val, err := openValLabels(opts)
 		if err != nil {
 			return nil, err
 		}
-		s = newSplit(path, name, &folder{root: path, devkit: devkit}, opts)
+		if err := val.walk().add(others[0]); err != nil {
+			return nil, &FormatError{Path: path, Entry: others[0], Msg: err.Error()}
+		}
+		s = newSplit(path, name, &folder{root: path, val: val}, opts)
 	default:
 		return nil, emptyError(path, seen)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -16,15 +17,18 @@ import (
 // folderDepthMax bounds how deep folders are followed below a class.
 const folderDepthMax = 32
 
-// folder reads class folders, or flat images with a devkit, straight from the file system.
+// devkitPrefix begins the name of ImageNet's development kit, whether packed or not.
+const devkitPrefix = "ILSVRC2012_devkit"
+
+// folder reads class folders, or ILSVRC2012's validation images without folders, straight from the file system.
 type folder struct {
-	root   string
-	devkit *Devkit // nil: class folders
+	root string
+	val  *valLabels // nil: class folders
 }
 
 func (f *folder) describe() string {
-	if f.devkit != nil {
-		return "a folder of images with the development kit's ground truth"
+	if f.val != nil {
+		return "a folder of ILSVRC2012's validation images"
 	}
 	return "a folder of class folders"
 }
@@ -33,10 +37,10 @@ func (f *folder) streamed() bool { return false }
 func (f *folder) bytes() int64   { return 0 }
 
 func (f *folder) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	if f.devkit != nil {
+	if f.val != nil {
 		return f.walkFlat(ctx, s, fn)
 	}
-	entries, err := readFolder(f.root)
+	entries, err := readTop(f.root)
 	if err != nil {
 		return labels{}, err
 	}
@@ -65,27 +69,26 @@ func (f *folder) walk(ctx context.Context, s *Split, fn func(Item) error) (label
 	return newLabels(classes), nil
 }
 
-// walkFlat gives the images of a flat folder; the k-th file in sorted order has the k-th label of the ground truth.
+// walkFlat gives the images of a flat folder.
 func (f *folder) walkFlat(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	entries, err := readFolder(f.root)
+	entries, err := readTop(f.root)
 	if err != nil {
 		return labels{}, err
 	}
-	var keys []string
+	val := f.val.walk()
 	for _, e := range entries {
-		if isDevkitName(e.name) {
-			continue
-		}
 		if e.dir {
 			s.note("folder %s among the images is left out", e.name)
 			continue
 		}
-		keys = append(keys, e.name)
+		if err := val.add(e.name); err != nil {
+			return labels{}, &FormatError{Path: f.root, Entry: e.name, Msg: err.Error()}
+		}
 		if err := errors.Join(ctx.Err(), fn(Item{Key: e.name, Reason: e.rejectReason()})); err != nil {
 			return labels{}, err
 		}
 	}
-	return f.devkit.labels(f.root, keys)
+	return val.labels(s), nil
 }
 
 // walkBelow gives the files of one class, also those in folders below it; above are the folders on the way there, against links in circles.
@@ -183,6 +186,12 @@ func (e folderEntry) rejectReason() string {
 		return reasonNotRegular
 	}
 	return nameReason(e.name)
+}
+
+// readTop is readFolder of a dataset's uppermost folder: ImageNet's development kit, which lies there with many, is no part of a dataset.
+func readTop(path string) ([]folderEntry, error) {
+	entries, err := readFolder(path)
+	return slices.DeleteFunc(entries, func(e folderEntry) bool { return strings.HasPrefix(e.name, devkitPrefix) }), err
 }
 
 // readFolder lists a folder without junk, in sorted order.

@@ -7,7 +7,7 @@
 //	class tars       DIR/n01440764.tar …                           label: the tar, in sorted order
 //	tar of tars      ILSVRC2012_img_train.tar                      label: the inner tar, in sorted order
 //	tar of folders   a tar of class folders                        label: the folder, in sorted order
-//	flat images      ILSVRC2012_img_val.tar or its folder          label: the development kit's ground truth
+//	flat images      ILSVRC2012_img_val.tar or its folder          label: that of ILSVRC2012's image of this name
 //	both splits      DIR/train and DIR/val, or the two tars above  a split each
 //	CIFAR-10         cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
 //	CINIC-10         class folders in DIR/train, DIR/valid and DIR/test
@@ -40,10 +40,10 @@ const ImageBytesMax = 256 << 20
 type Options struct {
 	// Split names the split instead of the name that the path suggests. It may not be given for a folder that holds both splits.
 	Split string
-	// Devkit is where the ILSVRC2012 development kit is, a tar.gz or a folder; empty looks for it in and beside the flat images.
-	Devkit string
+	// ValLabels is a file with the labels of ILSVRC2012's validation images; empty takes those that are known.
+	ValLabels string
 	// Classes is a file with the name of a class in each line, the first that of label 0, for WebDataset's tars, whose labels are numbers; empty
-	// looks for classes.txt or classnames.txt, then for the devkit, beside them, and else calls the classes by their numbers.
+	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
 	Classes string
 }
 
@@ -90,6 +90,24 @@ func newLabels(classes []string) labels {
 	return l
 }
 
+// used are the classes that samples have, as far as byKey tells.
+func (l labels) used() []string {
+	if l.byKey == nil {
+		return l.classes
+	}
+	has := make([]bool, len(l.classes))
+	for _, label := range l.byKey {
+		has[label] = true
+	}
+	var used []string
+	for i, c := range l.classes {
+		if has[i] {
+			used = append(used, c)
+		}
+	}
+	return used
+}
+
 // Split is one split of a dataset: where its samples are and what they are called. Walk it once, then ask for labels and contents.
 type Split struct {
 	Name string // "train", "val" or what the path or Options suggest
@@ -102,6 +120,16 @@ type Split struct {
 	labels   labels
 	expected []string
 	notes    []string
+}
+
+func (s *Split) readsValLabels() bool {
+	switch l := s.layout.(type) {
+	case *folder:
+		return l.val != nil
+	case *stream:
+		return l.val != nil
+	}
+	return false
 }
 
 // Layout says in words what was found, such as "a folder of class folders".
@@ -155,17 +183,13 @@ func (s *Split) relabel(own labels) (labels, error) {
 		l.byKey = own.byKey
 		return l, nil
 	}
-	var foreign []string
-	for _, c := range own.classes {
-		if _, ok := l.index[c]; !ok {
-			foreign = append(foreign, c)
-		}
-	}
+	used := own.used()
+	foreign := slices.DeleteFunc(slices.Clone(used), func(c string) bool { _, ok := l.index[c]; return ok })
 	if len(foreign) > 0 {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(own.classes), len(s.expected), someNames(foreign))}
+			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(used), len(s.expected), someNames(foreign))}
 	}
-	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(own.classes), len(s.expected))
+	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
 	if own.byKey != nil {
 		l.byKey = make(map[string]int32, len(own.byKey))
 		for key, label := range own.byKey {

@@ -324,7 +324,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{filepath.Join(dir, "mixed"), "class folders and class tars"},
 		{filepath.Join(dir, "halfsorted"), "finish sorting"},
 		{filepath.Join(dir, "nottar"), "called a tar"},
-		{filepath.Join(dir, "flat"), "--devkit"},
+		{filepath.Join(dir, "flat"), "sort others into a folder for each class"},
 		{filepath.Join(dir, "labelled"), "as WebDataset has it"},
 		{write("text.tar", []byte("hello")), "neither a tar"},
 		{write("nofiles.tar", tar()), "no files"},

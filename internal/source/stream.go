@@ -21,16 +21,16 @@ type shape uint8
 const (
 	shapeClassTars    shape = iota // each entry is the tar of one class
 	shapeClassFolders              // the names have the class as their first folder
-	shapeFlat                      // images without folders, labelled by the devkit
+	shapeFlat                      // images without folders, as ILSVRC2012's validation images are
 )
 
 // stream reads tars from front to end.
 type stream struct {
-	paths   []string // one tar; or the tars of the classes
-	perFile bool     // each of the paths is the tar of one class
-	shape   shape    // of the one tar
-	strip   string   // "train/": the folder that all entries of the one tar lie in, no part of a key
-	devkit  *Devkit
+	paths   []string   // one tar; or the tars of the classes
+	perFile bool       // each of the paths is the tar of one class
+	shape   shape      // of the one tar
+	strip   string     // "train/": the folder that all entries of the one tar lie in, no part of a key
+	val     *valLabels // of flat images
 	size    int64
 }
 
@@ -43,7 +43,7 @@ func (st *stream) describe() string {
 	case st.shape == shapeClassFolders:
 		return "a tar of class folders"
 	}
-	return "a tar of images with the development kit's ground truth"
+	return "a tar of ILSVRC2012's validation images"
 }
 
 func (st *stream) streamed() bool { return true }
@@ -59,12 +59,15 @@ type walker struct {
 	st      *stream
 	fn      func(Item) error
 	classes map[string]int // class → number of files
-	flat    []string       // the keys of flat images
+	val     *valWalk       // of flat images
 	beside  []string
 }
 
 func (st *stream) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	w := &walker{ctx: ctx, st: st, fn: fn, classes: make(map[string]int)}
+	if st.val != nil {
+		w.val = st.val.walk()
+	}
 	for _, p := range st.paths {
 		if err := w.file(s, p); err != nil {
 			return labels{}, err
@@ -73,8 +76,8 @@ func (st *stream) walk(ctx context.Context, s *Split, fn func(Item) error) (labe
 	if len(w.beside) > 0 {
 		s.note("%d files beside the classes are left out (%s)", len(w.beside), someNames(w.beside))
 	}
-	if st.shape == shapeFlat && !st.perFile {
-		return st.devkit.labels(s.Path, w.flat)
+	if w.val != nil {
+		return w.val.labels(s), nil
 	}
 	var classes []string
 	for c, n := range w.classes {
@@ -246,12 +249,8 @@ func (w *walker) flatImage(t *tarReader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeDir {
 		return nil
 	}
-	if strings.Contains(h.Name, "/") {
-		return t.errorf(h.Name, "a folder within a tar of images without folders: its label is unknown")
-	}
-	w.flat = append(w.flat, h.Name)
-	if len(w.flat) > len(w.st.devkit.Labels) {
-		return t.errorf(h.Name, "more files than the %d lines of the ground truth in %s", len(w.st.devkit.Labels), w.st.devkit.Path)
+	if err := w.val.add(h.Name); err != nil {
+		return t.errorf(h.Name, "%v", err)
 	}
 	return w.item(t, h, h.Name)
 }
@@ -292,8 +291,8 @@ func (r *entryReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newStream looks into a tar and says how to read it. devkitFolders are where to look for the devkit when it is needed.
-func newStream(p string, opts Options, devkitFolders []string) (*stream, error) {
+// newStream looks into a tar and says how to read it.
+func newStream(p string, opts Options) (*stream, error) {
 	info, err := os.Stat(p)
 	if err != nil {
 		return nil, err
@@ -328,7 +327,10 @@ func newStream(p string, opts Options, devkitFolders []string) (*stream, error) 
 				st.strip = parts[0] + "/"
 			}
 			st.shape = shapeFlat
-			st.devkit, err = openOrFindDevkit(p, opts, devkitFolders)
+			if _, ok := valNumber(path.Base(h.Name)); !ok {
+				return nil, t.errorf(h.Name, "%v", ilsvrcVal().walk().add(h.Name))
+			}
+			st.val, err = openValLabels(opts)
 			return st, err
 		case len(parts) > 2 && (parts[0] == path.Base(stem(p)) || isSplitFolder(parts[0])):
 			st.shape, st.strip = shapeClassFolders, parts[0]+"/"
@@ -353,13 +355,6 @@ func newClassTars(paths []string) (*stream, error) {
 		st.size += info.Size()
 	}
 	return st, nil
-}
-
-func openOrFindDevkit(what string, opts Options, folders []string) (*Devkit, error) {
-	if opts.Devkit != "" {
-		return openDevkit(opts.Devkit)
-	}
-	return findDevkit(what, folders)
 }
 
 // looksLikeImage tells by its first bytes that a file is an image.

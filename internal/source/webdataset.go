@@ -117,12 +117,12 @@ func sniffWebDataset(p string) (is, empty bool, err error) {
 // findWebDataset returns the names of the tars in a folder that holds nothing but WebDataset's; nil: it does not. The first tar with a file in it
 // says so for all.
 func findWebDataset(seen sight) ([]string, error) {
-	if slices.ContainsFunc(seen.folders, func(name string) bool { return !isDevkitName(name) }) {
+	if len(seen.folders) > 0 {
 		return nil, nil
 	}
 	var tars []string
 	for _, f := range seen.files {
-		if namedTar(f) && !isDevkitName(f) {
+		if namedTar(f) {
 			tars = append(tars, f)
 		}
 	}
@@ -224,7 +224,7 @@ func newWebDataset(seen sight, name string, tars, nameFolders []string, opts Opt
 	}
 	s := newSplit(seen.path, name, d, opts)
 	others := slices.DeleteFunc(slices.Clone(seen.files), func(f string) bool {
-		return namedTar(f) || isDevkitName(f) || filepath.Join(seen.path, f) == names.from
+		return namedTar(f) || filepath.Join(seen.path, f) == names.from
 	})
 	if len(others) > 0 {
 		s.note("%d files beside the tars are left out (%s)", len(others), someNames(others))

@@ -130,6 +130,7 @@ func TestWebDatasetClassNames(t *testing.T) {
 	}{
 		{"", "", Options{}, []string{"0", "1", "2"}},
 		{"", "", Options{Classes: named}, []string{"cat", "tench, Tinca tinca", "owl", "newt"}},
+		{"", "", Options{Classes: "ilsvrc2012"}, ilsvrcVal().classes},
 		{"classnames.txt", "a\nb\nc", Options{}, []string{"a", "b", "c"}},
 		{"train/classes.txt", "x\ny\nz\n", Options{}, []string{"x", "y", "z"}},
 	} {
@@ -147,6 +148,11 @@ func TestWebDatasetClassNames(t *testing.T) {
 		if _, err := classes(Options{Classes: file}); !errors.As(err, &format) || !strings.Contains(err.Error(), want) || format.Path != file {
 			t.Errorf("%q: error %v, want one with %q", content, err, want)
 		}
+	}
+	many := webDatasetTar(t, "a.cls", "999", "a.jpg", "A")
+	s := open(t, sourcetest.Write(t, filepath.Join(dir, "many.tar"), many), Options{})
+	if mustItems(t, s); s.Classes()[999] != "999" || !strings.Contains(strings.Join(s.Notes(), "\n"), "--classes ilsvrc2012") {
+		t.Errorf("1,000 numbers: the last class is %q, notes %q", s.Classes()[999], s.Notes())
 	}
 	if _, err := classes(Options{Classes: filepath.Join(dir, "nowhere")}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
