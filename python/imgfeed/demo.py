@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from . import DataLoader, ImgfeedError, wire
-from .server import find_binary
+from .launcher import find_binary
 
 WORLD = 2
 SHEET_COLUMNS, SHEET_ROWS = 8, 4

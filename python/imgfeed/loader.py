@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from . import arguments, client, errors, frameworks, state
 from .client import Session, SetInfo
 from .dataset import Dataset, Sampler, rank_batches, rank_samples
-from .server import OwnServer
+from .launcher import OwnServer
 
 log = logging.getLogger("imgfeed")
 
@@ -306,7 +306,7 @@ class DataLoader:
             frameworks.page_lock(session.ring)
 
     def _reraise(self, error: errors.ServerError) -> NoReturn:
-        """Raise error, with the last words of an own server if its end is the cause."""
+        """Raise error, with what an own server printed last if its end is the cause."""
         explained = error if self._server is None else self._server.explain(error)
         if explained is error:
             raise error

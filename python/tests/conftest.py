@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from imgfeed import DataLoader, wire
-from imgfeed.server import find_binary
+from imgfeed.launcher import find_binary
 
 CLASSES = 5
 SAMPLES = 21 * CLASSES

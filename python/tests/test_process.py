@@ -19,7 +19,7 @@ from conftest import SAMPLES, SMALL, alive, answers, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader
-from imgfeed.server import find_binary
+from imgfeed.launcher import find_binary
 
 Load = Callable[..., DataLoader]
 

@@ -73,7 +73,7 @@ def _user(text: str) -> tuple[int, int]:
 
 def _pack(data: Path) -> None:
     """Pack what is in data, beside it, as the owner of data. Raises TrainError where imgshard fails; it has said why."""
-    from imgfeed.server import find_binary  # noqa: PLC0415 - only this needs it
+    from imgfeed.launcher import find_binary  # noqa: PLC0415 - only this needs it
 
     owner = data.stat()
     as_owner = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}

@@ -17,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
 
-from imgfeed.server import find_binary  # noqa: E402
+from imgfeed.launcher import find_binary  # noqa: E402
 
 from imgfeed_train.train import main  # noqa: E402
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import PLAIN, TINY, command, events, weights
-from imgfeed.server import find_binary
+from imgfeed.launcher import find_binary
 from namespaces import Node, two_nodes
 from test_training import same
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import PLAIN, TINY, VAL, Train, command, events, weights
-from imgfeed.server import find_binary
+from imgfeed.launcher import find_binary
 
 from imgfeed_train.settings import parse
 from imgfeed_train.train import main

@@ -14,7 +14,7 @@ import pytest
 import several
 import torch
 from conftest import TRAIN, VAL, Train, events, free_port, same, weights
-from imgfeed.server import find_binary
+from imgfeed.launcher import find_binary
 from torch import nn
 
 from imgfeed_train import data, models, recipes

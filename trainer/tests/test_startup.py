@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PLAIN, TINY, TRAIN, VAL, Train, command
-from imgfeed.server import find_binary
+from imgfeed.launcher import find_binary
 
 from imgfeed_train import startup
 from imgfeed_train.errors import TrainError

@@ -1,4 +1,4 @@
-"""A server of one's own: finding the ``imgfeed`` program, starting it, and seeing to it that it ends."""
+"""Finding the ``imgfeed`` program, starting a server that belongs to this process, and seeing to it that it ends."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class OwnServer:
         return self._process.pid
 
     def explain(self, error: errors.ServerError) -> errors.ServerError:
-        """Return error with the last words of the server, if it has ended. A forked child of the owner can't know that."""
+        """Return error with what the server printed last, if it has ended. A forked child of the owner can't know that."""
         if os.getpid() != self._owner:
             return error
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(timeout=0.5)
-            words = self._last_words()
+            printed = self._printed()
             how = f"signal {-code}" if code < 0 else f"exit status {code}"
-            return errors.ServerError(f"{error}: the server ended ({how}){': ' + words if words else ''}")
+            return errors.ServerError(f"{error}: the server ended ({how}){': ' + printed if printed else ''}")
         return error
 
     def close(self) -> None:
@@ -115,9 +115,9 @@ class OwnServer:
                 connection = wire.connect(path)
                 break
             if self._process.poll() is not None:
-                raise errors.ServerError(f"imgfeed: the server did not start: {self._last_words() or 'it said nothing'}")
+                raise errors.ServerError(f"imgfeed: the server did not start: {self._printed() or 'it said nothing'}")
             if time.monotonic() > deadline:
-                raise errors.TimeoutError(f"imgfeed: the server did not start within {START_TIMEOUT:g} s: {self._last_words()}")
+                raise errors.TimeoutError(f"imgfeed: the server did not start within {START_TIMEOUT:g} s: {self._printed()}")
             time.sleep(wait)
             wait = min(wait * 1.5, 0.05)
         try:
@@ -125,7 +125,7 @@ class OwnServer:
         except errors.ServerError as e:
             raise self.explain(e) from e
 
-    def _last_words(self) -> str:
+    def _printed(self) -> str:
         """Return the end of what the server has printed, without the prefix that errors get anyway."""
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
