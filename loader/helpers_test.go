@@ -185,7 +185,8 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			e.images = append(e.images, pix...)
 			e.labels = append(e.labels, int64(record.Label))
 			e.indices = append(e.indices, int64(index))
-			e.params = append(e.params, params[:]...)
+			drawn := params.Int32s()
+			e.params = append(e.params, drawn[:]...)
 		}
 	}
 	return e

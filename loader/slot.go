@@ -14,6 +14,8 @@
 // or lock is met for a sample, and nothing is allocated for one in the steady state.
 package loader
 
+import "github.com/imgfeed/imgfeed/transform"
+
 // A Slot is the memory for one batch of up to len(Labels) samples. The stream writes it between taking it from its
 // [Supply] and handing it out with a [Batch]; in between nobody else may touch it.
 type Slot struct {
@@ -23,7 +25,7 @@ type Slot struct {
 	Images []byte
 	// Labels and Indices hold each sample's label (BlankLabel if it could not be decoded) and index in the set.
 	Labels, Indices []int64
-	// Params holds each sample's transform.Params, five numbers a sample; nil if they are not wanted.
+	// Params holds each sample's transform.Params, ParamsLen numbers a sample; nil if they are not wanted.
 	Params []int32
 }
 
@@ -38,7 +40,7 @@ func NewSlot(id, batchSize, imageBytes int) *Slot {
 	}
 }
 
-const paramsPerSample = 5
+const paramsPerSample = transform.ParamsLen
 
 // fits reports whether the slot has room for n images of imageBytes bytes.
 func (s *Slot) fits(n, imageBytes int) bool {

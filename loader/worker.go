@@ -65,7 +65,8 @@ func (w *worker) process(j *job, position, next int) (err error) {
 	}
 	slot.Labels[position] = int64(record.Label)
 	if slot.Params != nil {
-		copy(slot.Params[position*paramsPerSample:], params[:])
+		drawn := params.Int32s()
+		copy(slot.Params[position*paramsPerSample:], drawn[:])
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"image"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
@@ -15,7 +14,7 @@ import (
 type Source struct {
 	// Format says how Image is encoded; FormatUnknown means to look at its first bytes.
 	Format Format
-	// Image holds the encoded image. For full speed the memory behind it should be readable (cap − len ≥ 64).
+	// Image holds the encoded image. For full speed the memory after it should be readable (cap − len ≥ 64).
 	Image []byte
 	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
 	// said in docs/format/jpeg-index.md.
@@ -54,51 +53,51 @@ type Times struct {
 type Engine struct {
 	resampler *resample.Resampler
 	stored    storedImage // decodes the source at hand
+	canvas    canvas      // of the image at hand
 	region    []byte      // pixels of the region that is needed
 	padded    []byte      // a resized image that is then pasted between black borders
-	between   [2]rgbImage // images between two passes
+	between   [2]rgbImage // images between two passes, taken in turn
 	times     Times
 }
 
 // NewEngine returns an Engine that runs kernels of the given level.
-func NewEngine(level kernel.Level) *Engine {
+func NewEngine(level Level) *Engine {
 	return &Engine{resampler: resample.New(level), stored: newStoredImage(level)}
 }
 
 // Times returns what has been spent so far.
 func (e *Engine) Times() Times { return e.times }
 
-// slackBytes is what vectors may read behind a region's pixels.
+// slackBytes is what vectors may read after a region's pixels.
 const slackBytes = 256
 
 // Apply decodes src, applies spec with the random parameters that draws gives, and writes the result to dst.Pix: the
 // spec's OutputSize as uint8 RGB in dst.Layout. dst.Width, dst.Height and dst.Flip are set by the engine.
 //
 // On success every byte of the output is written. On error its contents are undefined; the error is an [*ImageError],
-// a [*SizeError], or [resample.ErrArgument] for a destination that is too small.
-func (e *Engine) Apply(spec *Spec, dst resample.Output, src Source, draws Draws) (Params, error) {
-	var params Params
+// a [*SizeError], or says that the destination is too small.
+func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws Draws) (Params, error) {
 	started := time.Now()
 	w, h, err := e.stored.open(src)
 	e.times.Decode += time.Since(started)
 	if err != nil {
-		return params, err
+		return Params{}, err
 	}
 	if dst.Width, dst.Height = spec.width, spec.height; len(dst.Pix) < spec.OutputBytes() {
-		return params, fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
+		return Params{}, fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
-	params.setCrop(image.Rect(0, 0, w, h))
-	pass := passes{engine: e, from: &e.stored}
-	now := wholeImage(w, h)
-	for i := range spec.ops {
-		if err := pass.add(&now, &spec.ops[i], &draws, &params); err != nil {
-			return params, err
+	c := &e.canvas
+	*c = canvas{engine: e, draws: draws, from: &e.stored, step: wholeImage(w, h)}
+	c.params.setCrop(c.step.box)
+	for _, c.op = range spec.ops {
+		if err := c.op.apply(c); err != nil {
+			return c.params, err
 		}
 	}
-	dst.Flip = now.flip
-	err = e.render(dst, pass.from, &now)
+	dst.Flip = c.step.flip
+	err = e.render(dst, c.from, &c.step)
 	e.trim()
-	return params, err
+	return c.params, err
 }
 
 // keepBytesMax bounds each piece of scratch memory that is kept from image to image: a photograph of 20 megapixels. One
@@ -134,90 +133,8 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 	return img.pix[:w*h*3], w, h, nil
 }
 
-// passes walks a transform's operations. As long as they can be done in one pass they are gathered in a step; where they
-// cannot (a resize of a resized image), the step so far is rendered to an image in memory that the next one starts from.
-type passes struct {
-	engine *Engine
-	from   pixelSource
-	count  int
-}
-
-// add appends an operation to the step, drawing its random parameters.
-func (p *passes) add(now *step, op *Op, draws *Draws, params *Params) error {
-	if op.Kind == RandomHorizontalFlip {
-		if draws.unit() < op.P {
-			now.flip = !now.flip
-			params[4] ^= 1
-		}
-		return nil
-	}
-	if now.flip { // what follows counts from the flipped image's left edge
-		if err := p.flush(now); err != nil {
-			return err
-		}
-	}
-	w, h := now.keep.Dx(), now.keep.Dy()
-	switch op.Kind {
-	case Resize:
-		outW, outH, err := op.resized(w, h)
-		if err != nil {
-			return err
-		}
-		return p.resize(now, outW, outH, op.resizing())
-	case CenterCrop:
-		r := op.centerCrop(w, h)
-		params.setCrop(r)
-		now.crop(r)
-	case RandomCrop:
-		r, err := op.randomCrop(w, h, draws)
-		if err != nil {
-			return err
-		}
-		params.setCrop(r)
-		now.crop(r)
-	case RandomResizedCrop:
-		r := op.randomBox(w, h, draws)
-		params.setCrop(r)
-		now.crop(r)
-		return p.resize(now, op.Width, op.Height, op.resizing())
-	}
-	return nil
-}
-
-func (p *passes) resize(now *step, w, h int, how resizing) error {
-	if now.resize(w, h, how) {
-		return nil
-	}
-	if err := p.flush(now); err != nil {
-		return err
-	}
-	now.resize(w, h, how)
-	return nil
-}
-
-// betweenMax bounds an image between two passes, in pixels.
-const betweenMax = 1 << 26
-
-// flush renders the step and makes it the source of a new one.
-func (p *passes) flush(now *step) error {
-	w, h := now.keep.Dx(), now.keep.Dy()
-	if w*h > betweenMax {
-		return &SizeError{Resize, now.box.Dx(), now.box.Dy(), fmt.Sprintf("an intermediate image would be %d×%d", w, h)}
-	}
-	to := &p.engine.between[p.count&1]
-	p.count++
-	to.resize(w, h)
-	dst := resample.Output{Pix: to.pix, Width: w, Height: h, Layout: resample.NHWC, Flip: now.flip}
-	if err := p.engine.render(dst, p.from, now); err != nil {
-		return err
-	}
-	p.from = to
-	*now = wholeImage(w, h)
-	return nil
-}
-
 // render writes the step's result to dst, which has keep's size.
-func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
+func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 	inside := s.keep.Intersect(s.visible)
 	if inside.Empty() {
 		clear(dst.Pix[:dst.Width*dst.Height*3])
@@ -246,7 +163,7 @@ func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
 	}
 	w, h := inside.Dx(), inside.Dy()
 	e.padded = grown(e.padded, w*h*3)
-	part := resample.Output{Pix: e.padded, Width: w, Height: h, Layout: resample.NHWC}
+	part := Output{Pix: e.padded, Width: w, Height: h, Layout: NHWC}
 	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm); err != nil {
 		return err
 	}
@@ -254,12 +171,12 @@ func (e *Engine) render(dst resample.Output, from pixelSource, s *step) error {
 }
 
 // decodeStraight writes region r to its final place without a stop in between, where the decoder can.
-func (e *Engine) decodeStraight(dst resample.Output, from pixelSource, r image.Rectangle) (done bool, err error) {
+func (e *Engine) decodeStraight(dst Output, from pixelSource, r image.Rectangle) (done bool, err error) {
 	if _, isRaw := from.raw(); isRaw {
 		return false, nil
 	}
 	started := time.Now()
-	if done, err = from.decodeTo(dst, r); !done && dst.Layout == resample.NHWC && !dst.Flip {
+	if done, err = from.decodeTo(dst, r); !done && dst.Layout == NHWC && !dst.Flip {
 		done, err = true, from.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, r)
 	}
 	e.times.Decode += time.Since(started)
@@ -267,7 +184,7 @@ func (e *Engine) decodeStraight(dst resample.Output, from pixelSource, r image.R
 }
 
 // pixelsOf returns the pixels of region r of an image, decoding them if they are not in memory. The slice begins at r's
-// first pixel, is as long as r needs, and has slackBytes of capacity behind it.
+// first pixel, is as long as r needs, and has slackBytes of capacity after that.
 func (e *Engine) pixelsOf(from pixelSource, r image.Rectangle) (pix []byte, stride int, err error) {
 	if img, isRaw := from.raw(); isRaw {
 		stride = img.width * 3
@@ -282,7 +199,7 @@ func (e *Engine) pixelsOf(from pixelSource, r image.Rectangle) (pix []byte, stri
 	return e.region, stride, err
 }
 
-// grown returns a slice of n bytes with slackBytes of capacity behind them, from memory if that is large enough.
+// grown returns a slice of n bytes with slackBytes of capacity after them, from memory if that is large enough.
 func grown(memory []byte, n int) []byte {
 	if cap(memory) < n+slackBytes {
 		return make([]byte, n, n+n/4+slackBytes)

@@ -2,11 +2,13 @@ package transform
 
 import (
 	"errors"
+	"math"
+	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 func TestPresets(t *testing.T) {
@@ -64,26 +66,31 @@ func TestParseRoundTrip(t *testing.T) {
 // TestParseResampler has presets and lists with and without a resampler of their own.
 func TestParseResampler(t *testing.T) {
 	const list = `[{"op":"Resize","size":30},{"op":"RandomResizedCrop","size":20,"resampler":"pillow-13"}]`
-	for text, want := range map[string][2]resample.Algorithm{
-		"eval":   {resample.Pillow12, resample.Pillow13}, // of Resize and CenterCrop, which has none
-		"train":  {resample.Pillow12, resample.Pillow13},
-		"cifar":  {resample.Pillow13, resample.Pillow13},
-		`"eval"`: {resample.Pillow12, resample.Pillow13},
-		list:     {resample.Pillow12, resample.Pillow13},
-		`[{"op":"RandomResizedCrop","size":20},{"op":"Resize","size":8}]`: {resample.Pillow12, resample.Pillow12},
+	named := regexp.MustCompile(`"resampler": "([^"]*)"`)
+	for text, want := range map[string]string{
+		"eval":   "pillow-12", // of Resize; CenterCrop has none
+		"train":  "pillow-12",
+		"cifar":  "",
+		`"eval"`: "pillow-12",
+		list:     "pillow-12 pillow-13",
+		`[{"op":"RandomResizedCrop","size":20},{"op":"Resize","size":8}]`: "pillow-12 pillow-12",
 	} {
-		spec, err := ParseWith(text, resample.Pillow12)
+		spec, err := ParseWith(text, Pillow12)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := [2]resample.Algorithm{spec.ops[0].Resampler, spec.ops[1].Resampler}; got != want {
-			t.Errorf("%s with pillow-12: resamplers %v, want %v", text, got, want)
+		var got []string
+		for _, match := range named.FindAllStringSubmatch(spec.String(), -1) {
+			got = append(got, match[1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s with pillow-12: resamplers %v, want %s", text, got, want)
 		}
 		if again, err := Parse(spec.String()); err != nil || !reflect.DeepEqual(again, spec) {
 			t.Errorf("%s: %s does not read back: %v, %v", text, spec, again, err)
 		}
 	}
-	if mustParse("eval").String() == must(ParseWith("eval", resample.Pillow12)).String() {
+	if mustParse("eval").String() == must(ParseWith("eval", Pillow12)).String() {
 		t.Error("the resampler is no part of the transform's string")
 	}
 }
@@ -105,8 +112,17 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"Resize","size":256}]`:    "would differ in size",
 		`[{"op":"RandomHorizontalFlip"}]`: "would differ in size",
 		`[{"op":"Rotate"}]`:               "unknown operation",
-		`[{"op":"CenterCrop","size":3},{"op":"Resize","size":5,"p":1}]`:       `operation 1 (Resize): no parameter "p"`,
-		`[{"op":"CenterCrop","size":3,"colour":1}]`:                           "colour",
+		`[{"op":"CenterCrop","size":3},{"op":"Resize","size":5,"p":1}]`: `operation 1 (Resize): no parameter "p"`,
+		`[{"op":"CenterCrop","size":3,"colour":1}]`:                     `operation 0 (CenterCrop): no parameter "colour", want one of size`,
+		`[{"size":3}]`: "operation 0: want an object",
+		`[null]`:       "operation 0: want an object",
+		`[{"op":7}]`:   "operation 0: want an object",
+		`[{"op":"RandomResizedCrop","size":5,"scale":[0.5]}]`:                 "scale has 1 numbers",
+		`[{"op":"RandomResizedCrop","size":5,"scale":[]}]`:                    "scale has 0 numbers",
+		`[{"op":"RandomResizedCrop","size":5,"ratio":"wide"}]`:                `ratio is "wide", want two numbers`,
+		`[{"op":"RandomHorizontalFlip","p":"x"}]`:                             `p is "x", want a number`,
+		`[{"op":"RandomCrop","size":5,"pad_if_needed":1}]`:                    "pad_if_needed is 1, want true or false",
+		`[{"op":"Resize","size":[5,0]}]`:                                      "size is 0",
 		`[{"op":"CenterCrop"}]`:                                               "size is missing",
 		`[{"op":"CenterCrop","size":[1,2,3]}]`:                                "3 numbers",
 		`[{"op":"CenterCrop","size":0}]`:                                      "size is 0",
@@ -130,6 +146,59 @@ func TestParseErrors(t *testing.T) {
 		var se *SpecError
 		if !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want an error with %q", text, spec, err, want)
+		}
+	}
+}
+
+// TestNewSpec makes transforms as a Go program does.
+func TestNewSpec(t *testing.T) {
+	for text, ops := range map[string][]Op{
+		"eval":  {Resize{Size: Size{256}, Interpolation: Bilinear}, CenterCrop{Size: Size{224}}},
+		"train": {RandomResizedCrop{Size: Size{224, 224}, Interpolation: Bilinear}, RandomHorizontalFlip{P: 0.5}},
+		"cifar": {RandomCrop{Size: Size{32}, Padding: [4]int{4, 4, 4, 4}}, RandomHorizontalFlip{P: 0.5}},
+	} {
+		if spec, err := NewSpec(ops...); err != nil || !reflect.DeepEqual(spec, mustParse(text)) {
+			t.Errorf("%v: %v, %v; want %s", ops, spec, err, text)
+		}
+	}
+	for want, op := range map[string]Op{
+		"operation 0 (CenterCrop): size is 0×0, want 1 to 16384": CenterCrop{},
+		"size is 0×5":              Resize{Size: Size{0, 5}},
+		"size is 5×-1":             RandomCrop{Size: Size{5, -1}},
+		"padding is -1":            RandomCrop{Size: Size{5}, Padding: [4]int{0, -1, 0, 0}},
+		"p is NaN":                 RandomHorizontalFlip{P: math.NaN()},
+		"scale is [2 1]":           RandomResizedCrop{Size: Size{5}, Scale: [2]float64{2, 1}},
+		"scale is [NaN NaN]":       RandomResizedCrop{Size: Size{5}, Scale: [2]float64{math.NaN(), math.NaN()}},
+		"unknown interpolation 99": RandomResizedCrop{Size: Size{5}, Interpolation: 99},
+		"unknown resampler 99":     Resize{Size: Size{5, 5}, Resampler: 99},
+	} {
+		if spec, err := NewSpec(op); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, %v; want %q", op, spec, err, want)
+		}
+	}
+	if _, err := NewSpec(slices.Repeat([]Op{CenterCrop{Size: Size{3}}}, opsMax+1)...); err == nil {
+		t.Errorf("%d operations are taken", opsMax+1)
+	}
+}
+
+func TestLeadingResize(t *testing.T) {
+	if op, ok := mustParse("eval").LeadingResize(); !ok || op.Size != (Size{256}) {
+		t.Errorf("eval begins with %v, %v", op, ok)
+	}
+	if op, ok := mustParse("train").LeadingResize(); ok {
+		t.Errorf("train begins with %v", op)
+	}
+}
+
+// TestDocumented looks for every operation and preset in the documentation.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/transforms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(operationNames(), Presets()) {
+		if !strings.Contains(string(text), "\n| `"+name+"` | ") {
+			t.Errorf("docs/transforms.md has no row for %s", name)
 		}
 	}
 }

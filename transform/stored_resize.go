@@ -12,7 +12,7 @@ import (
 // A StoredResize is the resize that a set's images had before they were stored. The zero value is none: the originals'
 // pixels.
 type StoredResize struct {
-	// Height and Width are the size in pixels, as in a Resize [Op]: a Width of 0 means that Height is the length of the
+	// Height and Width are the size in pixels, as in [Resize]: a Width of 0 means that Height is the length of the
 	// shorter side. Both are 0 if LongMax says the size, or nothing does.
 	Height, Width int
 	// LongMax is the most that the longer side may have, in pixels; images that are smaller stay as they are. 0: no bound.
@@ -89,8 +89,7 @@ func (s StoredResize) describe() string {
 func (s StoredResize) resized(w, h int) (int, int, error) {
 	switch {
 	case s.Height > 0:
-		op := Op{Kind: Resize, Height: s.Height, Width: s.Width}
-		return op.resized(w, h)
+		return Resize{Size: Size{s.Height, s.Width}}.resized(w, h)
 	case s.LongMax > 0 && max(w, h) > s.LongMax:
 		long := max(w, h)
 		return max(1, w*s.LongMax/long), max(1, h*s.LongMax/long), nil
@@ -106,17 +105,17 @@ func (s StoredResize) NotBitExact(spec *Spec) string {
 	if s.none() {
 		return ""
 	}
-	first := &spec.ops[0]
-	if s.LongMax == 0 && first.Kind == Resize && first.Height == s.Height && first.Width == s.Width && first.Interpolation == s.Interpolation {
+	first, resizes := spec.LeadingResize()
+	if s.LongMax == 0 && resizes && first.Size == (Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
 		if first.Resampler == s.Resampler || s.Interpolation == resample.Nearest { // which is the same in all releases
 			return ""
 		}
 		return fmt.Sprintf("the images were stored with %s by the resampler %s, and the transform asks for %s: it works on the stored images, whose results are those of "+
 			"the originals by %s; ask for that, or repack the originals by %s", s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
 	}
-	begins := first.Kind.String()
-	if first.Kind == Resize {
-		begins = StoredResize{Height: first.Height, Width: first.Width, Interpolation: first.Interpolation}.describe()
+	begins := spec.Ops()[0].Name()
+	if resizes {
+		begins = StoredResize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
 	}
 	return fmt.Sprintf("the images were stored with %s, and the transform begins with %s: it works on the stored images, whose results are not those of the originals; "+
 		"a jpeg set, or a pixels set without resize, gives those", s.describe(), begins)

@@ -109,7 +109,7 @@ func writeRecord(w io.Writer, engine *Engine, file, name string, spec *Spec, src
 	if err != nil {
 		return err
 	}
-	head, err := json.Marshal(map[string]any{"file": file, "transform": name, "params": params, "size": spec.width})
+	head, err := json.Marshal(map[string]any{"file": file, "transform": name, "params": params.Int32s(), "size": spec.width})
 	if err == nil {
 		_, err = w.Write(append(append(head, '\n'), pix...))
 	}

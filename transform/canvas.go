@@ -1,0 +1,119 @@
+package transform
+
+import (
+	"fmt"
+	"image"
+)
+
+// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. As long
+// as they can be done in one pass they are gathered in a step; where they cannot (a resize of a resized image), the step
+// so far is rendered to an image in memory, from which the next one starts.
+type canvas struct {
+	engine *Engine
+	draws  Draws
+	params Params
+
+	op       Op // at work
+	from     pixelSource
+	step     step
+	rendered int // images in memory so far
+}
+
+// size returns the width and height of the image as the operations so far have left it.
+func (c *canvas) size() (w, h int) { return c.step.keep.Dx(), c.step.keep.Dy() }
+
+// crop cuts r out of the image; what lies outside the image is black.
+func (c *canvas) crop(r image.Rectangle) error {
+	if c.step.flip { // r counts from the flipped image's left edge
+		if err := c.render(); err != nil {
+			return err
+		}
+	}
+	c.params.setCrop(r)
+	c.step.crop(r)
+	return nil
+}
+
+// resize resizes the image to w × h.
+func (c *canvas) resize(w, h int, how resizing) error {
+	if c.step.resize(w, h, how) {
+		return nil
+	}
+	if err := c.render(); err != nil {
+		return err
+	}
+	c.step.resize(w, h, how)
+	return nil
+}
+
+// flip mirrors the image left to right.
+func (c *canvas) flip() {
+	c.step.flip = !c.step.flip
+	c.params.Flip = !c.params.Flip
+}
+
+// renderedPixelsMax bounds an image between two passes.
+const renderedPixelsMax = 1 << 26
+
+// render does what the step has gathered, so that the image is one in memory.
+func (c *canvas) render() error {
+	w, h := c.size()
+	if w*h > renderedPixelsMax {
+		return &SizeError{c.op.Name(), c.step.box.Dx(), c.step.box.Dy(), fmt.Sprintf("an intermediate image would be %d×%d", w, h)}
+	}
+	to := &c.engine.between[c.rendered&1]
+	c.rendered++
+	to.resize(w, h)
+	if err := c.engine.render(Output{Pix: to.pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
+		return err
+	}
+	c.from, c.step = to, wholeImage(w, h)
+	return nil
+}
+
+// A step is what one pass over the pixels does: cut box out of a source image, resize it to width × height, keep a
+// window of that (black where it is not visible), and flip it.
+type step struct {
+	box           image.Rectangle // in source pixels
+	width, height int             // box is resized to this
+	how           resizing
+	keep          image.Rectangle // the window, in pixels of the resized box; may lie partly outside
+	visible       image.Rectangle // where the resized box may be seen, in the same pixels
+	flip          bool
+}
+
+// A resizing is how pixels are resized.
+type resizing struct {
+	filter    Interpolation
+	algorithm Resampler
+}
+
+// wholeImage is the step that changes nothing.
+func wholeImage(w, h int) step {
+	r := image.Rect(0, 0, w, h)
+	return step{box: r, width: w, height: h, keep: r, visible: r}
+}
+
+func (s *step) resizes() bool { return s.width != s.box.Dx() || s.height != s.box.Dy() }
+
+// crop narrows the step to r, in pixels of the image that it makes so far. It is not for a step that flips.
+func (s *step) crop(r image.Rectangle) {
+	s.keep = r.Add(s.keep.Min)
+	s.visible = s.visible.Intersect(s.keep)
+}
+
+// resize appends a resize of the image that the step makes so far, and reports whether the step can do it: not if it
+// resizes already, flips, or shows black borders.
+func (s *step) resize(w, h int, how resizing) bool {
+	if w == s.keep.Dx() && h == s.keep.Dy() {
+		return true // Pillow returns a copy
+	}
+	if s.resizes() || s.flip || s.keep != s.visible {
+		return false
+	}
+	*s = step{
+		box: s.keep.Add(s.box.Min), width: w, height: h, how: how,
+		keep: image.Rect(0, 0, w, h), visible: image.Rect(0, 0, w, h),
+	}
+	return true
+}

@@ -1,0 +1,32 @@
+// Package transform turns a stored image into the output pixels of a training batch. A [Spec] is a list of operations
+// with torchvision's names, parameters and results; an [Engine] applies it to one image at a time, decoding no more of
+// the image than the result needs, and writes the finished pixels where they belong.
+//
+// Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")): of
+// Pillow 13, or of Pillow 9.4 to 12.3, as each resize says ([Resize].Resampler). Random parameters come from a generator
+// keyed by seed, epoch and sample ([NewDraws]), so they depend neither on the worker nor on the order of arrival; their
+// distributions are torchvision's. What was drawn is reported ([Params]) and can be replayed.
+//
+// # Operations
+//
+// An operation is one file: a struct with its parameters, and the methods of [Op] that read them from JSON, check them,
+// write them, say what size comes out, draw, and do the work. To add one, write its file and its line in the list of
+// operations.go; parsing, checking and the engine know none by name.
+//
+// Operations work on a canvas. It is lazy: crops, flips and one resize are gathered and done in one pass over the pixels
+// that remain, which is why Resize and CenterCrop of a JPEG decode a part of it only. What the kinds of operation ask of
+// it:
+//
+//   - Geometry by rectangles (crops, padding, FiveCrop): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
+//   - Colour, and whatever else changes pixels where they are: canvas.render does what has been gathered, so that the
+//     image lies in memory (canvas.from); the operation changes it there with the table, matrix or kernel that it drew.
+//   - An affine map, a blur: likewise, but written to the other of the engine's two images, from which the canvas goes
+//     on. What lies outside has the fill that is the operation's parameter.
+//   - A policy, RandomApply, RandomChoice: an operation that holds operations, read by the same parser (parseOps) and
+//     made ready by its prepare. Its apply draws, and calls apply of those that are to be done on the canvas it was given.
+//     What is not drawn asks for nothing, so it costs nothing and keeps the pass whole.
+//   - Views are not operations but several Specs of one stored image, each with Draws of its own, keyed by the view.
+//
+// The canvas is the engine's and is used again for the next image, and operations are immutable, so nothing is allocated
+// for a sample. What an operation needs in advance (logarithms, tables, a policy's list) its prepare computes once.
+package transform

@@ -1,0 +1,46 @@
+package transform
+
+import (
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
+)
+
+// Types of internal packages that are part of this one's interface, so that users of this module can name them.
+type (
+	// Interpolation is one of Pillow's filters, with torchvision's name of it.
+	Interpolation = resample.Filter
+	// Resampler says which releases of Pillow a resize has the bits of. The zero value is the newest.
+	Resampler = resample.Algorithm
+	// Output is the place that an image is written to.
+	Output = resample.Output
+	// Layout is the order of an output's bytes: NHWC (the zero value) or NCHW.
+	Layout = resample.Layout
+	// Level is a set of instructions that kernels are written for. The zero value is plain Go, on every platform.
+	Level = kernel.Level
+)
+
+// The filters of [Resize] and its like, antialiased as in Pillow.
+const (
+	Nearest  = resample.Nearest
+	Box      = resample.Box
+	Bilinear = resample.Bilinear
+	Hamming  = resample.Hamming
+	Bicubic  = resample.Bicubic
+	Lanczos  = resample.Lanczos
+)
+
+// The resamplers: Pillow 13 makes the two passes of some tall images in another order than Pillow 9.4 to 12.3 did.
+const (
+	Pillow13 = resample.Pillow13
+	Pillow12 = resample.Pillow12
+)
+
+// The layouts: rows of interleaved R, G, B, or three planes.
+const (
+	NHWC = resample.NHWC
+	NCHW = resample.NCHW
+)
+
+// ActiveLevel returns the highest level that was compiled in and that this processor runs, unless the environment
+// variable IMGFEED_KERNELS names a lower one.
+func ActiveLevel() Level { return kernel.Active() }

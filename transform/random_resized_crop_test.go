@@ -1,0 +1,75 @@
+package transform
+
+import (
+	"image"
+	"math"
+	"testing"
+)
+
+func (o RandomResizedCrop) naive(m *naiveImage, d *Draws) error {
+	m.cut(o.box(m.w, m.h, d))
+	return m.resize(o.Size[1], o.Size[0], o.Interpolation, o.Resampler)
+}
+
+// TestRandomBoxMatchesTorchvision compares the boxes with histograms of torchvision's own get_params, made by
+// testdata/boxes.py: χ² of the two samples within six standard deviations.
+func TestRandomBoxMatchesTorchvision(t *testing.T) {
+	for _, c := range torchvisionBoxes {
+		op := mustParse(c.spec).ops[0].(RandomResizedCrop)
+		const n = 100000
+		var got [4][10]float64 // area, ratio, top, left
+		d := NewDraws(1, 2, 3)
+		for range n {
+			r := op.box(c.w, c.h, &d)
+			if r.Empty() || !r.In(image.Rect(0, 0, c.w, c.h)) {
+				t.Fatalf("%v: box %v", c, r)
+			}
+			for i, cell := range boxCells(c.w, c.h, r) {
+				got[i][cell]++
+			}
+		}
+		for i, name := range []string{"area", "ratio", "top", "left"} {
+			chi2, df := 0.0, -1.0
+			for cell := range got[i] {
+				g, w := got[i][cell], c.cells[i][cell]
+				if g+w < 20 {
+					continue
+				}
+				df++
+				chi2 += (g - w) * (g - w) / (g + w) // both samples have the same size
+			}
+			if df > 0 && chi2 > df+6*math.Sqrt(2*df) {
+				t.Errorf("%d×%d %s: %s differs, χ² = %.1f of %v:\n%v\n%v", c.w, c.h, c.spec, name, chi2, df, got[i], c.cells[i])
+			}
+		}
+	}
+}
+
+// boxCells returns the cells of the histograms that a box counts in, as boxes.py does.
+func boxCells(w, h int, r image.Rectangle) [4]int {
+	cell := func(x float64) int { return min(max(int(math.Floor(10*x)), 0), 9) }
+	area := float64(r.Dx()*r.Dy()) / float64(w*h)
+	ratio := float64(r.Dx()) / float64(r.Dy())
+	return [4]int{
+		cell(area),
+		cell((math.Log2(ratio) + 1) / 2),
+		cell(float64(r.Min.Y) / float64(h)),
+		cell(float64(r.Min.X) / float64(w)),
+	}
+}
+
+func TestRandomBoxFallsBackToTheCentre(t *testing.T) {
+	for _, c := range []struct {
+		w, h int
+		want image.Rectangle // torchvision: (height−h)//2, (width−w)//2, …
+	}{
+		{1000, 10, image.Rect(493, 0, 506, 10)}, // 10 · 4/3 = 13
+		{10, 1000, image.Rect(0, 493, 10, 506)}, // 10 / (3/4) = 13
+	} {
+		spec := must(NewSpec(RandomResizedCrop{Size: Size{5}, Scale: [2]float64{0.9, 1}}))
+		op, d := spec.ops[0].(RandomResizedCrop), NewDraws(0, 0, 0)
+		if got := op.box(c.w, c.h, &d); got != c.want {
+			t.Errorf("%d×%d: %v, want %v", c.w, c.h, got, c.want)
+		}
+	}
+}

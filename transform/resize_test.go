@@ -1,0 +1,9 @@
+package transform
+
+func (o Resize) naive(m *naiveImage, _ *Draws) error {
+	w, h, err := o.resized(m.w, m.h)
+	if err != nil {
+		return err
+	}
+	return m.resize(w, h, o.Interpolation, o.Resampler)
+}
