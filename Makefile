@@ -13,6 +13,9 @@ export GOEXPERIMENT ?= simd
 
 WATCHED     := ./transform/... ./internal/jpeg/... ./internal/pixels/... ./internal/resample/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
+# What each part of the tests did and skipped, as JUnit's XML.
+REPORTS     := build/tests
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
@@ -45,22 +48,25 @@ wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
 
-test: test-go test-python test-trainer ## every test; the trainer's where torch 2 is
+test: test-go test-python test-trainer ## every test; the trainer's where torch 2 is; last, what was skipped and what to install
+	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run watches the pointers of the packages
 # that use unsafe: one that leaves its allocation ends the test.
 test-go: $(READY)
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test ./...
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) run $(GOTESTSUM) --format standard-quiet --hide-summary skipped \
+	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO) test -json ./...
 	$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED)
 
 test-python: build $(READY)
-	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest
+	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest --junitxml ../$(REPORTS)/python.xml
 
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
-	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
-	else echo "test-trainer: skipped: $(TORCH_PYTHON) has no torch 2 with torchvision and timm (TORCH_PYTHON= names another)"; fi
+	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer --junitxml $(REPORTS)/trainer.xml $(TRAINER_TESTS); \
+	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
+	  'needs torch 2, torchvision, timm and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
 test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
 test-cluster: test-trainer ## of these, the runs on two nodes in two network namespaces; needs root
@@ -88,8 +94,8 @@ check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and 
 	GOEXPERIMENT= $(GO) vet ./...
 	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
 	$(GO) run $(STATICCHECK) ./...
-	$(VENV)/bin/ruff check python trainer bench deploy
-	$(VENV)/bin/ruff format --check python trainer deploy
+	$(VENV)/bin/ruff check python trainer bench deploy scripts
+	$(VENV)/bin/ruff format --check python trainer deploy scripts
 	cd python && ../$(VENV)/bin/mypy
 	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
 

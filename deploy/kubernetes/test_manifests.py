@@ -50,7 +50,7 @@ def training_pod() -> dict[str, Any]:
 def kubeflow() -> Path:
     """The folder of Kubeflow Trainer's Go module, as the module proxy has it."""
     if not shutil.which("go"):
-        pytest.skip("no go command to fetch Kubeflow Trainer's custom resources with")
+        pytest.skip("needs the go command: put it on PATH")
     command = ["go", "mod", "download", "-json", KUBEFLOW]
     with tempfile.TemporaryDirectory() as empty:  # outside of this project's own module
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=empty)
@@ -192,7 +192,7 @@ def answer(url: str) -> int:
             time.sleep(0.1)
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl to build the kustomization with")
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl: from kubernetes.io")
 def test_kustomization_names_the_images(tmp_path: Path) -> None:
     shutil.copytree(HERE, tmp_path / "kubernetes")
     path = tmp_path / "kubernetes" / "kustomization.yaml"

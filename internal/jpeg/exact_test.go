@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/needs"
 )
 
 // decodeRegion decodes a region of a file to a new slice. The bytes around the region's rows are checked to be left alone.
@@ -159,14 +161,15 @@ func TestAllSizes(t *testing.T) {
 
 // A variant is a way to encode a picture with the tools of libjpeg-turbo and ImageMagick.
 type variant struct {
-	name string
-	tool []string // the command, which reads a PPM file named last
+	name    string
+	tool    *needs.Program
+	options []string
 }
 
 // variants returns what the matrix consists of.
 func variants() (all []variant) {
 	cjpeg := func(name string, options ...string) {
-		all = append(all, variant{name, append([]string{"cjpeg"}, options...)})
+		all = append(all, variant{name, needs.Cjpeg, options})
 	}
 	samplings := []string{"1x1", "2x1", "2x2", "1x2", "4x1", "4x2", "1x4", "2x4", "3x1", "1x3", "3x2", "4x1,2x1,1x1", "2x2,2x1,1x2",
 		"2x2,1x2,2x1", "1x1,2x2,1x1", "1x1,1x1,2x1", "2x1,1x2,1x1", "4x1,1x1,2x1", "1x4,1x2,1x1", "3x1,1x1,3x1"}
@@ -186,32 +189,30 @@ func variants() (all []variant) {
 	cjpeg("rgb-subsampled", "-rgb", "-sample", "1x1,2x2,1x1")
 	cjpeg("scans", "-scans", filepath.Join("testdata", "scans.txt"), "-sample", "2x2")
 	cjpeg("scans-partly-interleaved", "-scans", filepath.Join("testdata", "scans-mixed.txt"), "-sample", "2x1")
-	convert := func(name string, options ...string) {
-		all = append(all, variant{name, append(append([]string{"convert"}, options...), "PPM")})
+	magick := func(name string, options ...string) {
+		all = append(all, variant{name, needs.ImageMagick, options})
 	}
-	convert("magick-cmyk", "-colorspace", "CMYK")
-	convert("magick-cmyk-progressive", "-colorspace", "CMYK", "-interlace", "JPEG", "-sampling-factor", "2x2")
-	convert("magick-cmyk-subsampled", "-colorspace", "CMYK", "-sampling-factor", "2x1")
-	convert("magick-grey", "-colorspace", "Gray")
+	magick("magick-cmyk", "-colorspace", "CMYK")
+	magick("magick-cmyk-progressive", "-colorspace", "CMYK", "-interlace", "JPEG", "-sampling-factor", "2x2")
+	magick("magick-cmyk-subsampled", "-colorspace", "CMYK", "-sampling-factor", "2x1")
+	magick("magick-grey", "-colorspace", "Gray")
 	return all
 }
 
 // encode runs a variant's tool on a picture. Without the tool it returns nil.
 func (v *variant) encode(t testing.TB, ppm string) []byte {
 	t.Helper()
-	args := append([]string(nil), v.tool...)
-	if args[0] == "convert" {
-		args = append(append([]string{args[0], ppm}, args[1:len(args)-1]...), "jpg:-")
-	} else {
-		args = append(args, ppm)
-	}
-	path, err := exec.LookPath(args[0])
-	if err != nil {
+	path := v.tool.Find()
+	if path == "" {
 		return nil
 	}
-	data, err := exec.Command(path, args[1:]...).Output()
+	args := slices.Concat(v.options, []string{ppm})
+	if v.tool == needs.ImageMagick {
+		args = slices.Concat([]string{ppm}, v.options, []string{"jpg:-"})
+	}
+	data, err := exec.Command(path, args...).Output()
 	if err != nil {
-		t.Fatalf("%s: %v: %v", v.name, args, err)
+		t.Fatalf("%s: %s %v: %v", v.name, path, args, err)
 	}
 	return data
 }
@@ -245,14 +246,15 @@ func TestMatrix(t *testing.T) {
 	if testing.Short() {
 		sizes = sizes[3:5]
 	}
-	images, decodes, missing := 0, 0, 0
+	images, decodes := 0, 0
+	var missing needs.Missing
 	for i, size := range sizes {
 		ppm, path := filepath.Join(dir, "picture.ppm"), filepath.Join(dir, "picture.jpg")
 		writePPM(t, ppm, size, uint64(i))
 		for _, v := range variants() {
 			data := v.encode(t, ppm)
 			if data == nil {
-				missing++
+				missing.Add(v.tool)
 				continue
 			}
 			if err := os.WriteFile(path, data, 0o644); err != nil {
@@ -267,9 +269,7 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	fmt.Printf("jpeg: %d files of %d variants identical with Pillow in %d decodes\n", images, len(variants()), decodes)
-	if missing > 0 {
-		t.Skipf("NOT COMPARED: %d files, for want of cjpeg or convert", missing)
-	}
+	missing.Skip(t)
 }
 
 // TestEveryRegion compares every region of small pictures with the full decode, which the tests above compare with Pillow.

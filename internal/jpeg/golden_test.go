@@ -34,7 +34,7 @@ func updateGolden(t *testing.T) {
 		path := filepath.Join(dir, v.name+".jpg")
 		data := v.encode(t, ppm)
 		if data == nil {
-			t.Fatalf("%s is missing", v.tool[0])
+			t.Fatal(v.tool)
 		}
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)

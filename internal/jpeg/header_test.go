@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/needs"
 )
 
 // adobeSegment is an APP14 segment with a colour transform.
@@ -94,11 +96,11 @@ func TestLongSides(t *testing.T) {
 	for i, size := range sizes {
 		writePPM(t, ppm, size, uint64(i))
 		for _, v := range []variant{
-			{"baseline", []string{"cjpeg", "-sample", "2x2"}}, {"progressive", []string{"cjpeg", "-progressive", "-sample", "2x1"}},
+			{"baseline", needs.Cjpeg, []string{"-sample", "2x2"}}, {"progressive", needs.Cjpeg, []string{"-progressive", "-sample", "2x1"}},
 		} {
 			data := v.encode(t, ppm)
 			if data == nil {
-				t.Skip("NOT COMPARED: no cjpeg found")
+				t.Skip(v.tool)
 			}
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/needs"
 )
 
 // A transformation is a way in which jpegtran rewrites a file without decoding its blocks.
@@ -62,15 +64,15 @@ func transformations(size image.Point, luminance bool) (all []transformation) {
 // transformed returns the variants that jpegtran is run on: few samplings, with those of the largest MCUs (4x2 is 4:1:0).
 func transformed() (all []variant) {
 	for i, s := range []string{"1x1", "2x1", "2x2", "1x2", "4x1", "4x2", "1x4", "2x4", "3x2", "2x2,1x2,2x1", "1x1,2x2,1x1"} {
-		all = append(all, variant{s, []string{"cjpeg", "-quality", fmt.Sprint(40 + 5*i), "-sample", s}})
+		all = append(all, variant{s, needs.Cjpeg, []string{"-quality", fmt.Sprint(40 + 5*i), "-sample", s}})
 	}
 	return append(all,
-		variant{"progressive-2x2", []string{"cjpeg", "-progressive", "-sample", "2x2"}},
-		variant{"progressive-4x2", []string{"cjpeg", "-progressive", "-sample", "4x2"}},
-		variant{"grey", []string{"cjpeg", "-grayscale"}},
-		variant{"rgb", []string{"cjpeg", "-rgb"}},
-		variant{"magick-4x2", []string{"convert", "-sampling-factor", "4x2", "PPM"}},
-		variant{"magick-cmyk", []string{"convert", "-colorspace", "CMYK", "-sampling-factor", "2x2", "PPM"}})
+		variant{"progressive-2x2", needs.Cjpeg, []string{"-progressive", "-sample", "2x2"}},
+		variant{"progressive-4x2", needs.Cjpeg, []string{"-progressive", "-sample", "4x2"}},
+		variant{"grey", needs.Cjpeg, []string{"-grayscale"}},
+		variant{"rgb", needs.Cjpeg, []string{"-rgb"}},
+		variant{"magick-4x2", needs.ImageMagick, []string{"-sampling-factor", "4x2"}},
+		variant{"magick-cmyk", needs.ImageMagick, []string{"-colorspace", "CMYK", "-sampling-factor", "2x2"}})
 }
 
 // refuseArithmetic checks that every way into the decoders gives an UnsupportedError that names arithmetic coding.
@@ -98,10 +100,7 @@ func refuseArithmetic(t testing.TB, decoders []*Decoder, name string, data []byt
 // are transposed, and progressive files have restart intervals of one MCU.
 func TestJpegtran(t *testing.T) {
 	t.Parallel()
-	jpegtran, err := exec.LookPath("jpegtran")
-	if err != nil {
-		t.Skip("NOT COMPARED: no jpegtran found; it comes with libjpeg-turbo (Debian: libjpeg-turbo-progs)")
-	}
+	jpegtran := needs.Jpegtran.Path(t)
 	py := startPillow(t)
 	rnd := rand.New(rand.NewPCG(7, 8))
 	decoders := newDecoders()
@@ -111,14 +110,15 @@ func TestJpegtran(t *testing.T) {
 	if testing.Short() {
 		sizes = sizes[2:4]
 	}
-	images, decodes, arithmetic, imperfect, missing, incapable := 0, 0, 0, 0, 0, 0
+	images, decodes, arithmetic, imperfect, incapable := 0, 0, 0, 0, 0
+	var missing needs.Missing
 	ppm, path := filepath.Join(dir, "picture.ppm"), filepath.Join(dir, "picture.jpg")
 	for i, size := range sizes {
 		writePPM(t, ppm, size, uint64(20+i))
 		for _, v := range transformed() {
 			source := v.encode(t, ppm)
 			if source == nil {
-				missing++
+				missing.Add(v.tool)
 				continue
 			}
 			luminance := v.name != "rgb" && v.name != "magick-cmyk" && v.name != "1x1,2x2,1x1"
@@ -156,7 +156,8 @@ func TestJpegtran(t *testing.T) {
 	}
 	fmt.Printf("jpeg: %d files of jpegtran identical with Pillow in %d decodes, %d arithmetic ones refused; it found %d flips not perfect\n",
 		images, decodes, arithmetic, imperfect)
-	if missing+incapable > 0 {
-		t.Skipf("NOT COMPARED: jpegtran's versions of %d files, for want of cjpeg or convert, and %d arithmetic files, which it cannot make", missing, incapable)
+	missing.Skip(t)
+	if incapable > 0 {
+		t.Skipf("this jpegtran cannot make the %d arithmetic files that are to be refused", incapable)
 	}
 }

@@ -90,7 +90,7 @@ func photographs(t testing.TB) []string {
 	t.Helper()
 	dir := os.Getenv("IMGFEED_TEST_IMAGES")
 	if dir == "" {
-		t.Skip("NOT COMPARED: set IMGFEED_TEST_IMAGES to a folder of photographs (*.JPEG)")
+		t.Skip("not compared: set IMGFEED_TEST_IMAGES to a folder of photographs (*.JPEG)")
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.JPEG"))
 	if len(files) == 0 {

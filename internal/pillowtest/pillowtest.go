@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/needs"
 )
 
 // Find returns a Python that has Pillow 9.4 or later and the modules named: IMGFEED_TEST_PYTHON if that is set, else the
@@ -36,8 +38,14 @@ func Find(t testing.TB, modules ...string) (python, resampler string) {
 	if named != "" {
 		t.Fatalf("IMGFEED_TEST_PYTHON is %s: it cannot import %s, or its Pillow is older than 9.4 (%s%v)", named, imports, said, err)
 	}
-	t.Skipf("NOT COMPARED: no Python with %s, Pillow 9.4 or later, found; set IMGFEED_TEST_PYTHON", imports)
+	Skip(t, modules...)
 	return "", ""
+}
+
+// Skip skips a test for want of a Python that has Pillow and the modules named.
+func Skip(t testing.TB, modules ...string) {
+	t.Helper()
+	t.Skip(needs.Python(append([]string{"pillow>=9.4"}, modules...)...))
 }
 
 // resamplerOf returns the resampler of a release such as "12.1.1", "" if there is none.

@@ -204,7 +204,7 @@ func TestTorchvisionShortSide(t *testing.T) {
 		}
 		want := p.ints("shortside %d %d %d", w, h, size)
 		if want[0] == 0 {
-			t.Skip("SKIPPED, not compared with torchvision: it is not installed")
+			pillowtest.Skip(t, "torchvision")
 		}
 		gotW, gotH := ResizeShortSide(w, h, size)
 		if !slices.Equal([]int32{int32(gotW), int32(gotH)}, want) {

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/needs"
 )
 
 func TestFrom(t *testing.T) {
@@ -35,11 +37,8 @@ func TestFrom(t *testing.T) {
 
 // TestMakefileStamps builds a program as make does, and checks that its version is the Python package's.
 func TestMakefileStamps(t *testing.T) {
-	for _, name := range []string{"make", "go"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip(err)
-		}
-	}
+	gnuMake := needs.Make.Path(t)
+	needs.Go.Path(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +51,7 @@ func TestMakefileStamps(t *testing.T) {
 	if want == nil {
 		t.Fatal("no __version__ in the Python package")
 	}
-	out, err := exec.Command("make", "-C", root, "--no-print-directory", "--dry-run", "bin/imgshard").Output()
+	out, err := exec.Command(gnuMake, "-C", root, "--no-print-directory", "--dry-run", "bin/imgshard").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

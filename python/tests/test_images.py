@@ -25,7 +25,7 @@ def build_stage(name: str) -> list[str]:
 def folders() -> set[str]:
     """Return the folders of the repository that hold packages of the two programs."""
     if not shutil.which("go"):
-        pytest.skip("there is no go command to ask what the programs are built of")
+        pytest.skip("needs the go command: put it on PATH")
     ask = ["go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/imgfeed", "./cmd/imgshard"]
     listed = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return {Path(line).relative_to(ROOT).parts[0] for line in listed if Path(line).is_relative_to(ROOT)}

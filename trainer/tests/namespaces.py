@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import needs
 import pytest
 
 # What a node runs starts with its hosts file in place of the machine's, under its own host name.
@@ -38,8 +38,9 @@ def ip(*arguments: str) -> None:
 @contextmanager
 def two_nodes(folder: Path, network: str) -> Iterator[list[Node]]:
     """Make node0 and node1 with the addresses .1 and .2 of network (as "10.211.77"). Skips the test where that can't be."""
-    if os.geteuid() or not all(shutil.which(tool) for tool in ("ip", "nsenter", "unshare")):
-        pytest.skip("network namespaces need root, and the commands ip, nsenter and unshare")
+    needs.programs("ip", "nsenter", "unshare")
+    if os.geteuid():
+        pytest.skip("network namespaces take root")
     nodes = [
         Node(f"node{i}", f"{network}.{i + 1}", f"imgfeed-{os.getpid()}-{network}-{i}", folder / f"hosts{i}") for i in range(2)
     ]

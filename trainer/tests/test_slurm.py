@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import needs
 import pytest
 from conftest import PLAIN, TINY, events
 from imgfeed.launcher import find_binary
@@ -19,7 +19,6 @@ from namespaces import Node, two_nodes
 from test_training import same
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "train.sbatch"
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue", "sinfo")
 NODE = "NodeName={name} NodeAddr={address} Port=16818 Sockets=2 CoresPerSocket=1 RealMemory=1000 Gres=gpu:1 State=UNKNOWN\n"
 LIMIT = 240.0  # seconds in which a job of this size is done, on a machine that does much else too
 UNFINISHED = {"PENDING", "RUNNING", "COMPLETING", "REQUEUED", "PREEMPTED", "SIGNALING"}
@@ -117,10 +116,7 @@ def configure(folder: Path, nodes: list[Node]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A cluster of two nodes with a GPU each, which is /dev/null."""
-    path = f"{os.environ['PATH']}:/usr/sbin"
-    missing = [name for name in PROGRAMS if not shutil.which(name, path=path)]
-    if missing:
-        pytest.skip(f"no Slurm here: {', '.join(missing)} missing (Debian: slurm-wlm and munge)")
+    needs.programs("munged", "slurmctld", "slurmd")
     folder = tmp_path_factory.mktemp("slurm")
     daemons: list[subprocess.Popen[bytes]] = []
     with two_nodes(folder, "10.211.78") as nodes:
