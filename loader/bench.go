@@ -262,10 +262,8 @@ func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
 
 func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }
 
-func (r *repeatedSet) ReadAhead(i int) {
-	if set, ok := r.Set.(readAheader); ok {
-		set.ReadAhead(r.index(i))
-	}
-}
+func (r *repeatedSet) Prefetch(i int) { r.Set.Prefetch(r.index(i)) }
 
-func (r *repeatedSet) ahead(i int) []byte { return r.Set.(*shardSet).ahead(r.index(i)) }
+func (r *repeatedSet) Mapped(i int) []byte { return r.Set.Mapped(r.index(i)) }
+
+func (r *repeatedSet) Corrupt(i int, err error) error { return r.Set.Corrupt(r.index(i), err) }

@@ -19,8 +19,18 @@ import (
 
 const testSpec = `[{"op":"RandomCrop","size":8,"padding":1},{"op":"RandomHorizontalFlip"}]`
 
+// baseSet is the part of a set that can do no more than it must.
+type baseSet struct{}
+
+func (baseSet) Prefetch(int) {}
+
+func (baseSet) Mapped(int) []byte { return nil }
+
+func (baseSet) Corrupt(_ int, err error) error { return err }
+
 // memorySet is a set in memory. Sample i has label i % 10 and key "k".
 type memorySet struct {
+	baseSet
 	params pixels.Params
 	blobs  [][]byte
 	bad    map[int]error // samples that cannot be read

@@ -7,18 +7,21 @@ import (
 )
 
 // A Set is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
+// What a set cannot do it answers as the method's comment says.
 type Set interface {
 	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer or in
 	// a mapped file, and the buffer for the next call. It has checked the sample's checksum.
 	Read(i int, buf []byte) (Record, []byte, error)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
-}
-
-// A mappedSet is a [Set] whose samples lie in memory already.
-type mappedSet interface {
-	// ahead returns where sample i lies, not to be read but to be fetched into the caches; nil if it lies nowhere yet.
-	ahead(i int) []byte
+	// Prefetch starts to bring sample i into memory and does not wait for it. A set that cannot does nothing.
+	Prefetch(i int)
+	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
+	// It is nil for a sample that lies in no mapped file.
+	Mapped(i int) []byte
+	// Corrupt makes err, which was met in the middle of sample i's record, an error that names file, record and offset. A set
+	// that has no files returns err.
+	Corrupt(i int, err error) error
 }
 
 // A Record is one stored sample.

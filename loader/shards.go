@@ -124,17 +124,15 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	return r, buf, nil
 }
 
-// corrupt makes err, which was met in the middle of sample i's record, an error that names the file.
-func (s *shardSet) corrupt(i int, err error) error { return s.set.Corrupt(i, err) }
-
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
-func (s *shardSet) ReadAhead(i int) { s.set.ReadAhead(i) }
+func (s *shardSet) Prefetch(i int) { s.set.ReadAhead(i) }
 
-// ahead returns where a sample lies in memory, unchecked, or nil.
-func (s *shardSet) ahead(i int) []byte {
+func (s *shardSet) Mapped(i int) []byte {
 	if !s.mapped {
 		return nil
 	}
 	return s.set.Ahead(i)
 }
+
+func (s *shardSet) Corrupt(i int, err error) error { return s.set.Corrupt(i, err) }

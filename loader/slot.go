@@ -1,17 +1,17 @@
 // Package loader assembles batches: it reads samples of a set in the order of a plan, transforms them on a pool of
-// workers, and hands finished batches out in order, some of them ahead of time.
+// workers, and hands finished batches out in order, some of them before they are asked for.
 //
 // A [Pool] owns the worker goroutines and is shared by all streams of a process. A [Stream] is one epoch, or the rest of
 // one, for one consumer. Pixels go straight into [Slot]s that the consumer provides through a [Supply] (a shared-memory
 // ring, say) and gives back when it has used them, so a slow consumer stops its own stream and nobody else's.
 //
-//	plan ─► feeder ─► batches in flight ─► workers ─► Next ─► consumer
-//	          ▲                                                  │
-//	          └──────────────── Supply of slots ◄────────────────┘
+//	plan ─► dispatch ─► scheduler ─► workers ─► Next ─► consumer
+//	           ▲                                           │
+//	           └───────────── Supply of slots ◄────────────┘
 //
-// One goroutine of each stream (the feeder) takes a free slot, lists the batch's samples and publishes it to the pool.
-// Workers take samples from the published batches by adding to the batch's atomic counter, a few at a time: no channel
-// or lock is met for a sample, and nothing is allocated for one in the steady state.
+// One goroutine of each stream (dispatch) takes a free slot, lists the batch's samples and publishes the batch to the pool's
+// scheduler, which says what batch a worker works on next. Workers take samples of it by adding to its atomic counter, a few
+// at a time: no channel or lock is met for a sample, and nothing is allocated for one in the steady state.
 package loader
 
 import "github.com/imgfeed/imgfeed/transform"
@@ -21,7 +21,7 @@ import "github.com/imgfeed/imgfeed/transform"
 type Slot struct {
 	// ID is the owner's name for the slot; the loader does not look at it.
 	ID int
-	// Images holds len(Labels) images of Spec.OutputBytes() bytes each, uint8, one behind the other.
+	// Images holds len(Labels) images of Spec.OutputBytes() bytes each, uint8, one after the other.
 	Images []byte
 	// Labels and Indices hold each sample's label (BlankLabel if it could not be decoded) and index in the set.
 	Labels, Indices []int64

@@ -100,7 +100,7 @@ type StreamStats struct {
 	Batches    int           // handed out
 	Samples    int           // in them
 	Blank      int           // of which bad
-	Ready      int           // batches that are finished or under way, not handed out
+	InFlight   int           // batches that are finished or under way, not handed out
 	SlotWait   time.Duration // time that the stream stood still for want of a free slot
 	WaitingFor WaitingFor
 }

@@ -122,7 +122,7 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	for slow.WaitingFor() != Client {
 		time.Sleep(time.Millisecond)
 	}
-	if stats := slow.Stats(); stats.Ready != 2 || stats.Batches != 0 {
+	if stats := slow.Stats(); stats.InFlight != 2 || stats.Batches != 0 {
 		t.Errorf("the slow stream's stats are %+v", stats)
 	}
 }

@@ -28,19 +28,19 @@ func newWorker(level kernel.Level) *worker {
 // process serves the sample at a position of a batch. A panic below it is a bug of ours, and yet must not take the other
 // samples along: it becomes an error, and the engine, whose state is unknown then, is replaced.
 // next is the position that this worker comes to afterwards, or position again if it does not know.
-func (w *worker) process(j *job, position, next int) (err error) {
+func (w *worker) process(b *pendingBatch, position, next int) (err error) {
+	cfg, slot, index := &b.stream.cfg, b.slot, b.indices[position]
 	var record Record
 	defer func() {
 		if p := recover(); p != nil {
 			if err = shard.FaultError(p, record.Image); err == nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			} else if set, ok := j.stream.cfg.Set.(interface{ corrupt(int, error) error }); ok {
-				err = set.corrupt(j.indices[position], err)
+			} else {
+				err = cfg.Set.Corrupt(index, err)
 			}
 			w.engine, w.buf, w.seen = transform.NewEngine(w.level), nil, transform.Times{}
 		}
 	}()
-	cfg, slot, index := &j.stream.cfg, j.slot, j.indices[position]
 	slot.Indices[position] = int64(index)
 
 	started := time.Now()
@@ -53,13 +53,13 @@ func (w *worker) process(j *job, position, next int) (err error) {
 	}
 	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
 
-	if set, ok := cfg.Set.(mappedSet); ok && next != position {
-		record.Prefetch = set.ahead(j.indices[next])
+	if next != position {
+		record.Prefetch = cfg.Set.Mapped(b.indices[next])
 	}
 	record.NonTemporal = len(slot.Images) >= streamFrom
 	size := cfg.Spec.OutputBytes()
 	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
-	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(j.stream.seed, j.stream.epoch, index))
+	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(b.stream.seed, b.stream.epoch, index))
 	if err != nil {
 		return err
 	}

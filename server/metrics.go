@@ -126,7 +126,7 @@ func (s *Server) collectSessions(gauge func(*prometheus.Desc, float64, ...string
 		lent += f.ring.Lent()
 		all += f.ring.Slots()
 		if st := f.stream.Load(); st != nil {
-			queue[f.split] += st.Stats().Ready
+			queue[f.split] += st.Stats().InFlight
 		}
 	}
 	gauge(descSession, float64(len(sessions)))

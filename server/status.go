@@ -39,7 +39,7 @@ func (f *feed) status() (waiting, words string) {
 		if f.shared {
 			return wire.WaitingClient, "waiting for the client: every batch that fits is ready; " + slots
 		}
-		return wire.WaitingClient, fmt.Sprintf("waiting for the client to read from the socket: %d batches are ready", stats.Ready)
+		return wire.WaitingClient, fmt.Sprintf("waiting for the client to read from the socket: %d batches are ready", stats.InFlight)
 	case loader.Disk:
 		return wire.WaitingDisk, "waiting for the disk: workers spend most of their time reading; " + slots
 	case loader.CPU:

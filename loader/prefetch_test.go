@@ -9,23 +9,23 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
-// aheadSet notes which samples it is asked to read ahead.
-type aheadSet struct {
+// prefetchedSet notes which samples it is asked to prefetch.
+type prefetchedSet struct {
 	*memorySet
-	mu    sync.Mutex
-	ahead []int
+	mu         sync.Mutex
+	prefetched []int
 }
 
-func (s *aheadSet) ReadAhead(i int) {
+func (s *prefetchedSet) Prefetch(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ahead = append(s.ahead, i)
+	s.prefetched = append(s.prefetched, i)
 }
 
-// TestReadAhead checks that slow reads make the stream read ahead, in order, and fast ones do not.
-func TestReadAhead(t *testing.T) {
+// TestPrefetch checks that slow reads make the stream prefetch, in order, and fast ones do not.
+func TestPrefetch(t *testing.T) {
 	for _, slow := range []bool{true, false} {
-		set, samples := &aheadSet{memorySet: newMemorySet(t, 200)}, 200
+		set, samples := &prefetchedSet{memorySet: newMemorySet(t, 200)}, 200
 		if slow {
 			set.delay = time.Millisecond
 		} else { // so many that a processor that is taken away in the middle of some reads does not make them slow in the mean
@@ -37,11 +37,11 @@ func TestReadAhead(t *testing.T) {
 		if _, err := serve(t, pool, cfg); err != nil {
 			t.Fatal(err)
 		}
-		if slow && !slices.Equal(set.ahead, indices(cfg.Plan)) {
-			t.Errorf("slow reads: %v was read ahead", set.ahead)
+		if slow && !slices.Equal(set.prefetched, indices(cfg.Plan)) {
+			t.Errorf("slow reads: %v was prefetched", set.prefetched)
 		}
-		if !slow && len(set.ahead) > samples/2 {
-			t.Errorf("fast reads: %d samples were read ahead", len(set.ahead))
+		if !slow && len(set.prefetched) > samples/2 {
+			t.Errorf("fast reads: %d samples were prefetched", len(set.prefetched))
 		}
 	}
 }
@@ -54,11 +54,11 @@ func indices(p *plan.Plan) (all []int) {
 	return all
 }
 
-// TestShardSetReadsAhead gives the hint for every sample of a set, and for one that is not there.
-func TestShardSetReadsAhead(t *testing.T) {
+// TestShardSetPrefetches gives the hint for every sample of a set, and for one that is not there.
+func TestShardSetPrefetches(t *testing.T) {
 	set, served := openTestSet(t, writeSet(t, "jpeg", 5, 2, 20, 15))
 	for i := -1; i <= set.Len(); i++ {
-		served.(readAheader).ReadAhead(i)
+		served.Prefetch(i)
 	}
 	if _, _, err := served.Read(3, nil); err != nil {
 		t.Error(err)

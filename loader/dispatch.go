@@ -1,0 +1,71 @@
+package loader
+
+import (
+	"fmt"
+	"time"
+)
+
+// dispatch publishes one batch after the other as slots become free. It is a goroutine of the stream.
+func (s *Stream) dispatch() {
+	defer close(s.dispatched)
+	defer close(s.order)
+	for number := range s.cfg.Plan.Batches() {
+		slot := s.takeSlot()
+		if slot == nil {
+			return
+		}
+		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, s.cfg.Spec.OutputBytes()) {
+			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Spec.OutputBytes())
+			s.cfg.Supply.Put(slot)
+			return
+		}
+		b := s.newBatch(number, slot)
+		s.unfinished.Add(1)
+		s.pool.scheduler.publish(s.lane, b)
+		s.order <- b          // has room for every slot
+		s.prefetch(b.indices) // which nobody else writes
+	}
+}
+
+// takeSlot waits for a free slot; nil means that the stream is cancelled.
+func (s *Stream) takeSlot() *Slot {
+	if s.ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case slot := <-s.cfg.Supply.free:
+		return slot
+	default:
+	}
+	started := time.Now()
+	s.starved.Store(started.UnixNano())
+	defer func() {
+		s.starved.Store(0)
+		s.slotWait.Add(int64(time.Since(started)))
+	}()
+	select {
+	case slot := <-s.cfg.Supply.free:
+		return slot
+	case <-s.ctx.Done():
+		return nil
+	}
+}
+
+// newBatch prepares a batch of the plan, in the memory of one that is over if there is such.
+func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
+	var b *pendingBatch
+	select {
+	case b = <-s.spare:
+	default:
+		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
+	}
+	b.number, b.slot = number, slot
+	b.indices = s.cfg.Plan.Batch(number, b.indices)
+	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
+	b.blank.Store(0)
+	b.failure.Store(nil)
+	b.left.Store(int64(len(b.indices)))
+	b.next.Store(0)
+	b.holders.Store(2)
+	return b
+}

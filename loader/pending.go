@@ -1,0 +1,94 @@
+package loader
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// A pendingBatch is a batch from the moment that it has a slot until it is handed out. Its stream fills it in, workers fill its
+// slot, and Next waits for it. Its memory is used again for a later batch of the stream.
+type pendingBatch struct {
+	stream  *Stream
+	number  int // the batch's number in the plan
+	slot    *Slot
+	indices []int
+	chunk   int // samples that a worker takes at a time
+
+	next    atomic.Int64 // the first sample that no worker has taken
+	left    atomic.Int64 // samples that are not finished
+	blank   atomic.Int64 // bad samples so far
+	failure atomic.Pointer[failure]
+	done    chan struct{} // holds one token once all samples are finished
+
+	holders atomic.Int32 // who may still look at it: the scheduler, the stream
+}
+
+// A failure is the first bad sample of a batch, by position.
+type failure struct {
+	position int
+	err      *SampleError
+}
+
+// exhausted reports whether every sample has been taken by a worker.
+func (b *pendingBatch) exhausted() bool { return b.next.Load() >= int64(len(b.indices)) }
+
+// work takes and finishes samples until none is left to take or the stream is cancelled.
+func (b *pendingBatch) work(w *worker) {
+	n := len(b.indices)
+	for b.stream.ctx.Err() == nil {
+		first := int(b.next.Add(int64(b.chunk))) - b.chunk
+		if first >= n {
+			return
+		}
+		end := min(first+b.chunk, n)
+		for i := first; i < end; i++ {
+			if err := w.process(b, i, min(i+1, end-1)); err != nil {
+				b.bad(i, err)
+			}
+		}
+		w.publish()
+		if b.left.Add(int64(first-end)) == 0 {
+			b.stream.unfinished.Add(-1)
+			b.done <- struct{}{}
+			// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise
+			// wait until Go's scheduler interrupts one, which it does every 10 ms: four batches of a pixels set.
+			runtime.Gosched()
+		}
+	}
+}
+
+// bad deals with a sample that could not be served.
+func (b *pendingBatch) bad(position int, err error) {
+	s := b.stream
+	bad := newSampleError(s.cfg.Set, b.indices[position], err)
+	if s.cfg.OnError == Fail {
+		f := &failure{position, bad}
+		for {
+			old := b.failure.Load()
+			if old != nil && old.position < position || b.failure.CompareAndSwap(old, f) {
+				return
+			}
+		}
+	}
+	size := s.cfg.Spec.OutputBytes()
+	clear(b.slot.Images[position*size:][:size])
+	b.slot.Labels[position] = BlankLabel
+	if b.slot.Params != nil {
+		clear(b.slot.Params[position*paramsPerSample:][:paramsPerSample])
+	}
+	b.blank.Add(1)
+	s.log.Warn("blank sample", "index", bad.Index, "key", bad.Key, "error", bad.Err)
+}
+
+// release is called by each holder once, and gives the memory back to the stream after the last one.
+func (b *pendingBatch) release() {
+	if b.holders.Add(-1) == 0 {
+		b.stream.spare <- b // has room for every batch
+	}
+}
+
+// chunkFor returns how many samples of a batch a worker takes at a time: few enough that all workers end together, enough
+// that the counter does not travel between cores for each.
+func chunkFor(batch, workers int) int {
+	return min(max(batch/(workers*8), 1), 8)
+}
