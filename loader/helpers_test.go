@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -82,7 +83,7 @@ func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
 	}
 	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixels.SlackBytes)...)
 	return Record{
-		Source: transform.Source{Format: transform.FormatPixels, Image: buf[:len(s.blobs[i])], Pixels: &s.params},
+		Source: transform.Source{Format: imagefile.Encoded, Image: buf[:len(s.blobs[i])], Pixels: &s.params},
 		Label:  int32(i % 10),
 	}, buf, nil
 }

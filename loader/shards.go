@@ -96,16 +96,6 @@ type shardSet struct {
 	mapped bool           // records are viewed, not read
 }
 
-// formats translates what is on disk to what the engine knows. What is not listed is told by its first bytes.
-var formats = [...]transform.Format{
-	shard.FormatJPEG:   transform.FormatJPEG,
-	shard.FormatPNG:    transform.FormatPNG,
-	shard.FormatPixels: transform.FormatPixels,
-	shard.FormatWebP:   transform.FormatWebP,
-	shard.FormatGIF:    transform.FormatGIF,
-	shard.FormatBMP:    transform.FormatBMP,
-}
-
 func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	var rec shard.Record
 	var err error
@@ -117,11 +107,7 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	if err != nil {
 		return Record{}, buf, err
 	}
-	r := Record{Source: transform.Source{Image: rec.Image, Aux: rec.Aux, Pixels: s.pixels}, Label: rec.Label}
-	if int(rec.Format) < len(formats) {
-		r.Format = formats[rec.Format]
-	}
-	return r, buf, nil
+	return Record{transform.Source{Format: rec.Format, Image: rec.Image, Aux: rec.Aux, Pixels: s.pixels}, rec.Label}, buf, nil
 }
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -42,7 +43,7 @@ func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 	}
 	defer writer.Abort()
 	for _, key := range sortedKeys(n) {
-		sample := shard.Sample{Key: key, Label: int32(len(key) % 2), Width: w, Height: h, Format: shard.FormatJPEG}
+		sample := shard.Sample{Key: key, Label: int32(len(key) % 2), Width: w, Height: h, Format: imagefile.JPEG}
 		img := image.NewGray(image.Rect(0, 0, w, h))
 		for i := range img.Pix {
 			img.Pix[i] = byte(i*len(key) + int(key[0]))
@@ -53,7 +54,7 @@ func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 			for i := range rgb {
 				rgb[i] = img.Pix[i/3]
 			}
-			sample.Format = shard.FormatPixels
+			sample.Format = imagefile.Encoded
 			sample.Image, err = codec.Encode(nil, rgb, w*3, w, h)
 		} else {
 			err = jpeg.Encode(&b, img, nil)

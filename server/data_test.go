@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -35,7 +36,7 @@ func writeSet(t testing.TB, dir, split string, samples, world int) {
 	defer w.Abort()
 	for i, key := range keys {
 		label := i % 2
-		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: shard.FormatPNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255})}
+		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: imagefile.PNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255})}
 		if err := w.Append(s); err != nil {
 			t.Fatal(err)
 		}

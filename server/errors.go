@@ -3,11 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
-	"image/png"
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
@@ -89,7 +88,7 @@ func kindOf(err error) string {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
 		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err):
 		return wire.KindBadRequest
-	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), isUnsupportedImage(err):
+	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
 		return wire.KindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return wire.KindCorrupt
@@ -97,12 +96,6 @@ func kindOf(err error) string {
 		return wire.KindMissing
 	}
 	return wire.KindInternal
-}
-
-// isUnsupportedImage tells an image that no decoder here takes, by its kind or its size, from a damaged one.
-func isUnsupportedImage(err error) bool {
-	return errors.Is(err, transform.ErrFormat) || is[*transform.LimitError](err) || is[*jpeg.UnsupportedError](err) || is[*jpeg.LimitError](err) ||
-		is[png.UnsupportedError](err)
 }
 
 func is[E error](err error) bool {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -74,7 +75,7 @@ func writeTallSet(t *testing.T, dir string) map[resample.Algorithm][]byte {
 	}
 	set, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}})
 	if err == nil {
-		err = set.Append(shard.Sample{Key: "a/1.png", Width: w, Height: h, Format: shard.FormatPNG, Image: file.Bytes()})
+		err = set.Append(shard.Sample{Key: "a/1.png", Width: w, Height: h, Format: imagefile.PNG, Image: file.Bytes()})
 	}
 	if err == nil {
 		_, err = set.Commit()

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/image/bmp"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/jpeg"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -351,8 +354,9 @@ func TestKindOf(t *testing.T) {
 		{&shard.CorruptError{Path: "x"}, wire.KindCorrupt},
 		{&transform.ImageError{Err: &jpeg.FormatError{}}, wire.KindCorrupt},
 		{&transform.ImageError{Err: &jpeg.UnsupportedError{}}, wire.KindUnsupported},
-		{&transform.ImageError{Err: transform.ErrFormat}, wire.KindUnsupported},
-		{&transform.ImageError{Err: &transform.LimitError{}}, wire.KindUnsupported},
+		{&transform.ImageError{Err: &imagefile.UnsupportedError{}}, wire.KindUnsupported},
+		{&transform.ImageError{Err: &imagefile.LimitError{}}, wire.KindUnsupported},
+		{&transform.ImageError{Err: fmt.Errorf("bmp: %w", bmp.ErrUnsupported)}, wire.KindUnsupported},
 		{&transform.SizeError{}, wire.KindBadRequest},
 		{&shard.MissingPartitionError{}, wire.KindMissing},
 		{&LimitError{}, wire.KindBadRequest},

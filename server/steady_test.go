@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -55,7 +56,7 @@ func pixelSet(t testing.TB, samples, size int) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Append(shard.Sample{Key: key, Width: size, Height: size, Format: shard.FormatPixels, Image: blob}); err != nil {
+		if err := w.Append(shard.Sample{Key: key, Width: size, Height: size, Format: imagefile.Encoded, Image: blob}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // writeManySamples writes a set of n samples of size bytes each.
@@ -37,7 +39,7 @@ func writeManySamples(b *testing.B, n, size int) string {
 	defer w.Abort()
 	image := randomBytes(rand.New(rand.NewPCG(3, 3)), size)
 	for _, s := range order {
-		if err := w.Append(Sample{Key: s.key, Width: 8, Height: 8, Format: FormatJPEG, Image: image}); err != nil {
+		if err := w.Append(Sample{Key: s.key, Width: 8, Height: 8, Format: imagefile.JPEG, Image: image}); err != nil {
 			b.Fatal(err)
 		}
 	}

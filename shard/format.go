@@ -29,6 +29,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // Version numbers the format of manifests and shard files; both carry the same number.
@@ -83,51 +85,9 @@ const (
 // alignUp rounds n up to a multiple of recordAlign.
 func alignUp(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
-// Format tells what kind of file a record's image bytes are. It is told by the bytes' magic, never by a name.
-type Format uint8
-
-// The formats known so far. The numbers are on disk: they never change.
-const (
-	FormatUnknown Format = 0
-	FormatJPEG    Format = 1
-	FormatPNG     Format = 2
-	FormatPixels  Format = 3 // made by the packer, read with the shard's encoding parameters
-	FormatWebP    Format = 4
-	FormatGIF     Format = 5
-	FormatBMP     Format = 6
-	FormatTIFF    Format = 7
-)
-
-var formatNames = [...]string{"unknown", "jpeg", "png", "pixels", "webp", "gif", "bmp", "tiff"}
-
-// String returns the format's lower-case name, or "format(9)" for a number without one.
-func (f Format) String() string {
-	if int(f) < len(formatNames) {
-		return formatNames[f]
-	}
-	return "format(" + strconv.Itoa(int(f)) + ")"
-}
-
-// SniffFormat tells an image file's format by its first bytes, FormatUnknown when it is none that has a number.
-// It does not say that the file can be decoded.
-func SniffFormat(data []byte) Format {
-	has := func(prefix string) bool { return bytes.HasPrefix(data, []byte(prefix)) }
-	switch {
-	case has("\xff\xd8\xff"):
-		return FormatJPEG
-	case has("\x89PNG\r\n\x1a\n"):
-		return FormatPNG
-	case has("RIFF") && len(data) >= 12 && string(data[8:12]) == "WEBP":
-		return FormatWebP
-	case has("GIF87a"), has("GIF89a"):
-		return FormatGIF
-	case has("BM"):
-		return FormatBMP
-	case has("II*\x00"), has("MM\x00*"):
-		return FormatTIFF
-	}
-	return FormatUnknown
-}
+// A Format tells what kind of file a record's image bytes are, by its number on disk. String names it. A sample whose Format is zero
+// is told by its first bytes where it is decoded.
+type Format = imagefile.Format
 
 // Encoding says how a set stores its images: a name ("jpeg": the original bytes; "pixels": resized once, lossless)
 // and parameters that only the encoding's packer and decoder interpret.

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 var update = flag.Bool("update", false, "write testdata/v1 anew")
@@ -34,8 +36,8 @@ func goldenSets(t *testing.T) map[string]goldenSet {
 			ShardSamples: 2, Built: map[string]string{"source": "folder", "world": "2", "seed": "1"},
 		}},
 		"val-shards": {[]Sample{
-			{Key: "b.JPEG", Label: 1, Width: 3, Height: 2, Format: FormatJPEG, Image: []byte("first image"), Aux: []byte("ix")},
-			{Key: "a.JPEG", Label: 0, Width: 640, Height: 480, Format: FormatPNG, Image: []byte("second")},
+			{Key: "b.JPEG", Label: 1, Width: 3, Height: 2, Format: imagefile.JPEG, Image: []byte("first image"), Aux: []byte("ix")},
+			{Key: "a.JPEG", Label: 0, Width: 640, Height: 480, Format: imagefile.PNG, Image: []byte("second")},
 		}, SetOptions{
 			Split: "val", Encoding: Encoding{Name: "example", Params: json.RawMessage(`{"k":1}`)}, Classes: []string{"cat", "dog"}, Seed: 3,
 		}},
@@ -65,7 +67,7 @@ func imageSamples(t *testing.T) []Sample {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Sample{Key: path, Width: config.Width, Height: config.Height, Format: SniffFormat(data), Image: data}
+		s := Sample{Key: path, Width: config.Width, Height: config.Height, Format: imagefile.Sniff(data), Image: data}
 		if s.Format.String() != name {
 			t.Fatalf("%s: told to be %v, is %s", path, s.Format, name)
 		}

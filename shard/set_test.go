@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 const testSeed = 7
@@ -27,7 +29,7 @@ func makeSamples(n int) []Sample {
 		label := int32(rng.IntN(len(testClasses)))
 		s := Sample{
 			Key: fmt.Sprintf("%s/%s_%d.JPEG", testClasses[label], testClasses[label], i), Label: label,
-			Width: 1 + rng.IntN(500), Height: 1 + rng.IntN(500), Format: FormatJPEG,
+			Width: 1 + rng.IntN(500), Height: 1 + rng.IntN(500), Format: imagefile.JPEG,
 			Image: randomBytes(rng, 1+rng.IntN(300)),
 		}
 		if i%3 != 0 {

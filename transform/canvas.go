@@ -63,8 +63,8 @@ func (c *canvas) render() error {
 	}
 	to := &c.engine.between[c.rendered&1]
 	c.rendered++
-	to.resize(w, h)
-	if err := c.engine.render(Output{Pix: to.pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
+	to.Resize(w, h)
+	if err := c.engine.render(Output{Pix: to.Pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
 		return err
 	}
 	c.from, c.step = to, wholeImage(w, h)

@@ -1,25 +1,25 @@
 package transform
 
 import (
-	"errors"
 	"fmt"
 	"image"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A Source is a stored image. The engine only reads it, and only during the call it is given to.
 type Source struct {
-	// Format says how Image is encoded; FormatUnknown means to look at its first bytes.
-	Format Format
+	// Format says what Image is; imagefile.Unknown means to look at its first bytes.
+	Format imagefile.Format
 	// Image holds the encoded image. For full speed the memory after it should be readable (cap − len ≥ 64).
 	Image []byte
 	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
 	// said in docs/format/jpeg-index.md.
 	Aux []byte
-	// Pixels are the codec's parameters of a FormatPixels image: those of its set. Sources of one set should share one
+	// Pixels are the codec's parameters of an imagefile.Encoded image: those of its set. Sources of one set should share one
 	// pointer, by which the engine finds the codec that it has made.
 	Pixels *pixels.Params
 	// Prefetch is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
@@ -30,17 +30,11 @@ type Source struct {
 
 // An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from
 // unsupported data.
-type ImageError struct {
-	Format Format
-	Err    error
-}
+type ImageError struct{ Err error }
 
-func (e *ImageError) Error() string { return fmt.Sprintf("transform: %s image: %v", e.Format, e.Err) }
+func (e *ImageError) Error() string { return "transform: " + e.Err.Error() }
 
 func (e *ImageError) Unwrap() error { return e.Err }
-
-// ErrFormat is wrapped by the [ImageError] of bytes that are no image of a known format.
-var ErrFormat = errors.New("the bytes begin like no known image format")
 
 // Times are the sums of what an Engine has spent by stage.
 type Times struct {
@@ -67,9 +61,6 @@ func NewEngine(level Level) *Engine {
 
 // Times returns what has been spent so far.
 func (e *Engine) Times() Times { return e.times }
-
-// slackBytes is what vectors may read after a region's pixels.
-const slackBytes = 256
 
 // Apply decodes src, applies spec with the random parameters that draws gives, and writes the result to dst.Pix: the
 // spec's OutputSize as uint8 RGB in dst.Layout. dst.Width, dst.Height and dst.Flip are set by the engine.
@@ -106,7 +97,7 @@ const keepBytesMax = 64 << 20
 
 // trim lets go of scratch memory that an unusually large image has needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region, &e.padded, &e.between[0].pix, &e.between[1].pix, &e.stored.whole.pix} {
+	for _, memory := range []*[]byte{&e.region, &e.padded, &e.between[0].Pix, &e.between[1].Pix} {
 		if cap(*memory) > keepBytesMax {
 			*memory = nil
 		}
@@ -117,20 +108,15 @@ func (e *Engine) trim() {
 // there to measure decoding alone.
 func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err error) {
 	started := time.Now()
-	defer func() { e.times.Decode += time.Since(started) }()
 	w, h, err := e.stored.open(src)
+	e.times.Decode += time.Since(started)
+	if err == nil {
+		pix, _, err = e.pixelsOf(&e.stored, image.Rect(0, 0, w, h))
+	}
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	if _, isRaw := e.stored.raw(); !isRaw {
-		e.region = grown(e.region, w*h*3)
-		if err := e.stored.decode(e.region, w*3, image.Rect(0, 0, w, h)); err != nil {
-			return nil, 0, 0, err
-		}
-		return e.region, w, h, nil
-	}
-	img, _ := e.stored.raw()
-	return img.pix[:w*h*3], w, h, nil
+	return pix, w, h, nil
 }
 
 // render writes the step's result to dst, which has keep's size.
@@ -162,7 +148,7 @@ func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm)
 	}
 	w, h := inside.Dx(), inside.Dy()
-	e.padded = grown(e.padded, w*h*3)
+	e.padded = imagefile.Grown(e.padded, w*h*3)
 	part := Output{Pix: e.padded, Width: w, Height: h, Layout: NHWC}
 	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm); err != nil {
 		return err
@@ -172,7 +158,7 @@ func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 
 // decodeStraight writes region r to its final place without a stop in between, where the decoder can.
 func (e *Engine) decodeStraight(dst Output, from pixelSource, r image.Rectangle) (done bool, err error) {
-	if _, isRaw := from.raw(); isRaw {
+	if from.raw() != nil {
 		return false, nil
 	}
 	started := time.Now()
@@ -184,25 +170,17 @@ func (e *Engine) decodeStraight(dst Output, from pixelSource, r image.Rectangle)
 }
 
 // pixelsOf returns the pixels of region r of an image, decoding them if they are not in memory. The slice begins at r's
-// first pixel, is as long as r needs, and has slackBytes of capacity after that.
+// first pixel, is as long as r needs, and has imagefile.SlackBytes of capacity after that.
 func (e *Engine) pixelsOf(from pixelSource, r image.Rectangle) (pix []byte, stride int, err error) {
-	if img, isRaw := from.raw(); isRaw {
-		stride = img.width * 3
+	if img := from.raw(); img != nil {
+		stride = img.Width * 3
 		first := r.Min.Y*stride + r.Min.X*3
-		return img.pix[first : first+(r.Dy()-1)*stride+r.Dx()*3 : cap(img.pix)], stride, nil
+		return img.Pix[first : first+(r.Dy()-1)*stride+r.Dx()*3 : cap(img.Pix)], stride, nil
 	}
 	stride = r.Dx() * 3
-	e.region = grown(e.region, stride*r.Dy())
+	e.region = imagefile.Grown(e.region, stride*r.Dy())
 	started := time.Now()
 	err = from.decode(e.region, stride, r)
 	e.times.Decode += time.Since(started)
 	return e.region, stride, err
-}
-
-// grown returns a slice of n bytes with slackBytes of capacity after them, from memory if that is large enough.
-func grown(memory []byte, n int) []byte {
-	if cap(memory) < n+slackBytes {
-		return make([]byte, n, n+n/4+slackBytes)
-	}
-	return memory[:n]
 }

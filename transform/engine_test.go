@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
@@ -142,7 +143,7 @@ func TestEngineMatchesNaive(t *testing.T) {
 			pix := randomImage(w, h, uint64(s))
 			sources := []Source{{Image: encodePNG(t, pix, w, h)}}
 			for _, params := range codecs {
-				sources = append(sources, Source{Format: FormatPixels, Image: encodePixels(t, params, pix, w, h), Pixels: params})
+				sources = append(sources, Source{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Pixels: params})
 			}
 			for _, text := range testSpecs {
 				compareWithNaive(t, engine, mustParse(text), sources, pix, w, h)
@@ -163,7 +164,7 @@ func TestEngineMatchesNaiveJPEG(t *testing.T) {
 				t.Fatal(err)
 			}
 			whole = bytes.Clone(whole) // it is the engine's memory
-			sources := []Source{{Image: data}, {Format: FormatJPEG, Image: data, Aux: index}}
+			sources := []Source{{Image: data}, {Format: imagefile.JPEG, Image: data, Aux: index}}
 			for _, text := range testSpecs {
 				compareWithNaive(t, engine, mustParse(text), sources, whole, w, h)
 			}
@@ -259,7 +260,7 @@ func TestStoredResizeIsExact(t *testing.T) {
 		toW, toH := resample.ResizeShortSide(w, h, 256)
 		resized := naive(t, mustParse(fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]}]`, toH, toW)), bytes.Clone(whole), w, h, Draws{})
 		params := &pixels.Params{}
-		stored := Source{Format: FormatPixels, Image: encodePixels(t, params, resized, toW, toH), Pixels: params}
+		stored := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, resized, toW, toH), Pixels: params}
 		for _, name := range []string{"eval", "train-resize"} {
 			spec := mustParse(name)
 			for i := range 5 {
@@ -283,7 +284,7 @@ func TestStoredResizeIsExact(t *testing.T) {
 func TestTrim(t *testing.T) {
 	w, h := 6000, 4000
 	params := &pixels.Params{Codec: pixels.None}
-	src := Source{Format: FormatPixels, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Pixels: params}
+	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Pixels: params}
 	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
 	engine := NewEngine(kernel.Active())
 	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{}); err != nil {
@@ -308,7 +309,7 @@ func TestApplyErrors(t *testing.T) {
 	}
 	var bad *ImageError
 	dst := resample.Output{Pix: make([]byte, eval.OutputBytes())}
-	for _, src := range []Source{{}, {Image: []byte("GIF89a")}, {Format: FormatPixels, Image: make([]byte, 100)}, {Format: 99, Image: src.Image}} {
+	for _, src := range []Source{{}, {Image: []byte("GIF89a")}, {Format: imagefile.Encoded, Image: make([]byte, 100)}, {Format: 99, Image: src.Image}} {
 		if _, err := engine.Apply(eval, dst, src, Draws{}); !errors.As(err, &bad) {
 			t.Errorf("%v: %v, want an ImageError", src, err)
 		}
@@ -321,8 +322,8 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 	data, index := encodeJPEG(t, pix, 300, 256)
 	engine := NewEngine(kernel.Active())
 	for _, src := range []Source{
-		{Format: FormatPixels, Image: encodePixels(t, params, pix, 300, 256), Pixels: params},
-		{Format: FormatJPEG, Image: data, Aux: index},
+		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, 300, 256), Pixels: params},
+		{Format: imagefile.JPEG, Image: data, Aux: index},
 	} {
 		for _, name := range []string{"eval", "train", "train-resize", "cifar", testSpecs[9]} {
 			spec := mustParse(name)
@@ -346,7 +347,7 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 
 func BenchmarkApply(b *testing.B) {
 	params := &pixels.Params{}
-	src := Source{Format: FormatPixels, Image: encodePixels(b, params, randomImage(341, 256, 1), 341, 256), Pixels: params}
+	src := Source{Format: imagefile.Encoded, Image: encodePixels(b, params, randomImage(341, 256, 1), 341, 256), Pixels: params}
 	for _, name := range []string{"eval", "train", "train-resize"} {
 		b.Run(name, func(b *testing.B) {
 			engine, spec := NewEngine(kernel.Active()), mustParse(name)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"image"
 
-	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -12,8 +12,8 @@ import (
 
 // A pixelSource is where a pass takes its pixels from.
 type pixelSource interface {
-	// raw returns the image if all of it is in memory.
-	raw() (*rgbImage, bool)
+	// raw returns the image if all of it is in memory, else nil.
+	raw() *imagefile.RGB
 	// decode writes the RGB pixels of r to dst, rows stride bytes apart, for an image that is not raw.
 	// decode and decodeTo may be called once, together.
 	decode(dst []byte, stride int, r image.Rectangle) error
@@ -21,17 +21,10 @@ type pixelSource interface {
 	decodeTo(dst resample.Output, r image.Rectangle) (done bool, err error)
 }
 
-// An rgbImage is a whole image in memory, rows without gaps, with slackBytes of capacity behind.
-type rgbImage struct {
-	pix           []byte
-	width, height int
-}
+// An rgbImage is a whole image in memory.
+type rgbImage struct{ imagefile.RGB }
 
-func (m *rgbImage) resize(w, h int) {
-	m.pix, m.width, m.height = grown(m.pix, w*h*3), w, h
-}
-
-func (m *rgbImage) raw() (*rgbImage, bool) { return m, true }
+func (m *rgbImage) raw() *imagefile.RGB { return &m.RGB }
 
 func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
 	panic("transform: decode of an image that is in memory")
@@ -39,41 +32,28 @@ func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
 
 func (m *rgbImage) decodeTo(resample.Output, image.Rectangle) (bool, error) { return false, nil }
 
-// A storedImage decodes sources of every format, one after the other: regions of those formats that can, whole images of
-// the others.
+// A storedImage decodes sources of every format, one after the other.
 type storedImage struct {
 	level  kernel.Level
-	format Format
-	whole  rgbImage // of a format without regions
-	jpeg   *jpeg.Decoder
+	file   *imagefile.Decoder
 	codecs map[*pixels.Params]pixels.Codec
-	codec  pixels.Codec // of the blob at hand
+	codec  pixels.Codec // of the blob at hand; nil if an image file is
 	blob   []byte
 }
 
 func newStoredImage(level kernel.Level) storedImage {
-	return storedImage{level: level, jpeg: jpeg.New(level), codecs: make(map[*pixels.Params]pixels.Codec)}
+	return storedImage{level: level, file: imagefile.NewDecoder(level), codecs: make(map[*pixels.Params]pixels.Codec)}
 }
 
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
-	s.format = src.Format
-	if s.format == FormatUnknown {
-		s.format = Sniff(src.Image)
-	}
-	switch s.format {
-	case FormatJPEG:
-		var config jpeg.Config
-		config, err = s.jpeg.Reset(src.Image, src.Aux)
-		width, height = config.Width, config.Height
-	case FormatPixels:
+	if s.codec = nil; src.Format == imagefile.Encoded {
 		width, height, err = s.openPixels(src)
-	default:
-		err = decodeWhole(&s.whole, s.format, src.Image)
-		width, height = s.whole.width, s.whole.height
+	} else {
+		width, height, err = s.file.Open(src.Format, src.Image, src.Aux)
 	}
 	if err != nil {
-		return 0, 0, &ImageError{s.format, err}
+		return 0, 0, &ImageError{err}
 	}
 	return width, height, nil
 }
@@ -104,29 +84,32 @@ func (s *storedImage) openPixels(src Source) (width, height int, err error) {
 	return config.Width, config.Height, err
 }
 
-func (s *storedImage) raw() (*rgbImage, bool) {
-	return &s.whole, s.format != FormatPixels && s.format != FormatJPEG
+func (s *storedImage) raw() *imagefile.RGB {
+	if s.codec != nil {
+		return nil
+	}
+	return s.file.Raw()
 }
 
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
 	var err error
-	if s.format == FormatJPEG {
-		err = s.jpeg.Decode(dst, stride, r)
-	} else {
+	if s.codec != nil {
 		err = s.codec.Decode(dst, stride, s.blob, r)
+	} else {
+		err = s.file.Decode(dst, stride, r)
 	}
 	if err != nil {
-		return &ImageError{s.format, err}
+		return &ImageError{err}
 	}
 	return nil
 }
 
 func (s *storedImage) decodeTo(dst resample.Output, r image.Rectangle) (bool, error) {
-	if s.format != FormatPixels {
+	if s.codec == nil {
 		return false, nil
 	}
 	if err := s.codec.DecodeTo(dst, s.blob, r); err != nil {
-		return true, &ImageError{s.format, err}
+		return true, &ImageError{err}
 	}
 	return true, nil
 }

@@ -165,9 +165,9 @@ func (e *Engine) DecodeResized(src Source, s StoredResize) (pix []byte, width, h
 	}
 	now.resize(width, height, resizing{s.Interpolation, s.Resampler})
 	to := &e.between[0]
-	to.resize(width, height)
-	dst := resample.Output{Pix: to.pix, Width: width, Height: height, Layout: resample.NHWC}
+	to.Resize(width, height)
+	dst := resample.Output{Pix: to.Pix, Width: width, Height: height, Layout: resample.NHWC}
 	err = e.render(dst, &e.stored, &now)
 	e.trim()
-	return to.pix, width, height, err
+	return to.Pix, width, height, err
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
@@ -19,7 +20,7 @@ import (
 
 // TestMatchesTorchvision compares every preset with torchvision on Pillow, to the last bit, replaying the engine's draws.
 // It needs a Python with torchvision (IMGFEED_TEST_PYTHON, or python3), whose Pillow says the resampler, and takes the images of the folder
-// IMGFEED_TEST_IMAGES, or testdata/kinds; IMGFEED_TEST_DRAWS says how many draws of each random preset (default 2).
+// IMGFEED_TEST_IMAGES, or ../internal/imagefile/testdata/kinds; IMGFEED_TEST_DRAWS says how many draws of each random preset (default 2).
 func TestMatchesTorchvision(t *testing.T) {
 	python, resampler := pillowtest.Find(t, "torchvision")
 	algorithm, err := resample.ParseAlgorithm(resampler)
@@ -28,7 +29,7 @@ func TestMatchesTorchvision(t *testing.T) {
 	}
 	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 2
 	if folder == "" {
-		folder = "testdata/kinds"
+		folder = "../internal/imagefile/testdata/kinds"
 	}
 	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
 		draws, _ = strconv.Atoi(s)
@@ -80,7 +81,7 @@ func writeRecords(w io.Writer, folder string, draws int, algorithm resample.Algo
 			return err
 		}
 		src := Source{Image: data}
-		if Sniff(data) == FormatJPEG {
+		if imagefile.Sniff(data) == imagefile.JPEG {
 			if src.Aux, _, err = indexer.AppendIndex(nil, data); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -31,7 +32,7 @@ func writeBenchSet(t *testing.T, split string) string {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	if err := w.Append(shard.Sample{Key: "a/1.png", Width: 30, Height: 20, Format: shard.FormatPNG, Image: b.Bytes()}); err != nil {
+	if err := w.Append(shard.Sample{Key: "a/1.png", Width: 30, Height: 20, Format: imagefile.PNG, Image: b.Bytes()}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Commit(); err != nil {

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -99,7 +100,7 @@ func oneSet(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	if err := w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: shard.FormatPNG, Image: []byte("\x89PNG\r\n\x1a\n")}); err != nil {
+	if err := w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: imagefile.PNG, Image: []byte("\x89PNG\r\n\x1a\n")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Commit(); err != nil {

@@ -159,7 +159,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 		counted(len(m.Shards), "shard", "shards"), bytesText(s.OutputBytes), s.Output)
 	var formats []string
 	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
-		formats = append(formats, fmt.Sprintf("%s %v", grouped(s.Formats[f]), f))
+		formats = append(formats, grouped(s.Formats[f])+" "+formatName(f, m.Encoding))
 	}
 	fmt.Fprintf(w, "  images    %s, %s", strings.Join(formats, ", "), bytesText(s.ImageBytes))
 	if s.AuxBytes > 0 {

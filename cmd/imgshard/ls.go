@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -35,7 +36,7 @@ func newLsCommand() *cobra.Command {
 		Long: `List the samples of the shard set OUT, a line for each, in the order of their index.
 
 The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, rank.
-With --json each line is an object with these names, and "format" (jpeg, png, ...).
+With --json each line is an object with these names, and "format" (jpeg, png, ...; pixels).
 Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,8 +107,16 @@ func describe(set *shard.Set, i int) (lsLine, error) {
 	return lsLine{
 		Index: i, Key: key, Label: entry.Label, Class: set.Manifest().Class(entry.Label),
 		Width: entry.Width, Height: entry.Height, Bytes: entry.ImageLength,
-		Shard: at.Path, Rank: at.Partition, Format: entry.Format.String(),
+		Shard: at.Path, Rank: at.Partition, Format: formatName(entry.Format, set.Manifest().Encoding),
 	}, nil
+}
+
+// formatName names what a set's record is: the format of an image file, or the encoding that has made something else of it.
+func formatName(f shard.Format, e shard.Encoding) string {
+	if f == imagefile.Encoded {
+		return e.Name
+	}
+	return f.String()
 }
 
 // printable quotes a text that would spoil a line of columns.

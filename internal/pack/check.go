@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
@@ -68,7 +69,7 @@ func (c *pixelsCheck) check(r *shard.Record) (err error) {
 			c.engine, err = transform.NewEngine(kernel.Active()), decoderPanic(p)
 		}
 	}()
-	_, width, height, err := c.engine.DecodeFull(transform.Source{Format: transform.FormatPixels, Image: r.Image, Pixels: c.params})
+	_, width, height, err := c.engine.DecodeFull(transform.Source{Format: imagefile.Encoded, Image: r.Image, Pixels: c.params})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -94,7 +95,7 @@ func TestCheckFindsForgedRecords(t *testing.T) {
 		}},
 		{"no row index", "row index", Originals{}, func(s *shard.Sample) { s.Aux = nil }},
 		{"width", "201×100", Originals{}, func(s *shard.Sample) { s.Width++ }},
-		{"format", "the entry says png", Originals{}, func(s *shard.Sample) { s.Format = shard.FormatPNG }},
+		{"format", "the entry says png", Originals{}, func(s *shard.Sample) { s.Format = imagefile.PNG }},
 		{"half an image", "jpeg", Originals{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
 		{"nothing", "", pixelsEncoder, func(*shard.Sample) {}},
 		{"height", "200×99", pixelsEncoder, func(s *shard.Sample) { s.Height-- }},

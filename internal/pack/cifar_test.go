@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -64,7 +65,7 @@ func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARB
 		}
 		src := transform.Source{Image: r.Image}
 		if set.Manifest().Encoding.Name == "pixels" {
-			src.Format, src.Pixels = transform.FormatPixels, &p.params.Params
+			src.Format, src.Pixels = imagefile.Encoded, &p.params.Params
 		}
 		rgb := apply(t, engine, spec, src)
 		for k, v := range planes[place*3072:][:3072] {

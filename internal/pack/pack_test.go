@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
 	"github.com/imgfeed/imgfeed/internal/synth"
@@ -91,7 +92,7 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "train.tgz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, files, "train/", 3)))
 	base := Options{World: 3, Seed: 7, ShardBytes: 16 << 10}
 	sum := mustBuild(t, filepath.Join(dir, "folders/train"), filepath.Join(dir, "want"), base)
-	if sum.Manifest.Samples != 150 || sum.Rejected != 1 || sum.Formats[shard.FormatPNG] != 1 || sum.Formats[shard.FormatJPEG] != 149 || sum.AuxBytes == 0 {
+	if sum.Manifest.Samples != 150 || sum.Rejected != 1 || sum.Formats[imagefile.PNG] != 1 || sum.Formats[imagefile.JPEG] != 149 || sum.AuxBytes == 0 {
 		t.Errorf("summary %+v", sum)
 	}
 	want := sourcetest.ReadTree(t, filepath.Join(dir, "want"))

@@ -3,8 +3,8 @@ package pack
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
@@ -51,16 +51,12 @@ type pixelsWorker struct {
 }
 
 func (w *pixelsWorker) Encode(scratch *Scratch, in Input) (shard.Sample, error) {
-	s := shard.Sample{Key: in.Key, Label: in.Label, Format: shard.FormatPixels}
-	format := shard.SniffFormat(in.Data)
-	if err := checkFormat(format, in.Data); err != nil {
-		return s, err
-	}
+	s := shard.Sample{Key: in.Key, Label: in.Label, Format: imagefile.Encoded}
 	pix, width, height, err := w.engine.DecodeResized(transform.Source{Image: in.Data}, w.resize)
+	if image, ok := errors.AsType[*transform.ImageError](err); ok {
+		err = image.Err
+	}
 	if err != nil {
-		if image, ok := errors.AsType[*transform.ImageError](err); ok {
-			err = reason(format, image.Err)
-		}
 		return s, err
 	}
 	s.Width, s.Height = width, height
@@ -69,18 +65,4 @@ func (w *pixelsWorker) Encode(scratch *Scratch, in Input) (shard.Sample, error) 
 		scratch.Image = s.Image
 	}
 	return s, err
-}
-
-// checkFormat refuses files that are no images of a format that is read.
-func checkFormat(format shard.Format, data []byte) error {
-	_, known := codecs[format]
-	switch {
-	case len(data) == 0:
-		return errors.New("the file is empty")
-	case known || format == shard.FormatJPEG:
-		return nil
-	case format != shard.FormatUnknown:
-		return fmt.Errorf("images of the format %v are not read", format)
-	}
-	return fmt.Errorf("not an image (it begins %s)", firstBytes(data))
 }

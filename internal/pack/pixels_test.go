@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/source"
@@ -120,7 +121,7 @@ func TestRepackIsBuild(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sum.Formats[shard.FormatPixels] != 12 || sum.OutputBytes == 0 {
+			if sum.Formats[imagefile.Encoded] != 12 || sum.OutputBytes == 0 {
 				t.Errorf("%s: %+v", codec, sum)
 			}
 			sameFiles(t, built, out)
@@ -165,7 +166,7 @@ func TestPixelsSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			params := p.params.Params
-			got := apply(t, engine, spec, transform.Source{Format: transform.FormatPixels, Image: stored.Image, Pixels: &params})
+			got := apply(t, engine, spec, transform.Source{Format: imagefile.Encoded, Image: stored.Image, Pixels: &params})
 			want := apply(t, engine, spec, transform.Source{Image: file.Image})
 			if !bytes.Equal(got, want) {
 				t.Errorf("%s: sample %d differs", c.size, i)

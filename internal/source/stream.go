@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // shape is what the entries of a tar are.
@@ -361,5 +361,5 @@ func newClassTars(paths []string) (*stream, error) {
 func looksLikeImage(r io.Reader) bool {
 	head := make([]byte, 12)
 	n, _ := io.ReadFull(r, head)
-	return shard.SniffFormat(head[:n]) != shard.FormatUnknown
+	return imagefile.Sniff(head[:n]) != imagefile.Unknown
 }

@@ -1,4 +1,4 @@
-package transform
+package imagefile
 
 import (
 	"bytes"
@@ -7,12 +7,17 @@ import (
 	"image/gif"
 )
 
+// GIF is CompuServe's format, of which the first frame is read.
+const GIF Format = 5
+
+var gifFormat = format{name: "gif", magic: []string{"GIF87a", "GIF89a"}, config: gif.DecodeConfig, decode: decodeGIF}
+
 var errNoPalette = errors.New("the first frame has no palette")
 
 // decodeGIF decodes the first frame onto the logical screen, as Pillow does. What the frame leaves free is palette entry
 // 0, or the frame's transparent entry if it has one. Entries keep their colour though they are transparent, which
 // image/gif forgets; so the palette is read here.
-func decodeGIF(dst *rgbImage, config image.Config, data []byte) error {
+func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 	img, err := gif.Decode(bytes.NewReader(data))
 	if err != nil {
 		return err
@@ -29,15 +34,15 @@ func decodeGIF(dst *rgbImage, config image.Config, data []byte) error {
 		return palette[3*index], palette[3*index+1], palette[3*index+2]
 	}
 	w, h := config.Width, config.Height
-	dst.resize(w, h)
+	dst.Resize(w, h)
 	for i := 0; i < w*h*3; i += 3 {
-		dst.pix[i], dst.pix[i+1], dst.pix[i+2] = color(fill)
+		dst.Pix[i], dst.Pix[i+1], dst.Pix[i+2] = color(fill)
 	}
 	box := frame.Bounds().Intersect(image.Rect(0, 0, w, h))
 	for y := box.Min.Y; y < box.Max.Y; y++ {
 		for x := box.Min.X; x < box.Max.X; x++ {
 			i := (y*w + x) * 3
-			dst.pix[i], dst.pix[i+1], dst.pix[i+2] = color(int(frame.ColorIndexAt(x, y)))
+			dst.Pix[i], dst.Pix[i+1], dst.Pix[i+2] = color(int(frame.ColorIndexAt(x, y)))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package transform
+package imagefile
 
 import (
 	"bytes"
@@ -11,14 +11,65 @@ import (
 	"io"
 )
 
-// DecodePNG decodes a PNG file. It takes what [png.Decode] takes, and those damaged ones that Pillow reads, with its pixels:
+// PNG is the W3C's Portable Network Graphics.
+const PNG Format = 2
+
+var pngFormat = format{
+	name:        "png",
+	magic:       []string{pngSignature},
+	config:      png.DecodeConfig,
+	decode:      decodePNG,
+	unsupported: is[png.UnsupportedError],
+}
+
+// decodePNG writes the pixels of a PNG. Of 16 bits it keeps the high byte, but for greyscale, which Pillow reads as integers and
+// clips to 255.
+func decodePNG(dst *RGB, _ image.Config, data []byte) error {
+	img, err := openPNG(data)
+	switch {
+	case err != nil:
+	case isGrey16(data):
+		dst.clipGrey16(img)
+	default:
+		dst.convert(img)
+	}
+	return err
+}
+
+// isGrey16 reports whether a PNG has 16 bits and no colour and no alpha channel: IHDR's bit depth and colour type.
+func isGrey16(data []byte) bool {
+	return len(data) > 25 && binary.BigEndian.Uint16(data[24:]) == 16<<8 // colour type 0
+}
+
+// clipGrey16 makes m an image of 16-bit grey, clipped to a byte, as Pillow's conversion from mode I does.
+func (m *RGB) clipGrey16(img image.Image) {
+	b := img.Bounds()
+	m.Resize(b.Dx(), b.Dy())
+	i := 0
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			var v uint16
+			switch img := img.(type) {
+			case *image.Gray16:
+				v = img.Gray16At(x, y).Y
+			case *image.NRGBA64: // with a transparent grey
+				v = img.NRGBA64At(x, y).R
+			}
+			c := byte(min(v, 255))
+			m.Pix[i], m.Pix[i+1], m.Pix[i+2] = c, c, c
+			i += 3
+		}
+	}
+}
+
+// openPNG decodes a PNG file. It takes what [png.Decode] takes, and those damaged ones that Pillow reads, with its pixels:
 // Pillow looks neither at the checksums of IDAT chunks nor at what follows them, and ignores pixels that are too many.
-func DecodePNG(data []byte) (image.Image, error) {
+func openPNG(data []byte) (image.Image, error) {
 	img, err := png.Decode(bytes.NewReader(data))
 	if err == nil {
 		return img, nil
 	}
-	if _, unsupported := errors.AsType[png.UnsupportedError](err); unsupported {
+	if is[png.UnsupportedError](err) {
 		return nil, err
 	}
 	if mended := mendPNG(data); mended != nil {

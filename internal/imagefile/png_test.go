@@ -1,4 +1,4 @@
-package transform
+package imagefile
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func deflated(raw []byte) []byte {
 // TestDamagedPNG damages PNG files of every kind in the ways that Pillow does not look at: their pixels must not change. In
 // other ways it must refuse them, and so must this.
 func TestDamagedPNG(t *testing.T) {
-	e := NewEngine(kernel.Active())
+	d := NewDecoder(kernel.Active())
 	files := 0
 	forEachKind(t, func(name string, data, want []byte) {
 		if filepath.Ext(name[:len(name)-len(".rgb")]) != ".png" {
@@ -73,7 +73,7 @@ func TestDamagedPNG(t *testing.T) {
 			"too many pixels":              file(appendChunk(nil, "IDAT", deflated(append(bytes.Clone(raw), raw...))), iend),
 			"no checksum of deflated data": file(appendChunk(nil, "IDAT", packed[:len(packed)-4]), iend),
 		} {
-			pix, w, h, err := e.DecodeFull(Source{Image: damaged})
+			pix, w, h, err := decodeFull(d, damaged)
 			if err != nil || w != int(want[0]) || h != int(want[1]) || !bytes.Equal(pix, want[2:]) {
 				t.Errorf("%s, %s: error %v, or other pixels than Pillow's", name, what, err)
 			}
@@ -84,7 +84,7 @@ func TestDamagedPNG(t *testing.T) {
 			"too few pixels":                  file(appendChunk(nil, "IDAT", deflated(raw[:len(raw)/2])), iend),
 			"no image data":                   file(iend),
 		} {
-			if _, _, _, err := e.DecodeFull(Source{Image: damaged}); err == nil {
+			if _, _, _, err := decodeFull(d, damaged); err == nil {
 				t.Errorf("%s, %s: no error", name, what)
 			}
 		}

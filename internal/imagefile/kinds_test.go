@@ -1,0 +1,184 @@
+package imagefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// TestKindsMatchPillow decodes an image of every kind and compares with what Pillow's convert("RGB") made of it
+// (testdata/kinds.py).
+func TestKindsMatchPillow(t *testing.T) {
+	for _, level := range kernel.Available() {
+		d := NewDecoder(level)
+		forEachKind(t, func(name string, data, want []byte) {
+			pix, w, h, err := decodeFull(d, data)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			if w != int(want[0]) || h != int(want[1]) {
+				t.Errorf("%s: %d×%d, want %d×%d", name, w, h, want[0], want[1])
+				return
+			}
+			for i, v := range want[2:] {
+				if pix[i] != v {
+					t.Errorf("%v %s: pixel (%d, %d) channel %d is %d, Pillow's is %d", level, name, i/3%w, i/3/w, i%3, pix[i], v)
+					return
+				}
+			}
+		})
+	}
+}
+
+// decodeFull returns all pixels of a file.
+func decodeFull(d *Decoder, data []byte) (pix []byte, width, height int, err error) {
+	if width, height, err = d.Open(Unknown, data, nil); err != nil {
+		return nil, 0, 0, err
+	}
+	if m := d.Raw(); m != nil {
+		return m.Pix, width, height, nil
+	}
+	pix = make([]byte, width*height*3)
+	return pix, width, height, d.Decode(pix, width*3, image.Rect(0, 0, width, height))
+}
+
+// forEachKind calls do with each file of testdata/kinds and Pillow's pixels of it.
+func forEachKind(t *testing.T, do func(name string, data, want []byte)) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/kinds/*.rgb")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files in testdata/kinds, %v", len(files), err)
+	}
+	for _, file := range files {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(strings.TrimSuffix(file, ".rgb"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(filepath.Base(file), data, want)
+	}
+}
+
+// TestDamagedImages cuts and changes every kind: there must be an error or an image, and no panic, whether the file is decoded or
+// checked, and both must agree.
+func TestDamagedImages(t *testing.T) {
+	d := NewDecoder(kernel.Active())
+	both := func(name string, data []byte) error {
+		_, w, h, err := decodeFull(d, data)
+		info, _, checkErr := d.Check(nil, data)
+		if (err == nil) != (checkErr == nil) || err == nil && (info.Width != w || info.Height != h) {
+			t.Errorf("%s: decoding says %d×%d, %v, and the check %+v, %v", name, w, h, err, info, checkErr)
+		}
+		return err
+	}
+	forEachKind(t, func(name string, data, _ []byte) {
+		for n := 0; n < len(data)-1; n += 1 + len(data)/50 {
+			if err := both(name, data[:n]); err == nil && n < len(data)/2 {
+				t.Errorf("%s cut to %d of %d bytes decodes", name, n, len(data))
+			}
+			bad := bytes.Clone(data)
+			bad[n] ^= 0x55
+			both(name, bad)
+		}
+	})
+}
+
+// kind returns a file of testdata/kinds, changed at some places.
+func kind(t *testing.T, name string, change func(data []byte)) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata/kinds", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(data)
+	return data
+}
+
+// TestUnsupported tells kinds and sizes that are left out on purpose from damage, for every format and what is none.
+func TestUnsupported(t *testing.T) {
+	huge := func(at int) func([]byte) {
+		return func(data []byte) { copy(data[at:], []byte{0x00, 0x40, 0, 0, 0x00, 0x40, 0, 0}) } // 16384 × 16384
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string // in the error
+		is   bool
+	}{
+		{"text", []byte("no image"), "not an image (it begins 6e 6f 20 69", true},
+		{"TIFF", []byte("II*\x00rest"), "images of the format tiff are not read", true},
+		{"nothing", nil, "the file is empty", false},
+		{"half a JPEG", kind(t, "bytes.jpg", func([]byte) {})[:100], "jpeg: ", false},
+		{"arithmetic JPEG", kind(t, "bytes.jpg", func(data []byte) { data[bytes.Index(data, []byte{0xff, 0xc0})+1] = 0xc9 }), "jpeg: unsupported", true},
+		{"huge JPEG", kind(t, "bytes.jpg", func(data []byte) {
+			copy(data[bytes.Index(data, []byte{0xff, 0xc0})+5:], []byte{0xff, 0, 0xff, 0})
+		}), "over the limit", true},
+		{"half a PNG", kind(t, "type2-depth8.png", func([]byte) {})[:60], "png: ", false},
+		{"PNG by another filter method", kind(t, "type2-depth8.png", func(data []byte) {
+			data[27] = 1
+			binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
+		}), "png: unsupported", true},
+		{"half a bitmap", kind(t, "rgb.bmp", func([]byte) {})[:60], "bmp: the file is cut short", false},
+		{"compressed bitmap", kind(t, "rgb.bmp", func(data []byte) { data[30] = 1 }), "bmp: unsupported", true},
+		{"huge bitmap", kind(t, "rgb.bmp", huge(18)), "16384×16384 pixels, more than the limit", true},
+		{"half a GIF", kind(t, "palette.gif", func([]byte) {})[:40], "gif: ", false},
+		{"half a WebP", kind(t, "lossless.webp", func([]byte) {})[:40], "webp: ", false},
+		{"animated WebP", append([]byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00"), "\x12\x00\x00\x0c\x00\x00ANIM\x00\x00\x00\x00"...),
+			"webp: animated images are not read", true},
+	} {
+		_, _, _, err := decodeFull(NewDecoder(kernel.Generic), c.data)
+		if err == nil || !strings.Contains(err.Error(), c.want) || IsUnsupported(fmt.Errorf("x: %w", err)) != c.is {
+			t.Errorf("%s: %v, unsupported is %v; want %q, %v", c.name, err, IsUnsupported(err), c.want, c.is)
+		}
+	}
+	for _, f := range []Format{TIFF, Encoded, 99} {
+		if _, _, err := NewDecoder(kernel.Generic).Open(f, []byte("data"), nil); !IsUnsupported(err) || !strings.Contains(err.Error(), f.String()) {
+			t.Errorf("%v: %v", f, err)
+		}
+	}
+}
+
+// TestFormats checks that every format has a name of its own, and that files are told by their first bytes alone.
+func TestFormats(t *testing.T) {
+	names := map[string]bool{}
+	for i := range len(formats) + 2 {
+		name := Format(i).String()
+		if name == "" || names[name] {
+			t.Errorf("format %d is called %q", i, name)
+		}
+		names[name] = true
+	}
+	if PixelsMax != 2*89478485 {
+		t.Errorf("the limit is %d pixels, Pillow's is %d", PixelsMax, 2*89478485)
+	}
+	forEachKind(t, func(name string, data, _ []byte) {
+		want := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, ".rgb")), ".")
+		if want == "jpg" {
+			want = "jpeg"
+		}
+		if got := Sniff(data[:12]); got.String() != want {
+			t.Errorf("%s is taken for %v", name, got)
+		}
+	})
+}
+
+// TestMemoryIsLetGo decodes a huge image and then a small one: its memory must not stay.
+func TestMemoryIsLetGo(t *testing.T) {
+	d := NewDecoder(kernel.Generic)
+	d.whole.Resize(6000, 4000)
+	if _, _, err := d.Open(Unknown, kind(t, "rgb.bmp", func([]byte) {}), nil); err != nil || cap(d.whole.Pix) > keepBytesMax {
+		t.Errorf("%d bytes are kept, %v", cap(d.whole.Pix), err)
+	}
+}
