@@ -11,8 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -22,7 +20,7 @@ import (
 type BenchConfig struct {
 	Set       *shard.Set
 	Spec      *transform.Spec // nil measures reading and decoding whole images, without a transform
-	Layout    resample.Layout
+	Layout    transform.Layout
 	Threads   int           // 0 means one for each processor
 	BatchSize int           // 0 means 256
 	Duration  time.Duration // to measure for; 0 means 5 s
@@ -85,7 +83,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	result := BenchResult{
 		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: cfg.Set.Manifest().Encoding.Name,
 		Stored: DescribeEncoding(cfg.Set.Manifest().Encoding),
-		Layout: cfg.Layout.String(), Kernels: kernel.Active().String(), Transform: "full",
+		Layout: cfg.Layout.String(), Kernels: transform.ActiveLevel().String(), Transform: "full",
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }
 	if cfg.Spec != nil {

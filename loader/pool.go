@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
 	// Threads is the number of workers; 0 means one for each processor that the process may use.
 	Threads int
-	// Level names the kernels; nil means kernel.Active().
-	Level *kernel.Level
+	// Level names the kernels; nil means transform.ActiveLevel().
+	Level *transform.Level
 }
 
 // A Pool is a set of workers that decode for any number of streams, each stream in turn. Safe for concurrent use.
@@ -35,7 +35,7 @@ func NewPool(cfg PoolConfig) *Pool {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	level := kernel.Active()
+	level := transform.ActiveLevel()
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -19,7 +18,7 @@ type StreamConfig struct {
 	Set    Set
 	Plan   *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
 	Spec   *transform.Spec // what becomes of each
-	Layout resample.Layout
+	Layout transform.Layout
 	// OnError says what becomes of bad samples.
 	OnError OnError
 	// Supply has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
@@ -73,7 +72,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	switch {
 	case cfg.Set == nil || cfg.Plan == nil || cfg.Spec == nil || cfg.Supply == nil:
 		return nil, fmt.Errorf("loader: a stream needs a set, a plan, a transform and a supply of slots")
-	case cfg.Layout > resample.NCHW:
+	case cfg.Layout > transform.NCHW:
 		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)
 	}
 	s := &Stream{

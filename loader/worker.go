@@ -5,15 +5,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A worker is what one goroutine of the pool keeps from sample to sample.
 type worker struct {
-	level    kernel.Level
+	level    transform.Level
 	engine   *transform.Engine
 	buf      []byte   // the stored sample
 	pending  Counters // not yet published
@@ -21,7 +19,7 @@ type worker struct {
 	counters counters
 }
 
-func newWorker(level kernel.Level) *worker {
+func newWorker(level transform.Level) *worker {
 	return &worker{level: level, engine: transform.NewEngine(level)}
 }
 
@@ -58,7 +56,7 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	}
 	record.NonTemporal = len(slot.Images) >= streamFrom
 	size := cfg.Spec.OutputBytes()
-	dst := resample.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
+	dst := transform.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(b.stream.seed, b.stream.epoch, index))
 	if err != nil {
 		return err

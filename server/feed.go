@@ -5,11 +5,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A feed is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
@@ -124,11 +124,11 @@ func (f *feed) transport() string {
 	return wire.TransportSocket
 }
 
-func (f *feed) imageLayout() resample.Layout {
+func (f *feed) imageLayout() transform.Layout {
 	if f.nchw {
-		return resample.NCHW
+		return transform.NCHW
 	}
-	return resample.NHWC
+	return transform.NHWC
 }
 
 // release takes a slot back from the client.

@@ -250,7 +250,7 @@ func (s *Server) chooseSet(split *string) (*shard.Set, error) {
 }
 
 // parseTransform takes a preset's name or a list of operations; resampler is of those that name none.
-func parseTransform(raw json.RawMessage, resampler resample.Algorithm) (*transform.Spec, error) {
+func parseTransform(raw json.RawMessage, resampler transform.Resampler) (*transform.Spec, error) {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
 	}
