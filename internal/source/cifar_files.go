@@ -294,16 +294,16 @@ func parseTextMeta(data []byte) ([]string, error) {
 }
 
 // pickledDict reads a pickle that is a dictionary.
-func pickledDict(data []byte) (map[string]pickle.Value, error) {
+func pickledDict(data []byte) (pickle.Dict, error) {
 	v, err := pickle.Read(data)
 	if err != nil {
 		return nil, err
 	}
-	dict, ok := v.(*pickle.Dict)
+	dict, ok := v.(pickle.Dict)
 	if !ok {
 		return nil, fmt.Errorf("the pickle holds a %T, not a dictionary", v)
 	}
-	return dict.Items, nil
+	return dict, nil
 }
 
 // parsePickledBatch reads the dictionary of a batch.
@@ -312,19 +312,22 @@ func parsePickledBatch(data []byte) (cifarBatch, error) {
 	if err != nil {
 		return cifarBatch{}, err
 	}
-	pixels, ok := dict["data"].(*pickle.Array)
-	if !ok || len(pixels.Shape) != 2 || pixels.Shape[0] == 0 || pixels.Shape[1] != cifarImageBytes {
-		return cifarBatch{}, fmt.Errorf("\"data\" is no array of images of %d numbers", cifarImageBytes)
+	pixels, rows, columns, err := pickle.Uint8(dict["data"])
+	if err == nil && columns != cifarImageBytes {
+		err = fmt.Errorf("it has rows of %d", columns)
+	}
+	if err != nil {
+		return cifarBatch{}, fmt.Errorf("\"data\" is no array of images of %d numbers: %w", cifarImageBytes, err)
 	}
 	list, ok := dict["labels"].(*pickle.List)
-	if !ok || len(list.Items) != pixels.Shape[0] {
-		return cifarBatch{}, fmt.Errorf("\"labels\" is no list of %d labels", pixels.Shape[0])
+	if !ok || len(list.Items) != rows {
+		return cifarBatch{}, fmt.Errorf("\"labels\" is no list of %d labels", rows)
 	}
-	b := cifarBatch{pixels: pixels.Data, stride: cifarImageBytes, labels: make([]uint8, len(list.Items))}
+	b := cifarBatch{pixels: pixels, stride: cifarImageBytes, labels: make([]uint8, rows)}
 	for i, item := range list.Items {
 		label, ok := item.(int64)
 		if !ok || label < 0 || label >= cifarClasses {
-			return cifarBatch{}, fmt.Errorf("image %d has the label %v, not a number from 0 to %d", i, item, cifarClasses-1)
+			return cifarBatch{}, fmt.Errorf("image %d has the label %d (%T), not a number from 0 to %d", i, label, item, cifarClasses-1)
 		}
 		b.labels[i] = uint8(label)
 	}
