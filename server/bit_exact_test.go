@@ -8,7 +8,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -56,14 +55,14 @@ func TestNotBitExactSessions(t *testing.T) {
 			{inexact, "", true, true, "stored with Resize(5, bilinear)"},
 		} {
 			c := ts.dial().hello()
-			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 2, Transport: wire.TransportSocket, Resampler: tt.resampler, BitExact: tt.ask})
+			c.send(openRequest{Transform: tt.transform, BatchSize: 2, Transport: transportSocket, Resampler: tt.resampler, BitExact: tt.ask})
 			switch m := c.receive().(type) {
-			case wire.Opened:
+			case openedReply:
 				if tt.refused || (len(m.Notes) == 1) != (tt.word != "") || tt.word != "" && !strings.Contains(m.Notes[0], tt.word) {
 					t.Errorf("strict %v, %+v: opened with notes %q", strict, tt, m.Notes)
 				}
-			case wire.Error:
-				if !tt.refused || m.ErrKind != wire.KindBadRequest || !strings.Contains(m.Message, tt.word) {
+			case errorMessage:
+				if !tt.refused || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, tt.word) {
 					t.Errorf("strict %v, %+v: %+v", strict, tt, m)
 				}
 			default:

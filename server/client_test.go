@@ -94,7 +94,7 @@ type client struct {
 	conn   *net.UnixConn
 	rights *wire.RightsReader
 	frames *wire.Reader
-	opened wire.Opened
+	opened openedReply
 	ring   []byte
 }
 
@@ -145,7 +145,7 @@ func (c *client) receive() wire.Message {
 	if err != nil {
 		c.t.Fatalf("receiving: %v", err)
 	}
-	m, err := wire.DecodeReply(text)
+	m, err := replyTypes.DecodeReply(text)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -185,20 +185,20 @@ func (c *client) expectClosed() {
 
 func (c *client) hello() *client {
 	c.t.Helper()
-	c.send(wire.HelloRequest{Version: wire.Version})
-	expect[wire.Hello](c)
+	c.send(helloRequest{Version: wire.Version})
+	expect[Hello](c)
 	return c
 }
 
 // open opens a session and maps its ring.
-func (c *client) open(m wire.OpenRequest) *client {
+func (c *client) open(m openRequest) *client {
 	c.t.Helper()
 	if m.Transform == nil {
 		m.Transform = onePixel
 	}
 	c.send(m)
-	c.opened = expect[wire.Opened](c)
-	if m.Transport != wire.TransportSocket {
+	c.opened = expect[openedReply](c)
+	if m.Transport != transportSocket {
 		c.mapRing()
 	}
 	return c
@@ -223,7 +223,7 @@ func (c *client) mapRing() {
 var onePixel = json.RawMessage(`[{"op":"CenterCrop","size":1}]`)
 
 // checkBatch fails unless the slot holds 1×1 pixels that match its labels and indices, and returns the indices.
-func (c *client) checkBatch(b wire.Batch) []int64 {
+func (c *client) checkBatch(b batchMessage) []int64 {
 	c.t.Helper()
 	slot := c.ring[int64(*b.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes]
 	labels := view[int64](slot[c.opened.Offsets.Labels:][:8*b.Count])
@@ -240,18 +240,18 @@ func (c *client) checkBatch(b wire.Batch) []int64 {
 // epoch runs an epoch from consumed and returns the indices of its batches.
 func (c *client) epoch(number, consumed int64) [][]int64 {
 	c.t.Helper()
-	c.send(wire.StartRequest{Epoch: number, Consumed: consumed})
-	started := expect[wire.Started](c)
+	c.send(startRequest{Epoch: number, Consumed: consumed})
+	started := expect[startedReply](c)
 	var batches [][]int64
 	for {
 		switch m := c.receive().(type) {
-		case wire.Batch:
+		case batchMessage:
 			if m.Generation != started.Generation || m.Batch != len(batches) {
 				c.t.Fatalf("batch %d of generation %d, want %d of %d", m.Batch, m.Generation, len(batches), started.Generation)
 			}
 			batches = append(batches, c.checkBatch(m))
-			c.send(wire.Release{Slot: *m.Slot})
-		case wire.End:
+			c.send(releaseRequest{Slot: *m.Slot})
+		case endMessage:
 			if len(batches) != started.Batches {
 				c.t.Fatalf("%d batches, %d were announced", len(batches), started.Batches)
 			}

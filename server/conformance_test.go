@@ -68,7 +68,7 @@ func TestDocumentExamples(t *testing.T) {
 			}
 		})
 	}
-	for _, m := range append(wire.Requests(), wire.Replies()...) {
+	for _, m := range allMessages() {
 		if !replayed[fmt.Sprintf("%T", m)] {
 			t.Errorf("no example of the document shows a %T", m)
 		}
@@ -93,7 +93,7 @@ func (r *replay) step(at, line string) {
 	case what == "C":
 		c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(len(rest))))
 		c.sendRaw([]byte(rest))
-		if m, err := wire.DecodeRequest([]byte(rest)); err == nil {
+		if m, err := requestTypes.DecodeRequest([]byte(rest)); err == nil {
 			r.kinds[fmt.Sprintf("%T", m)] = true
 		}
 	case what == "S" && rest == "closed":
@@ -137,17 +137,25 @@ func (r *replay) receive(at, want string, withFD bool) {
 	if !matches(got, expected) {
 		c.t.Fatalf("%s: the server sent\n%s\nthe document says\n%s", at, text, want)
 	}
-	m, err := wire.DecodeReply(text)
+	m, err := replyTypes.DecodeReply(text)
 	if err != nil {
 		c.t.Fatalf("%s: %v", at, err)
 	}
 	r.kinds[fmt.Sprintf("%T", m)] = true
 	if withFD {
-		c.opened = m.(wire.Opened)
+		c.opened = m.(openedReply)
 		c.mapRing()
 	} else if files := c.rights.Take(); len(files) > 0 {
 		c.t.Fatalf("%s: a descriptor came with %s", at, text)
 	}
+}
+
+// allMessages returns an empty value of every message.
+func allMessages() (list []wire.Message) {
+	for _, r := range requests {
+		list = append(append(list, r.message), r.replies...)
+	}
+	return list
 }
 
 // matches compares two JSON values; "…" in the document matches anything that is not empty.
@@ -218,7 +226,7 @@ func TestDocumentNamesEveryField(t *testing.T) {
 			t.Errorf("the document does not explain %s of %s", name, in)
 		}
 	}
-	for _, m := range append(wire.Requests(), append(wire.Replies(), message(wire.Set{}))...) {
+	for _, m := range append(allMessages(), message(ServedSet{})) {
 		typ := reflect.TypeOf(m)
 		if w, ok := m.(wrapped); ok {
 			typ = reflect.TypeOf(w.value)

@@ -34,9 +34,9 @@ func damagedSets(t *testing.T) string {
 }
 
 // ask sends an open request on a connection of its own and returns the answer.
-func (ts *testServer) ask(m wire.OpenRequest) wire.Message {
+func (ts *testServer) ask(m openRequest) wire.Message {
 	ts.t.Helper()
-	m.Transform, m.BatchSize, m.Transport = onePixel, 2, wire.TransportSocket
+	m.Transform, m.BatchSize, m.Transport = onePixel, 2, transportSocket
 	c := ts.dial().hello()
 	defer c.close()
 	c.send(m)
@@ -49,29 +49,29 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 	var log bytes.Buffer
 	ts := startServer(t, dir, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	logged := log.String()
-	ranked := func(rank int) wire.OpenRequest {
+	ranked := func(rank int) openRequest {
 		world := 3
-		return wire.OpenRequest{Split: "train", Rank: &rank, World: &world}
+		return openRequest{Split: "train", Rank: &rank, World: &world}
 	}
 	for _, c := range []struct {
-		request    wire.OpenRequest
+		request    openRequest
 		kind, want string
 	}{
-		{wire.OpenRequest{Split: "val"}, "", ""},
+		{openRequest{Split: "val"}, "", ""},
 		{ranked(0), "", ""},
 		{ranked(2), "", ""},
-		{ranked(1), wire.KindCorrupt, filepath.Join(dir, "train/rank-0001") + ": partition 1 of 3 is not whole"},
-		{wire.OpenRequest{Split: "train"}, wire.KindCorrupt, "rank-0001/00000.imgshard is missing"},
-		{wire.OpenRequest{Split: "test"}, wire.KindCorrupt, "rank-0000/00000.imgshard is missing"},
-		{wire.OpenRequest{Split: "extra"}, wire.KindCorrupt, filepath.Join(dir, "extra/manifest.json")},
-		{wire.OpenRequest{}, wire.KindBadRequest, "split is missing"},
+		{ranked(1), kindCorrupt, filepath.Join(dir, "train/rank-0001") + ": partition 1 of 3 is not whole"},
+		{openRequest{Split: "train"}, kindCorrupt, "rank-0001/00000.imgshard is missing"},
+		{openRequest{Split: "test"}, kindCorrupt, "rank-0000/00000.imgshard is missing"},
+		{openRequest{Split: "extra"}, kindCorrupt, filepath.Join(dir, "extra/manifest.json")},
+		{openRequest{}, kindBadRequest, "split is missing"},
 	} {
 		switch m := ts.ask(c.request).(type) {
-		case wire.Opened:
+		case openedReply:
 			if c.kind != "" {
 				t.Errorf("%+v: opened, want %s", c.request, c.kind)
 			}
-		case wire.Error:
+		case errorMessage:
 			if c.kind == "" || m.ErrKind != c.kind || !strings.Contains(m.Message, c.want) || m.Fatal {
 				t.Errorf("%+v: %+v, want %s with %q", c.request, m, c.kind, c.want)
 			}
@@ -104,14 +104,14 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 func TestOnlyAWholeSetIsImplied(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "val"), "val", 4, 1)
-	if m := startServer(t, dir, nil).ask(wire.OpenRequest{}); m.Kind() != "opened" {
+	if m := startServer(t, dir, nil).ask(openRequest{}); m.Kind() != "opened" {
 		t.Errorf("the only set: %+v", m)
 	}
 	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
 	if err := os.Remove(filepath.Join(dir, "train/rank-0000/00000.imgshard")); err != nil {
 		t.Fatal(err)
 	}
-	if m := startServer(t, dir, nil).ask(wire.OpenRequest{}); m.Kind() != "error" {
+	if m := startServer(t, dir, nil).ask(openRequest{}); m.Kind() != "error" {
 		t.Errorf("beside a damaged set: %+v", m)
 	}
 }

@@ -2,16 +2,15 @@
 // ring of shared memory, all on one pool of decoding workers. docs/format/wire.md says what goes over the socket.
 //
 //	            requests                         batches
-//	client ───────────────► session ──► epoch ───────────────► client
-//	                           │          ▲
-//	                           ▼          │ finished slots
-//	                         feed ──► loader.Stream ──► loader.Pool (shared)
-//	                           │          ▲
-//	                           └── ring ──┘ free slots
+//	client ───────────────► connection ─┐    ┌─────────────► client
+//	                                    ▼    │
+//	                         session ──► epoch ──► loader.Stream ──► loader.Pool (shared)
+//	                            │                     ▲
+//	                            └──────── ring ───────┘ free slots
 //
-// A session is one connection and one goroutine, which serves the requests in order. While an epoch runs, a second
-// goroutine takes finished batches from the loader and sends them. A feed is what an open request has set up; it lives as
-// long as the session. A client that does not read, or that keeps all its slots, stops its own stream and no other.
+// A connection is one goroutine, which serves the requests in order. A session is what an open request has set up on it; it lives
+// as long as the connection. While an epoch runs, a second goroutine takes finished batches from the loader and sends them. A
+// client that does not read, or that keeps all its slots, stops its own stream and no other.
 //
 // Whatever a client does, it can cost nothing but its own session: requests are bounded in size and checked before
 // anything changes, a slot comes back only if it was lent, memory is taken from one budget, and the end of a connection

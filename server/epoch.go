@@ -8,14 +8,73 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
 )
+
+// startRequest begins an epoch, and ends the one that runs.
+type startRequest struct {
+	Epoch    int64 `json:"epoch"`
+	Consumed int64 `json:"consumed,omitempty"` // samples that all ranks together have had of this epoch
+}
+
+// startedReply answers [startRequest]. Every batch and end that follows it, and every error of the epoch, carries its
+// generation; none of an older generation comes after it.
+type startedReply struct {
+	Epoch      int64  `json:"epoch"`
+	Batches    int    `json:"batches"` // of this rank, from consumed on
+	Generation uint64 `json:"generation"`
+}
+
+// batchMessage delivers one batch: in a slot that is the client's until it releases it, or, when the transport is the socket,
+// as Bytes raw bytes that follow the message: images, labels, indices and params, without gaps.
+type batchMessage struct {
+	Generation uint64 `json:"generation"`
+	Batch      int    `json:"batch"` // 0-based, from consumed on
+	Count      int    `json:"count"` // samples; fewer than batch_size only in the last batch
+	Slot       *int   `json:"slot,omitempty"`
+	Bytes      int64  `json:"bytes,omitempty"`
+	Consumed   int64  `json:"consumed"`        // what start should be told to go on after this batch
+	Blank      []int  `json:"blank,omitempty"` // places in the batch whose sample could not be read (on_error: blank)
+}
+
+// endMessage says that the epoch's last batch has been sent.
+type endMessage struct {
+	Generation uint64 `json:"generation"`
+	Epoch      int64  `json:"epoch"`
+}
+
+// releaseRequest gives a slot back. It has no reply.
+type releaseRequest struct {
+	Slot int `json:"slot"`
+}
+
+// stopRequest ends the running epoch, if any. It has no reply: batches on their way still arrive, and are to be released.
+type stopRequest struct {
+	Generation uint64 `json:"generation,omitempty"` // the epoch that is meant, so that a late one ends no other; 0 is whichever runs
+}
+
+// Kind implements [wire.Message].
+func (startRequest) Kind() string { return "start" }
+
+// Kind implements [wire.Message].
+func (startedReply) Kind() string { return "started" }
+
+// Kind implements [wire.Message].
+func (batchMessage) Kind() string { return "batch" }
+
+// Kind implements [wire.Message].
+func (endMessage) Kind() string { return "end" }
+
+// Kind implements [wire.Message].
+func (releaseRequest) Kind() string { return "release" }
+
+// Kind implements [wire.Message].
+func (stopRequest) Kind() string { return "stop" }
 
 // An epoch is one start request at work: a goroutine that takes finished batches from the loader and sends them.
 type epoch struct {
 	session    *session
-	feed       *feed
 	stream     *loader.Stream
 	generation uint64
 	number     int64
@@ -28,22 +87,71 @@ type epoch struct {
 }
 
 // start ends the running epoch and begins another.
-func (s *session) start(f *feed, m wire.StartRequest) error {
-	st, p, err := f.checkedStart(m, s.stopEpoch)
+func (s *session) start(m startRequest) error {
+	st, p, err := s.newStream(m)
 	if err != nil {
 		return err
 	}
 	s.generation++
-	if err := s.send(wire.Started{Epoch: m.Epoch, Batches: p.Batches(), Generation: s.generation}); err != nil {
+	if err := s.connection.send(startedReply{Epoch: m.Epoch, Batches: p.Batches(), Generation: s.generation}); err != nil {
 		st.Close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &epoch{session: s, feed: f, stream: st, generation: s.generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
-	f.stream.Store(st)
-	s.epoch = e
-	s.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", s.generation)
-	go e.run(ctx)
+	s.epoch = &epoch{session: s, stream: st, generation: s.generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
+	s.stream.Store(st)
+	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", s.generation)
+	go s.epoch.run(ctx)
+	return nil
+}
+
+// newStream ends the running epoch and begins another, once the request is known to be sound: one that fails changes nothing.
+func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) {
+	cfg := s.plan
+	cfg.Epoch, cfg.Consumed = int(m.Epoch), int(m.Consumed)
+	p, err := plan.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkPlan(s.set, p); err != nil {
+		return nil, nil, err
+	}
+	onError := loader.Fail
+	if s.blank {
+		onError = loader.Blank
+	}
+	s.stopEpoch()
+	st, err := s.server.pool.NewStream(loader.StreamConfig{
+		Set: s.samples, Plan: p, Spec: s.spec, Layout: s.imageLayout(), OnError: onError, Supply: s.supply, Log: s.connection.log,
+	})
+	return st, p, err
+}
+
+func (s *session) stop(m stopRequest) error {
+	if m.Generation == 0 || m.Generation == s.generation {
+		s.stopEpoch()
+	}
+	return nil
+}
+
+// stopEpoch ends the running epoch, if any, and waits until nothing of it is under way.
+func (s *session) stopEpoch() {
+	if s.epoch != nil {
+		s.epoch.cancel()
+		<-s.epoch.done
+		s.epoch = nil
+	}
+}
+
+// release takes a slot back from the client.
+func (s *session) release(m releaseRequest) error {
+	if !s.shared {
+		return badRequest("release: batches of this session come through the socket, there are no slots to release")
+	}
+	if err := s.ring.Release(m.Slot); err != nil {
+		return err
+	}
+	s.supply.Put(s.slots[m.Slot])
 	return nil
 }
 
@@ -51,33 +159,34 @@ func (s *session) start(f *feed, m wire.StartRequest) error {
 func (e *epoch) run(ctx context.Context) {
 	defer close(e.done)
 	defer e.cancel()
+	s, c := e.session, e.session.connection
 	err := e.push(ctx)
 	e.stream.Close() // puts the slots back that were not sent
-	e.feed.stream.Store(nil)
+	s.stream.Store(nil)
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, loader.ErrClosed):
 	case errors.Is(err, net.ErrClosed) || is[*net.OpError](err):
-		// The connection is gone, and the session's reader will notice or has noticed. To be sure:
-		e.session.conn.Close()
+		// The connection is gone, and the goroutine that serves it will notice or has noticed. To be sure:
+		c.conn.Close()
 	default:
-		e.session.server.totals.countError(kindOf(err))
-		e.session.log.Warn("epoch failed", "epoch", e.number, "err", err)
-		e.session.send(wire.Error{ErrKind: kindOf(err), Message: err.Error(), Generation: e.generation})
+		c.server.totals.countError(kindOf(err))
+		c.log.Warn("epoch failed", "epoch", e.number, "err", err)
+		c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Generation: e.generation})
 	}
 }
 
-// push sends one batch after the other, and end behind the last. A panic is our bug; it costs this epoch and no other.
+// push sends one batch after the other, and end after the last. A panic is our bug; it costs this epoch and no other.
 func (e *epoch) push(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.session.log.Error("panic", "value", p, "stack", string(debug.Stack()))
+			e.session.connection.log.Error("panic", "value", p, "stack", string(debug.Stack()))
 			err = bugError(p)
 		}
 	}()
 	for {
 		b, err := e.stream.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return e.session.send(wire.End{Generation: e.generation, Epoch: e.number})
+			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
 		}
 		if err != nil {
 			return err
@@ -90,27 +199,27 @@ func (e *epoch) push(ctx context.Context) (err error) {
 
 // sendBatch delivers one batch. Its slot is then the client's, or, on the socket, free again.
 func (e *epoch) sendBatch(b loader.Batch) error {
-	f := e.feed
-	slot, size := b.Slot.ID, f.layout.BatchBytes(b.Count)
-	m := wire.Batch{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Blank: e.blankPlaces(b)}
-	f.count(b, size) // before the client can know of it and ask
+	s := e.session
+	slot, size := b.Slot.ID, s.layout.BatchBytes(b.Count)
+	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Blank: e.blankPlaces(b)}
+	s.count(b, size) // before the client can know of it and ask
 	started := time.Now()
-	if f.shared {
+	if s.shared {
 		m.Slot = &slot
-		f.ring.Lend(slot) // for the same reason: it may release it
-		if err := e.session.send(m); err != nil {
+		s.ring.Lend(slot) // for the same reason: it may release it
+		if err := s.connection.send(m); err != nil {
 			return err
 		}
 	} else {
-		defer f.supply.Put(b.Slot)
+		defer s.supply.Put(b.Slot)
 		m.Bytes = size
-		images, labels, indices, params := f.layout.Arrays(f.ring.Bytes(slot), b.Count)
-		if err := e.session.send(m, images, labels, indices, params); err != nil {
+		images, labels, indices, params := s.layout.Arrays(s.ring.Bytes(slot), b.Count)
+		if err := s.connection.send(m, images, labels, indices, params); err != nil {
 			return err
 		}
 	}
 	waited := e.stream.Stats().SlotWait
-	f.countTimes(time.Since(started), waited-e.slotWait)
+	s.countTimes(time.Since(started), waited-e.slotWait)
 	e.slotWait = waited
 	return nil
 }

@@ -15,6 +15,15 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
+// Kinds of [errorMessage].
+const (
+	kindBadRequest  = "bad_request" // the request is malformed, impossible or over a limit; the client can change it
+	kindCorrupt     = "corrupt"     // stored data is damaged
+	kindUnsupported = "unsupported" // a version, format or feature that this server does not have
+	kindMissing     = "missing"     // a set, partition or sample that is not here
+	kindInternal    = "internal"    // the server's own fault, or the machine's
+)
+
 // A requestError is a request that cannot be served as it is.
 type requestError struct{ msg string }
 
@@ -87,15 +96,15 @@ func kindOf(err error) string {
 	switch {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
 		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err):
-		return wire.KindBadRequest
+		return kindBadRequest
 	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
-		return wire.KindUnsupported
+		return kindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
-		return wire.KindCorrupt
+		return kindCorrupt
 	case is[*splitError](err), is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
-		return wire.KindMissing
+		return kindMissing
 	}
-	return wire.KindInternal
+	return kindInternal
 }
 
 func is[E error](err error) bool {

@@ -21,7 +21,7 @@ import (
 // checkServes fails unless an ordinary client gets a whole and right epoch.
 func checkServes(ts *testServer) {
 	ts.t.Helper()
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](1), Slots: 2})
+	c := ts.dial().hello().open(openRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](1), Slots: 2})
 	defer c.close()
 	c.epoch(0, 0)
 }
@@ -68,7 +68,7 @@ func TestGarbledFrames(t *testing.T) {
 					c.hello()
 				}
 				c.sendRaw([]byte(b))
-				if e := expect[wire.Error](c); !e.Fatal || e.ErrKind != wire.KindBadRequest {
+				if e := expect[errorMessage](c); !e.Fatal || e.ErrKind != kindBadRequest {
 					t.Errorf("%q: %+v", b, e)
 				}
 				c.expectClosed()
@@ -98,7 +98,7 @@ func TestRandomMessages(t *testing.T) {
 	}
 	noLeaks(ts, func() {
 		for range 30 {
-			c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
+			c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 			go func() { // reads whatever comes, so that the server is never held up
 				buf := make([]byte, 4096)
 				for {
@@ -126,31 +126,31 @@ func TestRandomMessages(t *testing.T) {
 
 func TestWrongReleases(t *testing.T) {
 	ts := startServer(t, oneSet(t, 40, 1), nil)
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	refuse := func(slot int) {
 		t.Helper()
-		c.send(wire.Release{Slot: slot})
-		if e := expect[wire.Error](c); e.Fatal || e.ErrKind != wire.KindBadRequest || e.Request != "release" {
+		c.send(releaseRequest{Slot: slot})
+		if e := expect[errorMessage](c); e.Fatal || e.ErrKind != kindBadRequest || e.Request != "release" {
 			t.Errorf("release of slot %d: %+v", slot, e)
 		}
 	}
 	refuse(0) // before any was lent
-	c.send(wire.StartRequest{})
-	expect[wire.Started](c)
-	a, b := expect[wire.Batch](c), expect[wire.Batch](c)
+	c.send(startRequest{})
+	expect[startedReply](c)
+	a, b := expect[batchMessage](c), expect[batchMessage](c)
 	refuse(2)
 	refuse(-1)
-	c.send(wire.Release{Slot: *a.Slot})
-	again := expect[wire.Batch](c) // the slot was filled anew
+	c.send(releaseRequest{Slot: *a.Slot})
+	again := expect[batchMessage](c) // the slot was filled anew
 	if *again.Slot != *a.Slot {
 		t.Fatalf("slot %d came after slot %d was released", *again.Slot, *a.Slot)
 	}
-	c.send(wire.Release{Slot: *b.Slot})
-	expect[wire.Batch](c)
+	c.send(releaseRequest{Slot: *b.Slot})
+	expect[batchMessage](c)
 	c.checkBatch(again)
-	socket := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Transport: wire.TransportSocket})
-	socket.send(wire.Release{Slot: 0})
-	if e := expect[wire.Error](socket); e.ErrKind != wire.KindBadRequest {
+	socket := ts.dial().hello().open(openRequest{BatchSize: 2, Transport: transportSocket})
+	socket.send(releaseRequest{Slot: 0})
+	if e := expect[errorMessage](socket); e.ErrKind != kindBadRequest {
 		t.Errorf("release of a slot of a session without any: %+v", e)
 	}
 }
@@ -160,13 +160,13 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	ts := startServer(t, oneSet(t, 400, 1), nil)
 	noLeaks(ts, func() {
 		large := json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)
-		batches := ts.dial().hello().open(wire.OpenRequest{BatchSize: 100, Transform: large, Transport: wire.TransportSocket})
-		batches.send(wire.StartRequest{})
-		slots := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4})
-		slots.send(wire.StartRequest{})
-		replies := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4})
+		batches := ts.dial().hello().open(openRequest{BatchSize: 100, Transform: large, Transport: transportSocket})
+		batches.send(startRequest{})
+		slots := ts.dial().hello().open(openRequest{BatchSize: 4})
+		slots.send(startRequest{})
+		replies := ts.dial().hello().open(openRequest{BatchSize: 4})
 		replies.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
-		frame, _ := wire.AppendFrame(nil, wire.StatsRequest{})
+		frame, _ := wire.AppendFrame(nil, statsRequest{})
 		for { // until both directions are full
 			if _, err := replies.conn.Write(frame); err != nil {
 				break
@@ -179,14 +179,14 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		checkServes(ts)
 		// A client that wakes up finds everything in order.
 		batches.conn.SetDeadline(time.Now().Add(testTimeout))
-		expect[wire.Started](batches)
+		expect[startedReply](batches)
 		for i := range 4 {
-			b := expect[wire.Batch](batches)
+			b := expect[batchMessage](batches)
 			if raw := batches.raw(b.Bytes); b.Batch != i || raw[1] != byte(100*i) {
 				t.Errorf("batch %d begins with %v", b.Batch, raw[:3])
 			}
 		}
-		expect[wire.End](batches)
+		expect[endMessage](batches)
 		for _, c := range append(silent, batches, slots, replies) {
 			c.close()
 		}
@@ -202,12 +202,12 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 			wg.Go(func() {
 				for range 8 {
 					c := ts.dial().hello()
-					m := wire.OpenRequest{BatchSize: 1 + rng.IntN(50), Slots: 1 + rng.IntN(4)}
+					m := openRequest{BatchSize: 1 + rng.IntN(50), Slots: 1 + rng.IntN(4)}
 					if rng.IntN(2) == 0 {
-						m.Transport = wire.TransportSocket
+						m.Transport = transportSocket
 					}
 					c.open(m)
-					c.send(wire.StartRequest{Epoch: int64(rng.IntN(5))})
+					c.send(startRequest{Epoch: int64(rng.IntN(5))})
 					time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
 					c.close()
 				}
@@ -221,26 +221,26 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 func TestEpochsRestartedAtOnce(t *testing.T) {
 	ts := startServer(t, oneSet(t, 200, 1), nil)
 	noLeaks(ts, func() {
-		c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 3, Slots: 4})
+		c := ts.dial().hello().open(openRequest{BatchSize: 3, Slots: 4})
 		const starts = 20
 		for i := range starts {
-			c.send(wire.StartRequest{Epoch: int64(i)})
+			c.send(startRequest{Epoch: int64(i)})
 		}
 		var generation uint64
 		for ended := false; !ended; {
 			switch m := c.receive().(type) {
-			case wire.Started:
+			case startedReply:
 				if m.Generation != generation+1 {
 					t.Fatalf("generation %d after %d", m.Generation, generation)
 				}
 				generation = m.Generation
-			case wire.Batch:
+			case batchMessage:
 				if m.Generation != generation {
 					t.Fatalf("a batch of generation %d after started of %d", m.Generation, generation)
 				}
 				c.checkBatch(m)
-				c.send(wire.Release{Slot: *m.Slot})
-			case wire.End:
+				c.send(releaseRequest{Slot: *m.Slot})
+			case endMessage:
 				ended = m.Generation == starts
 			default:
 				t.Fatalf("got %#v", m)
@@ -253,8 +253,8 @@ func TestEpochsRestartedAtOnce(t *testing.T) {
 // TestForeignMemory lets one client scribble over all that it can reach.
 func TestForeignMemory(t *testing.T) {
 	ts := startServer(t, oneSet(t, 60, 1), nil)
-	vandal := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Slots: 2})
-	vandal.send(wire.StartRequest{})
+	vandal := ts.dial().hello().open(openRequest{BatchSize: 4, Slots: 2})
+	vandal.send(startRequest{})
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -287,11 +287,11 @@ func TestDescriptorsFromClients(t *testing.T) {
 		defer null.Close()
 		for range 20 {
 			c := ts.dial()
-			frame, _ := wire.AppendFrame(nil, wire.HelloRequest{Version: 1})
+			frame, _ := wire.AppendFrame(nil, helloRequest{Version: 1})
 			if err := wire.WriteRights(c.conn, frame, null); err != nil {
 				t.Fatal(err)
 			}
-			expect[wire.Hello](c)
+			expect[Hello](c)
 			c.close()
 		}
 	})
@@ -300,28 +300,28 @@ func TestDescriptorsFromClients(t *testing.T) {
 func TestMemoryIsSharedAndBounded(t *testing.T) {
 	page := int64(os.Getpagesize())
 	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 10 * page })
-	a := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 7})
+	a := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 7})
 	b := ts.dial().hello()
-	b.send(wire.OpenRequest{Transform: onePixel, BatchSize: 2, Slots: 4})
-	if e := expect[wire.Error](b); e.ErrKind != wire.KindBadRequest || e.Fatal {
+	b.send(openRequest{Transform: onePixel, BatchSize: 2, Slots: 4})
+	if e := expect[errorMessage](b); e.ErrKind != kindBadRequest || e.Fatal {
 		t.Errorf("more than there is: %+v", e)
 	}
-	b.open(wire.OpenRequest{BatchSize: 2}) // leaves the number to the server, which takes what is left
+	b.open(openRequest{BatchSize: 2}) // leaves the number to the server, which takes what is left
 	if b.opened.Slots != 3 {
 		t.Errorf("%d slots of the three that are left", b.opened.Slots)
 	}
 	a.close()
 	b.close()
 	ts.checkIdle()
-	ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 10})
+	ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 10})
 }
 
 // TestRingIsSealed does through the socket what a client could try to hurt the server.
 func TestRingIsSealed(t *testing.T) {
 	ts := startServer(t, oneSet(t, 20, 1), nil)
 	c := ts.dial().hello()
-	c.send(wire.OpenRequest{Transform: onePixel, BatchSize: 2, Slots: 2})
-	c.opened = expect[wire.Opened](c)
+	c.send(openRequest{Transform: onePixel, BatchSize: 2, Slots: 2})
+	c.opened = expect[openedReply](c)
 	files := c.rights.Take()
 	if len(files) != 1 {
 		t.Fatalf("%d descriptors", len(files))
@@ -352,7 +352,7 @@ func TestManySessions(t *testing.T) {
 		for i := range 16 {
 			wg.Go(func() {
 				rank := i % 4
-				c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Slots: 2, Rank: &rank, World: of(4)})
+				c := ts.dial().hello().open(openRequest{BatchSize: 4, Slots: 2, Rank: &rank, World: of(4)})
 				defer c.close()
 				for e := range int64(3) {
 					for _, batch := range c.epoch(e, 0) {
@@ -381,13 +381,13 @@ func FuzzConnection(f *testing.F) {
 		}
 		return b
 	}
-	hello := wire.HelloRequest{Version: 1}
-	open := wire.OpenRequest{Transform: onePixel, BatchSize: 2, Slots: 1}
+	hello := helloRequest{Version: 1}
+	open := openRequest{Transform: onePixel, BatchSize: 2, Slots: 1}
 	f.Add(frames(hello))
-	f.Add(frames(hello, open, wire.LabelsRequest{}, wire.ClassesRequest{}, wire.KeyRequest{Index: 1}, wire.StatsRequest{}))
-	f.Add(frames(hello, open, wire.StartRequest{Epoch: 1}, wire.Release{Slot: 0}, wire.Stop{}, wire.StartRequest{Consumed: 4}))
-	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = wire.TransportSocket, true, of[int64](3), true, plan.DropLast.String()
-	f.Add(frames(hello, open, wire.StartRequest{Epoch: 1}))
+	f.Add(frames(hello, open, labelsRequest{}, classesRequest{}, keyRequest{Index: 1}, statsRequest{}))
+	f.Add(frames(hello, open, startRequest{Epoch: 1}, releaseRequest{Slot: 0}, stopRequest{}, startRequest{Consumed: 4}))
+	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = transportSocket, true, of[int64](3), true, plan.DropLast.String()
+	f.Add(frames(hello, open, startRequest{Epoch: 1}))
 	ts := startServer(f, oneSet(f, 8, 2), func(c *Config) { c.MemoryBytes = 4 << 20 })
 	f.Fuzz(func(t *testing.T, b []byte) {
 		conn, err := net.Dial("unix", ts.path)

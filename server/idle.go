@@ -40,8 +40,8 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 // connected returns the IDs of the connections.
 func (s *Server) connected() map[uint64]bool {
 	ids := make(map[uint64]bool)
-	for _, sess := range s.list() {
-		ids[sess.id] = true
+	for _, c := range s.list() {
+		ids[c.id] = true
 	}
 	return ids
 }

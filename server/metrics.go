@@ -1,20 +1,83 @@
 package server
 
 import (
-	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/loader"
 )
+
+// metrics are what /metrics shows beside Go's and the process's own. A metric is added by a line here. Most are counted in atomics
+// anyway, and turned into metrics only when somebody asks; a histogram would be a field of the server that stands here.
+func (s *Server) metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		counter("delivered_images_total", "Images delivered to clients.", "split", s.bySplit(func(t *splitTotals) int64 { return t.images.Load() })),
+		counter("delivered_batches_total", "Batches delivered to clients.", "split", s.bySplit(func(t *splitTotals) int64 { return t.batches.Load() })),
+		counter("delivered_bytes_total", "Bytes of arrays delivered to clients.", "split", s.bySplit(func(t *splitTotals) int64 { return t.bytes.Load() })),
+		counter("blank_images_total", "Images that could not be read and were delivered as zeros.", "split", s.bySplit(func(t *splitTotals) int64 { return t.blanks.Load() })),
+		counter("errors_total", "Errors sent to clients, by kind.", "kind", s.errorsByKind),
+		counter("thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", s.threadSeconds),
+		counter("session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", s.sessionSeconds),
+		counter("read_bytes_total", "Stored bytes read from shards.", "", one(func() int64 { return s.pool.Counters().BytesRead })),
+		counter("processed_images_total", "Images that went through the decoding threads, delivered or not.", "", one(func() int64 { return s.pool.Counters().Images })),
+		gauge("threads", "Decoding threads.", "", one(s.pool.Threads)),
+		gauge("connections", "Open connections.", "", one(func() int { return len(s.list()) })),
+		gauge("sessions", "Open sessions by what they wait for.", "waiting_for", s.sessionsWaiting),
+		gauge("batches_in_flight", "Batches that are finished or under way and not yet sent.", "split", s.batchesInFlight),
+		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", s.slotsByState),
+		gauge("ring_bytes", "Memory of all rings.", "", one(s.memory.inUse)),
+		gauge("ring_limit_bytes", "Memory that all rings together may take.", "", one(func() int64 { return s.memory.max })),
+		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", one(func() int { return len(s.problems()) })),
+	}
+}
+
+// values are a metric's, by the value of its label; by "" for one without.
+type values map[string]float64
+
+// A metric is asked for its values when somebody wants to know.
+type metric struct {
+	desc   *prometheus.Desc
+	kind   prometheus.ValueType
+	label  string
+	values func() values
+}
+
+func counter(name, help, label string, values func() values) metric {
+	return newMetric(prometheus.CounterValue, name, help, label, values)
+}
+
+func gauge(name, help, label string, values func() values) metric {
+	return newMetric(prometheus.GaugeValue, name, help, label, values)
+}
+
+func newMetric(kind prometheus.ValueType, name, help, label string, values func() values) metric {
+	var labels []string
+	if label != "" {
+		labels = []string{label}
+	}
+	return metric{prometheus.NewDesc("imgfeed_"+name, help, labels, nil), kind, label, values}
+}
+
+// Describe implements prometheus.Collector.
+func (m metric) Describe(ch chan<- *prometheus.Desc) { ch <- m.desc }
+
+// Collect implements prometheus.Collector.
+func (m metric) Collect(ch chan<- prometheus.Metric) {
+	for value, v := range m.values() {
+		if m.label == "" {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v)
+		} else {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, value)
+		}
+	}
+}
+
+// one is the only value of a metric without a label.
+func one[N int | int64](value func() N) func() values {
+	return func() values { return values{"": float64(value())} }
+}
 
 // totals count what the server has delivered since it started.
 type totals struct {
@@ -31,7 +94,7 @@ func newTotals(splits []string) *totals {
 	for _, split := range splits {
 		t.splits[split] = new(splitTotals)
 	}
-	for _, kind := range []string{wire.KindBadRequest, wire.KindCorrupt, wire.KindUnsupported, wire.KindMissing, wire.KindInternal} {
+	for _, kind := range []string{kindBadRequest, kindCorrupt, kindUnsupported, kindMissing, kindInternal} {
 		t.errors[kind] = new(atomic.Int64)
 	}
 	return t
@@ -46,137 +109,64 @@ func (t *splitTotals) add(images, bytes, blanks int64) {
 
 func (t *totals) countError(kind string) { t.errors[kind].Add(1) }
 
-// The metrics. Everything is counted in atomics anyway, and turned into metrics only when somebody asks.
-var (
-	descImages        = desc("images_total", "Images delivered to clients.", "split")
-	descBatches       = desc("batches_total", "Batches delivered to clients.", "split")
-	descBytes         = desc("bytes_total", "Bytes of arrays delivered to clients.", "split")
-	descBlanks        = desc("blank_images_total", "Images that could not be read and were delivered as zeros.", "split")
-	descErrors        = desc("errors_total", "Errors sent to clients, by kind.", "kind")
-	descStages        = desc("stage_seconds_total", "Time of all workers by stage; wait is time without work.", "stage")
-	descSessionStages = desc("session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage")
-	descRead          = desc("read_bytes_total", "Stored bytes read from shards.")
-	descDecoded       = desc("processed_images_total", "Images that went through the workers, delivered or not.")
-	descThreads       = desc("threads", "Decoding workers.")
-	descSession       = desc("sessions", "Open connections.")
-	descQueue         = desc("queue_depth", "Batches that are finished or under way and not yet sent.", "split")
-	descSlots         = desc("slots", "Slots of all rings by state; work are those being filled or waiting to be sent.", "state")
-	descWaiting       = desc("sessions_waiting", "Sessions by what they wait for.", "for")
-	descMemory        = desc("ring_bytes", "Memory of all rings.")
-	descDamaged       = desc("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.")
-	descLimit         = desc("ring_bytes_max", "Memory that all rings together may take.")
-)
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("imgfeed_"+name, help, labels, nil)
+func (s *Server) bySplit(count func(*splitTotals) int64) func() values {
+	return func() values {
+		v := values{}
+		for split, t := range s.totals.splits {
+			v[split] = float64(count(t))
+		}
+		return v
+	}
 }
 
-// Describe implements prometheus.Collector.
-func (s *Server) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
-
-// Collect implements prometheus.Collector.
-func (s *Server) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	for split, t := range s.totals.splits {
-		counter(descImages, float64(t.images.Load()), split)
-		counter(descBatches, float64(t.batches.Load()), split)
-		counter(descBytes, float64(t.bytes.Load()), split)
-		counter(descBlanks, float64(t.blanks.Load()), split)
-	}
+func (s *Server) errorsByKind() values {
+	v := values{}
 	for kind, n := range s.totals.errors {
-		counter(descErrors, float64(n.Load()), kind)
+		v[kind] = float64(n.Load())
 	}
+	return v
+}
+
+func (s *Server) threadSeconds() values {
 	c := s.pool.Counters()
-	counter(descStages, c.Read.Seconds(), "read")
-	counter(descStages, c.Decode.Seconds(), "decode")
-	counter(descStages, c.Resample.Seconds(), "resample")
-	counter(descStages, c.Wait.Seconds(), "wait")
-	counter(descSessionStages, time.Duration(s.totals.slotWait.Load()).Seconds(), "slot_wait")
-	counter(descSessionStages, time.Duration(s.totals.writeTime.Load()).Seconds(), "write")
-	counter(descRead, float64(c.BytesRead))
-	counter(descDecoded, float64(c.Images))
-	gauge(descThreads, float64(s.pool.Threads()))
-	gauge(descMemory, float64(s.memory.inUse()))
-	gauge(descDamaged, float64(len(s.problems())))
-	gauge(descLimit, float64(s.memory.max))
-	s.collectSessions(gauge)
+	return values{"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "wait": c.Wait.Seconds()}
 }
 
-func (s *Server) collectSessions(gauge func(*prometheus.Desc, float64, ...string)) {
-	queue := map[string]int{}
+func (s *Server) sessionSeconds() values {
+	return values{
+		"slot_wait": time.Duration(s.totals.slotWait.Load()).Seconds(),
+		"write":     time.Duration(s.totals.writeTime.Load()).Seconds(),
+	}
+}
+
+func (s *Server) sessionsWaiting() values {
+	v := values{string(loader.Disk): 0, string(loader.CPU): 0, string(loader.Client): 0, string(loader.Idle): 0}
+	for _, sess := range s.openSessions() {
+		waiting, _ := sess.verdict()
+		v[string(waiting)]++
+	}
+	return v
+}
+
+func (s *Server) batchesInFlight() values {
+	v := values{}
 	for _, split := range s.splits {
-		queue[split] = 0
+		v[split] = 0
 	}
-	waiting := map[string]int{wire.WaitingDisk: 0, wire.WaitingCPU: 0, wire.WaitingClient: 0, wire.WaitingIdle: 0}
+	for _, sess := range s.openSessions() {
+		if st := sess.stream.Load(); st != nil {
+			v[sess.split] += float64(st.Stats().InFlight)
+		}
+	}
+	return v
+}
+
+func (s *Server) slotsByState() values {
 	free, lent, all := 0, 0, 0
-	sessions := s.list()
-	for _, sess := range sessions {
-		f := sess.feed.Load()
-		if f == nil {
-			continue
-		}
-		word, _ := f.status()
-		waiting[word]++
-		free += f.supply.Free()
-		lent += f.ring.Lent()
-		all += f.ring.Slots()
-		if st := f.stream.Load(); st != nil {
-			queue[f.split] += st.Stats().InFlight
-		}
+	for _, sess := range s.openSessions() {
+		free += sess.supply.Free()
+		lent += sess.ring.Lent()
+		all += sess.ring.Slots()
 	}
-	gauge(descSession, float64(len(sessions)))
-	for split, n := range queue {
-		gauge(descQueue, float64(n), split)
-	}
-	for word, n := range waiting {
-		gauge(descWaiting, float64(n), word)
-	}
-	gauge(descSlots, float64(free), "free")
-	gauge(descSlots, float64(lent), "lent")
-	gauge(descSlots, float64(max(0, all-free-lent)), "work")
-}
-
-// Handler serves /metrics for Prometheus, /healthz for supervisors (200 while the server accepts sessions, 503 when it
-// stops; behind "ok", what of the data is damaged, a line each: a restart would not mend it) and, at /, what the server is
-// doing in words.
-func (s *Server) Handler() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(s, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.stopping.Load() {
-			http.Error(w, "stopping", http.StatusServiceUnavailable)
-			return
-		}
-		io.WriteString(w, "ok\n")
-		for _, err := range s.problems() {
-			fmt.Fprintf(w, "damaged: %v\n", err)
-		}
-	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, s.Status())
-	})
-	return mux
-}
-
-// MetricsAddr completes an address for [Server.Handler]: a port alone, or without a host, means this machine only.
-func MetricsAddr(addr string) (string, error) {
-	if !strings.Contains(addr, ":") {
-		addr = ":" + addr
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", fmt.Errorf("metrics address: %w", err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
+	return values{"free": float64(free), "lent": float64(lent), "in_flight": float64(max(0, all-free-lent))}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -34,23 +33,23 @@ func TestResamplerOfSessions(t *testing.T) {
 			{tall, "", server}, {tall, "pillow-12", resample.Pillow12}, {tall, "pillow-13", resample.Pillow13}, {own, "pillow-13", resample.Pillow12},
 		} {
 			c := ts.dial().hello()
-			c.send(wire.OpenRequest{Transform: tt.transform, BatchSize: 1, Transport: wire.TransportSocket, Resampler: tt.resampler})
-			if m, ok := c.receive().(wire.Opened); !ok || m.Height != 40 {
+			c.send(openRequest{Transform: tt.transform, BatchSize: 1, Transport: transportSocket, Resampler: tt.resampler})
+			if m, ok := c.receive().(openedReply); !ok || m.Height != 40 {
 				t.Fatalf("%+v", m)
 			}
-			c.send(wire.StartRequest{})
+			c.send(startRequest{})
 			if m := c.receive(); m.Kind() != "started" {
 				t.Fatalf("%+v", m)
 			}
-			m := c.receive().(wire.Batch)
+			m := c.receive().(batchMessage)
 			if got := c.raw(m.Bytes)[:40*32*3]; !bytes.Equal(got, want[tt.want]) {
 				t.Errorf("server's %v, session's %q, %s: not the pixels of %v", server, tt.resampler, tt.transform, tt.want)
 			}
 			c.close()
 		}
 		c := ts.dial().hello()
-		c.send(wire.OpenRequest{Transform: tall, BatchSize: 1, Resampler: "rez"})
-		if m, ok := c.receive().(wire.Error); !ok || m.ErrKind != wire.KindBadRequest || !strings.Contains(m.Message, "pillow-13, pillow-12") {
+		c.send(openRequest{Transform: tall, BatchSize: 1, Resampler: "rez"})
+		if m, ok := c.receive().(errorMessage); !ok || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, "pillow-13, pillow-12") {
 			t.Errorf("%+v", m)
 		}
 		c.close()

@@ -2,20 +2,17 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -57,9 +54,9 @@ type Server struct {
 	lastID   atomic.Uint64
 	stopping atomic.Bool
 
-	mu       sync.Mutex
-	sessions map[uint64]*session
-	running  sync.WaitGroup
+	mu          sync.Mutex
+	connections map[uint64]*connection
+	running     sync.WaitGroup
 }
 
 // New opens the sets and starts the workers. What is damaged (a set, or a partition of one) is logged, and is an error for
@@ -83,7 +80,7 @@ func New(cfg Config) (*Server, error) {
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, sets: map[string]*shard.Set{}, broken: map[string]error{}, sessions: map[uint64]*session{}}
+	s := &Server{cfg: cfg, log: cfg.Log, sets: map[string]*shard.Set{}, broken: map[string]error{}, connections: map[uint64]*connection{}}
 	s.memory.max = cfg.MemoryBytes
 	if err := s.openSets(); err != nil {
 		s.closeSets()
@@ -159,7 +156,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	})
 	defer stop()
 	defer l.Close()
-	sessions, cancel := context.WithCancel(ctx)
+	connections, cancel := context.WithCancel(ctx)
 	defer s.running.Wait()
 	defer cancel()
 	for {
@@ -180,22 +177,22 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 			}
 			continue
 		}
-		s.running.Go(func() { s.serveConn(sessions, conn) })
+		s.running.Go(func() { s.serveConn(connections, conn) })
 	}
 }
 
 // serveConn runs one connection to its end.
 func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
-	sess := newSession(s, conn)
+	c := newConnection(s, conn)
 	s.mu.Lock()
-	s.sessions[sess.id] = sess
+	s.connections[c.id] = c
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		delete(s.sessions, sess.id)
+		delete(s.connections, c.id)
 		s.mu.Unlock()
 	}()
-	sess.run(ctx)
+	c.run(ctx)
 }
 
 // Close stops the workers and closes the sets. Call it after Serve has returned.
@@ -210,36 +207,4 @@ func (s *Server) closeSets() error {
 		errs = append(errs, set.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// Sets describes what is served, in the splits' order.
-func (s *Server) Sets() []wire.Set {
-	list := make([]wire.Set, 0, len(s.splits))
-	for _, split := range s.splits {
-		list = append(list, describeSet(s.sets[split]))
-	}
-	return list
-}
-
-func describeSet(set *shard.Set) wire.Set {
-	m := set.Manifest()
-	d := wire.Set{
-		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), BuiltWorld: set.World(), Fingerprint: m.Fingerprint, Partitions: []int{},
-	}
-	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
-	for r := range set.World() {
-		if set.Has(r) {
-			d.Partitions = append(d.Partitions, r)
-		}
-	}
-	return d
-}
-
-// hello returns the reply to a client's first message.
-func (s *Server) hello() wire.Hello {
-	h := wire.Hello{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets()}
-	if s.cfg.World > 0 {
-		h.Rank, h.World = &s.cfg.Rank, &s.cfg.World
-	}
-	return h
 }

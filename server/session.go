@@ -1,173 +1,153 @@
 package server
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"io"
-	"log/slog"
-	"net"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
-const (
-	requestBufferBytes = 4 << 10
-	// lastWordsTimeout bounds how long a client that does not read can delay the end of its connection.
-	lastWordsTimeout = 200 * time.Millisecond
-)
-
-// A session is one connection: its reader, which serves the requests in order, and, while an epoch runs, the goroutine
-// that pushes its batches.
+// A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
 type session struct {
-	server *Server
-	id     uint64
-	conn   *net.UnixConn
-	log    *slog.Logger
+	openConfig
+	connection *connection
+	server     *Server
+	samples    loader.Set
+	ring       *ring.Ring
+	slots      []*loader.Slot // by number: views of the ring
+	supply     *loader.Supply // the slots that are neither lent nor in a stream
+	totals     *splitTotals
 
-	writeMu sync.Mutex // held for a whole message with what follows it
-	frame   []byte
+	generation uint64 // of the last epoch
+	epoch      *epoch // that runs
 
-	// The reader's alone, but for feed, which the status page looks at too.
-	greeted    bool
-	generation uint64
-	epoch      *epoch
-	feed       atomic.Pointer[feed]
+	// For the status and the metrics too.
+	stream    atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
+	images    atomic.Int64
+	batches   atomic.Int64
+	bytes     atomic.Int64
+	blanks    atomic.Int64
+	slotWait  atomic.Int64 // ns that streams stood still for want of a free slot, as of the last batch
+	writeTime atomic.Int64 // ns
 }
 
-// errHangUp ends a session whose last message has been sent.
-var errHangUp = errors.New("connection ended")
-
-func newSession(s *Server, conn *net.UnixConn) *session {
-	id := s.lastID.Add(1)
-	return &session{server: s, id: id, conn: conn, log: s.log.With("session", id, "client_pid", peerPID(conn))}
+// newSession sets up what an open request asks for.
+func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
+	cfg, err := s.checkOpen(m)
+	if err != nil {
+		return nil, err
+	}
+	sess := &session{openConfig: cfg, connection: c, server: s, totals: s.totals.splits[cfg.split]}
+	if sess.samples, err = loader.FromShards(cfg.set); err != nil {
+		return nil, err
+	}
+	slots, err := s.memory.take(cfg.slots, cfg.layout.Size)
+	if err != nil {
+		return nil, err
+	}
+	newRing := ring.NewPrivate
+	if cfg.shared {
+		newRing = ring.New
+	}
+	if sess.ring, err = newRing(slots, cfg.layout.Size); err != nil {
+		s.memory.give(int64(slots) * cfg.layout.Size)
+		return nil, err
+	}
+	for i := range slots {
+		sess.slots = append(sess.slots, viewSlot(i, sess.ring.Bytes(i), cfg.layout))
+	}
+	sess.supply = loader.NewSupply(sess.slots...)
+	return sess, nil
 }
 
-// run serves the connection until it or ctx ends, and frees what the session had.
-func (s *session) run(ctx context.Context) {
-	stop := context.AfterFunc(ctx, s.sayGoodbye)
-	defer stop()
-	s.log.Debug("connected")
-	err := s.serve()
-	s.conn.Close() // before the epoch's end, which may be stuck in a write
+// viewSlot lays the loader's arrays over a slot's memory, which is little-endian like the wire on every platform that Go's
+// memfd exists for and imgfeed is built for.
+func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
+	images, labels, indices, params := l.Arrays(memory, l.BatchSize)
+	s := &loader.Slot{ID: id, Images: images, Labels: view[int64](labels), Indices: view[int64](indices)}
+	if params != nil {
+		s.Params = view[int32](params)
+	}
+	return s
+}
+
+// view reinterprets memory, aligned to 64 bytes by the layout, as numbers.
+func view[T int32 | int64](memory []byte) []T {
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/int(unsafe.Sizeof(zero)))
+}
+
+// close ends the running epoch and frees the ring.
+func (s *session) close() {
 	s.stopEpoch()
-	if f := s.feed.Swap(nil); f != nil {
-		f.close()
+	size := s.ring.Size()
+	if err := s.ring.Close(); err != nil {
+		s.server.log.Error("freeing a ring failed", "err", err)
 	}
-	switch {
-	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp):
-		s.log.Debug("disconnected")
-	default:
-		s.log.Info("connection lost", "err", err)
-	}
+	s.server.memory.give(size)
 }
 
-// serve reads and answers requests. A panic is our bug; it costs this session and no other.
-func (s *session) serve() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("panic", "value", p, "stack", string(debug.Stack()))
-			err = s.fatal("", bugError(p))
-		}
-	}()
-	r := wire.NewReader(bufio.NewReaderSize(s.conn, requestBufferBytes), wire.MaxRequestBytes)
-	for {
-		text, err := r.Next()
-		if is[*wire.SyntaxError](err) {
-			return s.fatal("", err)
-		}
-		if err != nil {
-			return err
-		}
-		m, err := wire.DecodeRequest(text)
-		if err == nil {
-			if err = s.handle(m); err == nil {
-				continue
-			}
-		}
-		if err := s.answerError(m, err); err != nil {
-			return err
-		}
+// opened returns the reply to the open request.
+func (s *session) opened() openedReply {
+	height, width := s.spec.OutputSize()
+	m := s.set.Manifest()
+	o := openedReply{
+		Session: s.connection.id, Split: s.split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
+		Height: height, Width: width, Channels: channels, Slots: s.ring.Slots(), SlotBytes: s.layout.Size,
+		Offsets: offsets{Images: s.layout.Images, Labels: s.layout.Labels, Indices: s.layout.Indices, Params: s.layout.Params},
+		Notes:   s.notes(),
 	}
+	if s.shared {
+		o.RingBytes = s.ring.Size()
+	}
+	return o
 }
 
-// answerError sends what went wrong with a request. It returns an error if the session cannot go on.
-func (s *session) answerError(m wire.Message, err error) error {
-	request := ""
-	if m != nil {
-		request = m.Kind()
-	} else if re, ok := errors.AsType[*wire.RequestError](err); ok {
-		request = re.Type
+// notes are sentences that the user should see once.
+func (s *session) notes() []string {
+	notes := []string{}
+	if s.notBitExact != "" {
+		notes = append(notes, s.notBitExact)
 	}
-	if is[*wire.SyntaxError](err) || !s.greeted {
-		return s.fatal(request, err)
+	if s.plan.World == s.set.World() || s.plan.World == 1 {
+		return notes
 	}
-	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {
-		return err
+	if s.set.World() > 1 {
+		notes = append(notes, "the set was built for another world size: every rank reads from several partitions, so all of them must stay in reach")
 	}
-	s.server.totals.countError(kindOf(err))
-	s.log.Info("request failed", "request", request, "err", err)
-	return s.send(wire.Error{ErrKind: kindOf(err), Message: err.Error(), Request: request})
+	return notes
 }
 
-// fatal sends a last error, as far as the client reads it.
-func (s *session) fatal(request string, err error) error {
-	kind := kindOf(err)
-	if is[*versionError](err) {
-		kind = wire.KindUnsupported
+func (s *session) transport() string {
+	if s.shared {
+		return transportShm
 	}
-	s.server.totals.countError(kind)
-	s.log.Warn("ending the connection", "request", request, "err", err)
-	s.conn.SetWriteDeadline(time.Now().Add(lastWordsTimeout))
-	s.send(wire.Error{ErrKind: kind, Message: err.Error(), Fatal: true, Request: request})
-	return errHangUp
+	return transportSocket
 }
 
-// sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
-func (s *session) sayGoodbye() {
-	if s.writeMu.TryLock() {
-		s.conn.SetWriteDeadline(time.Now().Add(lastWordsTimeout))
-		frame, err := wire.AppendFrame(s.frame[:0], wire.Error{ErrKind: wire.KindInternal, Message: "imgfeed was stopped", Fatal: true})
-		if err == nil {
-			s.conn.Write(frame)
-		}
-		s.writeMu.Unlock()
+func (s *session) imageLayout() transform.Layout {
+	if s.nchw {
+		return transform.NCHW
 	}
-	s.conn.Close()
+	return transform.NHWC
 }
 
-// send writes one message, and the bytes that follow it.
-func (s *session) send(m wire.Message, raw ...[]byte) error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	if err := s.encode(m); err != nil {
-		return err
-	}
-	buffers := net.Buffers{s.frame}
-	for _, b := range raw {
-		if len(b) > 0 {
-			buffers = append(buffers, b)
-		}
-	}
-	_, err := buffers.WriteTo(s.conn)
-	return err
+// count notes a batch that is sent.
+func (s *session) count(b loader.Batch, bytes int64) {
+	s.images.Add(int64(b.Count))
+	s.batches.Add(1)
+	s.bytes.Add(bytes)
+	s.blanks.Add(int64(b.Blank))
+	s.totals.add(int64(b.Count), bytes, int64(b.Blank))
 }
 
-// encode puts m's frame into s.frame; writeMu is held.
-func (s *session) encode(m wire.Message) (err error) {
-	s.frame, err = wire.AppendFrame(s.frame[:0], m)
-	return err
-}
-
-// stopEpoch ends the running epoch, if any, and waits until nothing of it is under way.
-func (s *session) stopEpoch() {
-	if s.epoch != nil {
-		s.epoch.cancel()
-		<-s.epoch.done
-		s.epoch = nil
-	}
+// countTimes notes what writing a batch took, and what its stream has waited for slots since the last one.
+func (s *session) countTimes(wrote, slotWait time.Duration) {
+	s.writeTime.Add(int64(wrote))
+	s.slotWait.Add(int64(slotWait))
+	s.server.totals.writeTime.Add(int64(wrote))
+	s.server.totals.slotWait.Add(int64(slotWait))
 }

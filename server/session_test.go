@@ -19,7 +19,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/jpeg"
 	"github.com/imgfeed/imgfeed/internal/ring"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
@@ -40,7 +39,7 @@ func TestRanksAreDisjointCompleteAndRepeatable(t *testing.T) {
 	const samples, world, batch = 101, 3, 8
 	ts := startServer(t, oneSet(t, samples, 3), nil)
 	run := func(rank int, seed, epoch int64) [][]int64 {
-		c := ts.dial().hello().open(wire.OpenRequest{
+		c := ts.dial().hello().open(openRequest{
 			BatchSize: batch, Shuffle: true, Seed: &seed, Policy: plan.Uneven.String(), Rank: &rank, World: of(world), Slots: 3,
 		})
 		defer c.close()
@@ -67,7 +66,7 @@ func TestRanksAreDisjointCompleteAndRepeatable(t *testing.T) {
 
 func TestResumeAtEveryBatch(t *testing.T) {
 	ts := startServer(t, oneSet(t, 23, 1), nil)
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](1), Slots: 2})
+	c := ts.dial().hello().open(openRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](1), Slots: 2})
 	whole := c.epoch(7, 0)
 	for b := range whole {
 		if rest := c.epoch(7, int64(4*b)); !reflect.DeepEqual(rest, whole[b:]) {
@@ -82,20 +81,20 @@ func TestResumeAtEveryBatch(t *testing.T) {
 // TestTransportsAgree compares every array of the two transports, in both layouts.
 func TestTransportsAgree(t *testing.T) {
 	ts := startServer(t, oneSet(t, 11, 1), nil)
-	for _, layout := range []string{wire.LayoutNHWC, wire.LayoutNCHW} {
-		req := wire.OpenRequest{
+	for _, layout := range []string{layoutNHWC, layoutNCHW} {
+		req := openRequest{
 			Transform: json.RawMessage(`"cifar"`), BatchSize: 4, Shuffle: true, Seed: of[int64](9), WithParams: true, Layout: layout,
 		}
 		req.Transform = json.RawMessage(`[{"op":"Resize","size":[9,7]},{"op":"RandomCrop","size":5,"padding":2},{"op":"RandomHorizontalFlip"}]`)
 		shm := ts.dial().hello().open(req)
-		req.Transport = wire.TransportSocket
+		req.Transport = transportSocket
 		socket := ts.dial().hello().open(req)
 		for _, c := range []*client{shm, socket} {
-			c.send(wire.StartRequest{Epoch: 3})
-			expect[wire.Started](c)
+			c.send(startRequest{Epoch: 3})
+			expect[startedReply](c)
 		}
 		for range 3 {
-			a, b := expect[wire.Batch](shm), expect[wire.Batch](socket)
+			a, b := expect[batchMessage](shm), expect[batchMessage](socket)
 			raw := socket.raw(b.Bytes)
 			slot := shm.ring[int64(*a.Slot)*shm.opened.SlotBytes:][:shm.opened.SlotBytes]
 			n, o := int64(a.Count), shm.opened.Offsets
@@ -104,8 +103,8 @@ func TestTransportsAgree(t *testing.T) {
 				t.Errorf("%s: batch %d differs between the transports", layout, a.Batch)
 			}
 		}
-		expect[wire.End](shm)
-		expect[wire.End](socket)
+		expect[endMessage](shm)
+		expect[endMessage](socket)
 		shm.close()
 		socket.close()
 	}
@@ -115,19 +114,19 @@ func TestTransportsAgree(t *testing.T) {
 // TestLentSlotsStayAsTheyAre holds a slot over the end of its epoch and two others.
 func TestLentSlotsStayAsTheyAre(t *testing.T) {
 	ts := startServer(t, oneSet(t, 40, 1), nil)
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 3})
-	c.send(wire.StartRequest{Epoch: 0})
-	expect[wire.Started](c)
-	held := expect[wire.Batch](c)
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 3})
+	c.send(startRequest{Epoch: 0})
+	expect[startedReply](c)
+	held := expect[batchMessage](c)
 	want := bytes.Clone(c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes])
-	c.send(wire.Stop{})
+	c.send(stopRequest{})
 	// Batches that were on their way are released; stats is the request whose reply tells that no more will come.
-	c.send(wire.StatsRequest{})
+	c.send(statsRequest{})
 	for done := false; !done; {
 		switch m := c.receive().(type) {
-		case wire.Batch:
-			c.send(wire.Release{Slot: *m.Slot})
-		case wire.Stats:
+		case batchMessage:
+			c.send(releaseRequest{Slot: *m.Slot})
+		case statsReply:
 			done = true
 		}
 	}
@@ -139,27 +138,27 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 			t.Fatalf("epoch %d wrote to a slot that the client holds", epoch)
 		}
 	}
-	c.send(wire.Release{Slot: *held.Slot})
-	c.send(wire.StatsRequest{})
-	if s := expect[wire.Stats](c); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != wire.WaitingIdle {
+	c.send(releaseRequest{Slot: *held.Slot})
+	c.send(statsRequest{})
+	if s := expect[statsReply](c); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != loader.Idle {
 		t.Errorf("at the end: %+v", s)
 	}
 }
 
 func TestBadStartLeavesTheEpochAlone(t *testing.T) {
 	ts := startServer(t, oneSet(t, 6, 1), nil)
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 1})
-	c.send(wire.StartRequest{Epoch: 0})
-	expect[wire.Started](c)
-	first := expect[wire.Batch](c)
-	for _, bad := range []wire.StartRequest{{Epoch: -1}, {Epoch: 0, Consumed: 7}, {Epoch: 0, Consumed: -1}} {
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
+	c.send(startRequest{Epoch: 0})
+	expect[startedReply](c)
+	first := expect[batchMessage](c)
+	for _, bad := range []startRequest{{Epoch: -1}, {Epoch: 0, Consumed: 7}, {Epoch: 0, Consumed: -1}} {
 		c.send(bad)
-		if e := expect[wire.Error](c); e.Fatal || e.ErrKind != wire.KindBadRequest || e.Request != "start" {
+		if e := expect[errorMessage](c); e.Fatal || e.ErrKind != kindBadRequest || e.Request != "start" {
 			t.Errorf("%+v: %+v", bad, e)
 		}
 	}
-	c.send(wire.Release{Slot: *first.Slot})
-	if b := expect[wire.Batch](c); b.Batch != 1 || b.Generation != first.Generation {
+	c.send(releaseRequest{Slot: *first.Slot})
+	if b := expect[batchMessage](c); b.Batch != 1 || b.Generation != first.Generation {
 		t.Errorf("the epoch goes on with %+v", b)
 	}
 }
@@ -167,41 +166,41 @@ func TestBadStartLeavesTheEpochAlone(t *testing.T) {
 func TestOpenRefusals(t *testing.T) {
 	ts := startServer(t, oneSet(t, 8, 4), func(c *Config) { c.MemoryBytes = 1 << 20 })
 	for _, tt := range []struct {
-		change func(*wire.OpenRequest)
+		change func(*openRequest)
 		kind   string
 		want   string
 	}{
-		{func(m *wire.OpenRequest) { m.Split = "val" }, wire.KindMissing, "train"},
-		{func(m *wire.OpenRequest) { m.Transform = nil }, wire.KindBadRequest, "transform is missing"},
-		{func(m *wire.OpenRequest) { m.Transform = json.RawMessage(`"evil"`) }, wire.KindBadRequest, "evil"},
-		{func(m *wire.OpenRequest) { m.Transform = json.RawMessage(`7`) }, wire.KindBadRequest, "transform"},
-		{func(m *wire.OpenRequest) { m.Transform = json.RawMessage(`[{"op":"Resize","size":-1}]`) }, wire.KindBadRequest, "size"},
-		{func(m *wire.OpenRequest) { m.BatchSize = 0 }, wire.KindBadRequest, "batch_size"},
-		{func(m *wire.OpenRequest) { m.BatchSize = -5 }, wire.KindBadRequest, "batch_size"},
-		{func(m *wire.OpenRequest) { m.Policy = "some" }, wire.KindBadRequest, "drop_last"},
-		{func(m *wire.OpenRequest) { m.Layout = "CHWN" }, wire.KindBadRequest, "NCHW"},
-		{func(m *wire.OpenRequest) { m.Transport = "tcp" }, wire.KindBadRequest, "socket"},
-		{func(m *wire.OpenRequest) { m.OnError = "skip" }, wire.KindBadRequest, "blank"},
-		{func(m *wire.OpenRequest) { m.Shuffle = true }, wire.KindBadRequest, "seed"},
-		{func(m *wire.OpenRequest) { m.Rank = of(0) }, wire.KindBadRequest, "together"},
-		{func(m *wire.OpenRequest) { m.Rank, m.World = of(2), of(2) }, wire.KindBadRequest, "rank"},
-		{func(m *wire.OpenRequest) { m.Rank, m.World = of(0), of(0) }, wire.KindBadRequest, "world"},
-		{func(m *wire.OpenRequest) { m.Slots = -1 }, wire.KindBadRequest, "slots"},
-		{func(m *wire.OpenRequest) { m.Slots = 1 << 40 }, wire.KindBadRequest, "slots"},
-		{func(m *wire.OpenRequest) { m.Slots = 1000 }, wire.KindBadRequest, "1.0 MiB"},
-		{func(m *wire.OpenRequest) { m.BatchSize = 1 << 20 }, wire.KindBadRequest, "--memory"},
-		{func(m *wire.OpenRequest) { m.BatchSize = 1 << 60 }, wire.KindBadRequest, "batch"},
+		{func(m *openRequest) { m.Split = "val" }, kindMissing, "train"},
+		{func(m *openRequest) { m.Transform = nil }, kindBadRequest, "transform is missing"},
+		{func(m *openRequest) { m.Transform = json.RawMessage(`"evil"`) }, kindBadRequest, "evil"},
+		{func(m *openRequest) { m.Transform = json.RawMessage(`7`) }, kindBadRequest, "transform"},
+		{func(m *openRequest) { m.Transform = json.RawMessage(`[{"op":"Resize","size":-1}]`) }, kindBadRequest, "size"},
+		{func(m *openRequest) { m.BatchSize = 0 }, kindBadRequest, "batch_size"},
+		{func(m *openRequest) { m.BatchSize = -5 }, kindBadRequest, "batch_size"},
+		{func(m *openRequest) { m.Policy = "some" }, kindBadRequest, "drop_last"},
+		{func(m *openRequest) { m.Layout = "CHWN" }, kindBadRequest, "NCHW"},
+		{func(m *openRequest) { m.Transport = "tcp" }, kindBadRequest, "socket"},
+		{func(m *openRequest) { m.OnError = "skip" }, kindBadRequest, "blank"},
+		{func(m *openRequest) { m.Shuffle = true }, kindBadRequest, "seed"},
+		{func(m *openRequest) { m.Rank = of(0) }, kindBadRequest, "together"},
+		{func(m *openRequest) { m.Rank, m.World = of(2), of(2) }, kindBadRequest, "rank"},
+		{func(m *openRequest) { m.Rank, m.World = of(0), of(0) }, kindBadRequest, "world"},
+		{func(m *openRequest) { m.Slots = -1 }, kindBadRequest, "slots"},
+		{func(m *openRequest) { m.Slots = 1 << 40 }, kindBadRequest, "slots"},
+		{func(m *openRequest) { m.Slots = 1000 }, kindBadRequest, "1.0 MiB"},
+		{func(m *openRequest) { m.BatchSize = 1 << 20 }, kindBadRequest, "--memory"},
+		{func(m *openRequest) { m.BatchSize = 1 << 60 }, kindBadRequest, "batch"},
 	} {
-		m := wire.OpenRequest{Split: "train", Transform: onePixel, BatchSize: 2}
+		m := openRequest{Split: "train", Transform: onePixel, BatchSize: 2}
 		tt.change(&m)
 		c := ts.dial().hello()
 		c.send(m)
-		e, ok := c.receive().(wire.Error)
+		e, ok := c.receive().(errorMessage)
 		if !ok || e.Fatal || e.ErrKind != tt.kind || e.Request != "open" || !strings.Contains(e.Message, tt.want) || strings.Contains(e.Message, "sample") {
 			t.Errorf("%+v: got %+v, want kind %s and %q", m, e, tt.kind, tt.want)
 			continue
 		}
-		c.open(wire.OpenRequest{BatchSize: 2}) // and the connection is as good as before
+		c.open(openRequest{BatchSize: 2}) // and the connection is as good as before
 		c.close()
 	}
 	ts.checkIdle()
@@ -227,29 +226,29 @@ func TestPartitionsInReach(t *testing.T) {
 	}
 	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
 	c := ts.dial()
-	c.send(wire.HelloRequest{Version: 1})
-	if h := expect[wire.Hello](c); *h.Rank != 2 || *h.World != 4 || !reflect.DeepEqual(h.Sets[0].Partitions, []int{0, 2}) {
+	c.send(helloRequest{Version: 1})
+	if h := expect[Hello](c); *h.Rank != 2 || *h.World != 4 || !reflect.DeepEqual(h.Sets[0].Partitions, []int{0, 2}) {
 		t.Errorf("hello says %+v", h)
 	}
-	c.open(wire.OpenRequest{BatchSize: 2}) // the server's own rank
+	c.open(openRequest{BatchSize: 2}) // the server's own rank
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{2, 6}}) {
 		t.Errorf("rank 2 of 4 gets %v", got)
 	}
-	c.send(wire.LabelsRequest{})
-	expect[wire.Labels](c)
+	c.send(labelsRequest{})
+	expect[labelsReply](c)
 	if got := view[int32](c.raw(32)); !reflect.DeepEqual(got, []int32{0, -1, 0, -1, 0, -1, 0, -1}) {
 		t.Errorf("labels %v", got)
 	}
-	c.send(wire.KeyRequest{Index: 1})
-	if e := expect[wire.Error](c); e.ErrKind != wire.KindMissing {
+	c.send(keyRequest{Index: 1})
+	if e := expect[errorMessage](c); e.ErrKind != kindMissing {
 		t.Errorf("the key of a sample that is not here: %+v", e)
 	}
 	// A world of 2 needs partitions 0 and 2, or 1 and 3.
 	for rank, ok := range []bool{true, false} {
 		c := ts.dial().hello()
-		c.send(wire.OpenRequest{Transform: onePixel, BatchSize: 2, Rank: &rank, World: of(2)})
+		c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: &rank, World: of(2)})
 		m := c.receive()
-		if e, failed := m.(wire.Error); failed == ok || failed && (e.ErrKind != wire.KindMissing || !strings.Contains(e.Message, "rank-0001, rank-0003")) {
+		if e, failed := m.(errorMessage); failed == ok || failed && (e.ErrKind != kindMissing || !strings.Contains(e.Message, "rank-0001, rank-0003")) {
 			t.Errorf("rank %d of 2: %+v", rank, m)
 		}
 	}
@@ -257,14 +256,14 @@ func TestPartitionsInReach(t *testing.T) {
 
 func TestMetricsHealthAndStatus(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	c.epoch(0, 0)
-	c.send(wire.StartRequest{Epoch: 1})
-	expect[wire.Started](c)
-	expect[wire.Batch](c)
-	expect[wire.Batch](c)
-	c.send(wire.Release{Slot: 9})
-	expect[wire.Error](c)
+	c.send(startRequest{Epoch: 1})
+	expect[startedReply](c)
+	expect[batchMessage](c)
+	expect[batchMessage](c)
+	c.send(releaseRequest{Slot: 9})
+	expect[errorMessage](c)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		ts.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -272,9 +271,9 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	}
 	_, metrics := get("/metrics")
 	for _, want := range []string{
-		`imgfeed_images_total{split="train"} 14`, `imgfeed_batches_total{split="train"} 7`, `imgfeed_bytes_total{split="train"} 266`,
-		`imgfeed_errors_total{kind="bad_request"} 1`, `imgfeed_errors_total{kind="corrupt"} 0`, `imgfeed_stage_seconds_total{stage="decode"}`,
-		`imgfeed_queue_depth{split="train"} 0`, `imgfeed_slots{state="lent"} 2`, `imgfeed_sessions 1`, `imgfeed_sessions_waiting{for="client"} 1`, `imgfeed_ring_bytes 8192`,
+		`imgfeed_delivered_images_total{split="train"} 14`, `imgfeed_delivered_batches_total{split="train"} 7`, `imgfeed_delivered_bytes_total{split="train"} 266`,
+		`imgfeed_errors_total{kind="bad_request"} 1`, `imgfeed_errors_total{kind="corrupt"} 0`, `imgfeed_thread_seconds_total{stage="decode"}`,
+		`imgfeed_batches_in_flight{split="train"} 0`, `imgfeed_slots{state="lent"} 2`, `imgfeed_connections 1`, `imgfeed_sessions{waiting_for="client"} 1`, `imgfeed_ring_bytes 8192`,
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
@@ -286,8 +285,8 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	if _, status := get("/"); !strings.Contains(status, "session 1: train, rank 0 of 1, 14 images") || !strings.Contains(status, "waiting for the client") {
 		t.Errorf("the status says\n%s", status)
 	}
-	c.send(wire.StatsRequest{})
-	if s := expect[wire.Stats](c); s.WaitingFor != wire.WaitingClient || s.SlotsLent != 2 || s.Images != 14 {
+	c.send(statsRequest{})
+	if s := expect[statsReply](c); s.WaitingFor != loader.Client || s.SlotsLent != 2 || s.Images != 14 {
 		t.Errorf("stats %+v", s)
 	}
 	ts.stop()
@@ -300,16 +299,16 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 func TestStatsHoldWhatTheClientHas(t *testing.T) {
 	const samples = 4000
 	ts := startServer(t, oneSet(t, samples, 1), nil)
-	c := ts.dial().hello().open(wire.OpenRequest{BatchSize: 1, Slots: 1})
-	c.send(wire.StartRequest{})
-	expect[wire.Started](c)
+	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
+	c.send(startRequest{})
+	expect[startedReply](c)
 	for i := range int64(samples - 1) { // behind the last batch comes the end, before or behind the numbers
-		batch := expect[wire.Batch](c)
-		c.send(wire.StatsRequest{})
-		if s := expect[wire.Stats](c); s.Images != i+1 || s.Batches != i+1 {
+		batch := expect[batchMessage](c)
+		c.send(statsRequest{})
+		if s := expect[statsReply](c); s.Images != i+1 || s.Batches != i+1 {
 			t.Fatalf("%d images in %d batches behind batch %d", s.Images, s.Batches, i)
 		}
-		c.send(wire.Release{Slot: *batch.Slot})
+		c.send(releaseRequest{Slot: *batch.Slot})
 	}
 }
 
@@ -317,11 +316,11 @@ func TestStatsHoldWhatTheClientHas(t *testing.T) {
 func TestStopTellsTheClients(t *testing.T) {
 	ts := startServer(t, oneSet(t, 200, 1), nil)
 	idle := ts.dial()
-	busy := ts.dial().hello().open(wire.OpenRequest{BatchSize: 2, Slots: 2})
-	busy.send(wire.StartRequest{})
-	expect[wire.Started](busy)
-	stuck := ts.dial().hello().open(wire.OpenRequest{BatchSize: 200, Transport: wire.TransportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
-	stuck.send(wire.StartRequest{})
+	busy := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
+	busy.send(startRequest{})
+	expect[startedReply](busy)
+	stuck := ts.dial().hello().open(openRequest{BatchSize: 200, Transport: transportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
+	stuck.send(startRequest{})
 	time.Sleep(20 * time.Millisecond)
 	started := time.Now()
 	if err := ts.stop(); err != nil {
@@ -330,11 +329,11 @@ func TestStopTellsTheClients(t *testing.T) {
 	if took := time.Since(started); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
-	if e := expect[wire.Error](idle); !e.Fatal || !strings.Contains(e.Message, "stopped") {
+	if e := expect[errorMessage](idle); !e.Fatal || !strings.Contains(e.Message, "stopped") {
 		t.Errorf("the idle client gets %+v", e)
 	}
 	for {
-		if e, ok := busy.receive().(wire.Error); ok {
+		if e, ok := busy.receive().(errorMessage); ok {
 			if !e.Fatal {
 				t.Errorf("the busy client gets %+v", e)
 			}
@@ -351,17 +350,17 @@ func TestKindOf(t *testing.T) {
 		err  error
 		kind string
 	}{
-		{&shard.CorruptError{Path: "x"}, wire.KindCorrupt},
-		{&transform.ImageError{Err: &jpeg.FormatError{}}, wire.KindCorrupt},
-		{&transform.ImageError{Err: &jpeg.UnsupportedError{}}, wire.KindUnsupported},
-		{&transform.ImageError{Err: &imagefile.UnsupportedError{}}, wire.KindUnsupported},
-		{&transform.ImageError{Err: &imagefile.LimitError{}}, wire.KindUnsupported},
-		{&transform.ImageError{Err: fmt.Errorf("bmp: %w", bmp.ErrUnsupported)}, wire.KindUnsupported},
-		{&transform.SizeError{}, wire.KindBadRequest},
-		{&shard.MissingPartitionError{}, wire.KindMissing},
-		{&LimitError{}, wire.KindBadRequest},
-		{&ring.UnavailableError{Err: os.ErrPermission}, wire.KindUnsupported},
-		{os.ErrPermission, wire.KindInternal},
+		{&shard.CorruptError{Path: "x"}, kindCorrupt},
+		{&transform.ImageError{Err: &jpeg.FormatError{}}, kindCorrupt},
+		{&transform.ImageError{Err: &jpeg.UnsupportedError{}}, kindUnsupported},
+		{&transform.ImageError{Err: &imagefile.UnsupportedError{}}, kindUnsupported},
+		{&transform.ImageError{Err: &imagefile.LimitError{}}, kindUnsupported},
+		{&transform.ImageError{Err: fmt.Errorf("bmp: %w", bmp.ErrUnsupported)}, kindUnsupported},
+		{&transform.SizeError{}, kindBadRequest},
+		{&shard.MissingPartitionError{}, kindMissing},
+		{&LimitError{}, kindBadRequest},
+		{&ring.UnavailableError{Err: os.ErrPermission}, kindUnsupported},
+		{os.ErrPermission, kindInternal},
 	} {
 		wrapped := &loader.SampleError{Index: 3, Err: tt.err}
 		if got := kindOf(wrapped); got != tt.kind {

@@ -2,51 +2,16 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
-	"github.com/imgfeed/imgfeed/loader"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
-
-// stats answers a stats request.
-func (f *feed) stats() wire.Stats {
-	waiting, words := f.status()
-	c := f.server.pool.Counters()
-	return wire.Stats{
-		WaitingFor: waiting, Words: words,
-		Images: f.images.Load(), Batches: f.batches.Load(), Bytes: f.bytes.Load(), Blanks: f.blanks.Load(),
-		Seconds: map[string]float64{
-			"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "worker_wait": c.Wait.Seconds(),
-			"slot_wait": time.Duration(f.slotWait.Load()).Seconds(), "write": time.Duration(f.writeTime.Load()).Seconds(),
-		},
-		SlotsFree: f.supply.Free(), SlotsLent: f.ring.Lent(), Threads: f.server.pool.Threads(),
-	}
-}
-
-// status says what the session waits for: as one of the wire's words, and as a sentence with its evidence.
-func (f *feed) status() (waiting, words string) {
-	st := f.stream.Load()
-	if st == nil {
-		return wire.WaitingIdle, "no epoch is running"
-	}
-	stats := st.Stats()
-	free, lent, all := f.supply.Free(), f.ring.Lent(), f.ring.Slots()
-	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", lent, all, free)
-	switch stats.WaitingFor {
-	case loader.Client:
-		if f.shared {
-			return wire.WaitingClient, "waiting for the client: every batch that fits is ready; " + slots
-		}
-		return wire.WaitingClient, fmt.Sprintf("waiting for the client to read from the socket: %d batches are ready", stats.InFlight)
-	case loader.Disk:
-		return wire.WaitingDisk, "waiting for the disk: workers spend most of their time reading; " + slots
-	case loader.CPU:
-		return wire.WaitingCPU, fmt.Sprintf("waiting for the CPU: %d workers spend most of their time decoding and resizing; %s", f.server.pool.Threads(), slots)
-	}
-	return wire.WaitingIdle, "no epoch is running"
-}
 
 // Status describes the server and its sessions for people, a line each.
 func (s *Server) Status() string {
@@ -58,30 +23,77 @@ func (s *Server) Status() string {
 	for _, err := range s.problems() {
 		fmt.Fprintf(&b, "damaged, and not served: %v\n", err)
 	}
-	open := 0
-	for _, sess := range s.list() {
-		f := sess.feed.Load()
-		if f == nil {
-			continue
-		}
-		open++
-		_, words := f.status()
-		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %d images in %d batches: %s\n", sess.id, f.split, f.plan.Rank, f.plan.World, f.images.Load(), f.batches.Load(), words)
+	sessions := s.openSessions()
+	for _, sess := range sessions {
+		_, verdict := sess.verdict()
+		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %d images in %d batches: %s\n",
+			sess.connection.id, sess.split, sess.plan.Rank, sess.plan.World, sess.images.Load(), sess.batches.Load(), verdict)
 	}
-	if open == 0 {
+	if len(sessions) == 0 {
 		b.WriteString("no sessions\n")
 	}
 	return b.String()
 }
 
-// list returns the sessions in the order in which they connected.
-func (s *Server) list() []*session {
+// list returns the connections in the order in which they came.
+func (s *Server) list() []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*session, 0, len(s.sessions))
-	for _, sess := range s.sessions {
-		list = append(list, sess)
+	list := make([]*connection, 0, len(s.connections))
+	for _, c := range s.connections {
+		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *session) int { return int(a.id) - int(b.id) })
+	slices.SortFunc(list, func(a, b *connection) int { return int(a.id) - int(b.id) })
 	return list
+}
+
+// openSessions returns the sessions in the order in which their connections came.
+func (s *Server) openSessions() (sessions []*session) {
+	for _, c := range s.list() {
+		if sess := c.session.Load(); sess != nil {
+			sessions = append(sessions, sess)
+		}
+	}
+	return sessions
+}
+
+// Handler serves /metrics for Prometheus, /healthz for supervisors (200 while the server accepts sessions, 503 when it
+// stops; after "ok", what of the data is damaged, a line each: a restart would not mend it) and, at /, what the server is
+// doing in words.
+func (s *Server) Handler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.metrics()...)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.stopping.Load() {
+			http.Error(w, "stopping", http.StatusServiceUnavailable)
+			return
+		}
+		io.WriteString(w, "ok\n")
+		for _, err := range s.problems() {
+			fmt.Fprintf(w, "damaged: %v\n", err)
+		}
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(w, s.Status())
+	})
+	return mux
+}
+
+// MetricsAddr completes an address for [Server.Handler]: a port alone, or without a host, means this machine only.
+func MetricsAddr(addr string) (string, error) {
+	if !strings.Contains(addr, ":") {
+		addr = ":" + addr
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("metrics address: %w", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
 }

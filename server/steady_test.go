@@ -13,7 +13,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -69,14 +68,14 @@ func pixelSet(t testing.TB, samples, size int) string {
 // drain runs an epoch and gives every slot back at once.
 func (c *client) drain(epoch int64) (images int) {
 	c.t.Helper()
-	c.send(wire.StartRequest{Epoch: epoch})
-	expect[wire.Started](c)
+	c.send(startRequest{Epoch: epoch})
+	expect[startedReply](c)
 	for {
 		switch m := c.receive().(type) {
-		case wire.Batch:
+		case batchMessage:
 			images += m.Count
-			c.send(wire.Release{Slot: *m.Slot})
-		case wire.End:
+			c.send(releaseRequest{Slot: *m.Slot})
+		case endMessage:
 			return images
 		default:
 			c.t.Fatalf("got %#v", m)
@@ -90,7 +89,7 @@ func TestNothingIsAllocatedForASample(t *testing.T) {
 	const samples = 2000
 	ts := startServer(t, pixelSet(t, samples, 32), nil)
 	mallocs := func(batch int) float64 {
-		c := ts.dial().hello().open(wire.OpenRequest{Transform: json.RawMessage(`"cifar"`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
+		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`"cifar"`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
 		defer c.close()
 		c.drain(0)
 		var before, after runtime.MemStats
@@ -112,27 +111,27 @@ func TestNothingIsAllocatedForASample(t *testing.T) {
 // BenchmarkServe measures the whole road from shards to a client that looks at nothing.
 func BenchmarkServe(b *testing.B) {
 	dir := pixelSet(b, 512, 256)
-	for _, transport := range []string{wire.TransportShm, wire.TransportSocket} {
+	for _, transport := range []string{transportShm, transportSocket} {
 		b.Run(transport, func(b *testing.B) {
 			ts := startServer(b, dir, func(c *Config) { c.Threads = runtime.GOMAXPROCS(0) })
 			c := ts.dial().hello()
 			c.conn.SetDeadline(time.Time{})
-			c.open(wire.OpenRequest{Transform: json.RawMessage(`"train"`), BatchSize: 128, Transport: transport})
+			c.open(openRequest{Transform: json.RawMessage(`"train"`), BatchSize: 128, Transport: transport})
 			images := 0
 			b.ResetTimer()
 			for epoch := range int64(b.N) {
-				if transport == wire.TransportShm {
+				if transport == transportShm {
 					images += c.drain(epoch)
 					continue
 				}
-				c.send(wire.StartRequest{Epoch: epoch})
-				expect[wire.Started](c)
+				c.send(startRequest{Epoch: epoch})
+				expect[startedReply](c)
 				for range 4 {
-					m := expect[wire.Batch](c)
+					m := expect[batchMessage](c)
 					c.raw(m.Bytes)
 					images += m.Count
 				}
-				expect[wire.End](c)
+				expect[endMessage](c)
 			}
 			b.ReportMetric(float64(images)/b.Elapsed().Seconds(), "images/s")
 			b.ReportMetric(0, "ns/op")

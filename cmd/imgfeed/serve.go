@@ -23,7 +23,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/version"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
@@ -226,7 +225,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 }
 
 // printServing says what is served, from where, to which socket, and how to connect.
-func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []wire.Set, socket, metrics string) {
+func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []server.ServedSet, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.Path, at.Why)
 	for _, set := range sets {
 		printSet(out, set, "; "+paths[set.Split])
@@ -238,12 +237,12 @@ func printServing(out io.Writer, name string, at server.Place, paths map[string]
 	}
 }
 
-// printSet prints a set's line, with what stands behind it.
-func printSet(out io.Writer, set wire.Set, behind string) {
-	fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s%s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), behind)
+// printSet prints a set's line, which ends with rest.
+func printSet(out io.Writer, set server.ServedSet, rest string) {
+	fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s%s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), rest)
 }
 
-func encoding(set wire.Set) string {
+func encoding(set server.ServedSet) string {
 	var e shard.Encoding
 	if json.Unmarshal(set.Encoding, &e) != nil {
 		return string(set.Encoding)
@@ -251,7 +250,7 @@ func encoding(set wire.Set) string {
 	return loader.DescribeEncoding(e)
 }
 
-func partitions(set wire.Set) string {
+func partitions(set server.ServedSet) string {
 	if len(set.Partitions) == set.BuiltWorld {
 		return fmt.Sprintf("all %d partitions", set.BuiltWorld)
 	}

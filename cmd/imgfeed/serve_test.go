@@ -3,7 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +23,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -120,34 +121,17 @@ func socketPath(t *testing.T) string {
 }
 
 // hello says hello to the server at path, as soon as there is one.
-func hello(t *testing.T, path string) wire.Hello {
+func hello(t *testing.T, path string) server.Hello {
 	t.Helper()
-	var conn net.Conn
 	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
-		var err error
-		if conn, err = net.Dial("unix", path); err == nil {
-			break
+		hello, err := server.Ask(path, timeout)
+		if err == nil {
+			return hello
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("no server on %s: %v", path, err)
 		}
 	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(timeout))
-	frame, err := wire.AppendFrame(nil, wire.HelloRequest{Version: wire.Version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.Write(frame)
-	text, err := wire.NewReader(conn, wire.MaxReplyBytes).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := wire.DecodeReply(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.(wire.Hello)
 }
 
 func TestServePrintsAndStops(t *testing.T) {
@@ -274,19 +258,14 @@ func openAndLeave(t *testing.T, path string, before net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(timeout))
 	frames := wire.NewReader(conn, wire.MaxReplyBytes)
-	transform := json.RawMessage(`[{"op":"CenterCrop","size":1}]`)
-	for _, m := range []wire.Message{
-		wire.HelloRequest{Version: wire.Version},
-		wire.OpenRequest{Split: "train", BatchSize: 1, Transform: transform, Transport: "socket"},
+	for _, request := range []string{
+		`{"type":"hello","version":1}`,
+		`{"type":"open","split":"train","batch_size":1,"transform":[{"op":"CenterCrop","size":1}],"transport":"socket"}`,
 	} {
-		frame, err := wire.AppendFrame(nil, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Write(frame)
+		conn.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(request))), request...))
 		text, err := frames.Next()
 		if err != nil || strings.Contains(string(text), `"error"`) {
-			t.Fatalf("%s: %s, %v", m.Kind(), text, err)
+			t.Fatalf("%s: %s, %v", request, text, err)
 		}
 	}
 	before.Close()
@@ -340,7 +319,7 @@ func TestServeMetrics(t *testing.T) {
 		url = regexp.MustCompile(`http://\S+/`).FindString(scanner.Text())
 	}
 	for page, wants := range map[string][]string{
-		"metrics": {"imgfeed_images_total", "go_sched_gomaxprocs_threads 3\n"}, "healthz": {"ok"}, "": {"no sessions"},
+		"metrics": {"imgfeed_delivered_images_total", "go_sched_gomaxprocs_threads 3\n"}, "healthz": {"ok"}, "": {"no sessions"},
 	} {
 		resp, err := http.Get(url + page)
 		if err != nil {

@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
 
@@ -38,9 +36,9 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// printStatus says hello to the server and prints what it answers.
+// printStatus prints what the server on a socket answers.
 func printStatus(out io.Writer, socket string, timeout time.Duration) error {
-	hello, err := sayHello(socket, timeout)
+	hello, err := server.Ask(socket, timeout)
 	if err != nil {
 		return fmt.Errorf("no server answers on %s: %w", socket, err)
 	}
@@ -49,34 +47,4 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 		printSet(out, set, "")
 	}
 	return nil
-}
-
-func sayHello(socket string, timeout time.Duration) (wire.Hello, error) {
-	conn, err := net.DialTimeout("unix", socket, timeout)
-	if err != nil {
-		return wire.Hello{}, err
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(timeout))
-	frame, err := wire.AppendFrame(nil, wire.HelloRequest{Version: wire.Version})
-	if err != nil {
-		return wire.Hello{}, err
-	}
-	if _, err := conn.Write(frame); err != nil {
-		return wire.Hello{}, err
-	}
-	text, err := wire.NewReader(conn, wire.MaxReplyBytes).Next()
-	if err != nil {
-		return wire.Hello{}, err
-	}
-	reply, err := wire.DecodeReply(text)
-	if err != nil {
-		return wire.Hello{}, err
-	}
-	switch m := reply.(type) {
-	case wire.Hello:
-		return m, nil
-	default:
-		return wire.Hello{}, fmt.Errorf("it answers with %q: %s", m.Kind(), text)
-	}
 }

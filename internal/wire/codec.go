@@ -33,6 +33,9 @@ func (e *RequestError) Error() string {
 // headerBytes is the size of the length that begins every frame.
 const headerBytes = 4
 
+// A Message is a struct whose fields are those of a JSON object. Kind is the value of the object's "type", which is no field.
+type Message interface{ Kind() string }
+
 // AppendFrame appends m's frame to dst: its length and its JSON text, whose first field is "type".
 func AppendFrame(dst []byte, m Message) ([]byte, error) {
 	body, err := json.Marshal(m)
@@ -92,14 +95,16 @@ func (r *Reader) Next() ([]byte, error) {
 	return text, nil
 }
 
-var (
-	requestTypes = typesByKind(Requests())
-	replyTypes   = typesByKind(Replies())
-)
+// Types are the messages that one side takes, by kind.
+type Types map[string]reflect.Type
 
-func typesByKind(messages []Message) map[string]reflect.Type {
-	types := make(map[string]reflect.Type, len(messages))
+// NewTypes returns the types of the given messages, whose values do not matter. Two of one kind are the caller's bug and panic.
+func NewTypes(messages ...Message) Types {
+	types := make(Types, len(messages))
 	for _, m := range messages {
+		if _, twice := types[m.Kind()]; twice {
+			panic(fmt.Sprintf("wire: two messages of kind %q", m.Kind()))
+		}
 		types[m.Kind()] = reflect.TypeOf(m)
 	}
 	return types
@@ -107,12 +112,12 @@ func typesByKind(messages []Message) map[string]reflect.Type {
 
 // DecodeRequest decodes a client's message. The result holds nothing of text. Unknown fields are errors: a field that a
 // newer client relies on must not be dropped in silence.
-func DecodeRequest(text []byte) (Message, error) { return decode(text, requestTypes, true) }
+func (types Types) DecodeRequest(text []byte) (Message, error) { return types.decode(text, true) }
 
 // DecodeReply decodes a server's message. Unknown fields are ignored, so that servers may add some.
-func DecodeReply(text []byte) (Message, error) { return decode(text, replyTypes, false) }
+func (types Types) DecodeReply(text []byte) (Message, error) { return types.decode(text, false) }
 
-func decode(text []byte, types map[string]reflect.Type, strict bool) (Message, error) {
+func (types Types) decode(text []byte, strict bool) (Message, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, &SyntaxError{"not a JSON object: " + err.Error()}

@@ -9,7 +9,8 @@
 // A few replies announce raw bytes that follow them without a frame: the labels, and the arrays of a batch when the
 // transport is the socket itself.
 //
-// This package knows the messages and their framing, and nothing of what they ask for.
+// This package knows how messages are framed, encoded and decoded. The messages themselves are package server's, each beside
+// what answers it.
 package wire
 
 // Version is the protocol's version. A client names the version that it speaks in its hello; the server refuses those
@@ -24,33 +25,4 @@ const (
 	// MaxReplyBytes bounds the JSON text of a server's message; the class list of the largest public datasets takes a
 	// sixteenth of it.
 	MaxReplyBytes = 16 << 20
-)
-
-// Kinds of [Error].
-const (
-	KindBadRequest  = "bad_request" // the request is malformed, impossible or over a limit; the client can change it
-	KindCorrupt     = "corrupt"     // stored data is damaged
-	KindUnsupported = "unsupported" // a version, format or feature that this server does not have
-	KindMissing     = "missing"     // a set, partition or sample that is not here
-	KindInternal    = "internal"    // the server's own fault, or the machine's
-)
-
-// Values of the fields of [OpenRequest]; the first of each group is the default.
-const (
-	LayoutNHWC = "NHWC"
-	LayoutNCHW = "NCHW"
-
-	TransportShm    = "shm"
-	TransportSocket = "socket"
-
-	OnErrorError = "error"
-	OnErrorBlank = "blank"
-)
-
-// Values of [Stats.WaitingFor].
-const (
-	WaitingIdle   = "idle"
-	WaitingDisk   = "disk"
-	WaitingCPU    = "cpu"
-	WaitingClient = "client"
 )

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/wire"
+)
+
+const (
+	requestBufferBytes = 4 << 10
+	// lastWordsTimeout bounds how long a client that does not read can delay the end of its connection.
+	lastWordsTimeout = 200 * time.Millisecond
+)
+
+// A connection is one client's: a goroutine that serves its requests in order, and what was opened on it.
+type connection struct {
+	server *Server
+	id     uint64
+	conn   *net.UnixConn
+	log    *slog.Logger
+
+	writeMu sync.Mutex // held for a whole message with what follows it
+	frame   []byte
+
+	greeted bool                    // for the goroutine that serves it
+	session atomic.Pointer[session] // nil until it is opened
+}
+
+// errHangUp ends a connection whose last message has been sent.
+var errHangUp = errors.New("connection ended")
+
+func newConnection(s *Server, conn *net.UnixConn) *connection {
+	id := s.lastID.Add(1)
+	return &connection{server: s, id: id, conn: conn, log: s.log.With("session", id, "client_pid", peerPID(conn))}
+}
+
+// run serves the connection until it or ctx ends, and frees what the client had.
+func (c *connection) run(ctx context.Context) {
+	stop := context.AfterFunc(ctx, c.sayGoodbye)
+	defer stop()
+	c.log.Debug("connected")
+	err := c.serve()
+	c.conn.Close() // before the epoch's end, which may be stuck in a write
+	if s := c.session.Swap(nil); s != nil {
+		s.close()
+	}
+	switch {
+	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp):
+		c.log.Debug("disconnected")
+	default:
+		c.log.Info("connection lost", "err", err)
+	}
+}
+
+// serve reads and answers requests. A panic is our bug; it costs this connection and no other.
+func (c *connection) serve() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("panic", "value", p, "stack", string(debug.Stack()))
+			err = c.fatal("", bugError(p))
+		}
+	}()
+	r := wire.NewReader(bufio.NewReaderSize(c.conn, requestBufferBytes), wire.MaxRequestBytes)
+	for {
+		text, err := r.Next()
+		if is[*wire.SyntaxError](err) {
+			return c.fatal("", err)
+		}
+		if err != nil {
+			return err
+		}
+		m, err := requestTypes.DecodeRequest(text)
+		if err == nil {
+			if err = c.handle(m); err == nil {
+				continue
+			}
+		}
+		if err := c.answerError(m, err); err != nil {
+			return err
+		}
+	}
+}
+
+// answerError sends what went wrong with a request. It returns an error if the connection cannot go on.
+func (c *connection) answerError(m wire.Message, err error) error {
+	request := ""
+	if m != nil {
+		request = m.Kind()
+	} else if re, ok := errors.AsType[*wire.RequestError](err); ok {
+		request = re.Type
+	}
+	if is[*wire.SyntaxError](err) || !c.greeted {
+		return c.fatal(request, err)
+	}
+	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {
+		return err
+	}
+	c.server.totals.countError(kindOf(err))
+	c.log.Info("request failed", "request", request, "err", err)
+	return c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Request: request})
+}
+
+// fatal sends a last error, as far as the client reads it.
+func (c *connection) fatal(request string, err error) error {
+	kind := kindOf(err)
+	if is[*versionError](err) {
+		kind = kindUnsupported
+	}
+	c.server.totals.countError(kind)
+	c.log.Warn("ending the connection", "request", request, "err", err)
+	c.conn.SetWriteDeadline(time.Now().Add(lastWordsTimeout))
+	c.send(errorMessage{ErrKind: kind, Message: err.Error(), Fatal: true, Request: request})
+	return errHangUp
+}
+
+// sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
+func (c *connection) sayGoodbye() {
+	if c.writeMu.TryLock() {
+		c.conn.SetWriteDeadline(time.Now().Add(lastWordsTimeout))
+		frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindInternal, Message: "imgfeed was stopped", Fatal: true})
+		if err == nil {
+			c.conn.Write(frame)
+		}
+		c.writeMu.Unlock()
+	}
+	c.conn.Close()
+}
+
+// send writes one message, and the bytes that follow it.
+func (c *connection) send(m wire.Message, raw ...[]byte) error {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.encode(m); err != nil {
+		return err
+	}
+	buffers := net.Buffers{c.frame}
+	for _, b := range raw {
+		if len(b) > 0 {
+			buffers = append(buffers, b)
+		}
+	}
+	_, err := buffers.WriteTo(c.conn)
+	return err
+}
+
+// encode puts m's frame into c.frame; writeMu is held.
+func (c *connection) encode(m wire.Message) (err error) {
+	c.frame, err = wire.AppendFrame(c.frame[:0], m)
+	return err
+}
+
+// errorMessage says what went wrong. As the reply to a request it carries the request's type; as the end of an epoch it
+// carries its generation. After a fatal one the server closes the connection.
+type errorMessage struct {
+	ErrKind    string `json:"kind"`
+	Message    string `json:"message"`
+	Fatal      bool   `json:"fatal"`
+	Request    string `json:"request,omitempty"`
+	Generation uint64 `json:"generation,omitempty"`
+}
+
+// Kind implements [wire.Message].
+func (errorMessage) Kind() string { return "error" }

@@ -1,0 +1,99 @@
+package server
+
+import "encoding/binary"
+
+// labelsRequest asks for the label of every sample.
+type labelsRequest struct{}
+
+// labelsReply answers [labelsRequest]. Count int32 follow it, little-endian, in index order: -1 where the partition is out
+// of reach.
+type labelsReply struct {
+	Count int `json:"count"`
+}
+
+// classesRequest asks for the names of the classes.
+type classesRequest struct{}
+
+// classesReply answers [classesRequest]: class i has label i.
+type classesReply struct {
+	Classes []string `json:"classes"`
+}
+
+// keyRequest asks for the key of one sample.
+type keyRequest struct {
+	Index int `json:"index"`
+}
+
+// keyReply answers [keyRequest].
+type keyReply struct {
+	Index int    `json:"index"`
+	Key   string `json:"key"`
+}
+
+// Kind implements [wire.Message].
+func (labelsRequest) Kind() string { return "labels" }
+
+// Kind implements [wire.Message].
+func (labelsReply) Kind() string { return "labels" }
+
+// Kind implements [wire.Message].
+func (classesRequest) Kind() string { return "classes" }
+
+// Kind implements [wire.Message].
+func (classesReply) Kind() string { return "classes" }
+
+// Kind implements [wire.Message].
+func (keyRequest) Kind() string { return "key" }
+
+// Kind implements [wire.Message].
+func (keyReply) Kind() string { return "key" }
+
+// labels sends the labels a piece at a time, straight from the index: a manifest may claim any number of samples in
+// partitions that are not here.
+func (s *session) labels(labelsRequest) error {
+	const piece = 16 << 10
+	count, c := s.set.Len(), s.connection
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.encode(labelsReply{Count: count}); err != nil {
+		return err
+	}
+	for first := 0; ; first += piece {
+		if _, err := c.conn.Write(c.frame); err != nil {
+			return err
+		}
+		if first >= count {
+			return nil
+		}
+		c.frame = c.frame[:0]
+		for i := first; i < min(first+piece, count); i++ {
+			label := int32(-1)
+			if s.set.Has(i % s.set.World()) {
+				var err error
+				if label, err = s.set.Label(i); err != nil {
+					return err
+				}
+			}
+			c.frame = binary.LittleEndian.AppendUint32(c.frame, uint32(label))
+		}
+	}
+}
+
+func (s *session) classes(classesRequest) error {
+	classes := s.set.Manifest().Classes
+	if classes == nil {
+		classes = []string{} // null is no list
+	}
+	return s.connection.send(classesReply{Classes: classes})
+}
+
+func (s *session) key(m keyRequest) error {
+	if m.Index < 0 || m.Index >= s.set.Len() {
+		return badRequest("there is no sample %d: indices are 0 to %d", m.Index, s.set.Len()-1)
+	}
+	key, err := s.set.Key(m.Index)
+	if err != nil {
+		return err
+	}
+	return s.connection.send(keyReply{Index: m.Index, Key: key})
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// helloRequest is the first message of every connection.
+type helloRequest struct {
+	Version int `json:"version"`
+}
+
+// Hello is a server's answer to a client's first message: what it is, and what it serves.
+type Hello struct {
+	Version int         `json:"version"` // of the protocol, that both will speak
+	Server  string      `json:"server"`  // name and version of the program
+	PID     int         `json:"pid"`
+	Rank    *int        `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
+	World   *int        `json:"world,omitempty"` // the same for world
+	Sets    []ServedSet `json:"sets"`
+}
+
+// ServedSet describes one split that a server can serve.
+type ServedSet struct {
+	Split       string          `json:"split"`
+	Samples     int             `json:"samples"`     // N
+	Classes     int             `json:"classes"`     // how many; their names come by classes
+	BuiltWorld  int             `json:"built_world"` // the number of partitions
+	Fingerprint string          `json:"fingerprint"` // hex SHA-256 of what is served in what order
+	Encoding    json.RawMessage `json:"encoding"`    // {"name":"jpeg"} and its parameters
+	Partitions  []int           `json:"partitions"`  // those in reach of this server
+}
+
+// Kind implements [wire.Message].
+func (helloRequest) Kind() string { return "hello" }
+
+// Kind implements [wire.Message].
+func (Hello) Kind() string { return "hello" }
+
+// A versionError means that the client speaks another version of the protocol.
+type versionError struct{ version int }
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("the client speaks version %d of the protocol, this server version %d: bring imgfeed and its client package to the same release", e.version, wire.Version)
+}
+
+func (c *connection) hello(m helloRequest) error {
+	if c.greeted {
+		return badRequest("hello was said already")
+	}
+	if m.Version != wire.Version {
+		return &versionError{m.Version}
+	}
+	c.greeted = true
+	return c.send(c.server.hello())
+}
+
+func (s *Server) hello() Hello {
+	h := Hello{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets()}
+	if s.cfg.World > 0 {
+		h.Rank, h.World = &s.cfg.Rank, &s.cfg.World
+	}
+	return h
+}
+
+// Sets describes what is served, in the splits' order.
+func (s *Server) Sets() []ServedSet {
+	list := make([]ServedSet, 0, len(s.splits))
+	for _, split := range s.splits {
+		list = append(list, describeSet(s.sets[split]))
+	}
+	return list
+}
+
+func describeSet(set *shard.Set) ServedSet {
+	m := set.Manifest()
+	d := ServedSet{
+		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), BuiltWorld: set.World(), Fingerprint: m.Fingerprint, Partitions: []int{},
+	}
+	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
+	for partition := range set.World() {
+		if set.Has(partition) {
+			d.Partitions = append(d.Partitions, partition)
+		}
+	}
+	return d
+}
+
+// Ask says hello to the server on a socket and returns its answer, which must come in time.
+func Ask(socket string, timeout time.Duration) (Hello, error) {
+	conn, err := net.DialTimeout("unix", socket, timeout)
+	if err != nil {
+		return Hello{}, err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout))
+	frame, err := wire.AppendFrame(nil, helloRequest{Version: wire.Version})
+	if err != nil {
+		return Hello{}, err
+	}
+	if _, err := conn.Write(frame); err != nil {
+		return Hello{}, err
+	}
+	text, err := wire.NewReader(conn, wire.MaxReplyBytes).Next()
+	if err != nil {
+		return Hello{}, err
+	}
+	reply, err := replyTypes.DecodeReply(text)
+	if err != nil {
+		return Hello{}, err
+	}
+	hello, ok := reply.(Hello)
+	if !ok {
+		return Hello{}, fmt.Errorf("it answers with %q: %s", reply.Kind(), text)
+	}
+	return hello, nil
+}

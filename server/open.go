@@ -1,0 +1,263 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// openRequest opens the connection's session: what is to be delivered, and how. A connection has one session at most.
+type openRequest struct {
+	Split      string          `json:"split,omitempty"`     // may be left out when the server has one set
+	Transform  json.RawMessage `json:"transform"`           // a preset's name, or a list of operations
+	BatchSize  int             `json:"batch_size"`          // samples, at least 1
+	Shuffle    bool            `json:"shuffle,omitempty"`   // a new order each epoch
+	Seed       *int64          `json:"seed,omitempty"`      // shuffle needs it; 0 when absent
+	Policy     string          `json:"policy,omitempty"`    // pad, drop_last or uneven
+	Rank       *int            `json:"rank,omitempty"`      // the server's own when absent
+	World      *int            `json:"world,omitempty"`     // the server's own when absent
+	Layout     string          `json:"layout,omitempty"`    // NHWC or NCHW
+	Transport  string          `json:"transport,omitempty"` // shm or socket
+	Slots      int             `json:"slots,omitempty"`     // 0 leaves it to the server
+	WithParams bool            `json:"with_params,omitempty"`
+	OnError    string          `json:"on_error,omitempty"` // error or blank
+
+	Resampler string `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
+	BitExact  bool   `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
+}
+
+// Values of the fields of [openRequest]; the first of each group is the default.
+const (
+	layoutNHWC = "NHWC"
+	layoutNCHW = "NCHW"
+
+	transportShm    = "shm"
+	transportSocket = "socket"
+
+	onErrorError = "error"
+	onErrorBlank = "blank"
+)
+
+// openedReply answers [openRequest]. With shared memory, its first byte carries the ring's descriptor.
+type openedReply struct {
+	Session     uint64   `json:"session"`
+	Split       string   `json:"split"`
+	Samples     int      `json:"samples"`
+	Fingerprint string   `json:"fingerprint"`
+	Rank        int      `json:"rank"`
+	World       int      `json:"world"`
+	Height      int      `json:"height"` // pixels
+	Width       int      `json:"width"`
+	Channels    int      `json:"channels"`
+	Slots       int      `json:"slots"`
+	SlotBytes   int64    `json:"slot_bytes"` // slot s lies at s*slot_bytes in the ring
+	Offsets     offsets  `json:"offsets"`
+	RingBytes   int64    `json:"ring_bytes"` // 0 when the transport is the socket
+	Notes       []string `json:"notes"`      // sentences for the user, if any
+}
+
+// offsets are the places of the arrays within a slot, in bytes. Params is 0 in a session without params.
+type offsets struct {
+	Images  int64 `json:"images"`
+	Labels  int64 `json:"labels"`
+	Indices int64 `json:"indices"`
+	Params  int64 `json:"params"`
+}
+
+// Kind implements [wire.Message].
+func (openRequest) Kind() string { return "open" }
+
+// Kind implements [wire.Message].
+func (openedReply) Kind() string { return "opened" }
+
+func (c *connection) open(m openRequest) error {
+	if c.session.Load() != nil {
+		return badRequest("this connection has a session: open another connection for a second one")
+	}
+	s, err := c.server.newSession(c, m)
+	if err != nil {
+		return err
+	}
+	c.session.Store(s)
+	c.log.Info("session opened", "split", s.split, "transform", s.spec.String(), "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
+		"transport", s.transport(), "slots", s.ring.Slots(), "ring", formatBytes(s.ring.Size()))
+	reply := s.opened()
+	for _, note := range reply.Notes {
+		c.log.Warn("session: " + note)
+	}
+	if !s.shared {
+		return c.send(reply)
+	}
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.encode(reply); err != nil {
+		return err
+	}
+	return wire.WriteRights(c.conn, c.frame, s.ring.File())
+}
+
+// An openConfig is what an open request asks for, checked and with its defaults filled in.
+type openConfig struct {
+	split  string
+	set    *shard.Set
+	spec   *transform.Spec
+	plan   plan.Config // all but epoch and consumed
+	nchw   bool
+	shared bool
+	blank  bool
+	params bool
+	slots  int
+	layout ring.Layout
+
+	notBitExact string // why the results are not those of the original images, or ""
+}
+
+// checkOpen reads an open request.
+func (s *Server) checkOpen(m openRequest) (openConfig, error) {
+	c := openConfig{split: m.Split, params: m.WithParams, slots: m.Slots}
+	var err error
+	if c.set, err = s.chooseSet(&c.split); err != nil {
+		return c, err
+	}
+	resampler := s.cfg.Resampler
+	if m.Resampler != "" {
+		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
+			return c, badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
+		}
+	}
+	if c.spec, err = parseTransform(m.Transform, resampler); err != nil {
+		return c, err
+	}
+	if err := loader.CheckBitExact(c.set, c.spec); err != nil {
+		note, differs := errors.AsType[*loader.NotBitExactError](err)
+		if !differs || m.BitExact || s.cfg.BitExact {
+			return c, err
+		}
+		c.notBitExact = note.Note
+	}
+	var socket bool
+	for _, choice := range []struct {
+		field, value, usual, other string
+		isOther                    *bool
+	}{
+		{"layout", m.Layout, layoutNHWC, layoutNCHW, &c.nchw},
+		{"transport", m.Transport, transportShm, transportSocket, &socket},
+		{"on_error", m.OnError, onErrorError, onErrorBlank, &c.blank},
+	} {
+		switch choice.value {
+		case choice.usual, "":
+		case choice.other:
+			*choice.isOther = true
+		default:
+			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.usual, choice.other)
+		}
+	}
+	c.shared = !socket
+	if c.slots < 0 || c.slots > slotsMax {
+		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
+	}
+	if c.plan, err = s.planConfig(m, c.set); err != nil {
+		return c, err
+	}
+	height, width := c.spec.OutputSize()
+	c.layout, err = ring.NewLayout(m.BatchSize, height, width, channels, m.WithParams)
+	return c, err
+}
+
+// channels of every output: RGB.
+const channels = 3
+
+// A splitError means that a split is not here.
+type splitError struct {
+	split string
+	here  []string
+}
+
+func (e *splitError) Error() string {
+	return fmt.Sprintf("no split %q here; there are %s", e.split, strings.Join(e.here, ", "))
+}
+
+// chooseSet returns the set of a split, or of the only one if none is named.
+func (s *Server) chooseSet(split *string) (*shard.Set, error) {
+	here := slices.Sorted(maps.Keys(s.cfg.Sets))
+	if *split == "" && len(here) == 1 && len(s.cfg.Damaged) == 0 {
+		*split = here[0]
+	}
+	if *split == "" {
+		text := "split is missing; there are " + strings.Join(here, ", ")
+		for _, d := range s.cfg.Damaged {
+			text += fmt.Sprintf("; and %s is damaged", d.Dir)
+		}
+		return nil, badRequest("%s", text)
+	}
+	if set, ok := s.sets[*split]; ok {
+		return set, nil
+	}
+	if err := s.broken[*split]; err != nil {
+		return nil, err
+	}
+	var err error = &splitError{*split, here}
+	for _, d := range s.cfg.Damaged { // any of them may be the one that is meant
+		err = fmt.Errorf("%w; %w", err, d.Err)
+	}
+	return nil, err
+}
+
+// parseTransform takes a preset's name or a list of operations; resampler is of those that name none.
+func parseTransform(raw json.RawMessage, resampler transform.Resampler) (*transform.Spec, error) {
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
+	}
+	text := string(raw)
+	if raw[0] == '"' {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, badRequest("transform: %v", err)
+		}
+	} else if raw[0] != '[' {
+		return nil, badRequest("transform is %.40s, want a string or a list", raw)
+	}
+	return transform.ParseWith(text, resampler)
+}
+
+// planConfig checks rank, world, seed and policy, by making the plan of epoch 0.
+func (s *Server) planConfig(m openRequest, set *shard.Set) (plan.Config, error) {
+	policy, err := plan.ParsePolicy(m.Policy)
+	if err != nil {
+		return plan.Config{}, badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
+	}
+	cfg := plan.Config{
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.World(),
+		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
+	}
+	switch {
+	case m.Shuffle && m.Seed == nil:
+		return cfg, badRequest("shuffle needs a seed: without one no run could be repeated or resumed")
+	case (m.Rank == nil) != (m.World == nil):
+		return cfg, badRequest("rank and world go together: give both or neither")
+	case m.Rank != nil:
+		if *m.World < 1 {
+			return cfg, badRequest("world is %d, want 1 or more", *m.World)
+		}
+		cfg.Rank, cfg.World = *m.Rank, *m.World
+	}
+	if m.Seed != nil {
+		cfg.Seed = *m.Seed
+	}
+	p, err := plan.New(cfg)
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, checkPlan(set, p)
+}

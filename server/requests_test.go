@@ -1,0 +1,63 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/wire"
+)
+
+// frameText returns the JSON text of a message's frame.
+func frameText(t testing.TB, m wire.Message) []byte {
+	t.Helper()
+	frame, err := wire.AppendFrame(nil, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := wire.NewReader(bytes.NewReader(frame), wire.MaxReplyBytes).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestMessagesSurviveEncoding(t *testing.T) {
+	for _, m := range []wire.Message{
+		helloRequest{Version: 1},
+		openRequest{
+			Split: "train", Transform: json.RawMessage(`"train"`), BatchSize: 3, Seed: of[int64](-7), Shuffle: true, Rank: of(1), World: of(4),
+			Slots: 2, WithParams: true, OnError: onErrorBlank,
+		},
+		keyRequest{Index: 5}, startRequest{Epoch: 3, Consumed: 99}, releaseRequest{Slot: 1}, stopRequest{}, statsRequest{}, labelsRequest{}, classesRequest{},
+	} {
+		if got, err := requestTypes.DecodeRequest(frameText(t, m)); err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%#v came back as %#v, %v", m, got, err)
+		}
+	}
+	for _, m := range []wire.Message{
+		batchMessage{Generation: 1, Batch: 2, Count: 3, Slot: of(0), Consumed: 12}, batchMessage{Generation: 1, Bytes: 77, Blank: []int{2}},
+		endMessage{Generation: 9, Epoch: 2}, errorMessage{ErrKind: kindCorrupt, Message: "m", Generation: 4}, keyReply{Index: 5, Key: "a/b.JPEG"},
+	} {
+		if got, err := replyTypes.DecodeReply(frameText(t, m)); err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%#v came back as %#v, %v", m, got, err)
+		}
+	}
+}
+
+func FuzzDecodeRequest(f *testing.F) {
+	for _, r := range requests {
+		f.Add(frameText(f, r.message))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := requestTypes.DecodeRequest(text)
+		if err != nil {
+			return
+		}
+		again, err := requestTypes.DecodeRequest(frameText(t, m))
+		if err != nil || again.Kind() != m.Kind() {
+			t.Errorf("%q decodes to %#v, which does not survive encoding: %v", text, m, err)
+		}
+	})
+}
