@@ -1,23 +1,28 @@
 // Package pack builds shard sets: it takes the samples of a source, checks that each is an image that can be decoded, encodes it, and writes the
 // samples in the order of their keys' hashes, which is a shuffle that depends on the seed alone.
 //
-// The road of a folder's sample: its key is listed and hashed, the keys are sorted, then workers read and encode the files in that order and one
-// goroutine writes what they made, in order again. Nothing depends on the order in which the file system lists names, on the number of workers
-// or on which of them is the fastest.
+// # The road of a sample
+//
+//	source.Item ──► item ──────────► inFlight ───────► shard.Sample
+//	as Walk         its place in     an image's        what the encoder made of it,
+//	gives it        the set's order  content, label    for shard.SetWriter
+//
+// What is packed is an [input], of which there are three: the files of a source that lie in folders (folder.go), those in tars (spool.go), and the
+// samples of another set (setinput.go). It lists its items, then hands them out in order. Workers read and encode the images that are in flight, and
+// one goroutine writes what they made, in order again (builder.go). So nothing depends on the order in which the file system lists names, on the
+// number of workers or on which of them is the fastest.
 //
 // A tar is read once, from front to back, and its samples come in the tar's order. They are first spread over spool files in the output's file
 // system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open and closed when its
-// range is done, so the disk has to hold the tar's size once, and nothing stays behind whatever ends the process.
+// range is done, so the disk has to hold the tar's size once, and nothing is left whatever ends the process.
 //
-// Memory holds the keys (of a folder: all of them, with 24 bytes each; of a tar: those of one range) and some images for each worker.
+// Memory holds the items (of folders: all of them, with 24 bytes and the key each; of tars: those of one range; of a set: all, with 32 and the key)
+// and some images for each worker.
 package pack
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -132,112 +137,10 @@ func (e *StrictError) Error() string {
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
 // of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
-	o.fill()
 	if err := checkRoom(split, out); err != nil {
 		return Summary{}, err
 	}
-	b := &builder{options: &o, name: split.Name, path: split.Path, label: func(r *ref) (int32, error) { return split.Label(r.key) }}
-	sum, err := b.build(ctx, out, input{
-		gather:  func(ctx context.Context) error { return b.gather(ctx, split) },
-		classes: split.Classes,
-	})
+	sum, err := newBuilder(split.Name, newInput(split), o).build(ctx, out)
 	sum.Notes = split.Notes()
 	return sum, err
-}
-
-// input is where a build takes its samples from.
-type input struct {
-	gather  func(context.Context) error // sets up the builder's feed
-	classes func() []string             // known once all is gathered
-}
-
-// build writes the set, from the first file to the last.
-func (b *builder) build(ctx context.Context, out string, in input) (sum Summary, err error) {
-	o, start := b.options, time.Now()
-	w, err := shard.NewSetWriter(out, shard.SetOptions{
-		Split: b.name, Encoding: o.Encoder.Encoding(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
-		Built: o.built(), Replace: o.Replace,
-	})
-	if err != nil {
-		return sum, err
-	}
-	defer func() {
-		if cleanup := w.Abort(); err != nil {
-			err = errors.Join(err, cleanup)
-		}
-	}()
-	b.writer, b.rejects.writer = w, w
-	defer b.close()
-	if err := in.gather(ctx); err != nil {
-		return sum, err
-	}
-	if err := w.SetClasses(in.classes()); err != nil {
-		return sum, err
-	}
-	if err := b.pack(ctx); err != nil {
-		return sum, err
-	}
-	if err := b.conclude(); err != nil {
-		return sum, err
-	}
-	if err := ctx.Err(); err != nil {
-		return sum, err
-	}
-	m, err := w.Commit()
-	if err != nil {
-		return sum, err
-	}
-	sum = b.summary
-	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.name, out, m, time.Since(start)
-	for _, s := range m.Shards {
-		sum.OutputBytes += s.Bytes
-	}
-	return sum, nil
-}
-
-// conclude ends the list of rejects and says whether what was packed is worth keeping.
-func (b *builder) conclude() error {
-	if err := b.rejects.close(); err != nil {
-		return err
-	}
-	if b.options.Strict && b.summary.Rejected > 0 {
-		return &StrictError{Split: b.name, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
-	}
-	if b.packed == 0 {
-		msg := fmt.Sprintf("%s has no image", b.path)
-		if b.summary.Rejected > 0 {
-			msg += fmt.Sprintf(": %d files were looked at, the first is %s: %s", b.summary.Rejected, b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
-		}
-		return errors.New(msg)
-	}
-	return nil
-}
-
-// rejectList writes the file of rejects, which it makes for the first of them.
-type rejectList struct {
-	writer *shard.SetWriter
-	file   *os.File
-	enc    *json.Encoder
-}
-
-func (l *rejectList) add(r Reject) error {
-	if l.file == nil {
-		f, err := l.writer.CreateFile(RejectsName)
-		if err != nil {
-			return err
-		}
-		l.file, l.enc = f, json.NewEncoder(f)
-		l.enc.SetEscapeHTML(false)
-	}
-	return l.enc.Encode(r)
-}
-
-func (l *rejectList) close() error {
-	if l.file == nil {
-		return nil
-	}
-	err := l.file.Sync()
-	err = errors.Join(err, l.file.Close())
-	l.file = nil
-	return err
 }

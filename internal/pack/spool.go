@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"iter"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -25,16 +24,25 @@ const (
 	spoolHeaderBytes  = 8
 )
 
-// spoolFeed holds the samples of tars in buckets, each for one range of hashes. A bucket is a file of
+// spoolInput is the samples of tars, which gather spreads over buckets, each for one range of hashes. A bucket is a file of
 //
 //	content length u32 | key length u16 | reason length u16 | key | reason | content
 //
 // for each item, in the order in which they came.
-type spoolFeed struct {
-	path    string // of the source
+type spoolInput struct {
+	split   *source.Split
 	seed    uint64
 	buckets []*bucket
-	items   int
+	spooled int // items
+	// The next bucket to list, and the items of the one before it that are still to come.
+	at    int
+	items []spoolItem
+}
+
+type spoolItem struct {
+	item
+	reason   string // why it cannot be a sample, or ""
+	location location
 }
 
 type bucket struct {
@@ -44,39 +52,39 @@ type bucket struct {
 	pending atomic.Int64 // items that are not yet done; the file closes with the last
 }
 
-// newSpool makes the buckets' files in a folder and unlinks them at once.
-func newSpool(folder, path string, seed uint64, buckets int64) (*spoolFeed, error) {
-	f := &spoolFeed{path: path, seed: seed}
-	n := min(max(1, buckets), bucketsMax)
-	for i := range n {
+func (s *spoolInput) path() string      { return s.split.Path }
+func (s *spoolInput) classes() []string { return s.split.Classes() }
+func (s *spoolInput) count() int        { return s.spooled }
+
+// makeBuckets makes the buckets' files in a folder and unlinks them at once.
+func (s *spoolInput) makeBuckets(folder string, n int64) error {
+	for i := range min(max(1, n), bucketsMax) {
 		name := filepath.Join(folder, fmt.Sprintf("bucket-%03d", i))
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err == nil {
-			err = os.Remove(name)
-		}
 		if err != nil {
-			f.close()
-			return nil, err
+			return err
 		}
-		f.buckets = append(f.buckets, &bucket{file: file, w: bufio.NewWriterSize(file, bucketBufferBytes)})
+		s.buckets = append(s.buckets, &bucket{file: file, w: bufio.NewWriterSize(file, bucketBufferBytes)})
+		if err := os.Remove(name); err != nil {
+			return err
+		}
 	}
-	return f, nil
+	return nil
 }
 
-// spool reads the source's tars into buckets.
-func (b *builder) spool(ctx context.Context, split *source.Split) error {
+// gather reads the source's tars into buckets.
+func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	folder, err := b.writer.Scratch()
 	if err != nil {
 		return err
 	}
-	f, err := newSpool(folder, split.Path, b.options.Seed, split.Bytes()/b.options.bucketBytes+1)
-	if err != nil {
+	s.seed = b.options.Seed
+	if err := s.makeBuckets(folder, s.split.Bytes()/b.options.bucketBytes+1); err != nil {
 		return err
 	}
-	b.feed = f
 	var bytes int64
 	var buf []byte
-	err = split.Walk(ctx, func(it source.Item) error {
+	err = s.split.Walk(ctx, func(it source.Item) error {
 		if it.Data != nil {
 			if int64(cap(buf)) < it.Size {
 				buf = make([]byte, it.Size+it.Size/4)
@@ -89,29 +97,30 @@ func (b *builder) spool(ctx context.Context, split *source.Split) error {
 			buf = buf[:0]
 		}
 		bytes += int64(len(buf))
-		if err := f.add(it.Key, it.Reason, buf); err != nil {
-			return fmt.Errorf("spool %s: %w", split.Path, err)
+		if err := s.add(it.Key, it.Reason, buf); err != nil {
+			return s.wrap(err)
 		}
-		b.report(StageRead, f.items, bytes, split.Bytes())
+		b.report(StageRead, s.spooled, bytes, s.split.Bytes())
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, k := range f.buckets {
+	for _, k := range s.buckets {
 		if err := k.w.Flush(); err != nil {
-			return fmt.Errorf("spool %s: %w", split.Path, err)
+			return s.wrap(err)
 		}
 		k.w = nil
 	}
 	return nil
 }
 
+func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.path(), err) }
+
 // add appends an item to the bucket of its hash.
-func (f *spoolFeed) add(key, reason string, data []byte) error {
-	hash := shard.OrderHash(f.seed, key)
-	i, _ := bits.Mul64(hash, uint64(len(f.buckets)))
-	k := f.buckets[i]
+func (s *spoolInput) add(key, reason string, data []byte) error {
+	i, _ := bits.Mul64(shard.OrderHash(s.seed, key), uint64(len(s.buckets)))
+	k := s.buckets[i]
 	var h [spoolHeaderBytes]byte
 	binary.LittleEndian.PutUint32(h[0:], uint32(len(data)))
 	binary.LittleEndian.PutUint16(h[4:], uint16(len(key)))
@@ -121,18 +130,18 @@ func (f *spoolFeed) add(key, reason string, data []byte) error {
 	k.w.WriteString(reason)
 	_, err := k.w.Write(data) // the writer keeps its first error
 	k.size += int64(len(h) + len(key) + len(reason) + len(data))
-	f.items++
+	s.spooled++
 	return err
 }
 
 // list returns the items of a bucket, in order.
-func (k *bucket) list(path string, seed uint64) ([]ref, error) {
-	var refs []ref
+func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
+	var items []spoolItem
 	head := make([]byte, 256)
 	for at := int64(0); at < k.size; {
 		n, err := k.file.ReadAt(head, at)
 		if n < spoolHeaderBytes {
-			return nil, fmt.Errorf("spool: %w", err)
+			return nil, s.wrap(err)
 		}
 		size := int64(binary.LittleEndian.Uint32(head))
 		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint16(head[4:]))
@@ -140,59 +149,64 @@ func (k *bucket) list(path string, seed uint64) ([]ref, error) {
 		if reasonEnd > n {
 			head = make([]byte, max(reasonEnd, len(head)))
 			if n, err = k.file.ReadAt(head, at); n < reasonEnd {
-				return nil, fmt.Errorf("spool: %w", err)
+				return nil, s.wrap(err)
 			}
 		}
-		r := ref{key: string(head[spoolHeaderBytes:keyEnd]), reason: string(head[keyEnd:reasonEnd]), bucket: k, offset: at + int64(reasonEnd), size: size}
-		r.hash = shard.OrderHash(seed, r.key)
-		refs = append(refs, r)
-		at = r.offset + size
+		items = append(items, spoolItem{
+			item:     newItem(s.seed, string(head[spoolHeaderBytes:keyEnd])),
+			reason:   string(head[keyEnd:reasonEnd]),
+			location: location{bucket: k, offset: at + int64(reasonEnd), size: size},
+		})
+		at += int64(reasonEnd) + size
 	}
-	return refs, sortRefs(path, refs)
+	return items, sortItems(s.path(), items)
 }
 
-func (f *spoolFeed) refs() iter.Seq2[ref, error] {
-	return func(yield func(ref, error) bool) {
-		for _, k := range f.buckets {
-			refs, err := k.list(f.path, f.seed)
-			if err != nil {
-				yield(ref{}, err)
-				return
-			}
-			if len(refs) == 0 {
-				k.file.Close()
-			}
-			k.pending.Store(int64(len(refs)))
-			for _, r := range refs {
-				if !yield(r, nil) {
-					return
-				}
-			}
+func (s *spoolInput) next(im *inFlight) error {
+	for len(s.items) == 0 {
+		if s.at == len(s.buckets) {
+			return io.EOF
 		}
+		k := s.buckets[s.at]
+		s.at++
+		items, err := s.list(k)
+		if err != nil {
+			return err
+		}
+		if len(items) == 0 {
+			k.file.Close()
+		}
+		k.pending.Store(int64(len(items)))
+		s.items = items
+	}
+	it := &s.items[0]
+	im.key, im.reason, im.location = it.key, it.reason, it.location
+	s.items = s.items[1:]
+	return nil
+}
+
+func (s *spoolInput) load(im *inFlight) error {
+	at := im.location
+	if int64(cap(im.data)) < at.size+shard.SlackBytes {
+		im.data = make([]byte, at.size+at.size/4+shard.SlackBytes)
+	}
+	im.data = im.data[:at.size]
+	if _, err := at.bucket.file.ReadAt(im.data, at.offset); err != nil {
+		return s.wrap(err)
+	}
+	label, err := s.split.Label(im.key)
+	im.label = label
+	return err
+}
+
+func (s *spoolInput) done(im *inFlight) {
+	if b := im.location.bucket; b.pending.Add(-1) == 0 {
+		b.file.Close() // which frees its room on the disk
 	}
 }
 
-func (f *spoolFeed) load(r *ref, buf []byte) ([]byte, error) {
-	if int64(cap(buf)) < r.size+shard.SlackBytes {
-		buf = make([]byte, r.size+r.size/4+shard.SlackBytes)
-	}
-	buf = buf[:r.size]
-	if _, err := r.bucket.file.ReadAt(buf, r.offset); err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	return buf, nil
-}
-
-func (f *spoolFeed) done(r *ref) {
-	if r.bucket.pending.Add(-1) == 0 {
-		r.bucket.file.Close() // which frees its room on the disk
-	}
-}
-
-func (f *spoolFeed) count() int { return f.items }
-
-func (f *spoolFeed) close() {
-	for _, k := range f.buckets {
+func (s *spoolInput) close() {
+	for _, k := range s.buckets {
 		k.file.Close()
 	}
 }

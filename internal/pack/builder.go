@@ -1,0 +1,269 @@
+package pack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+const (
+	// imagesPerWorker is how many images are in flight for each worker, so that a large one holds up nobody.
+	imagesPerWorker = 8
+	// keptBytesMax is the largest buffer that is kept for the next image.
+	keptBytesMax = 4 << 20
+)
+
+// builder is one build under way: it takes every item of its input through the workers into the set.
+type builder struct {
+	options *Options
+	split   string
+	input   input
+	writer  *shard.SetWriter
+	rejects rejectList
+	summary Summary
+	packed  int
+}
+
+func newBuilder(split string, in input, o Options) *builder {
+	o.fill()
+	return &builder{options: &o, split: split, input: in}
+}
+
+// build writes the set to the folder out, from the first file to the last.
+func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
+	o, start := b.options, time.Now()
+	w, err := shard.NewSetWriter(out, shard.SetOptions{
+		Split: b.split, Encoding: o.Encoder.Encoding(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
+		Built: o.built(), Replace: o.Replace,
+	})
+	if err != nil {
+		return sum, err
+	}
+	defer func() {
+		if cleanup := w.Abort(); err != nil {
+			err = errors.Join(err, cleanup)
+		}
+	}()
+	b.writer, b.rejects.writer = w, w
+	defer b.rejects.close()
+	defer b.input.close()
+	if err := b.input.gather(ctx, b); err != nil {
+		return sum, err
+	}
+	if err := w.SetClasses(b.input.classes()); err != nil {
+		return sum, err
+	}
+	if err := b.pack(ctx); err != nil {
+		return sum, err
+	}
+	if err := b.conclude(); err != nil {
+		return sum, err
+	}
+	if err := ctx.Err(); err != nil {
+		return sum, err
+	}
+	m, err := w.Commit()
+	if err != nil {
+		return sum, err
+	}
+	sum = b.summary
+	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
+	for _, s := range m.Shards {
+		sum.OutputBytes += s.Bytes
+	}
+	return sum, nil
+}
+
+func (b *builder) report(stage Stage, images int, bytes, total int64) {
+	if b.options.Progress != nil {
+		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
+	}
+}
+
+// inFlight is an item in flight: from the input, through a worker, to the writer. Images are used again and again: their number bounds the memory.
+type inFlight struct {
+	key      string
+	reason   string // why the file is left out, or ""
+	location location
+	data     []byte // the file's content
+	label    int32
+	scratch  Scratch
+	sample   shard.Sample // what the encoder made of it
+	err      error        // what ends the build
+	done     chan struct{}
+}
+
+// pack takes every item of the input through the workers, in order, into the set.
+func (b *builder) pack(ctx context.Context) error {
+	n := b.options.Jobs * imagesPerWorker
+	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
+	for range n {
+		free <- &inFlight{done: make(chan struct{}, 1)}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(todo)
+		defer close(order)
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case im := <-free:
+				im.reset()
+				if err := b.input.next(im); err == io.EOF {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				order <- im // never waits: there are as many places as images
+				todo <- im
+			}
+		}
+	})
+	for range b.options.Jobs {
+		g.Go(func() error {
+			worker := &guardedWorker{encoder: b.options.Encoder}
+			for im := range todo {
+				if ctx.Err() == nil {
+					b.encode(worker, im)
+				}
+				im.done <- struct{}{}
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for im := range order {
+			<-im.done
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := b.write(im); err != nil {
+				return err
+			}
+			b.input.done(im)
+			free <- im
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// reset makes an image ready for the next item, and keeps its memory unless that is large.
+func (im *inFlight) reset() {
+	im.reason, im.location, im.err, im.sample = "", location{}, nil, shard.Sample{}
+	im.data = im.data[:0]
+	if cap(im.data) > keptBytesMax {
+		im.data = nil
+	}
+	if cap(im.scratch.Image) > keptBytesMax {
+		im.scratch.Image = nil
+	}
+}
+
+// encode reads and encodes one image.
+func (b *builder) encode(worker Worker, im *inFlight) {
+	if im.reason != "" {
+		return
+	}
+	if err := b.input.load(im); err != nil {
+		var reject *source.RejectError
+		if errors.As(err, &reject) {
+			im.reason = reject.Reason
+		} else {
+			im.err = err
+		}
+		return
+	}
+	var err error
+	im.sample, err = worker.Encode(&im.scratch, Input{Key: im.key, Label: im.label, Data: im.data})
+	if err != nil {
+		im.reason = err.Error()
+	}
+}
+
+// write appends an image to the set, or to the list of rejects.
+func (b *builder) write(im *inFlight) error {
+	if im.err != nil {
+		return im.err
+	}
+	sum := &b.summary
+	if im.reason != "" {
+		r := Reject{Key: im.key, Bytes: int64(len(im.data)), Reason: im.reason}
+		if sum.Rejected++; len(sum.Rejects) < rejectsShownMax {
+			sum.Rejects = append(sum.Rejects, r)
+		}
+		if err := b.rejects.add(r); err != nil {
+			return err
+		}
+	} else {
+		if err := b.writer.Append(im.sample); err != nil {
+			return err
+		}
+		if sum.Formats == nil {
+			sum.Formats = make(map[shard.Format]int)
+		}
+		sum.Formats[im.sample.Format]++
+		sum.ImageBytes += int64(len(im.sample.Image))
+		sum.AuxBytes += int64(len(im.sample.Aux))
+		b.packed++
+	}
+	b.report(StagePack, b.packed+sum.Rejected, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
+	return nil
+}
+
+// conclude ends the list of rejects and says whether what was packed is worth keeping.
+func (b *builder) conclude() error {
+	if err := b.rejects.close(); err != nil {
+		return err
+	}
+	if b.options.Strict && b.summary.Rejected > 0 {
+		return &StrictError{Split: b.split, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
+	}
+	if b.packed == 0 {
+		msg := fmt.Sprintf("%s has no image", b.input.path())
+		if b.summary.Rejected > 0 {
+			msg += fmt.Sprintf(": %d files were looked at, the first is %s: %s", b.summary.Rejected, b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
+		}
+		return errors.New(msg)
+	}
+	return nil
+}
+
+// rejectList writes the file of rejects, which it makes for the first of them.
+type rejectList struct {
+	writer *shard.SetWriter
+	file   *os.File
+	enc    *json.Encoder
+}
+
+func (l *rejectList) add(r Reject) error {
+	if l.file == nil {
+		f, err := l.writer.CreateFile(RejectsName)
+		if err != nil {
+			return err
+		}
+		l.file, l.enc = f, json.NewEncoder(f)
+		l.enc.SetEscapeHTML(false)
+	}
+	return l.enc.Encode(r)
+}
+
+func (l *rejectList) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Sync()
+	err = errors.Join(err, l.file.Close())
+	l.file = nil
+	return err
+}

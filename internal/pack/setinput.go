@@ -1,0 +1,60 @@
+package pack
+
+import (
+	"context"
+	"io"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// setInput is the samples of a set, in another order or for another encoding.
+type setInput struct {
+	set   *shard.Set
+	items []setItem
+	at    int
+}
+
+type setItem struct {
+	item
+	index int // in the set
+}
+
+func (s *setInput) path() string      { return s.set.Dir() }
+func (s *setInput) classes() []string { return s.set.Manifest().Classes }
+func (s *setInput) count() int        { return len(s.items) }
+func (s *setInput) done(*inFlight)    {}
+func (s *setInput) close()            {}
+
+func (s *setInput) gather(ctx context.Context, b *builder) error {
+	s.items = make([]setItem, s.set.Len())
+	for i := range s.items {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		key, err := s.set.Key(i)
+		if err != nil {
+			return err
+		}
+		s.items[i] = setItem{newItem(b.options.Seed, key), i}
+		b.report(StageList, i+1, 0, 0)
+	}
+	return sortItems(s.path(), s.items)
+}
+
+func (s *setInput) next(im *inFlight) error {
+	if s.at == len(s.items) {
+		return io.EOF
+	}
+	im.key, im.location.index = s.items[s.at].key, s.items[s.at].index
+	s.at++
+	return nil
+}
+
+func (s *setInput) load(im *inFlight) error {
+	record, _, err := s.set.Read(im.location.index, im.data)
+	if err != nil {
+		return err
+	}
+	im.data, im.label = record.Image, record.Label
+	return nil
+}
