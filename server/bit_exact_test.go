@@ -22,7 +22,7 @@ func pixelsSet(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	encoder, err := pack.NewPixels(pixels.Params{}, transform.StoredResize{Height: 5, Interpolation: 2})
+	encoder, err := pack.NewPixels(pixels.Params{}, transform.StoredResize{Height: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

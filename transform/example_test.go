@@ -28,7 +28,7 @@ func gradient() []byte {
 // A file is decoded, resized and cropped as torchvision's evaluation transform does it.
 func Example() {
 	spec, err := transform.NewSpec(
-		transform.Resize{Size: transform.Size{256}, Interpolation: transform.Bilinear},
+		transform.Resize{Size: transform.Size{256}},
 		transform.CenterCrop{Size: transform.Size{224}},
 	)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 // Types of internal packages that are part of this one's interface, so that users of this module can name them.
 type (
-	// Interpolation is one of Pillow's filters, with torchvision's name of it.
+	// Interpolation is one of Pillow's filters, with torchvision's name of it. The zero value is Bilinear, torchvision's default.
 	Interpolation = resample.Filter
 	// Resampler says which releases of Pillow a resize has the bits of. The zero value is the newest.
 	Resampler = resample.Algorithm

@@ -153,8 +153,8 @@ func TestParseErrors(t *testing.T) {
 // TestNewSpec makes transforms as a Go program does.
 func TestNewSpec(t *testing.T) {
 	for text, ops := range map[string][]Op{
-		"eval":  {Resize{Size: Size{256}, Interpolation: Bilinear}, CenterCrop{Size: Size{224}}},
-		"train": {RandomResizedCrop{Size: Size{224, 224}, Interpolation: Bilinear}, RandomHorizontalFlip{P: 0.5}},
+		"eval":  {Resize{Size: Size{256}}, CenterCrop{Size: Size{224}}},
+		"train": {RandomResizedCrop{Size: Size{224, 224}}, RandomHorizontalFlip{P: 0.5}},
 		"cifar": {RandomCrop{Size: Size{32}, Padding: [4]int{4, 4, 4, 4}}, RandomHorizontalFlip{P: 0.5}},
 	} {
 		if spec, err := NewSpec(ops...); err != nil || !reflect.DeepEqual(spec, mustParse(text)) {

@@ -55,7 +55,7 @@ func TestLevelsSmall(t *testing.T) {
 	g := newGuarded(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	cases := 0
-	for f := Nearest; f <= Lanczos; f++ {
+	for _, f := range everyFilter {
 		for size := 1; size <= 70; size++ {
 			for side := range 4 {
 				c := randomCase(rng, f, 70)
@@ -76,7 +76,7 @@ func TestLevelsRandom(t *testing.T) {
 	g := newGuarded(t)
 	rng := rand.New(rand.NewPCG(9, 10))
 	cases := 0
-	for f := Nearest; f <= Lanczos; f++ {
+	for _, f := range everyFilter {
 		for range 60 {
 			compareLevels(t, g, randomCase(rng, f, 500), levels)
 			compareLevels(t, g, boundaryCase(rng, f, 500), levels)
@@ -103,7 +103,7 @@ func TestLevelsExtremes(t *testing.T) {
 		for i := range c.src {
 			c.src[i] = byte(rng.Uint32())
 		}
-		for c.filter = Nearest; c.filter <= Lanczos; c.filter++ {
+		for _, c.filter = range everyFilter {
 			compareLevels(t, g, c, levels)
 		}
 	}
@@ -114,7 +114,7 @@ func TestLevelsEveryKeep(t *testing.T) {
 	levels := newResamplers(kernel.Available())
 	g := newGuarded(t)
 	rng := rand.New(rand.NewPCG(11, 12))
-	for f := Nearest; f <= Lanczos; f++ {
+	for _, f := range everyFilter {
 		c := resizeCase{srcW: 11, srcH: 17, outW: 8, outH: 7, filter: f} // vertical first by pillow-13
 		c.src = make([]byte, c.srcW*c.srcH*3)
 		for i := range c.src {
@@ -181,7 +181,7 @@ func TestLevelsWeights(t *testing.T) {
 	for range 6000 {
 		in, out := randomSides(rng, 4000)
 		from := rng.IntN(out)
-		s := axisSpec{in, out, from, 1 + rng.IntN(min(out-from, 300)), Box + Filter(rng.IntN(5)), rng.IntN(2) == 0}
+		s := axisSpec{in, out, from, 1 + rng.IntN(min(out-from, 300)), everyFilter[1+rng.IntN(5)], rng.IntN(2) == 0}
 		want.compute(s, kernel.Generic)
 		for _, level := range levels {
 			got.compute(s, level)

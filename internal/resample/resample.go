@@ -30,17 +30,20 @@ import (
 // A Filter is one of Pillow's resampling filters.
 type Filter uint8
 
-// The filters, with the support (in pixels of the smaller image, to each side) that they have in Pillow.
+// The filters, with the support (in pixels of the smaller image, to each side) that they have in Pillow. The zero value
+// is torchvision's default.
 const (
-	Nearest  Filter = iota // the pixel under the centre, as Image.NEAREST (an affine transform, not a filter)
+	Bilinear Filter = iota // support 1, antialiased: a triangle as wide as the scale asks
+	Nearest                // the pixel under the centre, as Image.NEAREST (an affine transform, not a filter)
 	Box                    // support 0.5
-	Bilinear               // support 1, antialiased: a triangle as wide as the scale asks
 	Hamming                // support 1
 	Bicubic                // support 2, a = -0.5
 	Lanczos                // support 3
 )
 
-var filterNames = [...]string{"nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"}
+var filterNames = [...]string{
+	Nearest: "nearest", Box: "box", Bilinear: "bilinear", Hamming: "hamming", Bicubic: "bicubic", Lanczos: "lanczos",
+}
 
 // String returns the name that torchvision's InterpolationMode gives the filter: "bilinear".
 func (f Filter) String() string {
