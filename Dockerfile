@@ -5,12 +5,13 @@
 #   docker run --rm -v /data:/data --user "$(id -u):$(id -g)" --entrypoint /imgshard imgfeed build /data   # packs
 #
 # The first stage is also that of trainer/Dockerfile, line by line, so that the second build finds it in the cache.
-ARG GO_IMAGE=golang:1.26.8
+ARG GO_IMAGE=golang:1.27.4
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
-ENV CGO_ENABLED=0 GOEXPERIMENT=simd GOTOOLCHAIN=local GOFLAGS=-buildvcs=false
+ENV CGO_ENABLED=0 GOEXPERIMENT=simd GOTOOLCHAIN= GOFLAGS=-buildvcs=false
 COPY go.mod go.sum ./
-RUN go mod download
+# The kernels are written for the release that go.mod names: an image with another Go fetches it.
+RUN go env -w GOTOOLCHAIN=$(sed -n 's/^toolchain //p' go.mod) && go mod download
 COPY cmd cmd
 COPY internal internal
 COPY loader loader

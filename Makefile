@@ -7,9 +7,13 @@ PYTHON ?= python3
 DATA   ?=
 DOCKER ?= docker
 
-# The accelerated kernels are compiled in by GOEXPERIMENT=simd; without it everything works, more slowly.
+# The accelerated kernels are compiled in by GOEXPERIMENT=simd and the one release of Go that go.mod names, which any Go from 1.21
+# on fetches. With another release or without the experiment everything works, more slowly.
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
+export GOTOOLCHAIN  ?= $(shell sed -n 's/^toolchain //p' go.mod)
+# What must still build, without the kernels: the release before, and when there is one the release after.
+OTHER_TOOLCHAINS    ?= go1.26.11
 
 WATCHED     := ./transform/... ./internal/jpeg/... ./internal/pixels/... ./internal/resample/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -88,11 +92,12 @@ test-containers: build $(READY) ## the images and compose.yaml on a real engine;
 	  $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir trainer trainer/container_tests; \
 	fi
 
-check: $(READY) ## formatter, vet, staticcheck, builds without acceleration and for arm64, linter and types of Python
+check: $(READY) ## formatter, vet, staticcheck, builds without acceleration, for arm64 and by other releases of Go, linter and types of Python
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOEXPERIMENT= $(GO) vet ./...
 	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
+	for release in $(OTHER_TOOLCHAINS); do GOTOOLCHAIN=$$release $(GO) build ./... || exit 1; done
 	$(GO) run $(STATICCHECK) ./...
 	$(VENV)/bin/ruff check python trainer bench deploy scripts
 	$(VENV)/bin/ruff format --check python trainer deploy scripts

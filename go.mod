@@ -2,7 +2,7 @@ module github.com/imgfeed/imgfeed
 
 go 1.26.0
 
-toolchain go1.26.8
+toolchain go1.27.4
 
 require (
 	github.com/klauspost/compress v1.20.3

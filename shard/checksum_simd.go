@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package shard
 
@@ -56,7 +56,7 @@ func finish(folded *[64]byte, rest []byte) uint32 {
 }
 
 func fold512(x, k archsimd.Uint64x8) archsimd.Uint64x8 {
-	return x.CarrylessMultiplyGrouped(0, 0, k).Xor(x.CarrylessMultiplyGrouped(1, 1, k))
+	return x.CarrylessMultiplyEven(k).Xor(x.CarrylessMultiplyOdd(k))
 }
 
 func checksumAVX512(p []byte) uint32 {
@@ -64,20 +64,20 @@ func checksumAVX512(p []byte) uint32 {
 		return checksumGeneric(p)
 	}
 	load := func(at int) archsimd.Uint64x8 {
-		return archsimd.LoadUint64x8((*[8]uint64)(unsafe.Pointer(&p[at : at+64][0])))
+		return archsimd.LoadUint64x8Array((*[8]uint64)(unsafe.Pointer(&p[at : at+64][0])))
 	}
-	near := archsimd.LoadUint64x8(&[8]uint64{fold64[0], fold64[1], fold64[0], fold64[1], fold64[0], fold64[1], fold64[0], fold64[1]})
-	far := archsimd.LoadUint64x8(&[8]uint64{foldPage[0], foldPage[1], foldPage[0], foldPage[1], foldPage[0], foldPage[1], foldPage[0], foldPage[1]})
-	a := load(0).Xor(archsimd.LoadUint64x8(&initial))
+	near := archsimd.LoadUint64x8Array(&[8]uint64{fold64[0], fold64[1], fold64[0], fold64[1], fold64[0], fold64[1], fold64[0], fold64[1]})
+	far := archsimd.LoadUint64x8Array(&[8]uint64{foldPage[0], foldPage[1], foldPage[0], foldPage[1], foldPage[0], foldPage[1], foldPage[0], foldPage[1]})
+	a := load(0).Xor(archsimd.LoadUint64x8Array(&initial))
 	done := 64
 	for ; len(p)-done >= foldGroupBytes; done += foldGroupBytes {
 		var b, c, d archsimd.Uint64x8
 		for i := done; i < done+foldPageBytes; i += 64 {
 			group := unsafe.Pointer(&p[i : i+3*foldPageBytes+64][0])
-			a = fold512(a, near).Xor(archsimd.LoadUint64x8((*[8]uint64)(group)))
-			b = fold512(b, near).Xor(archsimd.LoadUint64x8((*[8]uint64)(unsafe.Add(group, foldPageBytes))))
-			c = fold512(c, near).Xor(archsimd.LoadUint64x8((*[8]uint64)(unsafe.Add(group, 2*foldPageBytes))))
-			d = fold512(d, near).Xor(archsimd.LoadUint64x8((*[8]uint64)(unsafe.Add(group, 3*foldPageBytes))))
+			a = fold512(a, near).Xor(archsimd.LoadUint64x8Array((*[8]uint64)(group)))
+			b = fold512(b, near).Xor(archsimd.LoadUint64x8Array((*[8]uint64)(unsafe.Add(group, foldPageBytes))))
+			c = fold512(c, near).Xor(archsimd.LoadUint64x8Array((*[8]uint64)(unsafe.Add(group, 2*foldPageBytes))))
+			d = fold512(d, near).Xor(archsimd.LoadUint64x8Array((*[8]uint64)(unsafe.Add(group, 3*foldPageBytes))))
 		}
 		b = b.Xor(fold512(a, far))
 		c = c.Xor(fold512(b, far))
@@ -87,7 +87,7 @@ func checksumAVX512(p []byte) uint32 {
 		a = fold512(a, near).Xor(load(done))
 	}
 	var folded [8]uint64
-	a.Store(&folded)
+	a.StoreArray(&folded)
 	archsimd.ClearAVXUpperBits()
 	return finish((*[64]byte)(unsafe.Pointer(&folded)), p[done:])
 }

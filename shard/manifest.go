@@ -49,15 +49,27 @@ type ShardInfo struct {
 	SHA256  string `json:"sha256"` // of the whole file
 }
 
-// UnmarshalJSON ends the decoding of a manifest at the first shard that no writer makes: a list of empty objects would
-// take thirty times the memory of its text.
-func (s *ShardInfo) UnmarshalJSON(text []byte) error {
-	type plain ShardInfo
-	if err := json.Unmarshal(text, (*plain)(s)); err != nil {
-		return err
+// A shardList is a manifest's list of shards in JSON. Its decoding ends at the first shard that no writer makes: a list of empty
+// objects would take thirty times the memory of its text.
+type shardList []ShardInfo
+
+func (l *shardList) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
 	}
-	if len(s.SHA256) != 2*sha256.Size {
-		return fmt.Errorf("shard %.80q has the SHA-256 %.80q, expected %d hex digits", s.Path, s.SHA256, 2*sha256.Size)
+	d := json.NewDecoder(bytes.NewReader(text))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return fmt.Errorf("shards is %.20q, expected a list", text)
+	}
+	for d.More() {
+		var s ShardInfo
+		if err := d.Decode(&s); err != nil {
+			return err
+		}
+		if len(s.SHA256) != 2*sha256.Size {
+			return fmt.Errorf("shard %.80q has the SHA-256 %.80q, expected %d hex digits", s.Path, s.SHA256, 2*sha256.Size)
+		}
+		*l = append(*l, s)
 	}
 	return nil
 }
@@ -93,7 +105,10 @@ func decodeManifest(path string, data []byte) (*Manifest, error) {
 		return corrupt(path, "manifest", int64(offset), fmt.Errorf(format, args...))
 	}
 	var m Manifest
-	jsonErr := json.Unmarshal(data, &m)
+	jsonErr := json.Unmarshal(data, &struct {
+		*Manifest
+		Shards *shardList `json:"shards"`
+	}{&m, (*shardList)(&m.Shards)})
 	at := bytes.LastIndex(data, []byte(manifestKey))
 	if at < 0 {
 		if jsonErr == nil && m.Format == manifestFormat && m.Version > VersionCurrent {

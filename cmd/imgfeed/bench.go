@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
@@ -97,6 +98,9 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
 	}
 	printBench(cmd.OutOrStdout(), dir, &result)
+	if notice := kernel.Notice(); notice != "" {
+		fmt.Fprintln(cmd.OutOrStdout(), notice)
+	}
 	return nil
 }
 

@@ -192,6 +192,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	if err != nil {
 		return err
 	}
+	if notice := kernel.Notice(); notice != "" {
+		log.Warn(notice)
+	}
 	printServing(out, name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err

@@ -17,6 +17,7 @@ type versionInfo struct {
 	Kernels  string `json:"kernels"`  // in use
 	Compiled string `json:"compiled"` // the highest level in the binary
 	Wire     int    `json:"wire"`
+	Notice   string `json:"notice,omitempty"` // that there are no kernels, and how to get them
 }
 
 func newVersionCommand() *cobra.Command {
@@ -26,12 +27,15 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version, and which accelerated code is in use",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: wire.Version}
+			v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: wire.Version, Notice: kernel.Notice()}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d\n",
 				v, v.Go, v.Platform, v.Kernels, v.Compiled, v.Wire)
+			if err == nil && v.Notice != "" {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), v.Notice)
+			}
 			return err
 		},
 	}

@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package jpeg
 
@@ -14,24 +14,26 @@ type (
 
 // row256 loads row r of blocks half and half+1 of a quad; half is 0 or 2.
 func row256(q *quad, r, half int) words256 {
-	return archsimd.LoadInt16x16((*[16]int16)(q[r*32+half*8:]))
+	return archsimd.LoadInt16x16Array((*[16]int16)(q[r*32+half*8:]))
 }
 
-func factors256(t *[16]int32) words256 { return archsimd.LoadInt32x8((*[8]int32)(t[:8])).AsInt16x16() }
+func factors256(t *[16]int32) words256 {
+	return archsimd.LoadInt32x8Array((*[8]int32)(t[:8])).ToBits().ReshapeToUint16s().BitsToInt16()
+}
 
 func lo16x256(a, b words256) words256 { return a.InterleaveLoGrouped(b) }
 func hi16x256(a, b words256) words256 { return a.InterleaveHiGrouped(b) }
 func lo32x256(a, b words256) words256 {
-	return a.AsInt32x8().InterleaveLoGrouped(b.AsInt32x8()).AsInt16x16()
+	return a.AsInt32x8().InterleaveLoGrouped(b.AsInt32x8()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 func hi32x256(a, b words256) words256 {
-	return a.AsInt32x8().InterleaveHiGrouped(b.AsInt32x8()).AsInt16x16()
+	return a.AsInt32x8().InterleaveHiGrouped(b.AsInt32x8()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 func lo64x256(a, b words256) words256 {
-	return a.AsInt64x4().InterleaveLoGrouped(b.AsInt64x4()).AsInt16x16()
+	return a.AsInt64x4().InterleaveLoGrouped(b.AsInt64x4()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 func hi64x256(a, b words256) words256 {
-	return a.AsInt64x4().InterleaveHiGrouped(b.AsInt64x4()).AsInt16x16()
+	return a.AsInt64x4().InterleaveHiGrouped(b.AsInt64x4()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 
 // even256 returns the even terms of interleaved inputs (0+4, 0-4) and (2, 6).
@@ -58,7 +60,7 @@ func pack256(lo, hi ints256) words256 {
 // samplePack256 finishes the second pass, whose rounding has moved samples to 0..255: two halves are shifted and clamped.
 func samplePack256(lo, hi ints256) words256 {
 	v := lo.ShiftAllRight(shift2).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(shift2))
-	return v.Min(archsimd.BroadcastUint16x16(255)).AsInt16x16()
+	return v.Min(archsimd.BroadcastUint16x16(255)).BitsToInt16()
 }
 
 // pairBytes256 makes words of the bytes in a and b.
@@ -69,9 +71,9 @@ var splitLanes = [8]uint32{0, 1, 4, 5, 2, 3, 6, 7}
 
 // storeRows256 stores two rows of 16 samples, which have eight bytes in each lane.
 func storeRows256(v words256, p unsafe.Pointer, stride int) {
-	rows := v.AsUint32x8().Permute(archsimd.LoadUint32x8(&splitLanes)).AsUint8x32()
-	rows.GetLo().Store((*[16]uint8)(p))
-	rows.GetHi().Store((*[16]uint8)(unsafe.Add(p, stride)))
+	rows := v.AsUint32x8().Permute(archsimd.LoadUint32x8Array(&splitLanes)).ReshapeToUint8s()
+	rows.GetLo().StoreArray((*[16]uint8)(p))
+	rows.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, stride)))
 }
 
 // large256 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
@@ -84,7 +86,7 @@ func large256(r0 words256) bool {
 func clear256(q *quad, half, rows int) {
 	zero := archsimd.BroadcastInt16x16(0)
 	for r := 0; r < rows; r++ {
-		zero.Store((*[16]int16)(q[r*32+half*8:]))
+		zero.StoreArray((*[16]int16)(q[r*32+half*8:]))
 	}
 }
 
@@ -206,17 +208,17 @@ func idctDCAVX2(q, quant *quad, dst []byte, stride int) {
 	for block := range samples {
 		samples[block] = uint64(sampleOfDC(q[block*8]*quant[block*8])) * 0x0101010101010101
 	}
-	v := archsimd.LoadUint64x4(&samples).AsUint8x32()
+	v := archsimd.LoadUint64x4Array(&samples).ReshapeToUint8s()
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
 	for y := range 8 {
-		v.Store((*[32]uint8)(unsafe.Add(p, y*stride)))
+		v.StoreArray((*[32]uint8)(unsafe.Add(p, y*stride)))
 	}
 	*(*[32]int16)(q[:]) = [32]int16{}
 }
 
 func samples256(p unsafe.Pointer, i int) archsimd.Uint16x16 {
-	return archsimd.LoadUint8x16((*[16]uint8)(unsafe.Add(p, i))).ExtendToUint16()
+	return archsimd.LoadUint8x16Array((*[16]uint8)(unsafe.Add(p, i))).ExtendToUint16()
 }
 
 func upsampleH2V1AVX2(dst, row []byte, count int) {
@@ -228,7 +230,7 @@ func upsampleH2V1AVX2(dst, row []byte, count int) {
 		near := samples256(in, i+1).Mul(three)
 		left := near.Add(samples256(in, i)).Add(one).ShiftAllRight(2)
 		right := near.Add(samples256(in, i+2)).Add(two).ShiftAllRight(2)
-		left.Or(right.ShiftAllLeft(8)).AsUint8x32().Store((*[32]uint8)(unsafe.Add(out, 2*i)))
+		left.Or(right.ShiftAllLeft(8)).ReshapeToUint8s().StoreArray((*[32]uint8)(unsafe.Add(out, 2*i)))
 	}
 }
 
@@ -246,12 +248,12 @@ func upsampleH1V2AVX2(dst, near, far []byte, count, bias int) {
 	out := unsafe.Pointer(unsafe.SliceData(dst))
 	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
 	three, round := archsimd.BroadcastUint16x16(3), archsimd.BroadcastUint16x16(uint16(bias))
-	split, lanes := archsimd.LoadInt8x32(&splitBytes), archsimd.LoadUint32x8(&splitLanes)
+	split, lanes := archsimd.LoadInt8x32Array(&splitBytes), archsimd.LoadUint32x8Array(&splitLanes)
 	for i := 0; i < count; i += 32 {
 		v := samples256(a, i).Mul(three).Add(samples256(b, i)).Add(round).ShiftAllRight(2)
 		w := samples256(a, i+16).Mul(three).Add(samples256(b, i+16)).Add(round).ShiftAllRight(2)
-		v8 := v.Or(w.ShiftAllLeft(8)).AsUint8x32().PermuteOrZeroGrouped(split)
-		v8.AsUint32x8().Permute(lanes).AsUint8x32().Store((*[32]uint8)(unsafe.Add(out, i)))
+		v8 := v.Or(w.ShiftAllLeft(8)).ReshapeToUint8s().PermuteOrZeroGrouped(split)
+		v8.ReshapeToUint32s().Permute(lanes).ReshapeToUint8s().StoreArray((*[32]uint8)(unsafe.Add(out, i)))
 	}
 }
 
@@ -266,7 +268,7 @@ func upsampleH2V2AVX2(dst, near, far []byte, count int) {
 		left := samples256(a, i).Mul(three).Add(samples256(b, i)).Add(eight)
 		right := samples256(a, i+2).Mul(three).Add(samples256(b, i+2)).Add(seven)
 		left, right = this.Add(left).ShiftAllRight(4), this.Add(right).ShiftAllRight(4)
-		left.Or(right.ShiftAllLeft(8)).AsUint8x32().Store((*[32]uint8)(unsafe.Add(out, 2*i)))
+		left.Or(right.ShiftAllLeft(8)).ReshapeToUint8s().StoreArray((*[32]uint8)(unsafe.Add(out, 2*i)))
 	}
 }
 
@@ -303,24 +305,24 @@ func ycbcrToRGBAVX2(dst, y, cb, cr []byte) {
 	half, top := archsimd.BroadcastInt32x8(1<<15), archsimd.BroadcastInt16x16(255)
 	for i := 0; ; i += 16 {
 		i = min(i, n-16) // the last vector overlaps the one before
-		yy := samples256(py, i).AsInt16x16()
-		b := samples256(pb, i).AsInt16x16().Sub(center)
-		r := samples256(pr, i).AsInt16x16().Sub(center)
+		yy := samples256(py, i).BitsToInt16()
+		b := samples256(pb, i).BitsToInt16().Sub(center)
+		r := samples256(pr, i).BitsToInt16().Sub(center)
 		b2, r2 := b.Add(b), r.Add(r)
 		red := yy.Add(r).Add(r2.MulHigh(kr).Add(one).ShiftAllRight(1))
 		blue := yy.Add(b2).Add(b2.MulHigh(kb).Add(one).ShiftAllRight(1))
 		lo := b.InterleaveLoGrouped(r).DotProductPairs(kg).Add(half).ShiftAllRight(16)
 		hi := b.InterleaveHiGrouped(r).DotProductPairs(kg).Add(half).ShiftAllRight(16)
 		green := yy.Sub(r).Add(lo.SaturateToInt16ConcatGrouped(hi))
-		rg := red.Max(zero).Min(top).Or(green.Max(zero).Min(top).ShiftAllLeft(8)).AsUint8x32()
-		bb := blue.Max(zero).Min(top).AsUint8x32()
-		head := rg.PermuteOrZeroGrouped(archsimd.LoadInt8x32(&rgbOrder256[0])).Or(bb.PermuteOrZeroGrouped(archsimd.LoadInt8x32(&rgbOrder256[2])))
-		tail := rg.PermuteOrZeroGrouped(archsimd.LoadInt8x32(&rgbOrder256[1])).Or(bb.PermuteOrZeroGrouped(archsimd.LoadInt8x32(&rgbOrder256[3])))
+		rg := red.Max(zero).Min(top).Or(green.Max(zero).Min(top).ShiftAllLeft(8)).ToBits().ReshapeToUint8s()
+		bb := blue.Max(zero).Min(top).ToBits().ReshapeToUint8s()
+		head := rg.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder256[0])).Or(bb.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder256[2])))
+		tail := rg.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder256[1])).Or(bb.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder256[3])))
 		p := unsafe.Add(out, 3*i)
-		head.GetLo().Store((*[16]uint8)(p))
-		tail.GetLo().Store((*[16]uint8)(unsafe.Add(p, 16))) // eight bytes, and eight that the next store writes
-		head.GetHi().Store((*[16]uint8)(unsafe.Add(p, 24)))
-		tail.GetHi().Store((*[16]uint8)(unsafe.Add(p, 32)))
+		head.GetLo().StoreArray((*[16]uint8)(p))
+		tail.GetLo().StoreArray((*[16]uint8)(unsafe.Add(p, 16))) // eight bytes, and eight that the next store writes
+		head.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 24)))
+		tail.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 32)))
 		if i == n-16 {
 			return
 		}
@@ -343,14 +345,14 @@ func grayToRGBAVX2(dst, y []byte) {
 	}
 	_ = y[n-1]
 	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(y))
-	order1 := archsimd.LoadInt8x32((*[32]int8)(grayOrder256[:]))
-	order2 := archsimd.LoadInt8x32((*[32]int8)(grayOrder256[32:]))
+	order1 := archsimd.LoadInt8x32Array((*[32]int8)(grayOrder256[:]))
+	order2 := archsimd.LoadInt8x32Array((*[32]int8)(grayOrder256[32:]))
 	for i := 0; ; i += 16 {
 		i = min(i, n-16)
-		v := archsimd.LoadUint8x16((*[16]uint8)(unsafe.Add(in, i)))
+		v := archsimd.LoadUint8x16Array((*[16]uint8)(unsafe.Add(in, i)))
 		both := archsimd.Uint8x32{}.SetLo(v).SetHi(v)
-		both.PermuteOrZeroGrouped(order1).Store((*[32]uint8)(unsafe.Add(out, 3*i)))
-		both.PermuteOrZeroGrouped(order2).GetLo().Store((*[16]uint8)(unsafe.Add(out, 3*i+32)))
+		both.PermuteOrZeroGrouped(order1).StoreArray((*[32]uint8)(unsafe.Add(out, 3*i)))
+		both.PermuteOrZeroGrouped(order2).GetLo().StoreArray((*[16]uint8)(unsafe.Add(out, 3*i+32)))
 		if i == n-16 {
 			return
 		}

@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package jpeg
 
@@ -12,23 +12,25 @@ type (
 	ints512  = archsimd.Int32x16
 )
 
-func row512(q *quad, r int) words512 { return archsimd.LoadInt16x32((*[32]int16)(q[r*32:])) }
+func row512(q *quad, r int) words512 { return archsimd.LoadInt16x32Array((*[32]int16)(q[r*32:])) }
 
-func factors512(t *[16]int32) words512 { return archsimd.LoadInt32x16(t).AsInt16x32() }
+func factors512(t *[16]int32) words512 {
+	return archsimd.LoadInt32x16Array(t).ToBits().ReshapeToUint16s().BitsToInt16()
+}
 
 func lo16x512(a, b words512) words512 { return a.InterleaveLoGrouped(b) }
 func hi16x512(a, b words512) words512 { return a.InterleaveHiGrouped(b) }
 func lo32x512(a, b words512) words512 {
-	return a.AsInt32x16().InterleaveLoGrouped(b.AsInt32x16()).AsInt16x32()
+	return a.AsInt32x16().InterleaveLoGrouped(b.AsInt32x16()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 func hi32x512(a, b words512) words512 {
-	return a.AsInt32x16().InterleaveHiGrouped(b.AsInt32x16()).AsInt16x32()
+	return a.AsInt32x16().InterleaveHiGrouped(b.AsInt32x16()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 func lo64x512(a, b words512) words512 {
-	return a.AsInt64x8().InterleaveLoGrouped(b.AsInt64x8()).AsInt16x32()
+	return a.AsInt64x8().InterleaveLoGrouped(b.AsInt64x8()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 func hi64x512(a, b words512) words512 {
-	return a.AsInt64x8().InterleaveHiGrouped(b.AsInt64x8()).AsInt16x32()
+	return a.AsInt64x8().InterleaveHiGrouped(b.AsInt64x8()).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 
 // even512 returns the even terms of interleaved inputs (0+4, 0-4) and (2, 6).
@@ -55,12 +57,12 @@ func pack512(lo, hi ints512) words512 {
 // samplePack512 finishes the second pass, whose rounding has moved samples to 0..255: two halves are shifted, and those
 // below zero are made zero.
 func samplePack512(lo, hi ints512) words512 {
-	return lo.ShiftAllRight(shift2).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(shift2)).AsInt16x32()
+	return lo.ShiftAllRight(shift2).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(shift2)).BitsToInt16()
 }
 
 // store512 stores 32 samples, those above 255 as 255.
 func store512(r words512, p unsafe.Pointer) {
-	r.AsUint16x32().SaturateToUint8().Store((*[32]uint8)(p))
+	r.AsUint16x32().SaturateToUint8().StoreArray((*[32]uint8)(p))
 }
 
 // large512 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
@@ -73,7 +75,7 @@ func large512(r0 words512) bool {
 func clear512(q *quad, rows int) {
 	zero := archsimd.BroadcastInt16x32(0)
 	for r := 0; r < rows; r++ {
-		zero.Store((*[32]int16)(q[r*32:]))
+		zero.StoreArray((*[32]int16)(q[r*32:]))
 	}
 }
 
@@ -196,19 +198,19 @@ func oddLow512(c words512) (o0, o1, o2, o3 ints512) {
 }
 
 func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
-	dc := row512(q, 0).Mul(row512(quant, 0)).AsInt8x64().PermuteOrZeroGrouped(archsimd.LoadInt8x64(&firstWord)).AsInt16x32()
+	dc := row512(q, 0).Mul(row512(quant, 0)).ToBits().ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(archsimd.LoadInt8x64Array(&firstWord)).ToBits().ReshapeToUint16s().BitsToInt16()
 	dc = dc.ShiftAllLeft(pass1Bits).AddSaturated(archsimd.BroadcastInt16x32(16)).ShiftAllRight(5)
 	samples := dc.SaturateToInt8().Xor(archsimd.BroadcastInt8x32(-128))
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
 	for y := range 8 {
-		samples.Store((*[32]int8)(unsafe.Add(p, y*stride)))
+		samples.StoreArray((*[32]int8)(unsafe.Add(p, y*stride)))
 	}
 	clear512(q, 1)
 }
 
 func samples512(p unsafe.Pointer, i int) archsimd.Uint16x32 {
-	return archsimd.LoadUint8x32((*[32]uint8)(unsafe.Add(p, i))).ExtendToUint16()
+	return archsimd.LoadUint8x32Array((*[32]uint8)(unsafe.Add(p, i))).ExtendToUint16()
 }
 
 func upsampleH2V1AVX512(dst, row []byte, count int) {
@@ -220,7 +222,7 @@ func upsampleH2V1AVX512(dst, row []byte, count int) {
 		near := samples512(in, i+1).Mul(three)
 		left := near.Add(samples512(in, i)).Add(one).ShiftAllRight(2)
 		right := near.Add(samples512(in, i+2)).Add(two).ShiftAllRight(2)
-		left.Or(right.ShiftAllLeft(8)).AsUint8x64().Store((*[64]uint8)(unsafe.Add(out, 2*i)))
+		left.Or(right.ShiftAllLeft(8)).ReshapeToUint8s().StoreArray((*[64]uint8)(unsafe.Add(out, 2*i)))
 	}
 }
 
@@ -232,7 +234,7 @@ func upsampleH1V2AVX512(dst, near, far []byte, count, bias int) {
 	three, round := archsimd.BroadcastUint16x32(3), archsimd.BroadcastUint16x32(uint16(bias))
 	for i := 0; i < count; i += 32 {
 		v := samples512(a, i).Mul(three).Add(samples512(b, i)).Add(round).ShiftAllRight(2)
-		v.TruncateToUint8().Store((*[32]uint8)(unsafe.Add(out, i)))
+		v.TruncToUint8().StoreArray((*[32]uint8)(unsafe.Add(out, i)))
 	}
 }
 
@@ -247,7 +249,7 @@ func upsampleH2V2AVX512(dst, near, far []byte, count int) {
 		left := samples512(a, i).Mul(three).Add(samples512(b, i)).Add(eight)
 		right := samples512(a, i+2).Mul(three).Add(samples512(b, i+2)).Add(seven)
 		left, right = this.Add(left).ShiftAllRight(4), this.Add(right).ShiftAllRight(4)
-		left.Or(right.ShiftAllLeft(8)).AsUint8x64().Store((*[64]uint8)(unsafe.Add(out, 2*i)))
+		left.Or(right.ShiftAllLeft(8)).ReshapeToUint8s().StoreArray((*[64]uint8)(unsafe.Add(out, 2*i)))
 	}
 }
 
@@ -273,13 +275,13 @@ func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {
 	center, one, zero := archsimd.BroadcastInt16x32(128), archsimd.BroadcastInt16x32(1), archsimd.BroadcastInt16x32(0)
 	kr, kb, kg := archsimd.BroadcastInt16x32(factorR), archsimd.BroadcastInt16x32(factorB), factors512(&factorsG)
 	half := archsimd.BroadcastInt32x16(1 << 15)
-	order1 := archsimd.LoadUint8x64((*[64]uint8)(rgbOrder512[:]))
-	order2 := archsimd.LoadUint8x64((*[64]uint8)(rgbOrder512[64:]))
+	order1 := archsimd.LoadUint8x64Array((*[64]uint8)(rgbOrder512[:]))
+	order2 := archsimd.LoadUint8x64Array((*[64]uint8)(rgbOrder512[64:]))
 	for i := 0; ; i += 32 {
 		i = min(i, n-32) // the last vector overlaps the one before
-		yy := samples512(py, i).AsInt16x32()
-		b := samples512(pb, i).AsInt16x32().Sub(center)
-		r := samples512(pr, i).AsInt16x32().Sub(center)
+		yy := samples512(py, i).BitsToInt16()
+		b := samples512(pb, i).BitsToInt16().Sub(center)
+		r := samples512(pr, i).BitsToInt16().Sub(center)
 		b2, r2 := b.Add(b), r.Add(r)
 		red := yy.Add(r).Add(r2.MulHigh(kr).Add(one).ShiftAllRight(1))
 		blue := yy.Add(b2).Add(b2.MulHigh(kb).Add(one).ShiftAllRight(1))
@@ -287,10 +289,10 @@ func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {
 		hi := b.InterleaveHiGrouped(r).DotProductPairs(kg).Add(half).ShiftAllRight(16)
 		green := yy.Sub(r).Add(lo.SaturateToInt16ConcatGrouped(hi))
 		var rg, bb archsimd.Uint8x64
-		rg = rg.SetLo(red.Max(zero).AsUint16x32().SaturateToUint8()).SetHi(green.Max(zero).AsUint16x32().SaturateToUint8())
-		bb = bb.SetLo(blue.Max(zero).AsUint16x32().SaturateToUint8())
-		rg.ConcatPermute(bb, order1).Store((*[64]uint8)(unsafe.Add(out, 3*i)))
-		rg.ConcatPermute(bb, order2).GetLo().Store((*[32]uint8)(unsafe.Add(out, 3*i+64)))
+		rg = rg.SetLo(red.Max(zero).ToBits().SaturateToUint8()).SetHi(green.Max(zero).ToBits().SaturateToUint8())
+		bb = bb.SetLo(blue.Max(zero).ToBits().SaturateToUint8())
+		rg.ConcatPermute(bb, order1).StoreArray((*[64]uint8)(unsafe.Add(out, 3*i)))
+		rg.ConcatPermute(bb, order2).GetLo().StoreArray((*[32]uint8)(unsafe.Add(out, 3*i+64)))
 		if i == n-32 {
 			return
 		}
@@ -313,14 +315,14 @@ func grayToRGBAVX512(dst, y []byte) {
 	}
 	_ = y[n-1]
 	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(y))
-	order1 := archsimd.LoadUint8x64((*[64]uint8)(grayOrder512[:]))
-	order2 := archsimd.LoadUint8x64((*[64]uint8)(grayOrder512[64:]))
+	order1 := archsimd.LoadUint8x64Array((*[64]uint8)(grayOrder512[:]))
+	order2 := archsimd.LoadUint8x64Array((*[64]uint8)(grayOrder512[64:]))
 	for i := 0; ; i += 32 {
 		i = min(i, n-32)
 		var v archsimd.Uint8x64
-		v = v.SetLo(archsimd.LoadUint8x32((*[32]uint8)(unsafe.Add(in, i))))
-		v.Permute(order1).Store((*[64]uint8)(unsafe.Add(out, 3*i)))
-		v.Permute(order2).GetLo().Store((*[32]uint8)(unsafe.Add(out, 3*i+64)))
+		v = v.SetLo(archsimd.LoadUint8x32Array((*[32]uint8)(unsafe.Add(in, i))))
+		v.Permute(order1).StoreArray((*[64]uint8)(unsafe.Add(out, 3*i)))
+		v.Permute(order2).GetLo().StoreArray((*[32]uint8)(unsafe.Add(out, 3*i+64)))
 		if i == n-32 {
 			return
 		}

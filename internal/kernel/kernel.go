@@ -50,8 +50,8 @@ func ParseLevel(s string) (Level, error) {
 	return Generic, fmt.Errorf("kernel: unknown level %q, want one of %s", s, strings.Join(names[:], ", "))
 }
 
-// Compiled returns the highest level that this binary holds code for: [Generic] unless it was built for amd64 with
-// GOEXPERIMENT=simd.
+// Compiled returns the highest level that this binary holds code for: [Generic] unless it was built for amd64 by the release
+// of Go that [Toolchain] is of, with GOEXPERIMENT=simd.
 func Compiled() Level { return compiled }
 
 // Detected returns the highest level that this processor can run, compiled in or not.

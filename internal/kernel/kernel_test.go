@@ -1,6 +1,13 @@
 package kernel
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
 
 func TestParseLevelRoundTrip(t *testing.T) {
 	for _, l := range []Level{Generic, AVX2, AVX512} {
@@ -30,5 +37,40 @@ func TestCheckEnv(t *testing.T) {
 		if err := CheckEnv(); (err == nil) != ok {
 			t.Errorf("%s=%q: CheckEnv() = %v", EnvVar, value, err)
 		}
+	}
+}
+
+// TestToolchain: one release of Go, named in go.mod, builds everything.
+func TestToolchain(t *testing.T) {
+	for _, c := range []struct{ file, pattern string }{
+		{"go.mod", `(?m)^toolchain (.*)$`},
+		{"Dockerfile", `(?m)^ARG GO_IMAGE=golang:(.*)$`},
+		{"trainer/Dockerfile", `(?m)^ARG GO_IMAGE=golang:(.*)$`},
+		{"compose.yaml", `GO_IMAGE:-golang:(.*)}`},
+	} {
+		text, err := os.ReadFile(filepath.Join("../..", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(c.pattern).FindAllSubmatch(text, -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no release of Go", c.file)
+		}
+		for _, f := range found {
+			if got := "go" + strings.TrimPrefix(string(f[1]), "go"); got != Toolchain {
+				t.Errorf("%s: %s, want %s", c.file, got, Toolchain)
+			}
+		}
+	}
+}
+
+// TestNotice: a binary for amd64 either has the kernels or says that it has none.
+func TestNotice(t *testing.T) {
+	notice := Notice()
+	if want := runtime.GOARCH == "amd64" && Compiled() == Generic; (notice != "") != want {
+		t.Errorf("%s/%v: notice %q", runtime.GOARCH, Compiled(), notice)
+	}
+	if strings.Contains(notice, "\n") || notice != "" && !strings.Contains(notice, Toolchain) {
+		t.Errorf("notice %q is not one line that names %s", notice, Toolchain)
 	}
 }

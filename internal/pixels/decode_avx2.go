@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package pixels
 
@@ -55,8 +55,8 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 	if flip {
 		table = &mirrorShuffles
 	}
-	redShuffle, greenShuffle, blueShuffle := LoadInt8x32(&table[0]), LoadInt8x32(&table[1]), LoadInt8x32(&table[2])
-	first, second := LoadInt8x32(&everyThird[0]).ToMask(), LoadInt8x32(&everyThird[1]).ToMask()
+	redShuffle, greenShuffle, blueShuffle := LoadInt8x32Array(&table[0]), LoadInt8x32Array(&table[1]), LoadInt8x32Array(&table[2])
+	first, second := LoadInt8x32Array(&everyThird[0]).ToMask(), LoadInt8x32Array(&everyThird[1]).ToMask()
 	mid := BroadcastUint8x32(128)
 	src, out := start(planes), start(dst)
 	for x := 0; ; x += 32 {
@@ -81,13 +81,13 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 		// Lane 0 of v0, v1 and v2 are the first 16 pixels, lane 1 the others.
 		o := unsafe.Add(out, 3*x)
 		if flip {
-			store32(v0.Select128FromPair(1, 3, v1), o)
-			store32(v2.Select128FromPair(1, 2, v0), unsafe.Add(o, 32))
-			store32(v1.Select128FromPair(0, 2, v2), unsafe.Add(o, 64))
+			store32(v0.ConcatPermute128Scalars(1, 3, v1), o)
+			store32(v2.ConcatPermute128Scalars(1, 2, v0), unsafe.Add(o, 32))
+			store32(v1.ConcatPermute128Scalars(0, 2, v2), unsafe.Add(o, 64))
 		} else {
-			store32(v0.Select128FromPair(0, 2, v1), o)
-			store32(v2.Select128FromPair(0, 3, v0), unsafe.Add(o, 32))
-			store32(v1.Select128FromPair(1, 3, v2), unsafe.Add(o, 64))
+			store32(v0.ConcatPermute128Scalars(0, 2, v1), o)
+			store32(v2.ConcatPermute128Scalars(0, 3, v0), unsafe.Add(o, 32))
+			store32(v1.ConcatPermute128Scalars(1, 3, v2), unsafe.Add(o, 64))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func planarAVX2(dst []byte, planeBytes int, planes []byte, stride, width int, fl
 		planarGeneric(dst, planeBytes, planes, stride, width, flip)
 		return
 	}
-	mid, reverse := BroadcastUint8x32(128), LoadInt8x32(&reverse16)
+	mid, reverse := BroadcastUint8x32(128), LoadInt8x32Array(&reverse16)
 	src, out := start(planes), start(dst)
 	for x := 0; ; x += 32 {
 		if x > width-32 {
@@ -123,7 +123,7 @@ func planarAVX2(dst []byte, planeBytes int, planes []byte, stride, width int, fl
 		o := unsafe.Add(out, x)
 		if flip {
 			r, g, b = r.PermuteOrZeroGrouped(reverse), g.PermuteOrZeroGrouped(reverse), b.PermuteOrZeroGrouped(reverse)
-			r, g, b = r.Select128FromPair(1, 0, r), g.Select128FromPair(1, 0, g), b.Select128FromPair(1, 0, b)
+			r, g, b = r.ConcatPermute128Scalars(1, 0, r), g.ConcatPermute128Scalars(1, 0, g), b.ConcatPermute128Scalars(1, 0, b)
 		}
 		store32(r, o)
 		store32(g, unsafe.Add(o, planeBytes))

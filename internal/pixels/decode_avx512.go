@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package pixels
 
@@ -48,22 +48,19 @@ func measureAVX512(t *groupTables, dst, headers []byte, n, skip int) (total, bef
 	table := load16(unsafe.Pointer(&t.width))
 	lanes := Uint8x32{}.SetLo(table).SetHi(table)
 	widths := Uint8x64{}.SetLo(lanes).SetHi(lanes)
-	nibble := BroadcastUint8x64(15)
-	var zero Uint8x64
-	var sums Uint64x8 // of all in the lower halves, of those before skip in the upper
+	nibble, one := BroadcastUint8x64(15), BroadcastInt8x64(1)
+	var all, skipped Int16x32
 	for at := 0; at < n; at += 64 {
 		v := load64(unsafe.Pointer(&headers[at]))
 		store64(v, unsafe.Pointer(&dst[at]))
-		low := widths.PermuteOrZeroGrouped(v.And(nibble).AsInt8x64())
-		high := widths.PermuteOrZeroGrouped(v.AsUint16x32().ShiftAllRight(4).AsUint8x64().And(nibble).AsInt8x64())
+		low := widths.PermuteOrZeroGrouped(v.And(nibble).BitsToInt8())
+		high := widths.PermuteOrZeroGrouped(v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s().And(nibble).BitsToInt8())
 		both := low.Add(high).Masked(Mask8x64FromBits(1<<uint(n-at) - 1))
-		skipped := both.Masked(Mask8x64FromBits(1<<uint(max(skip-at, 0)) - 1))
-		sums = sums.Add(both.SumAbsDiff(zero).AsUint64x8()).Add(skipped.SumAbsDiff(zero).AsUint64x8().ShiftAllLeft(32))
+		all = all.Add(both.DotProductPairsSaturated(one))
+		both = both.Masked(Mask8x64FromBits(1<<uint(max(skip-at, 0)) - 1))
+		skipped = skipped.Add(both.DotProductPairsSaturated(one))
 	}
-	quarter := sums.GetLo().Add(sums.GetHi())
-	half := quarter.GetLo().Add(quarter.GetHi())
-	sum := half.GetElem(0) + half.GetElem(1)
-	return int(uint32(sum)), int(sum >> 32)
+	return sumWords(all.GetLo().Add(all.GetHi())), sumWords(skipped.GetLo().Add(skipped.GetHi()))
 }
 
 // interleaveAVX512 makes 32 pixels at a time. The last 32 may overlap those before.
@@ -72,9 +69,9 @@ func interleaveAVX512(dst, planes []byte, stride, width int, flip bool) {
 		interleaveGeneric(dst, planes, stride, width, flip)
 		return
 	}
-	low, high := LoadUint8x64(&constants512.interleaveLow), LoadUint8x64(&constants512.interleaveHigh)
+	low, high := LoadUint8x64Array(&constants512.interleaveLow), LoadUint8x64Array(&constants512.interleaveHigh)
 	if flip {
-		low, high = LoadUint8x64(&constants512.mirrorLow), LoadUint8x64(&constants512.mirrorHigh)
+		low, high = LoadUint8x64Array(&constants512.mirrorLow), LoadUint8x64Array(&constants512.mirrorHigh)
 	}
 	mid := BroadcastUint8x32(128)
 	src, out := start(planes), start(dst)
@@ -105,7 +102,7 @@ func planarAVX512(dst []byte, planeBytes int, planes []byte, stride, width int, 
 		planarAVX2(dst, planeBytes, planes, stride, width, flip)
 		return
 	}
-	mid, reverse := BroadcastUint8x64(128), LoadUint8x64(&constants512.reverse64)
+	mid, reverse := BroadcastUint8x64(128), LoadUint8x64Array(&constants512.reverse64)
 	src, out := start(planes), start(dst)
 	for x := 0; ; x += 64 {
 		if x > width-64 {

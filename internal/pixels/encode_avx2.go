@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package pixels
 
@@ -28,9 +28,9 @@ func splitChunk(planes unsafe.Pointer, stride int, src unsafe.Pointer) {
 	v1 := pair16(unsafe.Add(src, 16), unsafe.Add(src, 64))
 	v2 := pair16(unsafe.Add(src, 32), unsafe.Add(src, 80))
 	t := &splitShuffles
-	r := v0.PermuteOrZeroGrouped(LoadInt8x32(&t[0][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32(&t[0][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32(&t[0][2])))
-	g := v0.PermuteOrZeroGrouped(LoadInt8x32(&t[1][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32(&t[1][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32(&t[1][2])))
-	b := v0.PermuteOrZeroGrouped(LoadInt8x32(&t[2][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32(&t[2][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32(&t[2][2])))
+	r := v0.PermuteOrZeroGrouped(LoadInt8x32Array(&t[0][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32Array(&t[0][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32Array(&t[0][2])))
+	g := v0.PermuteOrZeroGrouped(LoadInt8x32Array(&t[1][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32Array(&t[1][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32Array(&t[1][2])))
+	b := v0.PermuteOrZeroGrouped(LoadInt8x32Array(&t[2][0])).Or(v1.PermuteOrZeroGrouped(LoadInt8x32Array(&t[2][1]))).Or(v2.PermuteOrZeroGrouped(LoadInt8x32Array(&t[2][2])))
 	mid := BroadcastUint8x32(128)
 	store32(g, planes)
 	store32(r.Sub(g).Xor(mid), unsafe.Add(planes, stride))
@@ -86,22 +86,22 @@ func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 // ranges returns, in the low 16 bits of each of four words, the index into a codeTable for the group of eight columns
 // whose residuals are the word of v0 and of v1.
 func ranges(v0, v1 Uint8x32) Uint64x4 {
-	a, b := v0.AsInt8x32(), v1.AsInt8x32()
+	a, b := v0.BitsToInt8(), v1.BitsToInt8()
 	low, high := a.Min(b), a.Max(b)
-	low = low.Min(low.AsUint64x4().ShiftAllRight(32).AsInt8x32())
-	high = high.Max(high.AsUint64x4().ShiftAllRight(32).AsInt8x32())
-	low = low.Min(low.AsUint64x4().ShiftAllRight(16).AsInt8x32())
-	high = high.Max(high.AsUint64x4().ShiftAllRight(16).AsInt8x32())
-	low = low.Min(low.AsUint64x4().ShiftAllRight(8).AsInt8x32())
-	high = high.Max(high.AsUint64x4().ShiftAllRight(8).AsInt8x32())
-	index := low.AsUint64x4().And(BroadcastUint64x4(0xFF)).Or(high.AsUint64x4().ShiftAllLeft(8).And(BroadcastUint64x4(0xFF00)))
+	low = low.Min(low.ToBits().ReshapeToUint64s().ShiftAllRight(32).ReshapeToUint8s().BitsToInt8())
+	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(32).ReshapeToUint8s().BitsToInt8())
+	low = low.Min(low.ToBits().ReshapeToUint64s().ShiftAllRight(16).ReshapeToUint8s().BitsToInt8())
+	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(16).ReshapeToUint8s().BitsToInt8())
+	low = low.Min(low.ToBits().ReshapeToUint64s().ShiftAllRight(8).ReshapeToUint8s().BitsToInt8())
+	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(8).ReshapeToUint8s().BitsToInt8())
+	index := low.ToBits().ReshapeToUint64s().And(BroadcastUint64x4(0xFF)).Or(high.ToBits().ReshapeToUint64s().ShiftAllLeft(8).And(BroadcastUint64x4(0xFF00)))
 	return index.Xor(BroadcastUint64x4(0x8080))
 }
 
 // chooseCodes returns the header bytes for the left two and the right two groups of v0 and v1.
 func chooseCodes(codes *codeTable, v0, v1 Uint8x32) (left, right uint8) {
 	var index [4]uint64
-	ranges(v0, v1).Store(&index)
+	ranges(v0, v1).StoreArray(&index)
 	left = codes[uint16(index[0])] | codes[uint16(index[1])]<<4
 	right = codes[uint16(index[2])] | codes[uint16(index[3])]<<4
 	return left, right
@@ -110,7 +110,7 @@ func chooseCodes(codes *codeTable, v0, v1 Uint8x32) (left, right uint8) {
 func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
 	m7, m14, m28 := BroadcastUint64x4(0x00AA00AA00AA00AA), BroadcastUint64x4(0x0000CCCC0000CCCC), BroadcastUint64x4(0x00000000F0F0F0F0)
 	s7, s14, s28 := BroadcastUint64x4(7), BroadcastUint64x4(14), BroadcastUint64x4(28)
-	spread := LoadInt8x32(&spreadBias)
+	spread := LoadInt8x32Array(&spreadBias)
 	src, out, head := start(residuals), start(payload), start(headers)
 	var rows [8]uint64
 	taken := uint(0)
@@ -118,7 +118,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 		v0, v1 := load32(src), load32(unsafe.Add(src, chunkColumns))
 		left, right := chooseCodes(codes, v0, v1)
 		*(*[2]uint8)(head) = [2]uint8{left, right}
-		bias := BroadcastUint64x4(t.maskBias[left] | t.maskBias[right]<<16).AsUint8x32().PermuteOrZeroGrouped(spread)
+		bias := BroadcastUint64x4(t.maskBias[left] | t.maskBias[right]<<16).ReshapeToUint8s().PermuteOrZeroGrouped(spread)
 		store32(transpose8x4(v0.Add(bias), m7, m14, m28, s7, s14, s28), unsafe.Pointer(&rows[0]))
 		store32(transpose8x4(v1.Add(bias), m7, m14, m28, s7, s14, s28), unsafe.Pointer(&rows[4]))
 		w0, w1 := uint(t.width[left&15]), uint(t.width[left>>4])
@@ -141,7 +141,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 
 // packAVX512 transposes both rows of a plane by VGF2P8AFFINEQB and gathers the planes that are needed by VPCOMPRESSB.
 func packAVX512(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
-	reverse, unit, spread := LoadInt8x64(&constants512.reverse8), LoadUint8x64(&constants512.identity), LoadInt8x64(&constants512.spreadBias)
+	reverse, unit, spread := LoadInt8x64Array(&constants512.reverse8), LoadUint8x64Array(&constants512.identity), LoadInt8x64Array(&constants512.spreadBias)
 	src, out, head := start(residuals), start(payload), start(headers)
 	taken := uint(0)
 	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
@@ -151,9 +151,9 @@ func packAVX512(t *groupTables, codes *codeTable, headers, payload, residuals []
 		maskBias := t.maskBias[left] | t.maskBias[right]<<16
 		present := uint64(uint32(maskBias))
 		present |= present << 32
-		bias := BroadcastUint64x8(maskBias).AsUint8x64().PermuteOrZeroGrouped(spread)
+		bias := BroadcastUint64x8(maskBias).ReshapeToUint8s().PermuteOrZeroGrouped(spread)
 		matrix := v.Add(bias).PermuteOrZeroGrouped(reverse)
-		planes := unit.GaloisFieldAffineTransform(matrix.AsUint64x8(), 0)
+		planes := unit.GaloisFieldAffineTransform(matrix.ReshapeToUint64s(), 0)
 		store64(planes.Compress(Mask8x64FromBits(present)), unsafe.Add(out, taken))
 		taken += 2 * (uint(t.pairWidth[left]) + uint(t.pairWidth[right]))
 		if rest--; rest == 0 {

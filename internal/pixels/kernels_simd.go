@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package pixels
 
@@ -48,11 +48,11 @@ func leaveSIMD(streamed bool) {
 	}
 }
 
-func load16(p unsafe.Pointer) Uint8x16     { return LoadUint8x16((*[16]uint8)(p)) }
-func load32(p unsafe.Pointer) Uint8x32     { return LoadUint8x32((*[32]uint8)(p)) }
-func load64(p unsafe.Pointer) Uint8x64     { return LoadUint8x64((*[64]uint8)(p)) }
-func store32(v Uint8x32, p unsafe.Pointer) { v.Store((*[32]uint8)(p)) }
-func store64(v Uint8x64, p unsafe.Pointer) { v.Store((*[64]uint8)(p)) }
+func load16(p unsafe.Pointer) Uint8x16     { return LoadUint8x16Array((*[16]uint8)(p)) }
+func load32(p unsafe.Pointer) Uint8x32     { return LoadUint8x32Array((*[32]uint8)(p)) }
+func load64(p unsafe.Pointer) Uint8x64     { return LoadUint8x64Array((*[64]uint8)(p)) }
+func store32(v Uint8x32, p unsafe.Pointer) { v.StoreArray((*[32]uint8)(p)) }
+func store64(v Uint8x64, p unsafe.Pointer) { v.StoreArray((*[64]uint8)(p)) }
 
 // start returns the address of a slice's first byte.
 //
@@ -70,10 +70,10 @@ func pair16(lo, hi unsafe.Pointer) Uint8x32 {
 // prefixSum32 replaces each byte by the sum of the bytes up to it and 128, mod 256.
 func prefixSum32(v Uint8x32) Uint8x32 {
 	var zero Uint8x32
-	v = v.Add(v.ConcatShiftBytesRightGrouped(15, zero))
-	v = v.Add(v.ConcatShiftBytesRightGrouped(14, zero))
-	v = v.Add(v.ConcatShiftBytesRightGrouped(12, zero))
-	v = v.Add(v.ConcatShiftBytesRightGrouped(8, zero))
+	v = v.Add(v.ConcatShiftBytesRightGrouped(zero, 15))
+	v = v.Add(v.ConcatShiftBytesRightGrouped(zero, 14))
+	v = v.Add(v.ConcatShiftBytesRightGrouped(zero, 12))
+	v = v.Add(v.ConcatShiftBytesRightGrouped(zero, 8))
 	carry := v.GetLo().PermuteOrZero(BroadcastInt8x16(15))
 	return v.SetHi(v.GetHi().Add(carry)).Xor(BroadcastUint8x32(128))
 }
@@ -81,13 +81,13 @@ func prefixSum32(v Uint8x32) Uint8x32 {
 // transpose8x4 is transpose8 of each of four words. The constants are arguments so
 // that they stay in registers.
 func transpose8x4(v Uint8x32, m7, m14, m28, s7, s14, s28 Uint64x4) Uint8x32 {
-	x := v.AsUint64x4()
+	x := v.ReshapeToUint64s()
 	t := x.Xor(x.ShiftRight(s7)).And(m7)
 	x = x.Xor(t).Xor(t.ShiftLeft(s7))
 	t = x.Xor(x.ShiftRight(s14)).And(m14)
 	x = x.Xor(t).Xor(t.ShiftLeft(s14))
 	t = x.Xor(x.ShiftRight(s28)).And(m28)
-	return x.Xor(t).Xor(t.ShiftLeft(s28)).AsUint8x32()
+	return x.Xor(t).Xor(t.ShiftLeft(s28)).ReshapeToUint8s()
 }
 
 // predictAVX2 serves AVX-512 too: it does nothing but load, add and store. There is one chunk at least.
@@ -136,23 +136,30 @@ var leadingOnes = func() (t [64]uint8) {
 	return t
 }()
 
-// measureAVX2 looks the two widths of each header byte up by PSHUFB.
+// measureAVX2 looks the two widths of each header byte up by VPSHUFB. A byte counts 16 at most and a row has 3,072, so that sums
+// of pairs stay in 16 bits.
 func measureAVX2(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
 	table := load16(unsafe.Pointer(&t.width))
 	widths := Uint8x32{}.SetLo(table).SetHi(table)
-	nibble := BroadcastUint8x32(15)
-	var zero Uint8x32
-	var sums Uint64x4 // of all in the lower halves, of those before skip in the upper
+	nibble, one := BroadcastUint8x32(15), BroadcastInt8x32(1)
+	var all, skipped Int16x16
 	for at := 0; at < n; at += 32 {
 		v := load32(unsafe.Pointer(&headers[at]))
 		store32(v, unsafe.Pointer(&dst[at]))
-		low := widths.PermuteOrZeroGrouped(v.And(nibble).AsInt8x32())
-		high := widths.PermuteOrZeroGrouped(v.AsUint16x16().ShiftAllRight(4).AsUint8x32().And(nibble).AsInt8x32())
+		low := widths.PermuteOrZeroGrouped(v.And(nibble).BitsToInt8())
+		high := widths.PermuteOrZeroGrouped(v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s().And(nibble).BitsToInt8())
 		both := low.Add(high).And(load32(unsafe.Pointer(&leadingOnes[32-min(n-at, 32)])))
-		skipped := both.And(load32(unsafe.Pointer(&leadingOnes[32-min(max(skip-at, 0), 32)])))
-		sums = sums.Add(both.SumAbsDiff(zero).AsUint64x4()).Add(skipped.SumAbsDiff(zero).AsUint64x4().ShiftAllLeft(32))
+		all = all.Add(both.DotProductPairsSaturated(one))
+		both = both.And(load32(unsafe.Pointer(&leadingOnes[32-min(max(skip-at, 0), 32)])))
+		skipped = skipped.Add(both.DotProductPairsSaturated(one))
 	}
-	half := sums.GetLo().Add(sums.GetHi())
-	sum := half.GetElem(0) + half.GetElem(1)
-	return int(uint32(sum)), int(sum >> 32)
+	return sumWords(all), sumWords(skipped)
+}
+
+// sumWords returns the sum of all words.
+func sumWords(v Int16x16) int {
+	dwords := v.DotProductPairs(BroadcastInt16x16(1))
+	sums := dwords.GetLo().Add(dwords.GetHi()).ToBits().ReshapeToUint64s()
+	sum := sums.GetElem(0) + sums.GetElem(1)
+	return int(uint32(sum) + uint32(sum>>32))
 }

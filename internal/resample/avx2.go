@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package resample
 
@@ -63,22 +63,22 @@ func (r *Resampler) prepareAVX2(p *bandPlan) {
 		p.reach = max(p.reach, int(s.bases[i])+6*(pairs-1)+32)
 	}
 	s.taps256 = grown(s.taps256, pairs*(pixels+6)/2)
-	half, bits, word := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits), archsimd.BroadcastInt32x8(0xffff)
-	upper, scale := archsimd.BroadcastInt32x8(16), archsimd.BroadcastInt32x8(int32(h.lowScale()))
+	half, bits, word := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastUint32x8(splitBits), archsimd.BroadcastInt32x8(0xffff)
+	upper, scale := archsimd.BroadcastUint32x8(16), archsimd.BroadcastUint32x8(uint32(h.lowScale()))
 	for i := 0; i < pixels; i += 8 {
 		for t := range pairs {
-			k0 := archsimd.LoadInt32x8((*[8]int32)(h.weight[2*t*h.pitch+i:]))
-			k1 := archsimd.LoadInt32x8((*[8]int32)(h.weight[(2*t+1)*h.pitch+i:]))
+			k0 := archsimd.LoadInt32x8Array((*[8]int32)(h.weight[2*t*h.pitch+i:]))
+			k1 := archsimd.LoadInt32x8Array((*[8]int32)(h.weight[(2*t+1)*h.pitch+i:]))
 			high0, high1 := k0.Add(half).ShiftRight(bits), k1.Add(half).ShiftRight(bits)
 			low0 := k0.Sub(high0.ShiftLeft(bits)).ShiftLeft(scale)
 			low1 := k1.Sub(high1.ShiftLeft(bits)).ShiftLeft(scale)
 			high := high0.And(word).Or(high1.ShiftLeft(upper))
 			low := low0.And(word).Or(low1.ShiftLeft(upper))
 			for j := range bothPixels256 {
-				spread := archsimd.LoadUint32x8(&bothPixels256[j])
+				spread := archsimd.LoadUint32x8Array(&bothPixels256[j])
 				to := &s.taps256[(i/2+j)*pairs+t]
-				high.Permute(spread).AsInt16x16().Store(&to.high)
-				low.Permute(spread).AsInt16x16().Store(&to.low)
+				high.Permute(spread).ToBits().ReshapeToUint16s().BitsToInt16().StoreArray(&to.high)
+				low.Permute(spread).ToBits().ReshapeToUint16s().BitsToInt16().StoreArray(&to.low)
 			}
 		}
 	}
@@ -99,35 +99,35 @@ func horizontalAVX2(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride, 
 
 // loadPixels loads 16 bytes for each of two output pixels. It reads 32 for the first: that saves an instruction.
 func loadPixels(a, b unsafe.Pointer) archsimd.Uint8x32 {
-	return archsimd.LoadUint8x32((*[32]uint8)(a)).SetHi(archsimd.LoadUint8x16((*[16]uint8)(b)))
+	return archsimd.LoadUint8x32Array((*[32]uint8)(a)).SetHi(archsimd.LoadUint8x16Array((*[16]uint8)(b)))
 }
 
-func total256(high, low, round, shift archsimd.Int32x8) archsimd.Uint32x8 {
-	return high.Add(round).ShiftLeft(shift).Add(low).AsUint32x8()
+func total256(high, low, round archsimd.Int32x8, shift archsimd.Uint32x8) archsimd.Uint32x8 {
+	return high.Add(round).ShiftLeft(shift).Add(low).ToBits()
 }
 
 // storePixels stores two lanes' three pairs of words, 24 bytes, and 8 bytes that the next pixels overwrite.
 func storePixels(to unsafe.Pointer, pairs archsimd.Int32x8, pixels archsimd.Uint32x8) {
-	pairs.Permute(pixels).Store((*[8]int32)(to))
+	pairs.Permute(pixels).StoreArray((*[8]int32)(to))
 }
 
 // topPairs256 makes pairs of words of two rows' top bytes.
 func topPairs256(x, y archsimd.Uint32x8, first, second archsimd.Int8x32) archsimd.Int32x8 {
-	return x.AsUint8x32().PermuteOrZeroGrouped(first).Or(y.AsUint8x32().PermuteOrZeroGrouped(second)).AsInt32x8()
+	return x.ReshapeToUint8s().PermuteOrZeroGrouped(first).Or(y.ReshapeToUint8s().PermuteOrZeroGrouped(second)).ReshapeToUint32s().BitsToInt32()
 }
 
 func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair256, bases []int32) {
-	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
-	first, second, pixels := archsimd.LoadInt8x32(&topFirst256), archsimd.LoadInt8x32(&topSecond256), archsimd.LoadUint32x8(&bothTriples256)
-	spread := archsimd.LoadInt8x32(&pixels01)
+	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastUint32x8(splitBits+2)
+	first, second, pixels := archsimd.LoadInt8x32Array(&topFirst256), archsimd.LoadInt8x32Array(&topSecond256), archsimd.LoadUint32x8Array(&bothTriples256)
+	spread := archsimd.LoadInt8x32Array(&pixels01)
 	for i := 0; i+1 < len(bases); i += 2 {
 		t := &taps[i/2]
-		high, low := archsimd.LoadInt16x16(&t.high), archsimd.LoadInt16x16(&t.low)
+		high, low := archsimd.LoadInt16x16Array(&t.high), archsimd.LoadInt16x16Array(&t.low)
 		from0, from1 := unsafe.Add(src, int(bases[i])), unsafe.Add(src, int(bases[i+1]))
 		to := unsafe.Add(dst, 12*i)
 		for left := pairs; ; from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride) {
-			a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread).AsInt16x16()
-			b := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread).AsInt16x16()
+			a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread).ReshapeToUint16s().BitsToInt16()
+			b := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread).ReshapeToUint16s().BitsToInt16()
 			storePixels(to, topPairs256(total256(a.DotProductPairs(high), a.DotProductPairs(low), round, shift),
 				total256(b.DotProductPairs(high), b.DotProductPairs(low), round, shift), first, second), pixels)
 			if left--; left == 0 {
@@ -138,22 +138,22 @@ func horizontal1AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 }
 
 func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair256, bases []int32) {
-	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
-	first, second, pixels := archsimd.LoadInt8x32(&topFirst256), archsimd.LoadInt8x32(&topSecond256), archsimd.LoadUint32x8(&bothTriples256)
-	spread0, spread1 := archsimd.LoadInt8x32(&pixels01), archsimd.LoadInt8x32(&pixels23)
+	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastUint32x8(splitBits+2)
+	first, second, pixels := archsimd.LoadInt8x32Array(&topFirst256), archsimd.LoadInt8x32Array(&topSecond256), archsimd.LoadUint32x8Array(&bothTriples256)
+	spread0, spread1 := archsimd.LoadInt8x32Array(&pixels01), archsimd.LoadInt8x32Array(&pixels23)
 	for i := 0; i+1 < len(bases); i += 2 {
 		t := taps[i:][:2]
-		high0, low0 := archsimd.LoadInt16x16(&t[0].high), archsimd.LoadInt16x16(&t[0].low)
-		high1, low1 := archsimd.LoadInt16x16(&t[1].high), archsimd.LoadInt16x16(&t[1].low)
+		high0, low0 := archsimd.LoadInt16x16Array(&t[0].high), archsimd.LoadInt16x16Array(&t[0].low)
+		high1, low1 := archsimd.LoadInt16x16Array(&t[1].high), archsimd.LoadInt16x16Array(&t[1].low)
 		from0, from1 := unsafe.Add(src, int(bases[i])), unsafe.Add(src, int(bases[i+1]))
 		to := unsafe.Add(dst, 12*i)
 		for left := pairs; ; from0, from1, to = unsafe.Add(from0, 2*stride), unsafe.Add(from1, 2*stride), unsafe.Add(to, ringStride) {
 			w := loadPixels(from0, from1)
-			a, b := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+			a, b := w.PermuteOrZeroGrouped(spread0).ReshapeToUint16s().BitsToInt16(), w.PermuteOrZeroGrouped(spread1).ReshapeToUint16s().BitsToInt16()
 			x := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
 				a.DotProductPairs(low0).Add(b.DotProductPairs(low1)), round, shift)
 			w = loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride))
-			a, b = w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+			a, b = w.PermuteOrZeroGrouped(spread0).ReshapeToUint16s().BitsToInt16(), w.PermuteOrZeroGrouped(spread1).ReshapeToUint16s().BitsToInt16()
 			y := total256(a.DotProductPairs(high0).Add(b.DotProductPairs(high1)),
 				a.DotProductPairs(low0).Add(b.DotProductPairs(low1)), round, shift)
 			storePixels(to, topPairs256(x, y, first, second), pixels)
@@ -166,25 +166,25 @@ func horizontal2AVX2(dst, src unsafe.Pointer, stride, ringStride, pairs int, tap
 
 // storeSums256 finishes two rows' sums and stores them as pairs of words.
 func storeSums256(to unsafe.Pointer, x, y archsimd.Int32x8, signed bool) {
-	pixels := archsimd.LoadUint32x8(&bothTriples256)
+	pixels := archsimd.LoadUint32x8Array(&bothTriples256)
 	if !signed {
-		storePixels(to, topPairs256(x.AsUint32x8(), y.AsUint32x8(), archsimd.LoadInt8x32(&topFirst256),
-			archsimd.LoadInt8x32(&topSecond256)), pixels)
+		storePixels(to, topPairs256(x.ToBits(), y.ToBits(), archsimd.LoadInt8x32Array(&topFirst256),
+			archsimd.LoadInt8x32Array(&topSecond256)), pixels)
 		return
 	}
-	by22 := archsimd.BroadcastInt32x8(weightBits)
+	by22 := archsimd.BroadcastUint32x8(weightBits)
 	words := x.ShiftRight(by22).SaturateToUint16ConcatGrouped(y.ShiftRight(by22)).Min(archsimd.BroadcastUint16x16(255))
-	storePixels(to, words.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&pairWords256)).AsInt32x8(), pixels)
+	storePixels(to, words.ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&pairWords256)).ReshapeToUint32s().BitsToInt32(), pixels)
 }
 
 // horizontalAnyAVX2 serves any number of taps, four at a time while there are.
 func horizontalAnyAVX2(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPairs int, signed bool, taps []tapPair256, bases []int32) {
 	round, zero := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(0)
-	shift := archsimd.BroadcastInt32x8(splitBits + 2)
+	shift := archsimd.BroadcastUint32x8(splitBits + 2)
 	if signed {
-		shift = archsimd.BroadcastInt32x8(splitBits)
+		shift = archsimd.BroadcastUint32x8(splitBits)
 	}
-	spread0, spread1 := archsimd.LoadInt8x32(&pixels01), archsimd.LoadInt8x32(&pixels23)
+	spread0, spread1 := archsimd.LoadInt8x32Array(&pixels01), archsimd.LoadInt8x32Array(&pixels23)
 	for i := 0; i+1 < len(bases); i += 2 {
 		table := taps[i/2*tapPairs:][:tapPairs]
 		row, to := src, unsafe.Add(dst, 12*i)
@@ -194,21 +194,21 @@ func horizontalAnyAVX2(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPa
 			t := 0
 			for ; t+1 < len(table); t += 2 {
 				w := loadPixels(from0, from1)
-				a, b := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
+				a, b := w.PermuteOrZeroGrouped(spread0).ReshapeToUint16s().BitsToInt16(), w.PermuteOrZeroGrouped(spread1).ReshapeToUint16s().BitsToInt16()
 				w = loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride))
-				c, d := w.PermuteOrZeroGrouped(spread0).AsInt16x16(), w.PermuteOrZeroGrouped(spread1).AsInt16x16()
-				high, low := archsimd.LoadInt16x16(&table[t].high), archsimd.LoadInt16x16(&table[t].low)
+				c, d := w.PermuteOrZeroGrouped(spread0).ReshapeToUint16s().BitsToInt16(), w.PermuteOrZeroGrouped(spread1).ReshapeToUint16s().BitsToInt16()
+				high, low := archsimd.LoadInt16x16Array(&table[t].high), archsimd.LoadInt16x16Array(&table[t].low)
 				xHigh, xLow = xHigh.Add(a.DotProductPairs(high)), xLow.Add(a.DotProductPairs(low))
 				yHigh, yLow = yHigh.Add(c.DotProductPairs(high)), yLow.Add(c.DotProductPairs(low))
-				high, low = archsimd.LoadInt16x16(&table[t+1].high), archsimd.LoadInt16x16(&table[t+1].low)
+				high, low = archsimd.LoadInt16x16Array(&table[t+1].high), archsimd.LoadInt16x16Array(&table[t+1].low)
 				xHigh, xLow = xHigh.Add(b.DotProductPairs(high)), xLow.Add(b.DotProductPairs(low))
 				yHigh, yLow = yHigh.Add(d.DotProductPairs(high)), yLow.Add(d.DotProductPairs(low))
 				from0, from1 = unsafe.Add(from0, 12), unsafe.Add(from1, 12)
 			}
 			if t < len(table) {
-				a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread0).AsInt16x16()
-				c := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread0).AsInt16x16()
-				high, low := archsimd.LoadInt16x16(&table[t].high), archsimd.LoadInt16x16(&table[t].low)
+				a := loadPixels(from0, from1).PermuteOrZeroGrouped(spread0).ReshapeToUint16s().BitsToInt16()
+				c := loadPixels(unsafe.Add(from0, stride), unsafe.Add(from1, stride)).PermuteOrZeroGrouped(spread0).ReshapeToUint16s().BitsToInt16()
+				high, low := archsimd.LoadInt16x16Array(&table[t].high), archsimd.LoadInt16x16Array(&table[t].low)
 				xHigh, xLow = xHigh.Add(a.DotProductPairs(high)), xLow.Add(a.DotProductPairs(low))
 				yHigh, yLow = yHigh.Add(c.DotProductPairs(high)), yLow.Add(c.DotProductPairs(low))
 			}

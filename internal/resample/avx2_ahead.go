@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package resample
 
@@ -32,32 +32,32 @@ func init() {
 
 // clipBytes256 finishes the sums of a filter that clips: 32 bytes in order.
 func clipBytes256(even0, odd0, even1, odd1 archsimd.Int32x8) archsimd.Uint8x32 {
-	return words256(even0, even1, true).Or(words256(odd0, odd1, true).ShiftAllLeft(8)).AsUint8x32()
+	return words256(even0, even1, true).Or(words256(odd0, odd1, true).ShiftAllLeft(8)).ReshapeToUint8s()
 }
 
 // joinTops256 finishes the sums of one that does not.
 func joinTops256(even0, odd0, even1, odd1 archsimd.Int32x8) archsimd.Uint8x32 {
-	return even0.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&topPart256[0])).
-		Or(odd0.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&topPart256[1]))).
-		Or(even1.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&topPart256[2]))).
-		Or(odd1.AsUint8x32().PermuteOrZeroGrouped(archsimd.LoadInt8x32(&topPart256[3])))
+	return even0.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&topPart256[0])).
+		Or(odd0.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&topPart256[1]))).
+		Or(even1.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&topPart256[2]))).
+		Or(odd1.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&topPart256[3])))
 }
 
 func halfRowWords(row unsafe.Pointer) archsimd.Uint16x16 {
-	return archsimd.LoadUint16x16((*[16]uint16)(row))
+	return archsimd.LoadUint16x16Array((*[16]uint16)(row))
 }
 
 // aheadAVX2 takes 32 bytes at a time, the last ones overlapping those before.
 func aheadAVX2(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, oddAt int, signed bool) {
-	low, odds := archsimd.BroadcastUint16x16(255), archsimd.LoadInt8x32(&oddBytes256)
-	start, shift := &start256[1], archsimd.BroadcastInt32x8(splitBits+2)
+	low, odds := archsimd.BroadcastUint16x16(255), archsimd.LoadInt8x32Array(&oddBytes256)
+	start, shift := &start256[1], archsimd.BroadcastUint32x8(splitBits+2)
 	if signed {
-		start, shift = &start256[0], archsimd.BroadcastInt32x8(splitBits)
+		start, shift = &start256[0], archsimd.BroadcastUint32x8(splitBits)
 	}
 	for x := 0; x < rowBytes; x += aheadBytesAVX2 {
 		x := min(x, rowBytes-aheadBytesAVX2)
 		row := unsafe.Add(src, x)
-		even0 := archsimd.LoadInt32x8(start)
+		even0 := archsimd.LoadInt32x8Array(start)
 		odd0, even1, odd1 := even0, even0, even0
 		for i := 0; ; row = unsafe.Add(row, 2*stride) {
 			step := stride
@@ -67,14 +67,14 @@ func aheadAVX2(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, oddAt i
 			kHigh, kLow := weights256(k[i]), weights256(k[i+1])
 			x, y := halfRowWords(row), halfRowWords(unsafe.Add(row, step))
 			w := x.InterleaveLoGrouped(y)
-			pairs := w.And(low).AsInt16x16()
+			pairs := w.And(low).BitsToInt16()
 			even0 = even0.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
-			pairs = w.AsInt8x32().PermuteOrZeroGrouped(odds).AsInt16x16()
+			pairs = w.ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(odds).ToBits().ReshapeToUint16s().BitsToInt16()
 			odd0 = odd0.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
 			w = x.InterleaveHiGrouped(y)
-			pairs = w.And(low).AsInt16x16()
+			pairs = w.And(low).BitsToInt16()
 			even1 = even1.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
-			pairs = w.AsInt8x32().PermuteOrZeroGrouped(odds).AsInt16x16()
+			pairs = w.ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(odds).ToBits().ReshapeToUint16s().BitsToInt16()
 			odd1 = odd1.Add(pairs.DotProductPairs(kHigh).ShiftLeft(shift)).Add(pairs.DotProductPairs(kLow))
 			if i += 2; i >= len(k) {
 				break
@@ -82,17 +82,17 @@ func aheadAVX2(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, oddAt i
 		}
 		to := (*[32]uint8)(unsafe.Add(dst, x))
 		if signed {
-			clipBytes256(even0, odd0, even1, odd1).Store(to)
+			clipBytes256(even0, odd0, even1, odd1).StoreArray(to)
 		} else {
-			joinTops256(even0, odd0, even1, odd1).Store(to)
+			joinTops256(even0, odd0, even1, odd1).StoreArray(to)
 		}
 	}
 }
 
 // ahead2AVX2 serves 3 or 4 taps of a filter without negative weights: bilinear up to a scale of 2.
 func ahead2AVX2(dst, src unsafe.Pointer, stride, rowBytes int, k *[4]int32, last int) {
-	low, odds := archsimd.BroadcastUint16x16(255), archsimd.LoadInt8x32(&oddBytes256)
-	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastInt32x8(splitBits+2)
+	low, odds := archsimd.BroadcastUint16x16(255), archsimd.LoadInt8x32Array(&oddBytes256)
+	round, shift := archsimd.BroadcastInt32x8(splitHalf), archsimd.BroadcastUint32x8(splitBits+2)
 	high0, low0, high1, low1 := weights256(k[0]), weights256(k[1]), weights256(k[2]), weights256(k[3])
 	sum := func(w, z archsimd.Int16x16) archsimd.Int32x8 {
 		return w.DotProductPairs(high0).Add(z.DotProductPairs(high1)).Add(round).ShiftLeft(shift).
@@ -105,12 +105,12 @@ func ahead2AVX2(dst, src unsafe.Pointer, stride, rowBytes int, k *[4]int32, last
 		a, b := halfRowWords(row), halfRowWords(unsafe.Add(row, stride))
 		c, d := halfRowWords(third), halfRowWords(unsafe.Add(third, last))
 		w, z := a.InterleaveLoGrouped(b), c.InterleaveLoGrouped(d)
-		even0 := sum(w.And(low).AsInt16x16(), z.And(low).AsInt16x16())
-		odd0 := sum(w.AsInt8x32().PermuteOrZeroGrouped(odds).AsInt16x16(), z.AsInt8x32().PermuteOrZeroGrouped(odds).AsInt16x16())
+		even0 := sum(w.And(low).BitsToInt16(), z.And(low).BitsToInt16())
+		odd0 := sum(w.ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(odds).ToBits().ReshapeToUint16s().BitsToInt16(), z.ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(odds).ToBits().ReshapeToUint16s().BitsToInt16())
 		w, z = a.InterleaveHiGrouped(b), c.InterleaveHiGrouped(d)
-		even1 := sum(w.And(low).AsInt16x16(), z.And(low).AsInt16x16())
-		odd1 := sum(w.AsInt8x32().PermuteOrZeroGrouped(odds).AsInt16x16(), z.AsInt8x32().PermuteOrZeroGrouped(odds).AsInt16x16())
-		joinTops256(even0, odd0, even1, odd1).Store((*[32]uint8)(unsafe.Add(dst, x)))
+		even1 := sum(w.And(low).BitsToInt16(), z.And(low).BitsToInt16())
+		odd1 := sum(w.ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(odds).ToBits().ReshapeToUint16s().BitsToInt16(), z.ReshapeToUint8s().BitsToInt8().PermuteOrZeroGrouped(odds).ToBits().ReshapeToUint16s().BitsToInt16())
+		joinTops256(even0, odd0, even1, odd1).StoreArray((*[32]uint8)(unsafe.Add(dst, x)))
 	}
 }
 
@@ -119,13 +119,13 @@ func takeAVX2(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, pair, _ int) {
 	row := r.ringRow(p, pair)
 	byRow := archsimd.BroadcastUint32x8(uint32(y&1) * 16)
 	low, by8 := archsimd.BroadcastUint32x8(255), archsimd.BroadcastUint32x8(8)
-	bytes, dwords := archsimd.LoadInt8x32(&packBytes256), archsimd.LoadUint32x8(&packDwords256)
+	bytes, dwords := archsimd.LoadInt8x32Array(&packBytes256), archsimd.LoadUint32x8Array(&packDwords256)
 	for v := 0; v < p.vectors; v += 2 {
 		at := 64 * min(v, p.vectors-2)
-		a := rowWords256(row, at).AsUint32x8().ShiftRight(byRow).And(low)
-		b := rowWords256(row, at+32).AsUint32x8().ShiftRight(byRow).And(low)
-		c := rowWords256(row, at+64).AsUint32x8().ShiftRight(byRow).And(low)
-		d := rowWords256(row, at+96).AsUint32x8().ShiftRight(byRow).And(low)
-		packBytes(packWords256(a, b), packWords256(c, d), by8, bytes, dwords).Store((*[32]uint8)(unsafe.Add(dst, at>>2)))
+		a := rowWords256(row, at).ToBits().ReshapeToUint32s().ShiftRight(byRow).And(low)
+		b := rowWords256(row, at+32).ToBits().ReshapeToUint32s().ShiftRight(byRow).And(low)
+		c := rowWords256(row, at+64).ToBits().ReshapeToUint32s().ShiftRight(byRow).And(low)
+		d := rowWords256(row, at+96).ToBits().ReshapeToUint32s().ShiftRight(byRow).And(low)
+		packBytes(packWords256(a, b), packWords256(c, d), by8, bytes, dwords).StoreArray((*[32]uint8)(unsafe.Add(dst, at>>2)))
 	}
 }

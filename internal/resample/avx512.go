@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package resample
 
@@ -73,28 +73,28 @@ func (r *Resampler) prepareAVX512(p *bandPlan) bool {
 		p.tapPairs = max(pairs, 3) // zeros for horizontal3SignedAVX512
 	}
 	s.taps512 = grown(s.taps512, p.tapPairs*p.vectors)
-	half, bits, word := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits), archsimd.BroadcastInt32x16(0xffff)
-	upper, scale := archsimd.BroadcastInt32x16(16), archsimd.BroadcastInt32x16(int32(h.lowScale()))
+	half, bits, word := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastUint32x16(splitBits), archsimd.BroadcastInt32x16(0xffff)
+	upper, scale := archsimd.BroadcastUint32x16(16), archsimd.BroadcastUint32x16(uint32(h.lowScale()))
 	three, twice, next := archsimd.BroadcastInt32x16(3), archsimd.BroadcastInt32x16(0x00010001), archsimd.BroadcastInt32x16(0x00030000)
 	first := archsimd.BroadcastInt32x16(int32(h.first))
 	for v := range p.vectors {
 		pixel := 16 * v / 3
-		lane := archsimd.LoadUint32x16(&pixelOfLane[v%3])
-		channel := archsimd.LoadUint32x16(&channelOfLane[v%3]).AsInt32x16()
+		lane := archsimd.LoadUint32x16Array(&pixelOfLane[v%3])
+		channel := archsimd.LoadUint32x16Array(&channelOfLane[v%3]).BitsToInt32()
 		base := archsimd.BroadcastInt32x16(s.bases[v])
-		low := archsimd.LoadInt32x16((*[16]int32)(h.low[pixel:])).Permute(lane)
+		low := archsimd.LoadInt32x16Array((*[16]int32)(h.low[pixel:])).Permute(lane)
 		// Byte offset in the window, for the first tap in byte 0 and for the second in byte 2.
-		index := low.Sub(first).Mul(three).Sub(base).Add(channel).Mul(twice).Add(next).AsUint8x64()
+		index := low.Sub(first).Mul(three).Sub(base).Add(channel).Mul(twice).Add(next).ToBits().ReshapeToUint8s()
 		for t := range pairs {
-			k0 := archsimd.LoadInt32x16((*[16]int32)(h.weight[2*t*h.pitch+pixel:])).Permute(lane)
-			k1 := archsimd.LoadInt32x16((*[16]int32)(h.weight[(2*t+1)*h.pitch+pixel:])).Permute(lane)
+			k0 := archsimd.LoadInt32x16Array((*[16]int32)(h.weight[2*t*h.pitch+pixel:])).Permute(lane)
+			k1 := archsimd.LoadInt32x16Array((*[16]int32)(h.weight[(2*t+1)*h.pitch+pixel:])).Permute(lane)
 			high0, high1 := k0.Add(half).ShiftRight(bits), k1.Add(half).ShiftRight(bits)
 			low0 := k0.Sub(high0.ShiftLeft(bits)).ShiftLeft(scale)
 			low1 := k1.Sub(high1.ShiftLeft(bits)).ShiftLeft(scale)
 			to := &s.taps512[v*p.tapPairs+t]
-			index.Store(&to.index)
-			high0.And(word).Or(high1.ShiftLeft(upper)).AsInt16x32().Store(&to.high)
-			low0.And(word).Or(low1.ShiftLeft(upper)).AsInt16x32().Store(&to.low)
+			index.StoreArray(&to.index)
+			high0.And(word).Or(high1.ShiftLeft(upper)).ToBits().ReshapeToUint16s().BitsToInt16().StoreArray(&to.high)
+			low0.And(word).Or(low1.ShiftLeft(upper)).ToBits().ReshapeToUint16s().BitsToInt16().StoreArray(&to.low)
 		}
 		clear(s.taps512[v*p.tapPairs+pairs : (v+1)*p.tapPairs])
 	}
@@ -122,28 +122,28 @@ func horizontalAVX512(r *Resampler, p *bandPlan, dst, src unsafe.Pointer, stride
 
 // loadWords takes the bytes of a tap pair out of a window, each as a word.
 func loadWords(window unsafe.Pointer, index archsimd.Uint8x64, even archsimd.Mask8x64) archsimd.Int16x32 {
-	return archsimd.LoadUint8x64((*[64]uint8)(window)).Permute(index).Masked(even).AsInt16x32()
+	return archsimd.LoadUint8x64Array((*[64]uint8)(window)).Permute(index).Masked(even).ReshapeToUint16s().BitsToInt16()
 }
 
 // total combines the sums of the weights' two parts; round is 1024, shift 11 or 13.
-func total512(high, low, round, shift archsimd.Int32x16) archsimd.Uint8x64 {
-	return high.Add(round).ShiftLeft(shift).Add(low).AsUint8x64()
+func total512(high, low, round archsimd.Int32x16, shift archsimd.Uint32x16) archsimd.Uint8x64 {
+	return high.Add(round).ShiftLeft(shift).Add(low).ToBits().ReshapeToUint8s()
 }
 
 func horizontal1AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair512, bases []int32) {
-	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits+2)
-	top, even := archsimd.LoadUint8x64(&topPairs512), archsimd.Mask8x64FromBits(evenBytes)
+	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastUint32x16(splitBits+2)
+	top, even := archsimd.LoadUint8x64Array(&topPairs512), archsimd.Mask8x64FromBits(evenBytes)
 	for v, base := range bases {
 		t := &taps[v]
-		index := archsimd.LoadUint8x64(&t.index)
-		high, low := archsimd.LoadInt16x32(&t.high), archsimd.LoadInt16x32(&t.low)
+		index := archsimd.LoadUint8x64Array(&t.index)
+		high, low := archsimd.LoadInt16x32Array(&t.high), archsimd.LoadInt16x32Array(&t.low)
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
 		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			a := loadWords(from, index, even)
 			b := loadWords(unsafe.Add(from, stride), index, even)
 			x := total512(a.DotProductPairs(high), a.DotProductPairs(low), round, shift)
 			y := total512(b.DotProductPairs(high), b.DotProductPairs(low), round, shift)
-			x.ConcatPermute(y, top).Masked(even).Store((*[64]uint8)(to))
+			x.ConcatPermute(y, top).Masked(even).StoreArray((*[64]uint8)(to))
 			if left--; left == 0 {
 				break
 			}
@@ -152,13 +152,13 @@ func horizontal1AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 }
 
 func horizontal2AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, taps []tapPair512, bases []int32) {
-	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits+2)
-	top, even := archsimd.LoadUint8x64(&topPairs512), archsimd.Mask8x64FromBits(evenBytes)
+	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastUint32x16(splitBits+2)
+	top, even := archsimd.LoadUint8x64Array(&topPairs512), archsimd.Mask8x64FromBits(evenBytes)
 	for v, base := range bases {
 		t := taps[2*v:][:2]
-		index := archsimd.LoadUint8x64(&t[0].index)
-		high0, low0 := archsimd.LoadInt16x32(&t[0].high), archsimd.LoadInt16x32(&t[0].low)
-		high1, low1 := archsimd.LoadInt16x32(&t[1].high), archsimd.LoadInt16x32(&t[1].low)
+		index := archsimd.LoadUint8x64Array(&t[0].index)
+		high0, low0 := archsimd.LoadInt16x32Array(&t[0].high), archsimd.LoadInt16x32Array(&t[0].low)
+		high1, low1 := archsimd.LoadInt16x32Array(&t[1].high), archsimd.LoadInt16x32Array(&t[1].low)
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
 		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			a0, a1 := loadWords(from, index, even), loadWords(unsafe.Add(from, 6), index, even)
@@ -167,7 +167,7 @@ func horizontal2AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 			b0, b1 := loadWords(unsafe.Add(from, stride), index, even), loadWords(unsafe.Add(from, stride+6), index, even)
 			y := total512(b0.DotProductPairs(high0).Add(b1.DotProductPairs(high1)),
 				b0.DotProductPairs(low0).Add(b1.DotProductPairs(low1)), round, shift)
-			x.ConcatPermute(y, top).Masked(even).Store((*[64]uint8)(to))
+			x.ConcatPermute(y, top).Masked(even).StoreArray((*[64]uint8)(to))
 			if left--; left == 0 {
 				break
 			}
@@ -179,30 +179,30 @@ func horizontal2AVX512(dst, src unsafe.Pointer, stride, ringStride, pairs int, t
 func storePairs512(to unsafe.Pointer, x, y archsimd.Uint8x64, signed bool) {
 	if !signed {
 		even := archsimd.Mask8x64FromBits(evenBytes)
-		x.ConcatPermute(y, archsimd.LoadUint8x64(&topPairs512)).Masked(even).Store((*[64]uint8)(to))
+		x.ConcatPermute(y, archsimd.LoadUint8x64Array(&topPairs512)).Masked(even).StoreArray((*[64]uint8)(to))
 		return
 	}
-	words := x.ConcatPermute(y, archsimd.LoadUint8x64(&highPairs512)).AsInt16x32().ShiftAllRight(weightBits - 16)
-	words.Max(archsimd.BroadcastInt16x32(0)).Min(archsimd.BroadcastInt16x32(255)).Store((*[32]int16)(to))
+	words := x.ConcatPermute(y, archsimd.LoadUint8x64Array(&highPairs512)).ReshapeToUint16s().BitsToInt16().ShiftAllRight(weightBits - 16)
+	words.Max(archsimd.BroadcastInt16x32(0)).Min(archsimd.BroadcastInt16x32(255)).StoreArray((*[32]int16)(to))
 }
 
 // horizontalAnyAVX512 serves any number of taps whose window fits one register.
 func horizontalAnyAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPairs int, signed bool, taps []tapPair512, bases []int32) {
 	round, zero := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(0)
-	shift := archsimd.BroadcastInt32x16(splitBits + 2)
+	shift := archsimd.BroadcastUint32x16(splitBits + 2)
 	if signed {
-		shift = archsimd.BroadcastInt32x16(splitBits)
+		shift = archsimd.BroadcastUint32x16(splitBits)
 	}
 	even := archsimd.Mask8x64FromBits(evenBytes)
 	for v, base := range bases {
 		table := taps[v*tapPairs:][:tapPairs]
-		index := archsimd.LoadUint8x64(&table[0].index)
+		index := archsimd.LoadUint8x64Array(&table[0].index)
 		row, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
 		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			xHigh, xLow, yHigh, yLow := round, zero, round, zero
 			from := row
 			for t := range table {
-				high, low := archsimd.LoadInt16x32(&table[t].high), archsimd.LoadInt16x32(&table[t].low)
+				high, low := archsimd.LoadInt16x32Array(&table[t].high), archsimd.LoadInt16x32Array(&table[t].low)
 				a, b := loadWords(from, index, even), loadWords(unsafe.Add(from, stride), index, even)
 				xHigh, xLow = xHigh.Add(a.DotProductPairs(high)), xLow.Add(a.DotProductPairs(low))
 				yHigh, yLow = yHigh.Add(b.DotProductPairs(high)), yLow.Add(b.DotProductPairs(low))
@@ -218,27 +218,27 @@ func horizontalAnyAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, tap
 
 // loadWideWords is loadWords for a window of two registers.
 func loadWideWords(window unsafe.Pointer, index archsimd.Uint8x64, even archsimd.Mask8x64) archsimd.Int16x32 {
-	a, b := archsimd.LoadUint8x64((*[64]uint8)(window)), archsimd.LoadUint8x64((*[64]uint8)(unsafe.Add(window, 64)))
-	return a.ConcatPermute(b, index).Masked(even).AsInt16x32()
+	a, b := archsimd.LoadUint8x64Array((*[64]uint8)(window)), archsimd.LoadUint8x64Array((*[64]uint8)(unsafe.Add(window, 64)))
+	return a.ConcatPermute(b, index).Masked(even).ReshapeToUint16s().BitsToInt16()
 }
 
 // horizontalWideAVX512 serves any number of taps whose window fits two registers.
 func horizontalWideAVX512(dst, src unsafe.Pointer, stride, ringStride, pairs, tapPairs int, signed bool, taps []tapPair512, bases []int32) {
 	round, zero := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(0)
-	shift := archsimd.BroadcastInt32x16(splitBits + 2)
+	shift := archsimd.BroadcastUint32x16(splitBits + 2)
 	if signed {
-		shift = archsimd.BroadcastInt32x16(splitBits)
+		shift = archsimd.BroadcastUint32x16(splitBits)
 	}
 	even := archsimd.Mask8x64FromBits(evenBytes)
 	for v, base := range bases {
 		table := taps[v*tapPairs:][:tapPairs]
-		index := archsimd.LoadUint8x64(&table[0].index)
+		index := archsimd.LoadUint8x64Array(&table[0].index)
 		row, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
 		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			xHigh, xLow, yHigh, yLow := round, zero, round, zero
 			from := row
 			for t := range table {
-				high, low := archsimd.LoadInt16x32(&table[t].high), archsimd.LoadInt16x32(&table[t].low)
+				high, low := archsimd.LoadInt16x32Array(&table[t].high), archsimd.LoadInt16x32Array(&table[t].low)
 				a, b := loadWideWords(from, index, even), loadWideWords(unsafe.Add(from, stride), index, even)
 				xHigh, xLow = xHigh.Add(a.DotProductPairs(high)), xLow.Add(a.DotProductPairs(low))
 				yHigh, yLow = yHigh.Add(b.DotProductPairs(high)), yLow.Add(b.DotProductPairs(low))

@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package resample
 
@@ -26,10 +26,12 @@ func verticalAVX512(r *Resampler, p *bandPlan, dst unsafe.Pointer, y, firstPair,
 	}
 }
 
-func weights512(k int32) archsimd.Int16x32 { return archsimd.BroadcastInt32x16(k).AsInt16x32() }
+func weights512(k int32) archsimd.Int16x32 {
+	return archsimd.BroadcastInt32x16(k).ToBits().ReshapeToUint16s().BitsToInt16()
+}
 
 func rowWords512(row unsafe.Pointer, offset int) archsimd.Int16x32 {
-	return archsimd.LoadInt16x32((*[32]int16)(unsafe.Add(row, offset)))
+	return archsimd.LoadInt16x32Array((*[32]int16)(unsafe.Add(row, offset)))
 }
 
 // packTop512 puts the top bytes of four vectors' dwords side by side.
@@ -39,8 +41,8 @@ func packTop512(a, b, c, d, pack archsimd.Uint8x64, lower archsimd.Mask8x64) arc
 
 // vertical1AVX512 works on four vectors at a time; the last four overlap the ones before unless their number is even.
 func vertical1AVX512(dst, row0 unsafe.Pointer, vectors int, k *[2]int32) {
-	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits+2)
-	pack, lower := archsimd.LoadUint8x64(&topPack512), archsimd.Mask8x64FromBits(1<<32-1)
+	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastUint32x16(splitBits+2)
+	pack, lower := archsimd.LoadUint8x64Array(&topPack512), archsimd.Mask8x64FromBits(1<<32-1)
 	high, low := weights512(k[0]), weights512(k[1])
 	for v := 0; v < vectors; v += 4 {
 		at := 64 * min(v, vectors-4)
@@ -51,13 +53,13 @@ func vertical1AVX512(dst, row0 unsafe.Pointer, vectors int, k *[2]int32) {
 			total512(b.DotProductPairs(high), b.DotProductPairs(low), round, shift),
 			total512(c.DotProductPairs(high), c.DotProductPairs(low), round, shift),
 			total512(d.DotProductPairs(high), d.DotProductPairs(low), round, shift),
-			pack, lower).Store((*[64]uint8)(unsafe.Add(dst, at>>2)))
+			pack, lower).StoreArray((*[64]uint8)(unsafe.Add(dst, at>>2)))
 	}
 }
 
 func vertical2AVX512(dst, row0, row1 unsafe.Pointer, vectors int, k *[4]int32) {
-	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(splitBits+2)
-	pack, lower := archsimd.LoadUint8x64(&topPack512), archsimd.Mask8x64FromBits(1<<32-1)
+	round, shift := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastUint32x16(splitBits+2)
+	pack, lower := archsimd.LoadUint8x64Array(&topPack512), archsimd.Mask8x64FromBits(1<<32-1)
 	high0, low0, high1, low1 := weights512(k[0]), weights512(k[1]), weights512(k[2]), weights512(k[3])
 	for v := 0; v < vectors; v += 4 {
 		at := 64 * min(v, vectors-4)
@@ -69,22 +71,22 @@ func vertical2AVX512(dst, row0, row1 unsafe.Pointer, vectors int, k *[4]int32) {
 		x2 := total512(a.DotProductPairs(high0).Add(e.DotProductPairs(high1)), a.DotProductPairs(low0).Add(e.DotProductPairs(low1)), round, shift)
 		a, e = rowWords512(row0, at+192), rowWords512(row1, at+192)
 		x3 := total512(a.DotProductPairs(high0).Add(e.DotProductPairs(high1)), a.DotProductPairs(low0).Add(e.DotProductPairs(low1)), round, shift)
-		packTop512(x0, x1, x2, x3, pack, lower).Store((*[64]uint8)(unsafe.Add(dst, at>>2)))
+		packTop512(x0, x1, x2, x3, pack, lower).StoreArray((*[64]uint8)(unsafe.Add(dst, at>>2)))
 	}
 }
 
 // clipped512 finishes two vectors' signed sums: 32 bytes of output.
 func clipped512(x, y archsimd.Uint8x64) archsimd.Uint8x32 {
-	words := x.ConcatPermute(y, archsimd.LoadUint8x64(&highPack512)).AsInt16x32().ShiftAllRight(weightBits - 16)
-	return words.Max(archsimd.BroadcastInt16x32(0)).AsUint16x32().SaturateToUint8()
+	words := x.ConcatPermute(y, archsimd.LoadUint8x64Array(&highPack512)).ReshapeToUint16s().BitsToInt16().ShiftAllRight(weightBits - 16)
+	return words.Max(archsimd.BroadcastInt16x32(0)).ToBits().SaturateToUint8()
 }
 
 // verticalAnyAVX512 serves any number of pairs, k holding two entries for each; four vectors at a time.
 func verticalAnyAVX512(dst, ring unsafe.Pointer, firstPair int, p *bandPlan, k []int32, signed bool) {
 	round, zero := archsimd.BroadcastInt32x16(splitHalf), archsimd.BroadcastInt32x16(0)
-	shift := archsimd.BroadcastInt32x16(splitBits + 2)
+	shift := archsimd.BroadcastUint32x16(splitBits + 2)
 	if signed {
-		shift = archsimd.BroadcastInt32x16(splitBits)
+		shift = archsimd.BroadcastUint32x16(splitBits)
 	}
 	for v := 0; v < p.vectors; v += 4 {
 		at := 64 * min(v, p.vectors-4)
@@ -107,10 +109,10 @@ func verticalAnyAVX512(dst, ring unsafe.Pointer, firstPair int, p *bandPlan, k [
 		c, d := total512(cHigh, cLow, zero, shift), total512(dHigh, dLow, zero, shift)
 		to := unsafe.Add(dst, at>>2)
 		if signed {
-			clipped512(a, b).Store((*[32]uint8)(to))
-			clipped512(c, d).Store((*[32]uint8)(unsafe.Add(to, 32)))
+			clipped512(a, b).StoreArray((*[32]uint8)(to))
+			clipped512(c, d).StoreArray((*[32]uint8)(unsafe.Add(to, 32)))
 			continue
 		}
-		packTop512(a, b, c, d, archsimd.LoadUint8x64(&topPack512), archsimd.Mask8x64FromBits(1<<32-1)).Store((*[64]uint8)(to))
+		packTop512(a, b, c, d, archsimd.LoadUint8x64Array(&topPack512), archsimd.Mask8x64FromBits(1<<32-1)).StoreArray((*[64]uint8)(to))
 	}
 }

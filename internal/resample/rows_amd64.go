@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package resample
 
@@ -15,9 +15,7 @@ import (
 const (
 	splitPixelsAVX512 = 64 // pixels that a step of splitPlanes takes
 	splitPixelsAVX2   = 16
-	mirrorPixels512   = 21 // pixels in 63 bytes
-	mirrorPixels256   = 5  // pixels in 15 bytes
-	mirrorMask        = 1<<63 - 1
+	mirrorPixels      = 5 // in 15 bytes
 )
 
 var (
@@ -26,10 +24,9 @@ var (
 	// splitThird512 tells which bytes come out of the third register.
 	splitThird512 [3]uint64
 	// splitIndex256 is the same for 16 pixels in three registers of 16 bytes; -1 gives zero.
-	splitIndex256  [3][3][16]int8
-	mirrorIndex512 [64]uint8
-	// mirrorIndex256 leaves the mirrored pixels in bytes 1..15; byte 0 is overwritten by the step that follows.
-	mirrorIndex256 [16]int8
+	splitIndex256 [3][3][16]int8
+	// mirrorIndex leaves the mirrored pixels in bytes 1..15; byte 0 is overwritten by the step that follows.
+	mirrorIndex [16]int8
 )
 
 func init() {
@@ -48,11 +45,8 @@ func init() {
 				}
 			}
 		}
-		for i := range mirrorPixels512 {
-			mirrorIndex512[3*i+c] = uint8(3*(mirrorPixels512-1-i) + c)
-		}
-		for i := range mirrorPixels256 {
-			mirrorIndex256[1+3*i+c] = int8(3*(mirrorPixels256-1-i) + c)
+		for i := range mirrorPixels {
+			mirrorIndex[1+3*i+c] = int8(3*(mirrorPixels-1-i) + c)
 		}
 	}
 }
@@ -78,16 +72,16 @@ func (r *Resampler) putRow(dst Output, y int, row []byte) {
 
 // splitPlanesAVX512 takes 64 pixels at a time, the last ones overlapping those before.
 func splitPlanesAVX512(red, green, blue, row []byte) {
-	index0, index1, index2 := archsimd.LoadUint8x64(&splitIndex512[0]), archsimd.LoadUint8x64(&splitIndex512[1]), archsimd.LoadUint8x64(&splitIndex512[2])
+	index0, index1, index2 := archsimd.LoadUint8x64Array(&splitIndex512[0]), archsimd.LoadUint8x64Array(&splitIndex512[1]), archsimd.LoadUint8x64Array(&splitIndex512[2])
 	third0, third1 := archsimd.Mask8x64FromBits(splitThird512[0]), archsimd.Mask8x64FromBits(splitThird512[1])
 	third2 := archsimd.Mask8x64FromBits(splitThird512[2])
 	for x := 0; x < len(red); x += splitPixelsAVX512 {
 		x := min(x, len(red)-splitPixelsAVX512)
 		pixels := row[3*x:][:192]
-		a, b, c := archsimd.LoadUint8x64((*[64]uint8)(pixels)), archsimd.LoadUint8x64((*[64]uint8)(pixels[64:])), archsimd.LoadUint8x64((*[64]uint8)(pixels[128:]))
-		c.Permute(index0).Merge(a.ConcatPermute(b, index0), third0).Store((*[64]uint8)(red[x:]))
-		c.Permute(index1).Merge(a.ConcatPermute(b, index1), third1).Store((*[64]uint8)(green[x:]))
-		c.Permute(index2).Merge(a.ConcatPermute(b, index2), third2).Store((*[64]uint8)(blue[x:]))
+		a, b, c := archsimd.LoadUint8x64Array((*[64]uint8)(pixels)), archsimd.LoadUint8x64Array((*[64]uint8)(pixels[64:])), archsimd.LoadUint8x64Array((*[64]uint8)(pixels[128:]))
+		c.Permute(index0).Merge(a.ConcatPermute(b, index0), third0).StoreArray((*[64]uint8)(red[x:]))
+		c.Permute(index1).Merge(a.ConcatPermute(b, index1), third1).StoreArray((*[64]uint8)(green[x:]))
+		c.Permute(index2).Merge(a.ConcatPermute(b, index2), third2).StoreArray((*[64]uint8)(blue[x:]))
 	}
 }
 
@@ -96,51 +90,35 @@ func splitPlanesAVX2(red, green, blue, row []byte) {
 	row = row[:3*len(red)]
 	for channel, plane := range planes {
 		index := &splitIndex256[channel]
-		index0, index1, index2 := archsimd.LoadInt8x16(&index[0]), archsimd.LoadInt8x16(&index[1]), archsimd.LoadInt8x16(&index[2])
+		index0, index1, index2 := archsimd.LoadInt8x16Array(&index[0]), archsimd.LoadInt8x16Array(&index[1]), archsimd.LoadInt8x16Array(&index[2])
 		for x := 0; x < len(red); x += splitPixelsAVX2 {
 			x := min(x, len(red)-splitPixelsAVX2)
 			pixels := unsafe.Pointer(&row[3*x])
-			a := archsimd.LoadUint8x16((*[16]uint8)(pixels)).PermuteOrZero(index0)
-			b := archsimd.LoadUint8x16((*[16]uint8)(unsafe.Add(pixels, 16))).PermuteOrZero(index1)
-			c := archsimd.LoadUint8x16((*[16]uint8)(unsafe.Add(pixels, 32))).PermuteOrZero(index2)
-			a.Or(b).Or(c).Store((*[16]uint8)(unsafe.Add(plane, x)))
+			a := archsimd.LoadUint8x16Array((*[16]uint8)(pixels)).PermuteOrZero(index0)
+			b := archsimd.LoadUint8x16Array((*[16]uint8)(unsafe.Add(pixels, 16))).PermuteOrZero(index1)
+			c := archsimd.LoadUint8x16Array((*[16]uint8)(unsafe.Add(pixels, 32))).PermuteOrZero(index2)
+			a.Or(b).Or(c).StoreArray((*[16]uint8)(unsafe.Add(plane, x)))
 		}
 	}
 }
 
 // mirrorRow is [mirror] with the kernels of r's level; dst and src do not overlap.
 func (r *Resampler) mirrorRow(dst, src []byte) {
-	pixels := len(src) / 3
-	switch {
-	case r.level >= kernel.AVX512 && pixels >= mirrorPixels512:
-		mirrorAVX512(dst, src, pixels)
-	case r.level >= kernel.AVX2:
-		mirrorAVX2(dst, src, pixels)
-	default:
+	if r.level < kernel.AVX2 {
 		mirror(dst, src)
 		return
 	}
+	mirrorAVX2(dst, src, len(src)/3)
 	archsimd.ClearAVXUpperBits()
-}
-
-// mirrorAVX512 takes 63 bytes at a time, masked, the last ones overlapping those before.
-func mirrorAVX512(dst, src []byte, pixels int) {
-	index, mask := archsimd.LoadUint8x64(&mirrorIndex512), archsimd.Mask8x64FromBits(mirrorMask)
-	for x := 0; x < pixels; x += mirrorPixels512 {
-		x := min(x, pixels-mirrorPixels512)
-		from, to := src[3*x:][:63], dst[3*(pixels-mirrorPixels512-x):][:63]
-		archsimd.LoadMaskedUint8x64((*[64]uint8)(unsafe.Pointer(&from[0])), mask).Permute(index).
-			StoreMasked((*[64]uint8)(unsafe.Pointer(&to[0])), mask)
-	}
 }
 
 // mirrorAVX2 takes 15 bytes at a time while 16 can be read, and then the rest one by one.
 func mirrorAVX2(dst, src []byte, pixels int) {
-	index := archsimd.LoadInt8x16(&mirrorIndex256)
+	index := archsimd.LoadInt8x16Array(&mirrorIndex)
 	x := 0
-	for ; x+mirrorPixels256 < pixels; x += mirrorPixels256 {
-		pixel := archsimd.LoadUint8x16((*[16]uint8)(src[3*x:])).PermuteOrZero(index)
-		pixel.Store((*[16]uint8)(dst[3*(pixels-mirrorPixels256-x)-1:]))
+	for ; x+mirrorPixels < pixels; x += mirrorPixels {
+		pixel := archsimd.LoadUint8x16Array((*[16]uint8)(src[3*x:])).PermuteOrZero(index)
+		pixel.StoreArray((*[16]uint8)(dst[3*(pixels-mirrorPixels-x)-1:]))
 	}
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
 }

@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
 package resample
 
@@ -48,7 +48,7 @@ func (a *axis) compute512(s axisSpec, g geometry, taps int) {
 	half, one, zero := archsimd.BroadcastFloat64x8(0.5), archsimd.BroadcastFloat64x8(1), archsimd.BroadcastFloat64x8(0)
 	fixed, sign := archsimd.BroadcastFloat64x8(weightOne), archsimd.BroadcastInt64x8(math.MinInt64)
 	edge, none := archsimd.BroadcastInt32x8(int32(s.in)), archsimd.BroadcastInt32x8(0)
-	offsets := archsimd.LoadFloat64x8(&lanes).Mul(archsimd.BroadcastFloat64x8(step))
+	offsets := archsimd.LoadFloat64x8Array(&lanes).Mul(archsimd.BroadcastFloat64x8(step))
 	most := none
 	for i := 0; i < a.n; i += 8 {
 		output := offsets.Add(archsimd.BroadcastFloat64x8(first + step*float64(i)))
@@ -56,26 +56,26 @@ func (a *axis) compute512(s axisSpec, g geometry, taps int) {
 		low := center.Sub(support).Add(half).ConvertToInt32().Max(none)
 		count := center.Add(support).Add(half).ConvertToInt32().Min(edge).Sub(low)
 		most = most.Max(count)
-		low.Store((*[8]int32)(a.low[i:]))
-		count.Store((*[8]int32)(a.count[i:]))
+		low.StoreArray((*[8]int32)(a.low[i:]))
+		count.StoreArray((*[8]int32)(a.count[i:]))
 		length, start := count.ConvertToFloat64(), low.ConvertToFloat64()
 		sum, t := zero, zero
 		for tap := range taps {
 			x := t.Add(start).Sub(center).Add(half).Mul(inverse)
 			w := weight512(s.filter, x).Masked(t.Less(length))
 			sum = sum.Add(w)
-			w.Store((*[8]float64)(a.columns[8*tap:]))
+			w.StoreArray((*[8]float64)(a.columns[8*tap:]))
 			t = t.Add(one)
 		}
 		sum = sum.Merge(one, sum.NotEqual(zero))
 		for tap := range taps {
-			w := archsimd.LoadFloat64x8((*[8]float64)(a.columns[8*tap:])).Div(sum)
-			rounding := half.AsInt64x8().Or(w.AsInt64x8().And(sign)).AsFloat64x8()
-			w.Mul(fixed).Add(rounding).ConvertToInt32().Store((*[8]int32)(a.weight[tap*a.pitch+i:]))
+			w := archsimd.LoadFloat64x8Array((*[8]float64)(a.columns[8*tap:])).Div(sum)
+			rounding := half.ToBits().BitsToInt64().Or(w.ToBits().BitsToInt64().And(sign)).ToBits().BitsToFloat64()
+			w.Mul(fixed).Add(rounding).ConvertToInt32().StoreArray((*[8]int32)(a.weight[tap*a.pitch+i:]))
 		}
 	}
 	var counts [8]int32
-	most.Store(&counts)
+	most.StoreArray(&counts)
 	a.setTaps(counts[:])
 }
 
@@ -92,7 +92,7 @@ func weight512(f Filter, x archsimd.Float64x8) archsimd.Float64x8 {
 	if f == Box {
 		return one.Masked(x.Greater(archsimd.BroadcastFloat64x8(-0.5)).And(x.LessEqual(half)))
 	}
-	x = x.AsInt64x8().AndNot(archsimd.BroadcastInt64x8(math.MinInt64)).AsFloat64x8()
+	x = x.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x8(math.MinInt64)).ToBits().BitsToFloat64()
 	if f == Bilinear {
 		return one.Sub(x).Max(archsimd.BroadcastFloat64x8(0))
 	}
@@ -108,7 +108,7 @@ func (a *axis) compute256(s axisSpec, g geometry, taps int) {
 	half, one, zero := archsimd.BroadcastFloat64x4(0.5), archsimd.BroadcastFloat64x4(1), archsimd.BroadcastFloat64x4(0)
 	fixed, sign := archsimd.BroadcastFloat64x4(weightOne), archsimd.BroadcastInt64x4(math.MinInt64)
 	edge, none := archsimd.BroadcastInt32x4(int32(s.in)), archsimd.BroadcastInt32x4(0)
-	offsets := archsimd.LoadFloat64x4((*[4]float64)(lanes[:])).Mul(archsimd.BroadcastFloat64x4(step))
+	offsets := archsimd.LoadFloat64x4Array((*[4]float64)(lanes[:])).Mul(archsimd.BroadcastFloat64x4(step))
 	most := none
 	for i := 0; i < a.n; i += 4 {
 		output := offsets.Add(archsimd.BroadcastFloat64x4(first + step*float64(i)))
@@ -116,26 +116,26 @@ func (a *axis) compute256(s axisSpec, g geometry, taps int) {
 		low := center.Sub(support).Add(half).ConvertToInt32().Max(none)
 		count := center.Add(support).Add(half).ConvertToInt32().Min(edge).Sub(low)
 		most = most.Max(count)
-		low.Store((*[4]int32)(a.low[i:]))
-		count.Store((*[4]int32)(a.count[i:]))
+		low.StoreArray((*[4]int32)(a.low[i:]))
+		count.StoreArray((*[4]int32)(a.count[i:]))
 		length, start := count.ConvertToFloat64(), low.ConvertToFloat64()
 		sum, t := zero, zero
 		for tap := range taps {
 			x := t.Add(start).Sub(center).Add(half).Mul(inverse)
 			w := weight256(s.filter, x).Masked(t.Less(length))
 			sum = sum.Add(w)
-			w.Store((*[4]float64)(a.columns[4*tap:]))
+			w.StoreArray((*[4]float64)(a.columns[4*tap:]))
 			t = t.Add(one)
 		}
 		sum = sum.Merge(one, sum.NotEqual(zero))
 		for tap := range taps {
-			w := archsimd.LoadFloat64x4((*[4]float64)(a.columns[4*tap:])).Div(sum)
-			rounding := half.AsInt64x4().Or(w.AsInt64x4().And(sign)).AsFloat64x4()
-			w.Mul(fixed).Add(rounding).ConvertToInt32().Store((*[4]int32)(a.weight[tap*a.pitch+i:]))
+			w := archsimd.LoadFloat64x4Array((*[4]float64)(a.columns[4*tap:])).Div(sum)
+			rounding := half.ToBits().BitsToInt64().Or(w.ToBits().BitsToInt64().And(sign)).ToBits().BitsToFloat64()
+			w.Mul(fixed).Add(rounding).ConvertToInt32().StoreArray((*[4]int32)(a.weight[tap*a.pitch+i:]))
 		}
 	}
 	var counts [4]int32
-	most.Store(&counts)
+	most.StoreArray(&counts)
 	a.setTaps(counts[:])
 }
 
@@ -144,7 +144,7 @@ func weight256(f Filter, x archsimd.Float64x4) archsimd.Float64x4 {
 	if f == Box {
 		return one.Masked(x.Greater(archsimd.BroadcastFloat64x4(-0.5)).And(x.LessEqual(half)))
 	}
-	x = x.AsInt64x4().AndNot(archsimd.BroadcastInt64x4(math.MinInt64)).AsFloat64x4()
+	x = x.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x4(math.MinInt64)).ToBits().BitsToFloat64()
 	if f == Bilinear {
 		return one.Sub(x).Max(archsimd.BroadcastFloat64x4(0))
 	}
