@@ -18,9 +18,9 @@ const DataEnv = "IMGFEED_DATA"
 
 // A Place is somewhere that [Discover] looked.
 type Place struct {
-	Why  string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
-	Path string
-	Saw  string // what was there, in words
+	Why   string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
+	Path  string
+	Found string // what was there, as a phrase
 }
 
 // A NotFoundError means that none of the places holds a shard set.
@@ -30,7 +30,7 @@ func (e *NotFoundError) Error() string {
 	var b strings.Builder
 	b.WriteString("no shard set found; looked in")
 	for _, p := range e.Places {
-		fmt.Fprintf(&b, "\n  %s (%s): %s", p.Path, p.Why, p.Saw)
+		fmt.Fprintf(&b, "\n  %s (%s): %s", p.Path, p.Why, p.Found)
 	}
 	b.WriteString("\nName a folder that `imgshard build` made, as the argument or in $" + DataEnv)
 	return b.String()
@@ -51,7 +51,7 @@ func Discover(arg string) (found shard.Found, at Place, skipped []Place, err err
 		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
 			return shard.Found{}, place, skipped, err
 		}
-		place.Saw = describe(place.Path)
+		place.Found = describe(place.Path)
 		skipped = append(skipped, place)
 	}
 	return shard.Found{}, Place{}, nil, &NotFoundError{Places: skipped}
@@ -105,15 +105,15 @@ func describe(path string) string {
 	if len(entries) > namesMax {
 		names = append(names, "…")
 	}
-	saw := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
+	found := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
 	if looksLikeSource(path, entries, 2) {
-		saw += "; these look like images that are not packed yet: `imgshard build " + path + "`"
+		found += "; these look like images that are not packed yet: `imgshard build " + path + "`"
 	}
-	return saw
+	return found
 }
 
-// looksLikeSource tells a folder of images, of class folders, of splits or of dataset tars, by a glance at its first entries and, below is how
-// deep, at the first of each folder in it.
+// looksLikeSource tells a folder of images, of class folders, of splits or of dataset tars, by its first entries and, below is how
+// deep, by the first of each folder in it.
 func looksLikeSource(path string, entries []fs.DirEntry, below int) bool {
 	isSource := func(name string) bool {
 		switch strings.ToLower(filepath.Ext(name)) {

@@ -27,13 +27,13 @@ func TestDiscoverOrder(t *testing.T) {
 		if err != nil || at.Path != tt.want || at.Why != tt.why || found.Sets["train"] != filepath.Join(tt.want, "train-shards") {
 			t.Errorf("%+v: %v at %+v, %v", tt, found, at, err)
 		}
-		if tt.env == empty && (len(skipped) != 1 || skipped[0].Saw != "is an empty folder") {
+		if tt.env == empty && (len(skipped) != 1 || skipped[0].Found != "is an empty folder") {
 			t.Errorf("skipped %+v", skipped)
 		}
 	}
 }
 
-func TestDiscoverSaysWhatItSaw(t *testing.T) {
+func TestDiscoverSaysWhatItFound(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := t.TempDir()
 	os.MkdirAll(filepath.Join(env, "n01440764"), 0o700)

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -18,79 +20,65 @@ import (
 
 // benchFlags are the flags of imgfeed bench.
 type benchFlags struct {
+	config    loader.BenchConfig
 	transform string
 	split     string
-	layout    string
-	threads   int
-	batch     int
-	seconds   float64
-	warmUp    float64
-	seed      int64
 	json      bool
-	bitExact  bool
 	resampler resample.Algorithm
 }
 
 func newBenchCommand() *cobra.Command {
-	var f benchFlags
+	f := benchFlags{config: loader.BenchConfig{BatchSize: 256, Duration: 5 * time.Second}}
 	cmd := &cobra.Command{
-		Use:   "bench DATA",
+		Use:   "bench SET",
 		Short: "Measure reading, decoding and transforming, without a client",
 		Long: `Serve the samples of a shard set, shuffled and over and over, in batches that nobody looks at, and say how many
-images a second that makes, what CPU time it takes, and how the workers spend theirs.
+images a second that makes, what CPU time it takes, and how the decoding threads spend theirs.
 
-DATA is a shard set or a folder that holds sets. --transform takes a preset (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of
+SET is a shard set or a folder that holds sets. --transform takes a preset (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of
 operations, or "full", which decodes whole images and does nothing with them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runBench(cmd, args[0], &f)
+			return f.run(cmd, args[0])
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.transform, "transform", "eval", "preset, JSON list of operations, or full")
-	flags.StringVar(&f.split, "split", "", "split to measure, if DATA holds several")
-	flags.StringVar(&f.layout, "layout", "NHWC", "layout of the batches, NHWC or NCHW")
-	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each processor)")
-	flags.IntVar(&f.batch, "batch", 256, "samples in a batch")
-	flags.Float64Var(&f.seconds, "seconds", 5, "time to measure for")
-	flags.Float64Var(&f.warmUp, "warm-up", 0, "seconds to work before that (default a quarter of --seconds); the first time a sample is read costs more")
-	flags.Int64Var(&f.seed, "seed", 0, "seed of the order and of the random parameters")
-	flags.BoolVar(&f.bitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
-	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
-	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	f.register(cmd.Flags())
 	return cmd
 }
 
-func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
-	cfg := loader.BenchConfig{
-		Threads: f.threads, BatchSize: f.batch, Seed: f.seed, BitExact: f.bitExact,
-		Duration: time.Duration(f.seconds * float64(time.Second)), WarmUp: time.Duration(f.warmUp * float64(time.Second)),
-	}
-	if f.threads < 0 || f.threads > threadsMax || f.batch < 1 || !(f.seconds > 0) || !(f.warmUp >= 0) {
-		return usageError{fmt.Errorf("--threads, --batch, --seconds and --warm-up must be positive, and there are %d threads at most", threadsMax)}
-	}
+// register lists the flags.
+func (f *benchFlags) register(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringVar(&f.transform, "transform", "eval", "preset, JSON list of operations, or full")
+	flags.StringVar(&f.split, "split", "", "split to measure, if SET holds several")
+	flags.Var(layoutFlag{&c.Layout}, "layout", "layout of the batches, NHWC or NCHW")
+	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
+	flags.Var(intFlag{&c.BatchSize, 1, math.MaxInt}, "batch-size", "samples in a batch")
+	flags.Var(durationFlag{&c.Duration, time.Millisecond}, "seconds", "time to measure for")
+	flags.Var(durationFlag{&c.WarmUp, 0}, "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
+	flags.Int64Var(&c.Seed, "seed", 0, "seed of the order and of the random parameters")
+	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
+	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+}
+
+func (f *benchFlags) run(cmd *cobra.Command, path string) error {
+	c := f.config
 	var err error
 	if f.transform != "full" {
-		if cfg.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
+		if c.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
 			return usageError{fmt.Errorf("--transform: %w", err)}
 		}
 	}
-	switch strings.ToUpper(f.layout) {
-	case "NHWC":
-	case "NCHW":
-		cfg.Layout = resample.NCHW
-	default:
-		return usageError{fmt.Errorf("--layout: unknown layout %q, want NHWC or NCHW", f.layout)}
-	}
-	dir, err := chooseSet(data, f.split)
+	dir, err := chooseSet(path, f.split)
 	if err != nil {
 		return err
 	}
-	if cfg.Set, err = shard.OpenSet(dir); err != nil {
+	if c.Set, err = shard.OpenSet(dir); err != nil {
 		return err
 	}
-	defer cfg.Set.Close()
-	result, err := loader.Bench(cmd.Context(), cfg)
+	defer c.Set.Close()
+	result, err := loader.Bench(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -105,8 +93,8 @@ func runBench(cmd *cobra.Command, data string, f *benchFlags) error {
 }
 
 // chooseSet returns the folder of the set that is meant: the named split's, the only one, or train's.
-func chooseSet(data, split string) (string, error) {
-	found, err := shard.FindAll(data)
+func chooseSet(path, split string) (string, error) {
+	found, err := shard.FindAll(path)
 	if err != nil {
 		return "", err
 	}
@@ -118,18 +106,18 @@ func chooseSet(data, split string) (string, error) {
 		if dir, ok := sets[split]; ok {
 			return dir, nil
 		}
-		return "", fmt.Errorf("%s has no split %q", data, split)
+		return "", fmt.Errorf("%s has no split %q", path, split)
 	}
 	if dir, ok := sets["train"]; ok || len(sets) > 1 {
 		if !ok {
-			return "", fmt.Errorf("%s holds %d splits; choose one by --split", data, len(sets))
+			return "", fmt.Errorf("%s holds %d splits; choose one by --split", path, len(sets))
 		}
 		return dir, nil
 	}
 	for _, dir := range sets {
 		return dir, nil
 	}
-	return "", fmt.Errorf("%s holds no set", data)
+	return "", fmt.Errorf("%s holds no set", path)
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {

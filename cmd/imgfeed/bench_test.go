@@ -42,18 +42,18 @@ func writeBenchSet(t *testing.T, split string) string {
 }
 
 func runBenchCommand(args ...string) (string, error) {
-	cmd := newBenchCommand()
+	cmd := newRootCommand()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{"bench"}, args...))
 	err := cmd.Execute()
 	return out.String(), err
 }
 
 func TestBenchCommand(t *testing.T) {
 	dir := writeBenchSet(t, "val")
-	out, err := runBenchCommand(dir, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch", "4", "--json")
+	out, err := runBenchCommand(dir, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch-size", "4", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +66,12 @@ func TestBenchCommand(t *testing.T) {
 			t.Errorf("%s is missing in %s", field, out)
 		}
 	}
-	out, err = runBenchCommand(dir, "--resampler", "pillow-12", "--seconds", "0.05", "--batch", "4")
+	out, err = runBenchCommand(dir, "--resampler", "pillow-12", "--seconds", "0.05", "--batch-size", "4")
 	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
 		t.Errorf("%s: %v", out, err)
 	}
 	begun := time.Now()
-	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch", "4", "--warm-up", "0.2", "--json")
+	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
 	if r = (loader.BenchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
 		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
 	}
@@ -88,7 +88,7 @@ func TestBenchCommandErrors(t *testing.T) {
 		"no split \"train\"": {dir, "--split", "train"},
 		"unknown resampler":  {dir, "--resampler", "pillow-11"},
 		"unknown layout":     {dir, "--layout", "CHWN"},
-		"must be positive":   {dir, "--batch", "0"},
+		"--batch-size":       {dir, "--batch-size", "0"},
 		"no such file":       {filepath.Join(dir, "nothing")},
 		"accepts 1 arg":      {},
 		"--seconds":          {dir, "--seconds", "0"},
@@ -101,7 +101,7 @@ func TestBenchCommandErrors(t *testing.T) {
 			continue
 		}
 		data := slices.Contains([]string{"no split \"train\"", "no such file", "it holds nothing"}, want)
-		if _, usage := errors.AsType[usageError](err); data && usage || slices.Contains(args, "--layout") && !usage {
+		if _, usage := errors.AsType[usageError](err); data == usage {
 			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
 	}

@@ -2,39 +2,35 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/version"
-	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/shard"
 )
 
-// serveFlags are the flags of imgfeed serve.
+// serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
 type serveFlags struct {
+	config         server.Config
 	socket         string
-	socketMode     fileMode
-	rank, world    int
-	threads        int
-	memory         bytesize.Size
+	socketMode     fs.FileMode
 	metrics        string
 	owner          int
 	exitIdle       time.Duration
@@ -42,19 +38,11 @@ type serveFlags struct {
 	readyFD        int
 	logLevel       slog.Level
 	logJSON        bool
-	bitExact       bool
-	resampler      resample.Algorithm
 }
 
-// threadsMax is far beyond what any machine has processors for: more is a slip that would take all its memory.
-const threadsMax = 4096
+const serveLong = `Serve SET to training processes on this machine.
 
-// resamplerUsage describes --resampler.
-const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
-
-const serveLong = `Serve the shard sets in DATA to training processes on this machine.
-
-DATA is a shard set or a folder that holds sets of several splits. Without it, the server looks in $IMGFEED_DATA, in the
+SET is a shard set or a folder that holds sets of several splits. Without it, the server looks in $IMGFEED_DATA, in the
 current folder and in /data, in this order.
 
 Clients connect to a Unix socket, which only this user can open unless --socket-mode says otherwise. Its default path is
@@ -70,7 +58,7 @@ with --owner only SIGINT and the owner's end do, since the owner may need batche
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode}
 	cmd := &cobra.Command{
-		Use:   "serve [DATA]",
+		Use:   "serve [SET]",
 		Short: "Serve shard sets to training processes on this machine",
 		Long:  serveLong,
 		Args:  cobra.MaximumNArgs(1),
@@ -81,48 +69,39 @@ func newServeCommand() *cobra.Command {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.socket, "socket", "", "path of the socket")
-	flags.Var(&f.socketMode, "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect, from another container for instance")
-	flags.IntVar(&f.rank, "rank", 0, "rank of sessions that name none; its partition must be here")
-	flags.IntVar(&f.world, "world", 0, "number of ranks, for sessions that name none")
-	flags.IntVar(&f.threads, "threads", 0, "number of decoding threads (default one for each CPU)")
-	flags.Var(&f.memory, "memory", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
-	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
-	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends, and not for SIGTERM before")
-	flags.IntVar(&f.owner, "parent-pid", 0, "the same as --owner")
-	flags.BoolVar(&f.bitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
-	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
-	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
-	flags.DurationVar(&f.exitIdle, "exit-idle", 0, "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
-	flags.IntVar(&f.readyFD, "ready-fd", 0, "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
-	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
-	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")
-	flags.MarkHidden("parent-pid")
+	f.register(cmd.Flags())
 	return cmd
 }
 
-// check tells mistakes on the command line from what goes wrong later.
+// register lists the flags. One is added by a line here, to a field of [server.Config] if the server is to know it. What a value
+// may be is its type's to say; what flags may be together, check's.
+func (f *serveFlags) register(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringVar(&f.socket, "socket", "", "path of the socket")
+	flags.Var(modeFlag{&f.socketMode}, "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect, from another container for instance")
+	flags.IntVar(&c.Rank, "rank", 0, "rank of sessions that name none; its partition must be here")
+	flags.IntVar(&c.World, "world", 0, "number of ranks, for sessions that name none")
+	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
+	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
+	flags.Var(addressFlag{&f.metrics}, "metrics", "serve Prometheus metrics, /healthz and the status at this address; a port alone means this machine only")
+	flags.Var(intFlag{&f.owner, 0, math.MaxInt}, "owner", "stop when the process with this ID ends, and not for SIGTERM before")
+	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
+	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
+	flags.Var(durationFlag{&f.exitIdle, 0}, "exit-idle", "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
+	flags.Var(intFlag{&f.readyFD, 0, math.MaxInt}, "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
+	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")
+}
+
+// check finds mistakes that lie in several flags, or in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
-	given := cmd.Flags().Changed
+	given, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
 	switch {
 	case given("rank") != given("world"):
 		return usageError{errors.New("--rank and --world go together: give both or neither")}
-	case given("world") && (f.world < 1 || f.rank < 0 || f.rank >= f.world):
-		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", f.rank, f.world)}
-	case f.threads < 0 || f.threads > threadsMax:
-		return usageError{fmt.Errorf("--threads %d: want 1 to %d, or 0 for one for each CPU", f.threads, threadsMax)}
-	case f.owner < 0:
-		return usageError{fmt.Errorf("--owner %d is no process ID", f.owner)}
-	case f.exitIdle < 0:
-		return usageError{fmt.Errorf("--exit-idle %v: want a time such as 30s, or 0 for never", f.exitIdle)}
-	case f.readyFD < 0:
-		return usageError{fmt.Errorf("--ready-fd %d is no descriptor", f.readyFD)}
-	}
-	if f.metrics != "" {
-		if _, err := server.MetricsAddr(f.metrics); err != nil {
-			return usageError{err}
-		}
+	case given("world") && (world < 1 || rank < 0 || rank >= world):
+		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", rank, world)}
 	}
 	return kernel.CheckEnv()
 }
@@ -135,9 +114,8 @@ func (f *serveFlags) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
-// run serves until a signal or the owner's end.
-func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error {
-	log := f.logger()
+// untilEnd returns a context that ends by a signal or with the owner, and what frees it.
+func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if f.owner != 0 {
 		// Slurm, for one, sends SIGTERM to all processes of a job at once. The owner wants batches until it has saved.
@@ -145,44 +123,50 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 		signal.Ignore(unix.SIGTERM)
 	}
 	ctx, stop := signal.NotifyContext(ctx, ends...)
-	defer stop()
 	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if f.owner != 0 || f.exitWithParent {
-		owner := server.Owner{PID: f.owner}
-		if f.exitWithParent {
-			owner.Stdin = os.Stdin
-		}
-		var err error
-		if ctx, err = owner.Watch(ctx); err != nil {
-			return err
-		}
+	if f.owner == 0 && !f.exitWithParent {
+		return ctx, stop, nil
 	}
-	found, place, skipped, err := server.Discover(data)
+	owner := server.Owner{PID: f.owner}
+	if f.exitWithParent {
+		owner.Stdin = os.Stdin
+	}
+	ctx, err := owner.Watch(ctx)
+	return ctx, stop, err
+}
+
+// run serves until a signal or the owner's end.
+func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
+	log := f.logger()
+	ctx, stop, err := f.untilEnd(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	found, place, skipped, err := server.Discover(path)
 	if err != nil {
 		return err
 	}
 	for _, p := range skipped {
-		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "saw", p.Saw)
+		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "found", p.Found)
 	}
-	name := "imgfeed " + version.Get().String()
-	srv, err := server.New(server.Config{
-		Sets: found.Sets, Damaged: found.Damaged, Threads: f.threads, Rank: f.rank, World: f.world, MemoryBytes: int64(f.memory), BitExact: f.bitExact,
-		Resampler: f.resampler, Name: name, Log: log,
-	})
+	c := f.config
+	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
+	srv, err := server.New(c)
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
-	if f.threads > 0 && os.Getenv("GOMAXPROCS") == "" {
+	if c.Threads > 0 && os.Getenv("GOMAXPROCS") == "" {
 		// More of Go's processors would be looked for work each time that a batch ends and find none, at the expense of
 		// whatever else runs there, the client for one.
-		runtime.GOMAXPROCS(f.threads)
+		runtime.GOMAXPROCS(c.Threads)
 	}
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
-	listener, err := server.ListenMode(f.socket, fs.FileMode(f.socketMode))
+	listener, err := server.ListenMode(f.socket, f.socketMode)
 	if err != nil {
 		return err
 	}
@@ -195,7 +179,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, data string) error 
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	printServing(out, name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
+	printServing(out, c.Name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
@@ -209,11 +193,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	if f.metrics == "" {
 		return "", nil
 	}
-	addr, err := server.MetricsAddr(f.metrics)
-	if err != nil {
-		return "", err
-	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", f.metrics)
 	if err != nil {
 		return "", fmt.Errorf("metrics: %w: choose another address with --metrics", err)
 	}
@@ -225,39 +205,6 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 		}
 	}()
 	return l.Addr().String(), nil
-}
-
-// printServing says what is served, from where, to which socket, and how to connect.
-func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []server.ServedSet, socket, metrics string) {
-	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.Path, at.Why)
-	for _, set := range sets {
-		printSet(out, set, "; "+paths[set.Split])
-	}
-	fmt.Fprintf(out, "on unix:%s\n", socket)
-	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
-	if metrics != "" {
-		fmt.Fprintf(out, "metrics on http://%s/metrics\n", metrics)
-	}
-}
-
-// printSet prints a set's line, which ends with rest.
-func printSet(out io.Writer, set server.ServedSet, rest string) {
-	fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s%s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), rest)
-}
-
-func encoding(set server.ServedSet) string {
-	var e shard.Encoding
-	if json.Unmarshal(set.Encoding, &e) != nil {
-		return string(set.Encoding)
-	}
-	return loader.DescribeEncoding(e)
-}
-
-func partitions(set server.ServedSet) string {
-	if len(set.Partitions) == set.BuiltWorld {
-		return fmt.Sprintf("all %d partitions", set.BuiltWorld)
-	}
-	return fmt.Sprintf("partitions %v of %d", set.Partitions, set.BuiltWorld)
 }
 
 // tellReady writes the address for whoever started us.
@@ -272,22 +219,3 @@ func (f *serveFlags) tellReady(socket string) error {
 	}
 	return nil
 }
-
-// A fileMode is a flag's value in octal: "0660".
-type fileMode fs.FileMode
-
-// Set parses permissions that leave the socket to its user.
-func (m *fileMode) Set(text string) error {
-	n, err := strconv.ParseUint(text, 8, 32)
-	if err != nil || n&^0o777 != 0 || n&0o600 != 0o600 {
-		return fmt.Errorf("%q is no mode of a socket, such as 0600, 0660 or 0666", text)
-	}
-	*m = fileMode(n)
-	return nil
-}
-
-// String returns the permissions as they may be given.
-func (m *fileMode) String() string { return fmt.Sprintf("%04o", uint32(*m)) }
-
-// Type names the value in the help.
-func (m *fileMode) Type() string { return "mode" }

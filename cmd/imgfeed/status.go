@@ -1,13 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 const statusLong = `Ask the server on a socket what it serves. The exit status is 1 when none answers in time, so that this does as a health
@@ -15,16 +18,13 @@ check of a container without a shell.`
 
 func newStatusCommand() *cobra.Command {
 	var socket string
-	var timeout time.Duration
+	timeout := 5 * time.Second
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Ask a running server what it serves",
 		Long:  statusLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if timeout <= 0 {
-				return usageError{fmt.Errorf("--timeout %v: want more than 0", timeout)}
-			}
 			if socket == "" {
 				socket = server.DefaultSocket()
 			}
@@ -32,7 +32,7 @@ func newStatusCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "path of the server's socket (default as imgfeed serve's)")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	cmd.Flags().Var(durationFlag{&timeout, time.Millisecond}, "timeout", "how long to wait for the answer")
 	return cmd
 }
 
@@ -47,4 +47,37 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 		printSet(out, set, "")
 	}
 	return nil
+}
+
+// printServing says what is served, from where, to which socket, and how to connect.
+func printServing(out io.Writer, name string, at server.Place, paths map[string]string, sets []server.ServedSet, socket, metrics string) {
+	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.Path, at.Why)
+	for _, set := range sets {
+		printSet(out, set, "; "+paths[set.Split])
+	}
+	fmt.Fprintf(out, "on unix:%s\n", socket)
+	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
+	if metrics != "" {
+		fmt.Fprintf(out, "metrics on http://%s/metrics\n", metrics)
+	}
+}
+
+// printSet prints a set's line, which ends with rest.
+func printSet(out io.Writer, set server.ServedSet, rest string) {
+	fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s%s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), rest)
+}
+
+func encoding(set server.ServedSet) string {
+	var e shard.Encoding
+	if json.Unmarshal(set.Encoding, &e) != nil {
+		return string(set.Encoding)
+	}
+	return loader.DescribeEncoding(e)
+}
+
+func partitions(set server.ServedSet) string {
+	if len(set.Partitions) == set.BuiltWorld {
+		return fmt.Sprintf("all %d partitions", set.BuiltWorld)
+	}
+	return fmt.Sprintf("partitions %v of %d", set.Partitions, set.BuiltWorld)
 }
