@@ -59,7 +59,7 @@ const renderedPixelsMax = 1 << 26
 func (c *canvas) render() error {
 	w, h := c.size()
 	if w*h > renderedPixelsMax {
-		return &SizeError{c.op.Name(), c.step.box.Dx(), c.step.box.Dy(), fmt.Sprintf("an intermediate image would be %d×%d", w, h)}
+		return &SizeError{c.op.Name(), w, h, fmt.Sprintf("it would be kept in memory, where images of at most %d pixels are taken", renderedPixelsMax)}
 	}
 	to := &c.engine.between[c.rendered&1]
 	c.rendered++

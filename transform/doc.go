@@ -25,7 +25,9 @@
 //   - A policy, RandomApply, RandomChoice: an operation that holds operations, read by the same parser (parseOps) and
 //     made ready by its prepare. Its apply draws, and calls apply of those that are to be done on the canvas it was given.
 //     What is not drawn asks for nothing, so it costs nothing and keeps the pass whole.
-//   - Views are not operations but several Specs of one stored image, each with Draws of its own, keyed by the view.
+//   - Views are not operations but several Specs of one stored image, each with a canvas and Draws of its own, keyed by
+//     the view. As no canvas reads a pixel before it must, what each needs of the stored image is known before the first
+//     is decoded.
 //
 // The canvas is the engine's and is used again for the next image, and operations are immutable, so nothing is allocated
 // for a sample. What an operation needs in advance (logarithms, tables, a policy's list) its prepare computes once.

@@ -9,6 +9,7 @@ import (
 	stdjpeg "image/jpeg"
 	"image/png"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
@@ -302,6 +303,18 @@ func TestApplyErrors(t *testing.T) {
 	var size *SizeError
 	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, 16*16*3)}, src, Draws{}); !errors.As(err, &size) || size.Height != 10 {
 		t.Errorf("an image that is too small: %v, want a SizeError", err)
+	}
+	long := Source{Image: encodePNG(t, randomImage(1, 2000, 1), 1, 2000)}
+	for text, want := range map[string]string{
+		`[{"op":"Resize","size":1024},{"op":"CenterCrop","size":16}]`:                                              "Resize cannot take an image of 1×2000: the result would be 1024×2048000",
+		`[{"op":"Resize","size":400},{"op":"Resize","size":[16,16]}]`:                                              "Resize cannot take an image of 400×800000: it would be kept in memory",
+		`[{"op":"Resize","size":400},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":16}]`:           "CenterCrop cannot take an image of 400×800000",
+		`[{"op":"RandomHorizontalFlip","p":1},{"op":"RandomResizedCrop","size":16},{"op":"RandomCrop","size":17}]`: "RandomCrop cannot take an image of 16×16: the crop is 17×17",
+	} {
+		dst := Output{Pix: make([]byte, 17*17*3)}
+		if _, err := engine.Apply(mustParse(text), dst, long, Draws{}); !errors.As(err, &size) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want a SizeError with %q", text, err, want)
+		}
 	}
 	eval := mustParse("eval")
 	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, Draws{}); !errors.Is(err, resample.ErrArgument) {

@@ -181,6 +181,16 @@ func TestNewSpec(t *testing.T) {
 	}
 }
 
+// TestOpString has what no Spec holds, and texts with the signs that are spaced elsewhere.
+func TestOpString(t *testing.T) {
+	if got := (RandomHorizontalFlip{P: math.NaN()}).String(); !strings.Contains(got, "NaN") {
+		t.Errorf("p = NaN is written as %s", got)
+	}
+	if got, want := object(CenterCrop{}, "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestLeadingResize(t *testing.T) {
 	if op, ok := mustParse("eval").LeadingResize(); !ok || op.Size != (Size{256}) {
 		t.Errorf("eval begins with %v, %v", op, ok)
