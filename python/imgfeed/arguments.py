@@ -1,88 +1,321 @@
-"""A loader's arguments: what they may be, and what to do instead where they can't be honoured."""
+"""A loader's arguments: one table of what each may be, which is checked before anything is started.
+
+Every field of :class:`Options` is an argument of DataLoader, with its group in docs/python.md and its kind: what is wanted,
+in words, and the function that returns the value in its own type or raises TypeError or ValueError, naming the argument.
+What depends on several arguments is checked by :meth:`Options.__post_init__`.
+"""
 
 from __future__ import annotations
 
+import importlib
+import math
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-# Arguments of torch's DataLoader that have no meaning here, and what to do instead.
-_REFUSED = {
+import numpy as np
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+BATCH_SIZE_MAX = WORLD_MAX = 1 << 24  # of a plan
+THREADS_MAX = SLOTS_MAX = 4096  # of a server
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
+
+#: Types of torch that hold every whole number from 0 to 255, and with which torch computes.
+DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+#: Arguments of torch's DataLoader that can't be honoured unless they have torch's default, and what to do instead.
+REFUSED = {
     "sampler": "the server makes the order from seed and epoch: use shuffle=, seed= and set_epoch()",
     "batch_sampler": "the server makes the batches: use batch_size=, shuffle=, seed= and drop_last=",
     "collate_fn": "batches come collated, in memory that no worker of Python has touched: change them in the loop",
     "worker_init_fn": "there are no worker processes of Python to initialise",
     "multiprocessing_context": "there are no worker processes of Python to start",
     "generator": "order and random crops are keyed by seed= and the epoch",
-    "prefetch_factor": "the ring's size says how many batches are loaded ahead: use slots=",
+    "prefetch_factor": "the ring's size says how many batches are prefetched: use slots=",
     "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",
 }
 
 
-def whole(name: str, value: Any) -> int:
-    """Return the argument as an int; numpy's and torch's whole numbers are taken."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"imgfeed: {name} is {value!r}, want a whole number") from None
+@dataclass(frozen=True)
+class Kind:
+    """What an argument may be, in words and as a function of its name and value."""
+
+    want: str
+    check: Callable[[str, Any], Any]
 
 
-def path(dataset: Any) -> str:
-    """Return where the data is, as a str. Raises TypeError for a Dataset of torch, say."""
+def whole(low: int, high: int, want: str, *, optional: bool = False) -> Kind:
+    """Whole numbers from low to high, numpy's and torch's among them; True and False are none."""
+
+    def check(name: str, value: Any) -> int | None:
+        if value is None and optional:
+            return None
+        try:
+            if isinstance(value, (bool, np.bool_)):
+                raise TypeError
+            number = operator.index(value)
+        except TypeError:
+            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
+        if not low <= number <= high:
+            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+        return number
+
+    return Kind(want, check)
+
+
+def switch(none: bool | None = None) -> Kind:
+    """True or False: Python's, numpy's, or 1 and 0. Other values have a truth too, but ``shuffle="no"`` is no yes.
+
+    none is what None stands for, where torch's default is None.
+    """
+    want = "True or False"
+
+    def check(name: str, value: Any) -> bool:
+        if value is None and none is not None:
+            return none
+        if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+            return bool(value)
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+
+    return Kind(want, check)
+
+
+def choice(*names: str) -> Kind:
+    """One of several words."""
+    want = f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}"
+
+    def check(name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+        if value not in names:
+            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+        return value
+
+    return Kind(want, check)
+
+
+def _text(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want text, or None")
+    return value
+
+
+def _path(name: str, value: Any) -> str:
     try:
-        return os.fsdecode(dataset)
+        path = os.fsdecode(value)
     except TypeError:
         raise TypeError(
-            f"imgfeed: the data is a {type(dataset).__name__}, want the path of a shard set (imgshard build FOLDER makes one "
+            f"imgfeed: {name} is a {type(value).__name__}, want the path of a shard set (imgshard build FOLDER makes one "
             "of a folder of images), or unix:PATH of a server that runs"
         ) from None
+    scheme = "unix:" if path.startswith("unix:") else ""
+    path = path.removeprefix(scheme)
+    if not path:
+        raise ValueError(f"imgfeed: {name} is {value!r}: the path is empty")
+    if "\0" in path:
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
+    return scheme + os.path.expanduser(path)
 
 
-def operations(transform: Any) -> str | list[dict[str, Any]]:
-    """Return a transform as it goes over the wire."""
-    if isinstance(transform, str):
-        return transform
-    operations = transform if isinstance(transform, Sequence) else [transform]
+def _seconds(name: str, value: Any) -> float:
+    want = f"seconds, at most {TIMEOUT_MAX:,}, or 0 to wait for ever"
+    try:
+        seconds = number(value)
+    except TypeError:
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
+    if not 0 <= seconds <= TIMEOUT_MAX:  # so is no NaN
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+    return seconds
+
+
+def number(value: Any) -> float:
+    """Return a number of Python, numpy or torch as a float; raises TypeError for text and the like, which float() takes."""
+    if isinstance(value, (bool, np.bool_, str, bytes, bytearray)) or not hasattr(value, "__float__"):
+        raise TypeError(f"imgfeed: {value!r:.80} is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _transform(name: str, value: Any) -> str | list[dict[str, Any]]:
+    """Return a transform as it goes over the wire. Which operations there are, and what they take, the server knows."""
+    if isinstance(value, str):
+        return value
+    operations = value if isinstance(value, Sequence) else [value]
     foreign = next((op for op in operations if not isinstance(op, Mapping)), None)
-    if foreign is not None or operations is not transform:
-        kind = type(transform if foreign is None else foreign).__name__
+    if foreign is not None or operations is not value:
+        kind = type(value if foreign is None else foreign).__name__
         raise TypeError(
-            f"imgfeed: transform holds a {kind}, want the name of a preset or a "
+            f"imgfeed: {name} holds a {kind}, want the name of a preset or a "
             'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]'
         )
-    return [dict(op) for op in operations]
+    return [_json(name, op) for op in operations]
 
 
-def refuse(refused: Mapping[str, Any]) -> None:
-    """Raise for arguments that DataLoader does not have, unless they are torch's and have torch's defaults."""
-    for name, value in refused.items():
-        if name not in _REFUSED:
+def _json(where: str, value: Any) -> Any:
+    """Return a value as JSON has it: plain, numbers of numpy and torch too, and all of them finite and of 64 bits."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        fits = math.isfinite(value) if isinstance(value, float) else INT64_MIN <= value <= INT64_MAX
+        if not fits:
+            raise ValueError(f"imgfeed: {where} holds {value!r:.80}, want a finite number of 64 bits")
+        return value
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError(f"imgfeed: {where} holds {value!r:.80}, want the names of parameters as text")
+        of = f"{where}'s {value['op']}" if isinstance(value.get("op"), str) else where
+        return {key: _json(f"{of}: {key}", v) for key, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return [_json(where, v) for v in value]
+    raise TypeError(f"imgfeed: {where} holds {value!r:.80}, which is no number, text or list, and can't be sent to the server")
+
+
+def _torch(name: str) -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise ValueError(f"imgfeed: {name} needs torch, which is not installed") from None
+
+
+def _device(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    torch, want = _torch(name), "'cpu', 'cuda', 'cuda:N', a device's number or a torch.device"
+    if isinstance(value, (bool, np.bool_)) or not (isinstance(value, (str, torch.device)) or hasattr(value, "__index__")):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+    try:
+        device = torch.device(value if isinstance(value, (str, torch.device)) else f"cuda:{operator.index(value)}")
+    except (RuntimeError, TypeError):  # torch's words would list every backend that it knows
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"imgfeed: {name} is {value!r}, want {want}: move batches to any other in the loop")
+    return device
+
+
+def _dtype(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    torch = _torch(name)
+    if not isinstance(value, torch.dtype):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a type of torch such as torch.float16")
+    if str(value).removeprefix("torch.") not in DTYPES:
+        raise ValueError(f"imgfeed: {name} is {value}, want one that holds pixels from 0 to 255: {', '.join(DTYPES)}")
+    return value
+
+
+def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None where none was asked for."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value == "imagenet":
+        return IMAGENET_MEAN, IMAGENET_STD
+    text = f"imgfeed: {name} is {value!r:.120}, want 'imagenet' or a pair (mean, std) of three numbers each"
+    if isinstance(value, str):
+        raise ValueError(text)
+    try:
+        parts = [tuple(number(v) for v in part) for part in value]
+    except TypeError:
+        raise TypeError(text) from None
+    if [len(part) for part in parts] != [3, 3]:
+        raise ValueError(text)
+    mean, std = parts
+    if not all(map(math.isfinite, mean + std)) or min(std) <= 0:
+        raise ValueError(f"{text}, all finite and the deviations positive")
+    return mean, std
+
+
+EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
+
+
+def _row(group: str, kind: Kind) -> dict[str, Any]:
+    return {"group": group, "kind": kind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The arguments of a loader, checked: all that another one of the same batches is made from."""
+
+    dataset: str = field(metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", _path)))
+    split: str | None = field(metadata=_row("data", Kind("text, or None", _text)))
+    transform: str | list[dict[str, Any]] = field(
+        metadata=_row("data", Kind("a preset's name, or a list of operations", _transform))
+    )
+    resampler: str | None = field(metadata=_row("data", Kind("'pillow-13', 'pillow-12', or None", _text)))
+    bit_exact: bool = field(metadata=_row("data", switch()))
+    on_error: str = field(metadata=_row("data", choice("error", "blank")))
+
+    batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX, f"a whole number, 1 to {BATCH_SIZE_MAX:,}")))
+    drop_last: bool = field(metadata=_row("batches", switch()))
+    even_batches: bool = field(metadata=_row("batches", switch()))
+    with_index: bool = field(metadata=_row("batches", switch()))
+    with_params: bool = field(metadata=_row("batches", switch()))
+
+    shuffle: bool = field(metadata=_row("order", switch(none=False)))
+    seed: int = field(metadata=_row("order", whole(INT64_MIN, INT64_MAX, "a whole number of 64 bits, signed")))
+
+    rank: int | None = field(
+        metadata=_row("ranks", whole(0, WORLD_MAX - 1, "a whole number, 0 to world - 1, or None", optional=True))
+    )
+    world: int | None = field(
+        metadata=_row("ranks", whole(1, WORLD_MAX, f"a whole number, 1 to {WORLD_MAX:,}, or None", optional=True))
+    )
+
+    framework: str = field(metadata=_row("output", choice("auto", "torch", "numpy")))
+    layout: str = field(metadata=_row("output", choice("NHWC", "NCHW")))
+    device: Any = field(metadata=_row("output", Kind("'cpu', 'cuda', 'cuda:N', N, a torch.device, or None", _device)))
+    normalize: Any = field(metadata=_row("output", Kind("'imagenet', (mean, std) of three numbers each, or None", _normalize)))
+    dtype: Any = field(metadata=_row("output", Kind(f"None, or torch's {', '.join(DTYPES[:-1])} or {DTYPES[-1]}", _dtype)))
+    pin_memory: bool = field(metadata=_row("output", switch()))
+
+    num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX, f"a whole number, 0 to {THREADS_MAX:,}")))
+    slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX, f"a whole number, 0 to {SLOTS_MAX:,}")))
+    transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))
+    timeout: float = field(metadata=_row("resources", Kind(f"seconds, 0 to {TIMEOUT_MAX:,}", _seconds)))
+
+    persistent_workers: bool = field(metadata=_row("torch compatibility", switch()))
+    in_order: bool = field(metadata=_row("torch compatibility", switch()))
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for arguments that don't fit together."""
+        if self.drop_last and not self.even_batches:
+            raise ValueError("imgfeed: drop_last=True leaves samples out, and even_batches=False leaves none out: choose one")
+        if self.dataset.startswith("unix:") and self.num_workers:
+            raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
+        if self.normalize is not None and self.dtype is not None and not self.dtype.is_floating_point:
+            raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
+        if self.framework == "numpy" and self.of_torch:
+            raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
+
+    @property
+    def policy(self) -> str:
+        """What happens at the end of an epoch that does not divide evenly, as the wire calls it."""
+        return "drop_last" if self.drop_last else "pad" if self.even_batches else "uneven"
+
+    @property
+    def of_torch(self) -> list[str]:
+        """The names of those arguments given that only torch can honour."""
+        given = {"device": self.device, "normalize": self.normalize, "dtype": self.dtype, "pin_memory": self.pin_memory or None}
+        return [name for name, value in given.items() if value is not None]
+
+
+#: The table, by name.
+ARGUMENTS: dict[str, Field[Any]] = {f.name: f for f in fields(Options)}
+
+
+def check(given: Mapping[str, Any], others: Mapping[str, Any]) -> Options:
+    """Return the arguments among given, checked. others are those that DataLoader does not have."""
+    for name, value in others.items():
+        if name not in REFUSED:
             raise TypeError(f"imgfeed: DataLoader has no argument {name!r}")
         if value is not None and value != "":
-            raise ValueError(f"imgfeed: {name}= can't be honoured: {_REFUSED[name]}")
-
-
-def policy(drop_last: bool, even_batches: bool) -> str:
-    """Return what happens at the end of an epoch that does not divide evenly, as the wire calls it."""
-    if drop_last and not even_batches:
-        raise ValueError("imgfeed: drop_last=True leaves samples out, and even_batches=False leaves none out: choose one")
-    return "drop_last" if drop_last else "pad" if even_batches else "uneven"
-
-
-def check(source: str, batch_size: int, num_workers: int, timeout: float, transport: str) -> None:
-    """Raise ValueError for a value that a loader of the source can't have."""
-    if source in ("", "unix:"):
-        raise ValueError("imgfeed: the path of the data is empty")
-    if source.startswith("unix:") and num_workers:
-        raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
-    if batch_size < 1:
-        raise ValueError(f"imgfeed: batch_size is {batch_size}, want at least 1")
-    if num_workers < 0:
-        raise ValueError(f"imgfeed: num_workers is {num_workers}, want a number of threads, or 0 for all processors")
-    if isinstance(timeout, str) or timeout is None:
-        raise TypeError(f"imgfeed: timeout is {timeout!r}, want seconds, or 0 to wait for ever")
-    if timeout < 0:
-        raise ValueError(f"imgfeed: timeout is {timeout}, want seconds, or 0 to wait for ever")
-    if transport not in ("auto", "shm", "socket"):
-        raise ValueError(f"imgfeed: transport must be 'auto', 'shm' or 'socket', not {transport!r}")
+            raise ValueError(f"imgfeed: {name}= can't be honoured: {REFUSED[name]}")
+    return Options(**{name: f.metadata["kind"].check(name, given[name]) for name, f in ARGUMENTS.items()})

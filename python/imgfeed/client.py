@@ -32,7 +32,7 @@ class SetInfo:
 
 @dataclass(slots=True)
 class Batch:
-    """One batch as it came. consumed is what :meth:`Session.start` should be told to go on behind it."""
+    """One batch as it came. consumed is what :meth:`Session.start` should be told to go on after it."""
 
     number: int
     consumed: int
@@ -121,7 +121,7 @@ class Session:
             return opened
 
     def start(self, epoch: int, consumed: int) -> Epoch:
-        """Begin an epoch behind the first consumed samples (of all ranks). The one that runs ends."""
+        """Begin an epoch after the first consumed samples (of all ranks). The one that runs ends."""
         with self._lock:
             if self._ring is not None:
                 self._ring.reclaim()
@@ -140,7 +140,7 @@ class Session:
         self.connection.send_later(wire.encode({"type": "stop", "generation": epoch.generation}))
 
     def next(self, timeout: float | None = None) -> Batch | None:
-        """Return the epoch's next batch, or None when no epoch runs: at its end, or behind an error.
+        """Return the epoch's next batch, or None when no epoch runs: at its end, or after an error.
 
         timeout is in seconds; None waits for ever.
 

@@ -3,54 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from .client import Session, SetInfo
+from .arguments import INT64_MAX, whole
+from .service import Service
+
+INDEX = whole(0, INT64_MAX, "a sample's index, 0 or more")
 
 
 class Dataset:
     """The split that a loader serves. Its samples come by iterating the loader; ``dataset[i]`` does not exist."""
 
-    def __init__(self, info: SetInfo, session: Callable[[], Session], facts: dict[str, Any]) -> None:
-        """Describe the served split; session returns an open session to ask, facts keeps what it has said."""
-        self._session = session
-        self._facts = facts
-        self.split = info.split
-        self.fingerprint = info.fingerprint
-        self.encoding = info.encoding
-        self._samples = info.samples
+    def __init__(self, service: Service) -> None:
+        """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
+        self._service = service
+        self.split = service.served.split
+        self.fingerprint = service.served.fingerprint
+        self.encoding = service.served.encoding
+        self._samples = service.served.samples
 
     def __len__(self) -> int:
         """Return the number of samples in the split, of all ranks together."""
         return self._samples
 
-    @property
+    @cached_property
     def classes(self) -> list[str]:
         """The names of the classes; class i has label i."""
-        if "classes" not in self._facts:
-            self._facts["classes"] = self._session().classes()
-        names: list[str] = self._facts["classes"]
-        return names
+        return self._service.session().classes()
 
     @property
     def class_to_idx(self) -> dict[str, int]:
         """The label of each class."""
         return {name: i for i, name in enumerate(self.classes)}
 
-    @property
+    @cached_property
     def targets(self) -> npt.NDArray[np.int64]:
         """The label of every sample, in index order: int64, -1 where a sample's partition is out of reach."""
-        if "targets" not in self._facts:
-            self._facts["targets"] = self._session().labels().astype(np.int64)
-        labels: npt.NDArray[np.int64] = self._facts["targets"]
-        return labels
+        return self._service.session().labels().astype(np.int64)
 
     def key(self, index: int) -> str:
         """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""
-        return self._session().key(index)
+        return self._service.session().key(INDEX.check("index", index))
 
 
 class Sampler:

@@ -31,7 +31,8 @@ def find_binary(name: str = "imgfeed") -> str:
     candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
     told = os.environ.get("IMGFEED_BIN")
     if told:
-        candidates = [Path(told) if name == "imgfeed" else Path(told).with_name(name)]
+        program = Path(os.path.expanduser(told))
+        candidates = [program if name == "imgfeed" else program.with_name(name)]
     for path in candidates:
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)

@@ -67,6 +67,10 @@ class Arrays:
     indices: Array | None
     params: Array | None = None
 
+    def columns(self) -> tuple[Array, ...]:
+        """Return those arrays that there are."""
+        return tuple(part for part in (self.images, self.labels, self.indices, self.params) if part is not None)
+
     def copy(self) -> Arrays:
         """Return the same batch in memory of its own."""
         indices = None if self.indices is None else self.indices.copy()
@@ -152,7 +156,7 @@ class Ring:
 
 
 def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
-    """Return the arrays of a batch that came as raw bytes: images, labels, indices, params, one behind the other."""
+    """Return the arrays of a batch that came as raw bytes: images, labels, indices, params, one after the other."""
     views: list[Array] = []
     start = 0
     for dims, dtype, _ in shape.parts(count):

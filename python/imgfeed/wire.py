@@ -1,6 +1,6 @@
 """The wire: length-prefixed JSON over a Unix stream socket, as docs/format/wire.md specifies it.
 
-A message is a little-endian u32, the length of the JSON object that follows. Some messages have raw bytes behind them
+A message is a little-endian u32, the length of the JSON object that follows. Some messages have raw bytes after them
 (labels, and batches when the transport is the socket itself), and the reply to ``open`` brings the ring's memfd.
 """
 
@@ -24,14 +24,7 @@ MESSAGE_BYTES_MAX = 64 << 20
 _LENGTH = struct.Struct("<I")
 
 
-def _plain(value: Any) -> Any:
-    """Return a number or array of numpy or torch as JSON has it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"imgfeed: {value!r} is no number, text or list, and can't be sent to the server")
-
-
-_encode_json = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+_encode_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode_json = json.JSONDecoder().decode
 _READ_BYTES = 64 << 10
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * 4)
@@ -71,7 +64,7 @@ class Connection:
         return not self.closed and self._pid == os.getpid()
 
     def send(self, message: Message) -> None:
-        """Send one message, behind whatever :meth:`send_later` left waiting."""
+        """Send one message, after whatever :meth:`send_later` left waiting."""
         self._check()
         data = encode(message)
         try:
@@ -154,7 +147,7 @@ class Connection:
             raise
 
     def receive_raw(self, buffer: memoryview) -> None:
-        """Fill buffer (writable, of bytes) with the raw bytes behind the message just received."""
+        """Fill buffer (writable, of bytes) with the raw bytes after the message just received."""
         self._check()
         try:
             have = min(len(self._in), len(buffer))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from conftest import RANDOM, SAMPLES, SMALL, same
 
-from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError, frameworks  # noqa: A004
+from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError, cuda  # noqa: A004
+from imgfeed.cuda import CudaOutput
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]
@@ -71,8 +72,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "stream", on_stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream())
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
-    monkeypatch.setattr(frameworks.CudaOutput, "send", late_copy)
-    monkeypatch.setattr(frameworks, "page_lock", lambda ring: None)
+    monkeypatch.setattr(CudaOutput, "send", late_copy)
+    monkeypatch.setattr(cuda, "page_lock", lambda ring: None)
 
 
 @pytest.mark.usefixtures("simulated")
@@ -87,12 +88,12 @@ def test_a_slot_is_held_until_its_copy_is_done(load: Load, slots: int, transport
         for got, want in zip(device, host, strict=True):
             images, *rest = (t.numpy() for t in got)
             assert same((images.transpose(0, 2, 3, 1), *rest), want)
-            assert device.state_dict() == host.state_dict()  # the batch that is copied ahead is not counted
+            assert device.state_dict() == host.state_dict()  # the batch that is prefetched is not counted
             count += len(images)
         assert count == SAMPLES
         assert device.state_dict() == host.state_dict()
-    session = device._session
-    assert session is not None and (session.ring is None or session.ring.held == 0)
+    session = device._service.session()
+    assert session.ring is None or session.ring.held == 0
 
 
 @pytest.mark.usefixtures("simulated")
@@ -109,11 +110,10 @@ def test_resuming_with_a_batch_under_way(load: Load) -> None:
 
 @pytest.mark.usefixtures("simulated")
 @pytest.mark.parametrize("error", [TimeoutError("late"), CorruptError("damaged")])
-def test_what_goes_wrong_behind_a_batch_leaves_it(load: Load, monkeypatch: pytest.MonkeyPatch, error: ImgfeedError) -> None:
+def test_what_goes_wrong_after_a_batch_leaves_it(load: Load, monkeypatch: pytest.MonkeyPatch, error: ImgfeedError) -> None:
     device, host = load(8, framework="torch", device="cuda"), list(load(8))
     iteration = iter(device)
-    session = device._session
-    assert session is not None
+    session = device._service.session()
     receive, errors = session.next, iter([None, error])
 
     def fail_once(timeout: float | None) -> Any:
@@ -137,8 +137,10 @@ def test_what_goes_wrong_behind_a_batch_leaves_it(load: Load, monkeypatch: pytes
 @pytest.mark.usefixtures("simulated")
 def test_copies_are_done_before_their_memory_goes(socket: str) -> None:
     loader = DataLoader(socket, 8, transform=SMALL, framework="torch", device="cuda")
-    assert loader._cuda is not None
-    stream = loader._cuda._stream
+    output = loader._output
+    assert isinstance(output, CudaOutput)
+    stream: Any = output._stream
+    del output
     next(iter(loader))
     assert stream.done < len(stream.waiting)
     del loader

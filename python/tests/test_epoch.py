@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import CLASSES, RANDOM, SAMPLES, SMALL, copied, indices, same
 
-from imgfeed import DataLoader, MissingError, frameworks
+from imgfeed import DataLoader, MissingError, ranks
 
 Load = Callable[..., DataLoader]
 
@@ -108,8 +108,7 @@ def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch:
     loader = load(8, timeout=5)
     late = [iter(loader)]
     next(late[0])
-    session = loader._session
-    assert session is not None
+    session = loader._service.session()
     start = session.start
 
     def start_and_collect(epoch: int, consumed: int) -> Any:
@@ -163,9 +162,9 @@ def test_rank_and_world_come_from_torchrun(load: Load, monkeypatch: pytest.Monke
 
 
 def test_processors_are_shared_by_the_ranks_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = frameworks.threads_default()
+    alone = ranks.threads_default()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert frameworks.threads_default() == max(1, alone // 2)
+    assert ranks.threads_default() == max(1, alone // 2)
 
 
 @pytest.mark.parametrize(("limit", "want"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 3), (None, 3)])
@@ -174,8 +173,8 @@ def test_a_containers_limit_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
     if limit is not None:
         (tmp_path / "cpu.max").write_text(limit)
-    monkeypatch.setattr(frameworks, "_CPU_LIMIT", str(tmp_path / "cpu.max"))
-    assert frameworks.threads_default() == want
+    monkeypatch.setattr(ranks, "_CPU_LIMIT", str(tmp_path / "cpu.max"))
+    assert ranks.threads_default() == want
 
 
 def test_a_rank_needs_only_its_own_partition(load: Load, shards: Path, tmp_path: Path) -> None:

@@ -23,8 +23,7 @@ OPTIONS: dict[str, Any] = {"shuffle": True, "transform": RANDOM}
 
 
 def ring(loader: DataLoader) -> Any:
-    assert loader._session is not None
-    return loader._session.ring
+    return loader._service.session().ring
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 4, 8])

@@ -29,7 +29,7 @@ from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
 it = iter(loader)
 next(it)
-print(loader._server.pid, flush=True)
+print(loader._service.server.pid, flush=True)
 """
 
 
@@ -45,8 +45,8 @@ def test_programs_and_package_are_of_one_version() -> None:
 
 def test_own_server_ends_with_the_loader(shards: Path) -> None:
     with own(shards) as loader:
-        assert loader._server is not None
-        pid = loader._server.pid
+        assert loader._service.server is not None
+        pid = loader._service.server.pid
         assert len(indices(loader)) == SAMPLES
         assert alive(pid)
     assert not alive(pid)
@@ -127,8 +127,8 @@ def test_a_killed_server_is_an_error_and_then_replaced(shards: Path) -> None:
     with own(shards, slots=1) as loader:
         iteration = iter(loader)
         next(iteration)
-        assert loader._server is not None
-        os.kill(loader._server.pid, signal.SIGKILL)
+        assert loader._service.server is not None
+        os.kill(loader._service.server.pid, signal.SIGKILL)
         with pytest.raises(imgfeed.ServerError, match=r"signal 9\)$"):
             for _ in iteration:
                 pass
@@ -178,17 +178,17 @@ def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
     with own(shards, slots=1) as loader:
         iteration = iter(loader)
         seen = indices([next(iteration)])
-        assert loader._server is not None
-        os.kill(loader._server.pid, signal.SIGSTOP)
-        os.waitpid(loader._server.pid, os.WUNTRACED)  # on a busy machine its other threads run on for a while
-        loader.timeout = 0.2  # and none while the server runs, which on a busy machine may be held up for as long
+        assert loader._service.server is not None
+        os.kill(loader._service.server.pid, signal.SIGSTOP)
+        os.waitpid(loader._service.server.pid, os.WUNTRACED)  # on a busy machine its other threads run on for a while
+        iteration.timeout = 0.2  # and none while the server runs, which on a busy machine may be held up for as long
         try:
             with pytest.raises(TimeoutError):
                 while True:
                     seen += indices([next(iteration)])
         finally:
-            os.kill(loader._server.pid, signal.SIGCONT)
-            loader.timeout = 0
+            os.kill(loader._service.server.pid, signal.SIGCONT)
+            iteration.timeout = 0
         seen += indices(iteration)
         assert seen == list(range(SAMPLES))
 
@@ -199,13 +199,13 @@ import os, signal, sys, threading, time
 from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
 it = iter(loader)
-os.kill(loader._server.pid, signal.SIGSTOP)
-os.waitpid(loader._server.pid, os.WUNTRACED)
+os.kill(loader._service.server.pid, signal.SIGSTOP)
+os.waitpid(loader._service.server.pid, os.WUNTRACED)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     for _ in it: pass
 except KeyboardInterrupt:
-    os.kill(loader._server.pid, signal.SIGCONT)
+    os.kill(loader._service.server.pid, signal.SIGCONT)
     print("interrupted", sum(len(i) for i, _ in loader), flush=True)
 """
     with script(code, str(shards)) as process:

@@ -73,8 +73,10 @@ def test_state_counts_what_the_caller_has_had(load: Load) -> None:
         ({"shuffle": False}, "order"),
         ({"split": "val"}, "split"),
         ({"version": 2}, "version 2"),
-        ({"consumed": -1}, "consumed -1"),
-        ({"epoch": None}, "epoch None"),
+        ({"consumed": -1}, "consumed is -1"),
+        ({"consumed": True}, "consumed is True"),
+        ({"epoch": None}, "epoch is None"),
+        ({"epoch": 2**63}, "epoch is 9223372036854775808"),
     ],
 )
 def test_foreign_states_are_refused(load: Load, change: dict[str, Any], reason: str) -> None:

@@ -21,8 +21,8 @@ Load = Callable[..., DataLoader]
 
 def test_tensors_are_views_in_channels_last_memory(load: Load) -> None:
     loader, arrays = load(8, framework="torch"), load(8)
-    assert loader._session is not None and loader._session.ring is not None
-    ring = loader._session.ring
+    ring = loader._service.session().ring
+    assert ring is not None
     for (images, labels, index), want in zip(loader, arrays, strict=True):
         assert images.shape[1:] == (3, 32, 32) and images.dtype == torch.uint8
         assert images.is_contiguous(memory_format=torch.channels_last)
@@ -67,8 +67,8 @@ def test_held_tensors_are_never_overwritten(load: Load) -> None:
     held.clear()
     del batch
     gc.collect()
-    assert loader._session is not None and loader._session.ring is not None
-    assert loader._session.ring.held == 0
+    ring = loader._service.session().ring
+    assert ring is not None and ring.held == 0
 
 
 def test_normalised_images(load: Load) -> None:

@@ -1,0 +1,125 @@
+"""Batches on a CUDA device: each is copied out of a page-locked ring while the caller still has the one before."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from . import errors
+from .client import Batch
+from .outputs import Columns, NextBatch, TorchOutput, torch
+from .ring import Arrays, Ring
+
+log = logging.getLogger("imgfeed")
+
+_HOST_REGISTER_PORTABLE = 1  # cudaHostRegisterPortable
+_SLOTS_FOR_OTHERS = 3  # of a ring: one that is filled, one that is ready, one that the caller has
+_COPIES_WITHOUT_RING = 2
+
+
+class CudaOutput:
+    """Hands batches to the caller as tensors on a CUDA device; a slot is held until its copy has completed."""
+
+    def __init__(self, device: Any, tensors: TorchOutput) -> None:
+        """Copy to device, a torch.device of type cuda."""
+        self._torch = torch()
+        self._device = device
+        self._tensors = tensors
+        self._stream = self._torch.cuda.Stream(device)
+        self._copies: deque[tuple[Any, Any]] = deque()  # under way: the event after each, and what it reads
+        # They read memory which goes with this object. At the interpreter's end the driver waits for them itself.
+        weakref.finalize(self, _await, self._copies).atexit = False
+
+    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
+        """See :class:`imgfeed.outputs.Output`."""
+        return Prefetch(self, fetch, max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING)
+
+    def put(self, arrays: Arrays, copies_max: int) -> tuple[Columns, Any]:
+        """Begin the copy of a batch; returns its tensors on the device and the event that says when they are there."""
+        while self._copies and (self._copies[0][0].query() or len(self._copies) >= copies_max):
+            self._copies.popleft()[0].synchronize()
+        host = self._tensors.host(arrays)
+        with self._torch.cuda.stream(self._stream):
+            images, *rest = map(self.send, host)
+            copied = self._torch.cuda.Event()
+            copied.record(self._stream)
+            images = self._tensors.finish(images)
+            ready = self._torch.cuda.Event()
+            ready.record(self._stream)
+        self._copies.append((copied, host))
+        return (images, *rest), ready
+
+    def send(self, tensor: Any) -> Any:
+        """Begin the copy of one tensor on the current stream, and return it as it will be on the device."""
+        return tensor.to(self._device, non_blocking=True)
+
+    def take(self, tensors: Columns, ready: Any) -> Columns:
+        """Return a batch that :meth:`put` began, for use on the caller's current stream."""
+        stream = self._torch.cuda.current_stream(self._device)
+        stream.wait_event(ready)
+        for tensor in tensors:
+            tensor.record_stream(stream)
+        return tensors
+
+    def attach(self, ring: Ring) -> None:
+        """See :class:`imgfeed.outputs.Output`."""
+        page_lock(ring)
+
+    def drain(self) -> None:
+        """See :class:`imgfeed.outputs.Output`."""
+        _await(self._copies)
+
+
+class Prefetch:
+    """Gives an epoch's batches on the device; the next one's copy has begun by then."""
+
+    def __init__(self, output: CudaOutput, fetch: Callable[[], Batch | None], copies_max: int) -> None:
+        """Take batches from fetch, and have at most copies_max copies under way."""
+        self._output = output
+        self._fetch = fetch
+        self._copies_max = copies_max
+        self._begun: tuple[Batch, Columns, Any] | None = None
+        self._failed: errors.ImgfeedError | None = None  # what came in place of the batch after the one that is begun
+
+    def __call__(self) -> tuple[Batch, Columns] | None:
+        """Return the next batch, and begin the one after it."""
+        if self._failed is not None:
+            raise self._failed
+        begun = self._begun or self._begin()
+        self._begun = None
+        if begun is None:
+            return None
+        try:
+            self._begun = self._begin()
+        except errors.TimeoutError:
+            pass  # this batch is here; the next call waits again
+        except errors.ImgfeedError as e:
+            self._failed = e
+        batch, tensors, ready = begun
+        return batch, self._output.take(tensors, ready)
+
+    def _begin(self) -> tuple[Batch, Columns, Any] | None:
+        batch = self._fetch()
+        return None if batch is None else (batch, *self._output.put(batch.arrays, self._copies_max))
+
+
+def _await(copies: deque[tuple[Any, Any]]) -> None:
+    while copies:
+        copies.popleft()[0].synchronize()
+
+
+def page_lock(ring: Ring) -> None:
+    """Page-lock the ring for CUDA, for all devices and for as long as it is mapped.
+
+    Where CUDA refuses, copies work all the same, but wait for each other; the log says so.
+    """
+    cudart = torch().cuda.cudart()
+    address, size = ring.memory.ctypes.data, ring.memory.nbytes
+    result = int(cudart.cudaHostRegister(address, size, _HOST_REGISTER_PORTABLE))
+    if result != 0:
+        log.warning("imgfeed: CUDA can't page-lock the ring of %d bytes (error %d): copies will be slower", size, result)
+        return
+    ring.on_unmap(cudart.cudaHostUnregister, address)

@@ -1,0 +1,115 @@
+"""How a batch reaches the caller: as numpy arrays, as torch tensors in host memory, or (see cuda) on a CUDA device."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from .client import Batch
+from .ring import Arrays, Ring
+
+Columns = tuple[Any, ...]
+#: Gives the epoch's next batch, as it came and as the caller gets it; None at the end.
+NextBatch = Callable[[], tuple[Batch, Columns] | None]
+
+
+class Output(Protocol):
+    """What makes of batches what the caller gets: images, labels, then indices and params where they were asked for."""
+
+    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
+        """Return what gives one epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
+
+    def attach(self, ring: Ring) -> None:
+        """Prepare a new session's ring."""
+
+    def drain(self) -> None:
+        """Wait for what is under way, and let go of its memory."""
+
+
+class HostOutput(ABC):
+    """What outputs in host memory have in common: there is nothing to prepare and nothing under way."""
+
+    @abstractmethod
+    def __call__(self, arrays: Arrays) -> Columns:
+        """Return a batch as the caller gets it."""
+
+    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
+        """See :class:`Output`."""
+
+        def following() -> tuple[Batch, Columns] | None:
+            batch = fetch()
+            return None if batch is None else (batch, self(batch.arrays))
+
+        return following
+
+    def attach(self, ring: Ring) -> None:  # noqa: B027 - nothing is what there is to do
+        """See :class:`Output`."""
+
+    def drain(self) -> None:  # noqa: B027 - the same
+        """See :class:`Output`."""
+
+
+class NumpyOutput(HostOutput):
+    """Hands batches to the caller as numpy arrays, shaped as the layout says."""
+
+    def __call__(self, arrays: Arrays) -> Columns:
+        """Return the batch's arrays."""
+        return arrays.columns()
+
+
+class TorchOutput(HostOutput):
+    """Hands batches to the caller as torch tensors; images are NCHW in shape whatever their order in memory."""
+
+    def __init__(self, layout: str, pin: bool, normalize: Any, dtype: Any) -> None:
+        """Take layout, normalize and dtype as in Options; pin copies each batch into page-locked memory of torch."""
+        self._torch = torch()
+        self._nhwc = layout == "NHWC"
+        self._pin = pin
+        self._normalize = normalize
+        self._dtype = dtype
+        self._scale: dict[Any, tuple[Any, Any]] = {}
+
+    def host(self, arrays: Arrays) -> Columns:
+        """Return the batch as tensors in host memory, without a copy."""
+        images, *rest = map(self._torch.from_numpy, arrays.columns())
+        return (images.permute(0, 3, 1, 2) if self._nhwc else images, *rest)
+
+    def __call__(self, arrays: Arrays) -> Columns:
+        """Return the batch's tensors."""
+        images, *rest = self.host(arrays)
+        if self._pin:
+            images, *rest = (tensor.pin_memory() for tensor in (images, *rest))
+        return (self.finish(images), *rest)
+
+    def finish(self, images: Any) -> Any:
+        """Return images normalised and converted as asked, on the device where they are."""
+        if self._normalize is not None:
+            if images.device not in self._scale:
+                self._scale[images.device] = self._constants(images.device)
+            scale, shift = self._scale[images.device]
+            return images.to(scale.dtype).mul_(scale).add_(shift)
+        return images if self._dtype is None else images.to(self._dtype)
+
+    def _constants(self, device: Any) -> tuple[Any, Any]:
+        """Return scale and shift with (pixel/255 - mean)/std = pixel*scale + shift."""
+        assert self._normalize is not None
+        mean, std = (self._torch.tensor(v, dtype=self._torch.float64).view(1, 3, 1, 1) for v in self._normalize)
+        dtype = self._dtype or self._torch.float32
+        return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
+
+
+def torch() -> Any:
+    """Return the torch module."""
+    return importlib.import_module("torch")
+
+
+def torch_wanted(framework: str) -> bool:
+    """Return whether batches are to be torch tensors: framework is ``torch``, ``numpy`` or ``auto`` (torch if installed)."""
+    installed = "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+    if framework == "torch" and not installed:
+        raise ValueError("imgfeed: framework is 'torch', which is not installed")
+    return installed and framework != "numpy"

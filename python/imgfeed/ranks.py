@@ -1,0 +1,57 @@
+"""A process among the others of a training: its rank, the world's size, and its share of the processors."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from pathlib import Path
+
+_CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this control group
+
+
+def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
+    """Return this process's rank and the world's size.
+
+    In this order: what is given; torch.distributed's default group, if it is initialised; torchrun's RANK and
+    WORLD_SIZE; 0 and 1.
+    """
+    if (rank is None) != (world is None):
+        raise ValueError("imgfeed: give both rank and world, or neither")
+    if rank is None or world is None:
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
+        else:
+            rank, world = _from_env("RANK", 0), _from_env("WORLD_SIZE", 1)
+    if not 0 <= rank < world:
+        raise ValueError(f"imgfeed: rank {rank} of a world of {world}: want 0 <= rank < world")
+    return rank, world
+
+
+def threads_default() -> int:
+    """Return how many threads should decode for this process: its processors, shared with the node's other ranks.
+
+    A container's limit counts: more threads than it allows would be stopped for most of each of its periods.
+    """
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(here, _cpu_limit()) // max(1, _from_env("LOCAL_WORLD_SIZE", 1)))
+
+
+def _cpu_limit() -> int:
+    """Return how many processors the control group (cgroups(7), version 2) lets run at a time, rounded up."""
+    try:
+        quota, period = Path(_CPU_LIMIT).read_text().split()
+        return math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):  # there is none of version 2, or its quota is "max"
+        return sys.maxsize
+
+
+def _from_env(name: str, default: int) -> int:
+    text = os.environ.get(name)
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"imgfeed: the environment variable {name} is {text!r}, want a number") from None

@@ -1,0 +1,229 @@
+"""Every argument is checked before anything is started, and the error names it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import imgfeed
+from imgfeed import DataLoader
+from imgfeed.arguments import ARGUMENTS, REFUSED, Options, check
+
+Load = Callable[..., DataLoader]
+DEFAULTS = {name: p.default for name, p in inspect.signature(DataLoader).parameters.items() if name in ARGUMENTS}
+
+
+def checked(**given: Any) -> Options:
+    return check({**DEFAULTS, "dataset": "/none", **given}, {})
+
+
+def test_the_table_has_every_argument_of_the_signature() -> None:
+    parameters = inspect.signature(DataLoader).parameters
+    assert set(ARGUMENTS) == {name for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+    assert not set(ARGUMENTS) & set(REFUSED)
+    in_words = inspect.getdoc(DataLoader) or ""
+    assert all(name in in_words for name in [*ARGUMENTS, *REFUSED])
+
+
+def test_defaults_are_what_is_wanted() -> None:
+    options = checked()
+    assert all(getattr(options, name) == default for name, default in DEFAULTS.items() if name != "dataset")
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_foreign_type_is_refused_at_once(name: str) -> None:
+    if name in ("device", "dtype"):
+        pytest.importorskip("torch")
+    for foreign in (object(), 1j, {1, 2}, lambda: None):
+        given: dict[str, Any] = {"dataset": "/none", name: foreign}
+        with pytest.raises(TypeError, match=rf"^imgfeed: {name}\b"):
+            DataLoader(**given)
+
+
+NUMBERS = ("batch_size", "seed", "rank", "world", "num_workers", "slots", "timeout")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize(
+    "value", [2**63, -(2**63) - 1, 10**400, math.nan, math.inf, "1", True, np.bool_(True), np.array([1, 2])]
+)
+def test_numbers_that_are_none_or_too_large(name: str, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"^imgfeed: {name} is "):
+        checked(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("batch_size", 1, 2**24),
+        ("seed", -(2**63), 2**63 - 1),
+        ("rank", 0, 2**24 - 1),
+        ("world", 1, 2**24),
+        ("num_workers", 0, 4096),
+        ("slots", 0, 4096),
+        ("timeout", 0, 2147483),
+    ],
+)
+def test_ranges_end_where_they_say(name: str, low: int, high: int) -> None:
+    for value in (low, high):
+        assert getattr(checked(**{name: value}), name) == value
+    for value in (low - 1, high + 1):
+        with pytest.raises(ValueError, match=rf"^imgfeed: {name} is {value}, want "):
+            checked(**{name: value})
+
+
+def test_the_server_takes_numbers_at_the_ends(load: Load) -> None:
+    for seed in (-(2**63), 2**63 - 1):
+        loader = load(8, shuffle=True, seed=seed)
+        loader.set_epoch(2**63 - 1)
+        assert len(list(loader)) == len(loader)
+    with pytest.raises(ValueError, match="epoch is 9223372036854775808, want a whole number, 0 or more"):
+        load().set_epoch(2**63)
+
+
+SWITCHES = [name for name, default in DEFAULTS.items() if isinstance(default, bool)]
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_only_true_and_false_are_switches(name: str) -> None:
+    for value in ("no", "False", "", 2, 0.0, [], np.int64(1)):
+        with pytest.raises(TypeError, match=rf"^imgfeed: {name} is .*, want True or False"):
+            checked(**{name: value})
+    for value in (False, 0, np.bool_(False)):
+        assert getattr(checked(**{name: value}), name) is False
+    assert len(SWITCHES) >= 9
+
+
+def test_torchs_shuffle_may_be_none() -> None:
+    assert checked(shuffle=None).shuffle is False
+    with pytest.raises(TypeError, match="drop_last is None"):
+        checked(drop_last=None)
+
+
+@pytest.mark.parametrize("name", ["on_error", "framework", "layout", "transport"])
+def test_choices_name_what_there_is(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^imgfeed: {name} is 'foo', want '\w+'.* or '\w+'$"):
+        checked(**{name: "foo"})
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (math.nan, "transform's Resize: size holds nan, want a finite number"),
+        (-math.inf, "holds -inf"),
+        (2**63, "holds 9223372036854775808"),
+        ([40, math.nan], "holds nan"),
+        (b"40", "can't be sent to the server"),
+        ({40: 1}, "holds {40: 1}, want the names of parameters as text"),
+    ],
+)
+def test_numbers_in_a_transform(size: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        checked(transform=[{"op": "Resize", "size": size}])
+
+
+def test_a_transform_is_taken_as_it_was() -> None:
+    size = np.array([32, 32])
+    operations = [{"op": "CenterCrop", "size": size}]
+    options = checked(transform=operations)
+    size[0] = operations[0]["size"] = 1  # type: ignore[call-overload]
+    assert options.transform == [{"op": "CenterCrop", "size": [32, 32]}]
+
+
+def test_the_home_folder(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(shards.parent))
+    for path in ("~/train-shards", Path("~/train-shards"), b"~/train-shards"):
+        assert checked(dataset=path).dataset == str(shards)
+    assert checked(dataset="unix:~/sock").dataset == f"unix:{shards.parent}/sock"
+    assert checked(dataset="./~").dataset == "./~"
+    with DataLoader("~/train-shards", num_workers=1, framework="numpy") as loader:
+        assert len(loader.dataset) > 0
+
+
+def test_a_path_with_a_nul() -> None:
+    with pytest.raises(ValueError, match=r"dataset .* holds no NUL"):
+        checked(dataset="/data\0")
+
+
+@pytest.mark.parametrize(
+    ("normalize", "error"),
+    [
+        ("cifar", ValueError),
+        (True, TypeError),
+        (0.5, TypeError),
+        (("123", "456"), TypeError),
+        (((0, 0, 0), (1, 1, None)), TypeError),
+        (((0, 0, 0),), ValueError),
+        (((0, 0), (1, 1)), ValueError),
+        (((0, 0, 0), (1, 1, 0)), ValueError),
+        (((0, 0, 0), (1, 1, -1)), ValueError),
+        (((0, 0, 0), (1, 1, math.nan)), ValueError),
+        (((0, 0, math.inf), (1, 1, 1)), ValueError),
+    ],
+)
+def test_statistics_that_normalise_nothing(normalize: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"^imgfeed: normalize is .*, want 'imagenet' or a pair"):
+        checked(normalize=normalize)
+
+
+def test_statistics_of_numpy() -> None:
+    mean = np.array([0.5, 0.25, 0.125], np.float32)
+    assert checked(normalize=(mean, 2 * mean)).normalize == ((0.5, 0.25, 0.125), (1.0, 0.5, 0.25))
+
+
+def test_types_that_hold_no_pixel() -> None:
+    torch = pytest.importorskip("torch")
+    for name in ("int8", "bool", "complex64", "qint8"):
+        with pytest.raises(ValueError, match=rf"dtype is torch\.{name}, want one that holds pixels from 0 to 255: uint8"):
+            checked(dtype=getattr(torch, name))
+    for dtype in (torch.uint8, torch.int64):
+        assert checked(dtype=dtype).dtype is dtype
+        with pytest.raises(ValueError, match="floating point for what normalize= gives"):
+            checked(dtype=dtype, normalize="imagenet")
+    for dtype in (torch.int16, torch.bfloat16, torch.float16):  # every pixel survives
+        pixels = torch.arange(256, dtype=torch.uint8)
+        assert torch.equal(pixels.to(checked(dtype=dtype).dtype).to(torch.uint8), pixels)
+
+
+@pytest.mark.parametrize("device", ["foo", "", "cuda:x", "cuda:-1", -1, 2**40, "mps", "meta"])
+def test_devices_that_there_are_not(device: Any) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=r"^imgfeed: device is .*, want 'cpu', 'cuda', 'cuda:N'"):
+        checked(device=device)
+
+
+def test_devices_by_name_number_and_object() -> None:
+    torch = pytest.importorskip("torch")
+    assert checked(device="cpu").device == checked(device=torch.device("cpu")).device == torch.device("cpu")
+    assert checked(device=1).device == checked(device=np.int64(1)).device == torch.device("cuda:1")
+    with pytest.raises(TypeError, match="device is True"):
+        checked(device=True)
+
+
+def test_only_torch_has_devices_and_types(load: Load) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="these need torch, and framework is 'numpy': device, normalize, pin_memory"):
+        load(device="cpu", normalize="imagenet", pin_memory=True)
+
+
+def test_arguments_do_not_change_later(load: Load) -> None:
+    loader = load(8)
+    for name in ("batch_size", "sampler", "dataset", "timeout", "shuffle"):
+        with pytest.raises(ValueError, match=f"{name} can't be changed"):
+            setattr(loader, name, 1)
+    assert loader.batch_size == 8
+
+
+def test_the_server_is_not_asked_for_a_key_that_is_no_number(load: Load) -> None:
+    dataset = load(8).dataset
+    assert dataset.key(np.int64(3)) == dataset.key(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="index is '3'"):
+        dataset.key("3")  # type: ignore[arg-type]
+    with pytest.raises(imgfeed.ImgfeedError):
+        dataset.key(len(dataset))
