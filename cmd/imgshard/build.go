@@ -26,17 +26,7 @@ const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 
 SRC is looked at to tell what it holds:
 
-  a folder of class folders               /data/train/n01440764/….JPEG
-  ILSVRC2012_img_train.tar                as downloaded, read in one pass
-  a folder of class tars                  /data/train/n01440764.tar
-  ILSVRC2012_img_val.tar, or its folder   whose labels are known; the development kit is not needed
-  a folder with train/ and val/           both splits; also one with the two tars above
-  cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
-                                          CIFAR-10: train, and its test images as val; its pickles are read, not executed
-  CINIC-10                                train, valid (as val) and test
-  tars of WebDataset, a folder of them, or folders train/ and val/ of them
-                                          imagenet-train-000000.tar with x.jpg and its label x.cls; splits also by such names
-
+%s
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
 beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become
 /data/imagenet-train-shards and /data/imagenet-val-shards.
@@ -48,6 +38,15 @@ makes such a set of a jpeg set. CIFAR-10 and CINIC-10 are packed so unless told 
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
 Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.`
+
+// sourcesHelp lists the kinds of sources, the most general first.
+func sourcesHelp() string {
+	var b strings.Builder
+	for _, k := range slices.Backward(source.Kinds()) {
+		fmt.Fprintf(&b, "  %s\n      %s\n      label: %s\n", k.Name, strings.Join(k.Forms, "\n      or "), k.Labels)
+	}
+	return b.String()
+}
 
 // shardBytesMin keeps a slip of the unit from making a million files.
 const shardBytesMin = bytesize.Size(1 << 20)
@@ -70,7 +69,7 @@ func newBuildCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build SRC [-o OUT]",
 		Short: "Pack a dataset into a shard set",
-		Long:  buildHelp,
+		Long:  fmt.Sprintf(buildHelp, sourcesHelp()),
 		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --world 8\n" +
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
 		Args: usageArgs(cobra.ExactArgs(1)),

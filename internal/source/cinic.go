@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// CINIC-10 (Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10", 2018; https://github.com/BayesWatch/cinic-10) is 270,000 images of 32×32 in
+// cinic10 is CINIC-10 (Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10", 2018; https://github.com/BayesWatch/cinic-10): 270,000 images of 32×32 in
 // three splits of the same size, train, valid and test, each a folder of class folders with PNGs:
 //
 //	CINIC-10/train/airplane/cifar10-train-29.png
@@ -16,18 +16,27 @@ import (
 //
 // It is read as any class folders are. What is known of it is that its images are small, so that there is nothing to resize, and that its test
 // images are sorted into class folders too, so that they are a split as well.
-var cifarClassNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
-
-// isSmallFolder says that class folders are those of CINIC-10, or CIFAR-10 as PNGs: the ten classes, and the first image of each is a PNG of 32×32.
-func isSmallFolder(root string, folders []string) bool {
-	return slices.Equal(folders, cifarClassNames) &&
-		!slices.ContainsFunc(folders, func(class string) bool { return !firstIsSmallPNG(filepath.Join(root, class)) })
+var cinic10 = Kind{
+	Name:         "CINIC-10",
+	Forms:        []string{"its folder with train/, valid/ and test/", "one of these"},
+	Labels:       "the place of the class in sorted order",
+	open:         openCINIC,
+	testLabelled: true,
 }
 
-// isSmallSplit is isSmallFolder of a folder that has not been looked at.
-func isSmallSplit(root string) bool {
-	seen, err := look(root)
-	return err == nil && isSmallFolder(root, seen.folders)
+var cifarClassNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
+
+// openCINIC takes class folders that are those of CINIC-10, or CIFAR-10 as PNGs: the ten classes, and the first image of each is a PNG of 32×32.
+func openCINIC(p *place) ([]*Split, error) {
+	large := func(class string) bool { return !firstIsSmallPNG(filepath.Join(p.path, class)) }
+	if !slices.Equal(p.folders, cifarClassNames) || slices.ContainsFunc(p.folders, large) {
+		return nil, nil
+	}
+	splits, err := openClassFolders(p)
+	for _, s := range splits {
+		s.decoded = true
+	}
+	return splits, err
 }
 
 // firstIsSmallPNG says that the first file that a folder lists, in no promised order, is a PNG of 32×32: enough of a look at 9,000 of them.

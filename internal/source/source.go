@@ -1,19 +1,9 @@
 // Package source reads image classification datasets as people have them on disk, for packing: it tells by looking what a path holds, and
 // gives every sample's key, label and bytes.
 //
-// What it reads:
-//
-//	class folders    DIR/n01440764/n01440764_10026.JPEG …          label: the folder, in sorted order
-//	class tars       DIR/n01440764.tar …                           label: the tar, in sorted order
-//	tar of tars      ILSVRC2012_img_train.tar                      label: the inner tar, in sorted order
-//	tar of folders   a tar of class folders                        label: the folder, in sorted order
-//	flat images      ILSVRC2012_img_val.tar or its folder          label: that of ILSVRC2012's image of this name
-//	both splits      DIR/train and DIR/val, or the two tars above  a split each
-//	CIFAR-10         cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or what they unpack to
-//	CINIC-10         class folders in DIR/train, DIR/valid and DIR/test
-//	WebDataset       tars of x.jpg and x.cls …                     label: the number in x.cls
-//
-// CIFAR-10's test images are the split "val", since it has no other that is not for training; CINIC-10's valid is "val" and its test is "test".
+// What it reads is the list of [Kinds], each of which has a file. A kind looks at a [place], which is a file or folder at first sight, and gives the
+// splits there; a split's layout then walks over the samples and reads them. Kinds whose samples lie in tars or below a folder share inTars and
+// inFolder.
 //
 // A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is
 // built from them is the same too; in WebDataset's tars it is the __key__, which has no extension. A tar may be compressed by gzip; tars are told by their content.
@@ -115,21 +105,12 @@ type Split struct {
 	// Output is where a set of this split stands unless told otherwise: "/data/train-shards" for "/data/train".
 	Output string
 
+	kind     *Kind
 	decoded  bool
 	layout   layout
 	labels   labels
 	expected []string
 	notes    []string
-}
-
-func (s *Split) readsValLabels() bool {
-	switch l := s.layout.(type) {
-	case *folder:
-		return l.val != nil
-	case *stream:
-		return l.val != nil
-	}
-	return false
 }
 
 // Layout says in words what was found, such as "a folder of class folders".

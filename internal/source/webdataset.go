@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// WebDataset (https://github.com/webdataset/webdataset) keeps the files of a sample next to each other in a tar, under one name with an extension
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a tar, under one name with an extension
 // for each:
 //
 //	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
@@ -25,8 +24,17 @@ import (
 //	                            n01440764_10026.json  anything else, which is left out here
 //	                            n01440764_10027.cls   …
 //
-// The name up to the first dot behind the last slash is the sample's key, what is behind it the extension, in any case of letters. A sample ends
+// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
 // where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split.
+var webDatasets = Kind{
+	Name:         "WebDataset",
+	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
+	Labels:       "the number in x.cls; --classes names them",
+	open:         openWebDatasets,
+	takes:        []option{optionClasses},
+	testLabelled: true,
+}
+
 const (
 	labelExtension = "cls"
 	// labelBytesMax bounds the file of a label.
@@ -44,8 +52,7 @@ var imageExtensions = []string{"jpg", "jpeg", "png", "webp", "gif", "bmp"}
 
 // webDataset is the tars of one split.
 type webDataset struct {
-	paths []string
-	size  int64
+	inTars
 	names classNames
 }
 
@@ -54,13 +61,6 @@ func (d *webDataset) describe() string {
 		return "a tar of WebDataset"
 	}
 	return fmt.Sprintf("%d tars of WebDataset", len(d.paths))
-}
-
-func (d *webDataset) streamed() bool { return true }
-func (d *webDataset) bytes() int64   { return d.size }
-
-func (d *webDataset) read(key string, _ []byte) ([]byte, error) {
-	return nil, fmt.Errorf("source: %q lies in a tar and cannot be read by its key", key)
 }
 
 // splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
@@ -77,31 +77,24 @@ func splitMember(name string) (key, extension string) {
 
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
 // written may.
-func sniffWebDataset(p string) (is, empty bool, err error) {
-	t, err := openTar(p)
-	if err != nil {
-		return false, false, err
-	}
-	defer t.Close()
-	t.peeking = true
-	w := &walker{ctx: context.Background(), st: &stream{}}
-	last, image, label := "", false, false
-	for n := 0; n < sniffedMembersMax; {
-		h, err := w.entry(t)
+func sniffWebDataset(p *place) (is, empty bool, err error) {
+	last, image, label, n := "", false, false, 0
+	for i := 0; n < sniffedMembersMax; i++ {
+		m, err := p.member(i)
 		if err == io.EOF {
 			return false, n == 0, nil
 		}
 		if err != nil {
 			return false, false, err
 		}
-		if h.Typeflag == tar.TypeDir {
+		if m.kind == tar.TypeDir {
 			continue
 		}
-		if namedTar(h.Name) { // of a class, and to skip it takes reading it
+		if namedTar(m.name) { // of a class, and to skip it takes reading it
 			return false, false, nil
 		}
 		n++
-		key, extension := splitMember(h.Name)
+		key, extension := splitMember(m.name)
 		if key != last {
 			last, image, label = key, false, false
 		}
@@ -114,118 +107,114 @@ func sniffWebDataset(p string) (is, empty bool, err error) {
 	return false, false, nil
 }
 
-// findWebDataset returns the names of the tars in a folder that holds nothing but WebDataset's; nil: it does not. The first tar with a file in it
-// says so for all.
-func findWebDataset(seen sight) ([]string, error) {
-	if len(seen.folders) > 0 {
-		return nil, nil
+func openWebDatasets(p *place) ([]*Split, error) {
+	if !p.folder {
+		return openWebDatasetTar(p)
 	}
-	var tars []string
-	for _, f := range seen.files {
-		if namedTar(f) {
-			tars = append(tars, f)
-		}
+	tars, others := p.tars()
+	if is, err := holdsWebDataset(p, tars); !is || err != nil {
+		return nil, err
+	}
+	if p.part {
+		return openWebDatasetPart(p, tars, others)
+	}
+	return openWebDatasetFolder(p, tars, others)
+}
+
+// holdsWebDataset says that a folder holds nothing but WebDataset's tars. The first tar with a file in it says so for all.
+func holdsWebDataset(p *place, tars []string) (bool, error) {
+	if len(p.folders) > 0 {
+		return false, nil
 	}
 	for _, name := range tars {
-		is, empty, err := sniffWebDataset(filepath.Join(seen.path, name))
+		q, err := p.in(name, "")
 		if errors.Is(err, errNotTar) {
-			return nil, nil // classTars says so
+			return false, nil // classTars says so
 		}
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		if is {
-			return tars, nil
-		}
-		if !empty {
-			break
+		is, empty, err := sniffWebDataset(q)
+		q.close()
+		if is || err != nil || !empty {
+			return is, err
 		}
 	}
-	return nil, nil
+	return false, nil
 }
 
-// isWebDatasetFolder is findWebDataset of a folder that has not been looked at.
-func isWebDatasetFolder(p string) bool {
-	seen, err := look(p)
-	if err != nil {
-		return false
-	}
-	tars, err := findWebDataset(seen)
-	return err == nil && tars != nil
-}
-
-// openWebDatasets opens the splits of a folder of tars: one, or those that the tars' names tell apart, such as imagenet-train-000000.tar and
+// openWebDatasetFolder opens the splits of a folder of tars: one, or those that the tars' names tell apart, such as imagenet-train-000000.tar and
 // imagenet-val-000000.tar.
-func openWebDatasets(seen sight, tars []string, opts Options) ([]*Split, error) {
+func openWebDatasetFolder(p *place, tars, others []string) ([]*Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range tars {
 		groups[namedSplit(name)] = append(groups[namedSplit(name)], name)
 	}
 	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
-		return nil, &FormatError{Path: seen.path, Entry: unnamed[0], Msg: "other tars here are named for a split, and this one is not: " +
+		return nil, &FormatError{Path: p.path, Entry: unnamed[0], Msg: "other tars here are named for a split, and this one is not: " +
 			"rename it, or sort the tars into folders train/ and val/"}
 	}
-	if opts.Split != "" && len(groups) > 1 {
-		return nil, &FormatError{Path: seen.path, Msg: fmt.Sprintf("holds tars of several splits (%s), which cannot all be called %q",
-			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), opts.Split)}
+	if p.opts.Split != "" && len(groups) > 1 {
+		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("holds tars of several splits (%s), which cannot all be called %q",
+			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), p.opts.Split)}
 	}
 	var splits []*Split
 	for _, name := range []string{"train", "val", "test", ""} {
 		if groups[name] == nil {
 			continue
 		}
-		s, err := newWebDataset(seen, cmp.Or(name, splitName(seen.path)), groups[name], []string{seen.path}, opts)
+		s, err := newWebDataset(p, p.path, groups[name], others, []string{p.path})
 		if err != nil {
 			return nil, err
 		}
+		if p.opts.Split == "" {
+			s.Name = cmp.Or(name, s.Name)
+		}
 		if len(groups) > 1 {
-			s.Output = seen.path + "-" + name + "-shards"
+			s.Output = p.path + "-" + name + "-shards"
 		}
 		splits = append(splits, s)
 	}
 	return splits, nil
 }
 
-// openWebDatasetFolder opens a folder that is one split of several.
-func openWebDatasetFolder(seen sight, name string, tars []string, opts Options) (*Split, error) {
+// openWebDatasetPart opens a folder that is one split of several.
+func openWebDatasetPart(p *place, tars, others []string) ([]*Split, error) {
 	for _, t := range tars {
-		if other := namedSplit(t); other != "" && other != name {
-			return nil, &FormatError{Path: seen.path, Entry: t, Msg: fmt.Sprintf("a tar that is named for the split %s among those of %s: move it elsewhere", other, name)}
+		if other := namedSplit(t); other != "" && other != p.split {
+			return nil, &FormatError{Path: p.path, Entry: t, Msg: fmt.Sprintf("a tar that is named for the split %s among those of %s: move it elsewhere", other, p.split)}
 		}
 	}
-	return newWebDataset(seen, name, tars, []string{seen.path, filepath.Dir(seen.path)}, opts)
+	s, err := newWebDataset(p, p.path, tars, others, []string{p.path, filepath.Dir(p.path)})
+	return []*Split{s}, err
 }
 
 // openWebDatasetTar opens one tar.
-func openWebDatasetTar(p, name string, opts Options) (*Split, error) {
-	dir, file := filepath.Split(p)
-	s, err := newWebDataset(sight{path: filepath.Clean(dir)}, name, []string{file}, []string{filepath.Clean(dir)}, opts)
-	if err != nil {
+func openWebDatasetTar(p *place) ([]*Split, error) {
+	if is, _, err := sniffWebDataset(p); !is || err != nil {
 		return nil, err
 	}
-	s.Path, s.Output = p, stem(p)+"-shards"
-	return s, nil
+	dir, file := filepath.Split(p.path)
+	s, err := newWebDataset(p, dir, []string{file}, nil, []string{filepath.Clean(dir)})
+	return []*Split{s}, err
 }
 
-// newWebDataset makes the split of some tars in a folder. The files that name the classes are looked for in nameFolders.
-func newWebDataset(seen sight, name string, tars, nameFolders []string, opts Options) (*Split, error) {
-	names, err := findClassNames(nameFolders, opts)
+// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes are looked for in nameFolders.
+func newWebDataset(p *place, dir string, tars, others, nameFolders []string) (*Split, error) {
+	names, err := findClassNames(nameFolders, p.opts)
 	if err != nil {
 		return nil, err
 	}
-	d := &webDataset{names: names}
+	var paths []string
 	for _, t := range tars {
-		p := filepath.Join(seen.path, t)
-		info, err := os.Stat(p)
-		if err != nil {
-			return nil, err
-		}
-		d.paths, d.size = append(d.paths, p), d.size+info.Size()
+		paths = append(paths, filepath.Join(dir, t))
 	}
-	s := newSplit(seen.path, name, d, opts)
-	others := slices.DeleteFunc(slices.Clone(seen.files), func(f string) bool {
-		return namedTar(f) || filepath.Join(seen.path, f) == names.from
-	})
+	in, err := newInTars(paths...)
+	if err != nil {
+		return nil, err
+	}
+	s := p.newSplit(&webDataset{in, names})
+	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
 	if len(others) > 0 {
 		s.note("%d files beside the tars are left out (%s)", len(others), someNames(others))
 	}
@@ -242,7 +231,7 @@ type sample struct {
 
 // webDatasetWalker is the state of one walk.
 type webDatasetWalker struct {
-	walker
+	tarWalk
 	sample     sample
 	content    bytes.Buffer // of the image, which may stand before its label
 	byKey      map[string]int32
@@ -254,12 +243,10 @@ type webDatasetWalker struct {
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &webDatasetWalker{walker: walker{ctx: ctx, st: &stream{}, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
+	w := &webDatasetWalker{tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
 		incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
-	for _, p := range d.paths {
-		if err := w.file(s, p); err != nil {
-			return labels{}, err
-		}
+	if err := d.each(s, func(t *tarReader) error { return w.tar(s, t) }); err != nil {
+		return labels{}, err
 	}
 	l, err := d.names.labels(s, w.counts)
 	if err != nil {
@@ -270,41 +257,19 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 	return l, nil
 }
 
-// file walks over one tar.
-func (w *webDatasetWalker) file(s *Split, p string) error {
-	t, err := openTar(p)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
+// tar walks over one tar.
+func (w *webDatasetWalker) tar(s *Split, t *tarReader) error {
 	w.complete, w.members = 0, 0
-	for {
-		h, err := w.entry(t)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if h.Typeflag == tar.TypeDir {
-			continue
-		}
-		if err := w.member(t, h); err != nil {
-			return err
-		}
+	err := w.files(t, func(h *tar.Header) error { return w.member(t, h) })
+	if err == nil {
+		err = w.flush(t)
 	}
-	if err := w.flush(t); err != nil {
-		return err
+	if err == nil && w.members == 0 {
+		s.note("%s has no files", t.path)
+	} else if err == nil && w.complete == 0 {
+		err = t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", labelExtension)
 	}
-	switch {
-	case w.members == 0:
-		s.note("%s has no files", p)
-	case w.complete == 0:
-		return t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one behind the other: move it elsewhere", labelExtension)
-	case !t.endMarked():
-		s.note("%s does not end as a tar should: it may be incomplete", p)
-	}
-	return nil
+	return err
 }
 
 // member takes one file of a tar.
@@ -359,7 +324,7 @@ func (w *webDatasetWalker) readLabel(t *tarReader, h *tar.Header) error {
 func (w *webDatasetWalker) readImage(t *tarReader, h *tar.Header) error {
 	sm := &w.sample
 	if sm.image != "" {
-		return t.errorf(h.Name, "a second image for %q, behind %s: a sample has one", sm.key, path.Base(sm.image))
+		return t.errorf(h.Name, "a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image))
 	}
 	sm.image, sm.reason = h.Name, imageReason(h)
 	if sm.reason != "" {
@@ -410,7 +375,7 @@ func (w *webDatasetWalker) checkKey(t *tarReader, sm sample) error {
 	}
 	member := cmp.Or(sm.image, sm.key+"."+labelExtension)
 	if _, ok := w.incomplete[sm.key]; ok || sm.image == "" || sm.label < 0 {
-		return t.errorf(member, "the image and the label of %q do not stand one behind the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
+		return t.errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
 	}
 	return t.errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ", sm.key)
 }

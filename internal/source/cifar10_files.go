@@ -22,8 +22,8 @@ const (
 	cifarMeta = cifarBatches
 )
 
-// cifarKind is one version of the files.
-type cifarKind struct {
+// cifarFormat is one version of the files.
+type cifarFormat struct {
 	name    string
 	folder  string // that the archive unpacks to
 	archive string
@@ -32,24 +32,24 @@ type cifarKind struct {
 	meta    func(data []byte) ([]string, error)
 }
 
-var cifarPython = cifarKind{
+var cifarPython = cifarFormat{
 	name: "Python", folder: "cifar-10-batches-py", archive: "cifar-10-python.tar.gz",
 	files: [...]string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch", "batches.meta"},
 	batch: parsePickledBatch, meta: parsePickledMeta,
 }
 
-var cifarBinary = cifarKind{
+var cifarBinary = cifarFormat{
 	name: "binary", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
 	files: [...]string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin", "batches.meta.txt"},
 	batch: parseBinaryBatch, meta: parseTextMeta,
 }
 
-// cifarKinds are the versions; where a folder holds both, the first is taken.
-var cifarKinds = []*cifarKind{&cifarPython, &cifarBinary}
+// cifarFormats are the versions; where a folder holds both, the first is taken.
+var cifarFormats = []*cifarFormat{&cifarPython, &cifarBinary}
 
-// cifarKindOf says to which version a file belongs, by its name; nil: to none.
-func cifarKindOf(name string) *cifarKind {
-	for _, k := range cifarKinds {
+// cifarFormatOf says to which version a file belongs, by its name; nil: to none.
+func cifarFormatOf(name string) *cifarFormat {
+	for _, k := range cifarFormats {
 		if slices.Contains(k.files[:], name) {
 			return k
 		}
@@ -57,43 +57,51 @@ func cifarKindOf(name string) *cifarKind {
 	return nil
 }
 
-// findCIFAR says whether a folder is CIFAR-10 unpacked, or holds such a folder or one of the archives; nil: neither.
-func findCIFAR(seen sight) (*cifarFiles, error) {
-	for _, k := range cifarKinds {
+// findCIFAR says whether a place is CIFAR-10 unpacked or one of the archives, or a folder that holds one of these; nil: neither.
+func findCIFAR(p *place) (*cifarFiles, error) {
+	if !p.folder {
+		return sniffCIFAR(p)
+	}
+	for _, k := range cifarFormats {
 		n := 0
-		for _, f := range seen.files {
+		for _, f := range p.files {
 			if slices.Contains(k.files[:], f) {
 				n++
 			}
 		}
-		if n > 1 || n == 1 && len(seen.folders) == 0 {
-			return &cifarFiles{path: seen.path, kind: k}, nil
+		if n > 1 || n == 1 && len(p.folders) == 0 {
+			return &cifarFiles{path: p.path, format: k}, nil
 		}
 	}
-	if len(seen.folders) == 0 {
-		if err := refuseRelatives(seen.path, filepath.Base(seen.path)); err != nil {
+	if len(p.folders) == 0 {
+		if err := refuseRelatives(p.path, filepath.Base(p.path)); err != nil {
 			return nil, err
 		}
-		tars := slices.DeleteFunc(slices.Clone(seen.files), func(f string) bool { return !namedTar(f) })
-		k, err := oneOfCIFAR(seen.path, tars, func(k *cifarKind) string { return k.archive })
+		tars, _ := p.tars()
+		k, err := oneOfCIFAR(p.path, tars, func(k *cifarFormat) string { return k.archive })
 		if k == nil || err != nil {
 			return nil, err
 		}
-		return sniffCIFAR(filepath.Join(seen.path, k.archive))
+		archive, err := p.in(k.archive, "")
+		if err != nil {
+			return nil, err
+		}
+		defer archive.close()
+		return sniffCIFAR(archive)
 	}
-	k, err := oneOfCIFAR(seen.path, seen.folders, func(k *cifarKind) string { return k.folder })
+	k, err := oneOfCIFAR(p.path, p.folders, func(k *cifarFormat) string { return k.folder })
 	if k == nil || err != nil {
 		return nil, err
 	}
-	return &cifarFiles{path: filepath.Join(seen.path, k.folder), kind: k}, nil
+	return &cifarFiles{path: filepath.Join(p.path, k.folder), format: k}, nil
 }
 
 // oneOfCIFAR returns the first of the versions whose own name is among the names; nil: none. There must be nothing else: it would be left out, or
 // the whole taken for a folder of classes.
-func oneOfCIFAR(path string, names []string, own func(*cifarKind) string) (*cifarKind, error) {
-	var found *cifarKind
+func oneOfCIFAR(path string, names []string, own func(*cifarFormat) string) (*cifarFormat, error) {
+	var found *cifarFormat
 	others := slices.Clone(names)
-	for _, k := range cifarKinds {
+	for _, k := range cifarFormats {
 		n := len(others)
 		others = slices.DeleteFunc(others, func(name string) bool { return name == own(k) })
 		if len(others) < n && found == nil {
@@ -108,29 +116,24 @@ func oneOfCIFAR(path string, names []string, own func(*cifarKind) string) (*cifa
 }
 
 // sniffCIFAR says whether a tar is an archive of CIFAR-10, by its first files; nil: it is none.
-func sniffCIFAR(p string) (*cifarFiles, error) {
-	t, err := openTar(p)
-	if err != nil {
-		return nil, err
-	}
-	defer t.Close()
-	for range 100 { // entries that say nothing: folders, readme.html, what macOS adds
-		h, err := t.next()
+func sniffCIFAR(p *place) (*cifarFiles, error) {
+	for i := range 100 { // members that say nothing: folders, readme.html
+		m, err := p.member(i)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		folder, base := path.Split(path.Clean(h.Name))
-		if h.Typeflag != tar.TypeReg || junk(base) || base == "readme.html" {
+		folder, base := path.Split(m.name)
+		if m.kind != tar.TypeReg || base == "readme.html" {
 			continue
 		}
-		if err := refuseRelatives(p, path.Clean(folder)); err != nil {
+		if err := refuseRelatives(p.path, path.Clean(folder)); err != nil {
 			return nil, err
 		}
-		if k := cifarKindOf(base); k != nil {
-			return &cifarFiles{path: p, packed: true, kind: k}, nil
+		if k := cifarFormatOf(base); k != nil {
+			return &cifarFiles{path: p.path, packed: true, format: k}, nil
 		}
 		break
 	}
@@ -154,7 +157,7 @@ func (c *cifarFiles) load(ctx context.Context) error {
 	c.once.Do(func() {
 		var found [cifarBatches + 1]bool
 		take := func(name string, read func() ([]byte, error)) error {
-			i := slices.Index(c.kind.files[:], name)
+			i := slices.Index(c.format.files[:], name)
 			if i < 0 {
 				return nil
 			}
@@ -175,7 +178,7 @@ func (c *cifarFiles) load(ctx context.Context) error {
 		}
 		for i, ok := range found {
 			if c.err == nil && !ok {
-				c.err = &FormatError{Path: c.path, Entry: c.kind.files[i], Msg: "is missing: the download or copy is incomplete"}
+				c.err = &FormatError{Path: c.path, Entry: c.format.files[i], Msg: "is missing: the download or copy is incomplete"}
 			}
 		}
 	})
@@ -219,7 +222,7 @@ func (c *cifarFiles) loadTar(ctx context.Context, take func(string, func() ([]by
 }
 
 func (c *cifarFiles) loadFolder(ctx context.Context, take func(string, func() ([]byte, error)) error) error {
-	for _, name := range c.kind.files {
+	for _, name := range c.format.files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -245,14 +248,14 @@ func (c *cifarFiles) loadFolder(ctx context.Context, take func(string, func() ([
 func (c *cifarFiles) parse(i int, data []byte) (err error) {
 	defer func() {
 		if err != nil {
-			err = &FormatError{Path: c.path, Entry: c.kind.files[i], Msg: "cannot be read as CIFAR-10", Err: err}
+			err = &FormatError{Path: c.path, Entry: c.format.files[i], Msg: "cannot be read as CIFAR-10", Err: err}
 		}
 	}()
 	if i < cifarMeta {
-		c.batches[i], err = c.kind.batch(data)
+		c.batches[i], err = c.format.batch(data)
 		return err
 	}
-	if c.classes, err = c.kind.meta(data); err != nil {
+	if c.classes, err = c.format.meta(data); err != nil {
 		return err
 	}
 	if len(c.classes) != cifarClasses {

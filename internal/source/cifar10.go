@@ -11,7 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html) is 60,000
+// cifar10 is CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html) is 60,000
 // colour images of 32×32 in six files, of which five are for training. There are two versions of the files for readers without MATLAB:
 //
 //	cifar-10-batches-py/   data_batch_1 … 5, test_batch            a pickled dictionary: "data" is an array (10000, 3072) of uint8, "labels" a list
@@ -22,6 +22,13 @@ import (
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Both versions hold the same
 // images in the same order, and give the same samples here: image 29 of the training files, counted from 0 through all five as torchvision's
 // CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are "test/cat/00000" and so on.
+var cifar10 = Kind{
+	Name:   "CIFAR-10",
+	Forms:  []string{"cifar-10-python.tar.gz, which is read and not executed", "cifar-10-binary.tar.gz", "what either unpacks to"},
+	Labels: "as torchvision has them; the test images are val",
+	open:   openCIFAR,
+}
+
 const (
 	cifarSide       = 32
 	cifarPlane      = cifarSide * cifarSide
@@ -35,7 +42,7 @@ const (
 type cifarFiles struct {
 	path   string // the archive or folder
 	packed bool
-	kind   *cifarKind
+	format *cifarFormat
 
 	once    sync.Once
 	err     error
@@ -57,25 +64,24 @@ type cifarSplit struct {
 	batches []int  // which of the six
 }
 
-// openCIFAR returns the two splits.
-func openCIFAR(files *cifarFiles, opts Options) ([]*Split, error) {
-	if opts.Split != "" {
-		return nil, &FormatError{Path: files.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", opts.Split)}
+func openCIFAR(p *place) ([]*Split, error) {
+	if p.part {
+		return nil, nil
 	}
-	var splits []*Split
-	for _, l := range []struct {
-		name   string
-		layout cifarSplit
-	}{
-		{"train", cifarSplit{files, "train", []int{0, 1, 2, 3, 4}}},
-		{"val", cifarSplit{files, "test", []int{5}}},
-	} {
-		s := newSplit(files.path, l.name, &l.layout, opts)
-		s.Output = stem(files.path) + "-" + l.name + "-shards"
-		s.decoded = true
-		splits = append(splits, s)
+	files, err := findCIFAR(p)
+	if files == nil || err != nil {
+		return nil, err
 	}
-	return splits, nil
+	if p.opts.Split != "" {
+		return nil, &FormatError{Path: files.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", p.opts.Split)}
+	}
+	train := &cifarSplit{files: files, prefix: "train", batches: []int{0, 1, 2, 3, 4}}
+	test := &cifarSplit{files: files, prefix: "test", batches: []int{5}}
+	out := stem(files.path)
+	return []*Split{
+		{Name: "train", Path: files.path, Output: out + "-train-shards", decoded: true, layout: train},
+		{Name: "val", Path: files.path, Output: out + "-val-shards", decoded: true, layout: test},
+	}, nil
 }
 
 func (c *cifarSplit) describe() string {
@@ -87,7 +93,7 @@ func (c *cifarSplit) describe() string {
 	if c.files.packed {
 		place = "archive"
 	}
-	return what + ", the " + c.files.kind.name + " version's " + place
+	return what + ", the " + c.files.format.name + " version's " + place
 }
 
 func (c *cifarSplit) streamed() bool { return false }

@@ -20,79 +20,14 @@ const folderDepthMax = 32
 // devkitPrefix begins the name of ImageNet's development kit, whether packed or not.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// folder reads class folders, or ILSVRC2012's validation images without folders, straight from the file system.
-type folder struct {
-	root string
-	val  *valLabels // nil: class folders
-}
+// inFolder is the part of a layout that all have whose samples are files below a folder.
+type inFolder struct{ root string }
 
-func (f *folder) describe() string {
-	if f.val != nil {
-		return "a folder of ILSVRC2012's validation images"
-	}
-	return "a folder of class folders"
-}
-
-func (f *folder) streamed() bool { return false }
-func (f *folder) bytes() int64   { return 0 }
-
-func (f *folder) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	if f.val != nil {
-		return f.walkFlat(ctx, s, fn)
-	}
-	entries, err := readTop(f.root)
-	if err != nil {
-		return labels{}, err
-	}
-	var classes, beside []string
-	for _, e := range entries {
-		if !e.dir {
-			beside = append(beside, e.name)
-			continue
-		}
-		if reason := nameReason(e.name); reason != "" {
-			return labels{}, &FormatError{Path: f.root, Entry: e.name, Msg: "a class folder cannot be used because " + reason + ": rename it"}
-		}
-		n := 0
-		err := f.walkBelow(ctx, e.name, []fs.FileInfo{e.info}, func(it Item) error { n++; return fn(it) })
-		if err != nil {
-			return labels{}, err
-		}
-		if n == 0 {
-			s.note("class %s has no files", e.name)
-		}
-		classes = append(classes, e.name)
-	}
-	if len(beside) > 0 {
-		s.note("%d files beside the class folders are left out (%s)", len(beside), someNames(beside))
-	}
-	return newLabels(classes), nil
-}
-
-// walkFlat gives the images of a flat folder.
-func (f *folder) walkFlat(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	entries, err := readTop(f.root)
-	if err != nil {
-		return labels{}, err
-	}
-	val := f.val.walk()
-	for _, e := range entries {
-		if e.dir {
-			s.note("folder %s among the images is left out", e.name)
-			continue
-		}
-		if err := val.add(e.name); err != nil {
-			return labels{}, &FormatError{Path: f.root, Entry: e.name, Msg: err.Error()}
-		}
-		if err := errors.Join(ctx.Err(), fn(Item{Key: e.name, Reason: e.rejectReason()})); err != nil {
-			return labels{}, err
-		}
-	}
-	return val.labels(s), nil
-}
+func (f *inFolder) streamed() bool { return false }
+func (f *inFolder) bytes() int64   { return 0 }
 
 // walkBelow gives the files of one class, also those in folders below it; above are the folders on the way there, against links in circles.
-func (f *folder) walkBelow(ctx context.Context, key string, above []fs.FileInfo, fn func(Item) error) error {
+func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInfo, fn func(Item) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -123,7 +58,7 @@ func (f *folder) walkBelow(ctx context.Context, key string, above []fs.FileInfo,
 }
 
 // read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
-func (f *folder) read(key string, buf []byte) ([]byte, error) {
+func (f *inFolder) read(key string, buf []byte) ([]byte, error) {
 	path := filepath.Join(f.root, filepath.FromSlash(key))
 	info, err := os.Stat(path)
 	if err != nil {

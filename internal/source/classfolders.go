@@ -1,0 +1,156 @@
+package source
+
+import (
+	"archive/tar"
+	"context"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// classFolders is a folder with a folder for each class, as torchvision's ImageFolder takes it, or a tar of that:
+//
+//	train/n01440764/n01440764_10026.JPEG
+var classFolders = Kind{
+	Name:   "class folders",
+	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar of it"},
+	Labels: "the place of the class in sorted order",
+	open:   openClassFolders,
+}
+
+func openClassFolders(p *place) ([]*Split, error) {
+	switch {
+	case p.tar != nil:
+		return openTarOfFolders(p)
+	case len(p.folders) == 0:
+		return nil, nil
+	}
+	if err := p.noSets(); err != nil {
+		return nil, err
+	}
+	if err := p.halfDone(); err != nil {
+		return nil, err
+	}
+	return []*Split{p.newSplit(&classFoldersLayout{inFolder{p.path}})}, nil
+}
+
+// halfDone says that the files beside class folders should have been unpacked or sorted into them: leaving them out would lose much.
+func (p *place) halfDone() error {
+	tars, others := p.tars()
+	for _, t := range tars {
+		if !slices.Contains(p.folders, stem(t)) {
+			return &FormatError{Path: p.path, Entry: t, Msg: "class folders and class tars in one place, and this tar has no folder: " +
+				"unpack it too, or move the tars (or the folders) elsewhere"}
+		}
+	}
+	for _, f := range others {
+		if strings.HasPrefix(f, valNamePrefix) {
+			return &FormatError{Path: p.path, Entry: f, Msg: "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere"}
+		}
+	}
+	return nil
+}
+
+// classFoldersLayout is class folders in the file system.
+type classFoldersLayout struct{ inFolder }
+
+func (l *classFoldersLayout) describe() string { return "a folder of class folders" }
+
+func (l *classFoldersLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	entries, err := readTop(l.root)
+	if err != nil {
+		return labels{}, err
+	}
+	var classes, beside []string
+	for _, e := range entries {
+		if !e.dir {
+			beside = append(beside, e.name)
+			continue
+		}
+		if reason := nameReason(e.name); reason != "" {
+			return labels{}, &FormatError{Path: l.root, Entry: e.name, Msg: "a class folder cannot be used because " + reason + ": rename it"}
+		}
+		n := 0
+		err := l.walkBelow(ctx, e.name, []fs.FileInfo{e.info}, func(it Item) error { n++; return fn(it) })
+		if err != nil {
+			return labels{}, err
+		}
+		if n == 0 {
+			s.note("class %s has no files", e.name)
+		}
+		classes = append(classes, e.name)
+	}
+	if len(beside) > 0 {
+		s.note("%d files beside the class folders are left out (%s)", len(beside), someNames(beside))
+	}
+	return newLabels(classes), nil
+}
+
+// folderTarLayout is a tar of class folders.
+type folderTarLayout struct {
+	inTars
+	strip string // "train/": the folder that the class folders lie in
+}
+
+func (l *folderTarLayout) describe() string { return "a tar of class folders" }
+
+func openTarOfFolders(p *place) ([]*Split, error) {
+	m, err := p.first()
+	if err != nil {
+		return nil, err
+	}
+	l := &folderTarLayout{}
+	if parts := strings.Split(m.name, "/"); len(parts) > 2 && (parts[0] == path.Base(stem(p.path)) || isSplitFolder(parts[0])) {
+		l.strip = parts[0] + "/"
+		if isSplitFolder(parts[1]) {
+			return nil, &FormatError{Path: p.path, Entry: m.name, Msg: "a tar that holds several splits: unpack it and build its folder"}
+		}
+	}
+	l.inTars, err = newInTars(p.path)
+	return []*Split{p.newSplit(l)}, err
+}
+
+func (l *folderTarLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	w := &classWalk{tarWalk: tarWalk{ctx: ctx, fn: fn, strip: l.strip}, classes: make(map[string]int)}
+	err := l.each(s, w.folders)
+	if err != nil {
+		return labels{}, err
+	}
+	return w.labels(s), nil
+}
+
+// folders walks over a tar of class folders.
+func (w *classWalk) folders(t *tarReader) error {
+	for {
+		h, err := w.entry(t)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = w.inFolder(t, h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *classWalk) inFolder(t *tarReader, h *tar.Header) error {
+	class, _, below := strings.Cut(h.Name, "/")
+	if h.Typeflag == tar.TypeDir {
+		if _, ok := w.classes[class]; !ok {
+			w.classes[class] = 0
+		}
+		return nil
+	}
+	if !below {
+		w.beside = append(w.beside, h.Name)
+		return t.noLabel(h.Name)
+	}
+	if reason := nameReason(class); reason != "" {
+		return t.errorf(h.Name, "a class folder cannot be used because %s: rename it", reason)
+	}
+	return w.add(t, h, class, h.Name)
+}

@@ -1,0 +1,83 @@
+package source
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// A Kind is one way in which datasets lie on disk. Each has a file of its own, which says how it is recognised, what it holds and how it is read,
+// and a line in [Kinds].
+type Kind struct {
+	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
+	Name   string
+	Forms  []string
+	Labels string
+
+	// open returns the splits at a place; none: it is of another kind.
+	open func(p *place) ([]*Split, error)
+	// takes are the options that say something about this kind.
+	takes []option
+	// testLabelled says that the test images have labels, so that they are a split beside the others.
+	testLabelled bool
+}
+
+// Kinds returns all kinds, in the order in which they are tried: the first that recognises a place has it. The more special stand before the more
+// general: class folders are last, since any folder of folders is that.
+func Kinds() []*Kind {
+	return []*Kind{
+		&cifar10,
+		&splitFolders,
+		&webDatasets,
+		&ilsvrcValidation,
+		&classTars,
+		&cinic10,
+		&classFolders,
+	}
+}
+
+// option is one of [Options] that is for some kinds only.
+type option struct {
+	flag string
+	of   string // what it is for
+	get  func(Options) string
+}
+
+var (
+	optionClasses   = option{"--classes", "for sources whose labels are numbers, as WebDataset's tars", func(o Options) string { return o.Classes }}
+	optionValLabels = option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
+)
+
+// Open looks at a path and returns the splits that it holds: one, or the training and the validation split, and sometimes a test split. Nothing is
+// read yet but what is needed to tell.
+func Open(path string, opts Options) ([]*Split, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := look(path, opts, Kinds())
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	splits, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range []option{optionClasses, optionValLabels} {
+		if o.get(opts) != "" && !takenBy(splits, o) {
+			return nil, &FormatError{Path: path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
+		}
+	}
+	return splits, nil
+}
+
+func takenBy(splits []*Split, o option) bool {
+	for _, s := range splits {
+		for _, taken := range s.kind.takes {
+			if taken.flag == o.flag {
+				return true
+			}
+		}
+	}
+	return false
+}

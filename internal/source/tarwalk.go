@@ -1,0 +1,188 @@
+package source
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// inTars is the part of a layout that all have whose samples lie in tars.
+type inTars struct {
+	paths []string
+	size  int64
+}
+
+func (t *inTars) streamed() bool { return true }
+func (t *inTars) bytes() int64   { return t.size }
+
+func (t *inTars) read(key string, _ []byte) ([]byte, error) {
+	return nil, fmt.Errorf("source: %q lies in a tar and cannot be read by its key", key)
+}
+
+// newInTars notes tars and their sizes.
+func newInTars(paths ...string) (inTars, error) {
+	t := inTars{paths: paths}
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return t, err
+		}
+		t.size += info.Size()
+	}
+	return t, nil
+}
+
+// each opens the tars, one after the other.
+func (t *inTars) each(s *Split, fn func(t *tarReader) error) error {
+	for _, p := range t.paths {
+		r, err := openTar(p)
+		if err != nil {
+			return err
+		}
+		err = fn(r)
+		if err == nil && !r.endMarked() {
+			s.note("%s does not end as a tar should: it may be incomplete", p)
+		}
+		r.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tarWalk is the state of one walk over tars.
+type tarWalk struct {
+	ctx   context.Context
+	fn    func(Item) error
+	strip string // "train/": the folder that all entries lie in, no part of a key
+}
+
+// files calls fn for every entry of a tar but folders.
+func (w *tarWalk) files(t *tarReader, fn func(h *tar.Header) error) error {
+	for {
+		h, err := w.entry(t)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil && h.Typeflag != tar.TypeDir {
+			err = fn(h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// entry returns the next entry that is no junk, its name cleaned.
+func (w *tarWalk) entry(t *tarReader) (*tar.Header, error) {
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return nil, err
+		}
+		h, err := t.next()
+		if err != nil {
+			return nil, err
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		name, err := entryPath(h.Name)
+		if err != nil {
+			return nil, t.errorf(h.Name, "refused: %v", err)
+		}
+		if w.strip != "" && t.inner == "" {
+			rest, ok := strings.CutPrefix(name+"/", w.strip)
+			if !ok {
+				return nil, t.errorf(h.Name, "lies beside %s, in which the first image lies: unpack the tar and build the folder that is meant", w.strip)
+			}
+			name = strings.TrimSuffix(rest, "/")
+		}
+		if name == "" || junkPath(name) {
+			continue
+		}
+		h.Name = name
+		return h, nil
+	}
+}
+
+// item hands one file on.
+func (w *tarWalk) item(t *tarReader, h *tar.Header, key string) error {
+	it := Item{Key: key, Reason: cmp.Or(imageReason(h), nameReason(key))}
+	if it.Reason == "" {
+		it.Size, it.Data = h.Size, &entryReader{t: t, name: h.Name}
+	}
+	return w.fn(it)
+}
+
+// imageReason says why an entry cannot be read as an image, by its header; empty when it can.
+func imageReason(h *tar.Header) string {
+	switch {
+	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
+		return reasonTarLink
+	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
+		return reasonNotRegular
+	case h.Size > ImageBytesMax:
+		return reasonTooLarge(h.Size)
+	}
+	return ""
+}
+
+// entryReader reads an entry's content with errors that say where.
+type entryReader struct {
+	t    *tarReader
+	name string
+}
+
+func (r *entryReader) Read(p []byte) (int, error) {
+	n, err := r.t.tar.Read(p)
+	if err != nil && err != io.EOF {
+		err = r.t.wrap(r.name, err)
+	}
+	return n, err
+}
+
+// noLabel refuses a label where names stand for classes.
+func (t *tarReader) noLabel(name string) error {
+	if _, label := cutSuffixFold(name, "."+labelExtension); !label {
+		return nil
+	}
+	return t.errorf(name, "a label as WebDataset has it, but the tars begin otherwise: there each image stands next to its label, "+
+		"as 0000.jpg and 0000.%s do, and no other tars beside them", labelExtension)
+}
+
+// classWalk is a tarWalk over tars in which names stand for classes.
+type classWalk struct {
+	tarWalk
+	classes map[string]int // class → number of files
+	beside  []string
+}
+
+// add takes a file of a class.
+func (w *classWalk) add(t *tarReader, h *tar.Header, class, key string) error {
+	if err := t.noLabel(h.Name); err != nil {
+		return err
+	}
+	w.classes[class]++
+	return w.item(t, h, key)
+}
+
+// labels are those of the classes that were met.
+func (w *classWalk) labels(s *Split) labels {
+	if len(w.beside) > 0 {
+		s.note("%d files beside the classes are left out (%s)", len(w.beside), someNames(w.beside))
+	}
+	classes := slices.Sorted(maps.Keys(w.classes))
+	for _, c := range classes {
+		if w.classes[c] == 0 {
+			s.note("class %s has no files", c)
+		}
+	}
+	return newLabels(classes)
+}

@@ -1,0 +1,225 @@
+package source
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	valImages     = 50_000
+	valNamePrefix = "ILSVRC2012_val_"
+	valNameSuffix = ".JPEG"
+	valNameWanted = "the validation images of ILSVRC2012 are called ILSVRC2012_val_00000001.JPEG to ILSVRC2012_val_00050000.JPEG"
+)
+
+// valTable is, compressed by gzip, the 1,000 wnids in sorted order, one a line, then for each image the low byte of its label, then for each its
+// high byte. go test -run TestValTable -update FILE writes it from a file with the wnid of each image.
+//
+//go:embed ilsvrc2012-val.gz
+var valTable []byte
+
+// valLabels says which class each of the validation images has.
+type valLabels struct {
+	from    string // the file; "": it is the program's own table
+	classes []string
+	labels  []int32 // of the image of number i+1; -1: none is known
+}
+
+// ilsvrcVal is the program's own table. Labels are, as anywhere in PyTorch, the places of the wnids in sorted order.
+var ilsvrcVal = sync.OnceValue(func() *valLabels {
+	zr, err := gzip.NewReader(bytes.NewReader(valTable))
+	if err != nil {
+		panic(err)
+	}
+	data, err := io.ReadAll(zr)
+	if err != nil || len(data) < 2*valImages {
+		panic(fmt.Sprintf("source: %d bytes in the table of ILSVRC2012's validation images: %v", len(data), err))
+	}
+	head := len(data) - 2*valImages
+	v := &valLabels{classes: strings.Fields(string(data[:head])), labels: make([]int32, valImages)}
+	low, high := data[head:head+valImages], data[head+valImages:]
+	for i := range v.labels {
+		v.labels[i] = int32(low[i]) | int32(high[i])<<8
+	}
+	return v
+})
+
+// openValLabels reads the file that was given, or takes the program's own table.
+func openValLabels(opts Options) (*valLabels, error) {
+	if opts.ValLabels == "" {
+		return ilsvrcVal(), nil
+	}
+	return readValLabels(opts.ValLabels)
+}
+
+// valNumber is the number in the name of a validation image.
+func valNumber(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, valNamePrefix)
+	digits, ok2 := strings.CutSuffix(digits, valNameSuffix)
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return int(n), ok && ok2 && len(digits) == 8 && err == nil && n >= 1 && n <= valImages
+}
+
+// valWalk gathers the labels of the validation images that a walk meets.
+type valWalk struct {
+	*valLabels
+	byKey map[string]int32
+}
+
+func (v *valLabels) walk() *valWalk { return &valWalk{v, make(map[string]int32)} }
+
+// add takes an image; its error says what is wrong with the name.
+func (w *valWalk) add(name string) error {
+	n, ok := valNumber(name)
+	switch _, twice := w.byKey[name]; {
+	case !ok:
+		return fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class", valNameWanted)
+	case twice:
+		return fmt.Errorf("occurs twice")
+	case w.valLabels.labels[n-1] < 0:
+		return fmt.Errorf("%s does not say its label", w.from)
+	}
+	w.byKey[name] = w.valLabels.labels[n-1]
+	return nil
+}
+
+// labels are those of all that were added.
+func (w *valWalk) labels(s *Split) labels {
+	if n := len(w.byKey); n != valImages {
+		s.note("%d of the %d validation images are here", n, valImages)
+	}
+	if w.from != "" {
+		s.note("the labels are those of %s%s", w.from, w.differences())
+	}
+	l := newLabels(w.classes)
+	l.byKey = w.byKey
+	return l
+}
+
+// differences says how many labels of a file are other ones than ILSVRC2012's.
+func (w *valWalk) differences() string {
+	known, n := ilsvrcVal(), 0
+	for name, label := range w.byKey {
+		number, _ := valNumber(name)
+		if w.classes[label] != known.classes[known.labels[number-1]] {
+			n++
+		}
+	}
+	if n == 0 {
+		return ", which agrees with ILSVRC2012"
+	}
+	return fmt.Sprintf(", of which %d differ from ILSVRC2012's", n)
+}
+
+// readValLabels reads a file of labels. Each line is one of
+//
+//	n01751748                                           the wnid of the first image, the second, …
+//	ILSVRC2012_val_00000001.JPEG n01751748              an image and its wnid
+//	ILSVRC2012_val_00000001.JPEG 65                     an image and its label, as Caffe's val.txt has them
+//	mv ILSVRC2012_val_00000001.JPEG n01751748/          a line of valprep.sh, whose mkdir, comments and empty lines are skipped
+func readValLabels(p string) (*valLabels, error) {
+	text, err := readLines(p, "labels of the validation images")
+	if err != nil {
+		return nil, err
+	}
+	classOf := make([]string, valImages) // a class, or a label as text
+	inOrder, line := 0, 0
+	for s := range strings.Lines(text) {
+		line++
+		fields := strings.Fields(s)
+		script := len(fields) > 0 && (strings.HasPrefix(fields[0], "#") || fields[0] == "mkdir")
+		if script || len(fields) == 0 && inOrder == 0 {
+			continue
+		}
+		number, class, err := parseValLine(fields, inOrder)
+		if err != nil {
+			return nil, &FormatError{Path: p, Msg: fmt.Sprintf("line %d: %v", line, err)}
+		}
+		if len(fields) == 1 {
+			inOrder++
+		}
+		if classOf[number-1] != "" {
+			return nil, &FormatError{Path: p, Msg: fmt.Sprintf("line %d: a second label for image %d", line, number)}
+		}
+		classOf[number-1] = class
+	}
+	v := &valLabels{from: p, labels: make([]int32, valImages)}
+	return v, v.resolve(classOf)
+}
+
+// parseValLine returns the number of an image and what a line says of it; inOrder is how many lines before had no name.
+func parseValLine(fields []string, inOrder int) (number int, class string, err error) {
+	if len(fields) > 0 && fields[0] == "mv" {
+		fields = fields[1:]
+	}
+	switch len(fields) {
+	case 1:
+		number, class = inOrder+1, fields[0]
+		if number > valImages {
+			return 0, "", fmt.Errorf("there are only %d validation images", valImages)
+		}
+		if _, err := strconv.Atoi(class); err == nil {
+			return 0, "", fmt.Errorf("%.40q is a number alone, as in the development kit's ground truth, whose IDs are no labels: "+
+				"leave --val-labels away, or give wnids", class)
+		}
+	case 2:
+		ok := false
+		if number, ok = valNumber(path.Base(fields[0])); !ok {
+			return 0, "", fmt.Errorf("%.60q: %s", fields[0], valNameWanted)
+		}
+		class = strings.TrimSuffix(strings.TrimPrefix(fields[1], "./"), "/")
+	default:
+		return 0, "", fmt.Errorf("%d words; wanted: a wnid, or an image and its wnid or label", len(fields))
+	}
+	if reason := nameReason(class); reason != "" {
+		return 0, "", fmt.Errorf("the class cannot be used because %s", reason)
+	}
+	return number, class, nil
+}
+
+// resolve turns what the lines say into labels: of ILSVRC2012's classes where they are these, else of those that occur.
+func (v *valLabels) resolve(classOf []string) error {
+	v.classes = ilsvrcVal().classes
+	known := newLabels(v.classes)
+	var given []string
+	numbers := 0
+	for _, class := range classOf {
+		if _, err := strconv.Atoi(class); err == nil {
+			numbers++
+		}
+		if class != "" && !slices.Contains(given[max(0, len(given)-1):], class) {
+			given = append(given, class)
+		}
+	}
+	if len(given) == 0 {
+		return &FormatError{Path: v.from, Msg: "has no labels"}
+	}
+	slices.Sort(given)
+	given = slices.Compact(given)
+	foreign := func(class string) bool { _, ok := known.index[class]; return !ok }
+	if numbers == 0 && slices.ContainsFunc(given, foreign) {
+		v.classes = given
+		known = newLabels(given)
+	}
+	for i, class := range classOf {
+		label, ok := known.index[class]
+		switch n, err := strconv.Atoi(class); {
+		case class == "":
+			label = -1
+		case numbers > 0 && (err != nil || n < 0 || n >= len(v.classes)):
+			return &FormatError{Path: v.from, Msg: fmt.Sprintf("image %d: %.40q is no label from 0 to %d, as other lines have", i+1, class, len(v.classes)-1)}
+		case !ok:
+			label = int32(n)
+		}
+		v.labels[i] = label
+	}
+	return nil
+}
