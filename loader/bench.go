@@ -42,7 +42,7 @@ type BenchResult struct {
 	BatchSize       int         `json:"batch_size"`
 	Transform       string      `json:"transform"`
 	Encoding        string      `json:"encoding"`
-	Stored          string      `json:"stored"` // the encoding with its codec and resize, in words
+	Stored          string      `json:"stored"` // the encoding with its codec and resize, for people
 	Layout          string      `json:"layout"`
 	Kernels         string      `json:"kernels"`
 	Notes           []string    `json:"notes,omitempty"` // sentences for the user
@@ -56,8 +56,8 @@ type BenchStages struct {
 	Wait     float64 `json:"wait"`
 }
 
-// Bench measures the engine alone: it serves the set's samples, shuffled, over and over, in batches that nobody looks
-// at. A bad sample is an error.
+// Bench measures the engine alone: it serves the set's samples, shuffled, over and over, in batches that nobody
+// reads. A bad sample is an error.
 func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if cfg.BatchSize <= 0 {
 		cfg.BatchSize = 256

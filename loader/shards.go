@@ -112,13 +112,13 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
-func (s *shardSet) Prefetch(i int) { s.set.ReadAhead(i) }
+func (s *shardSet) Prefetch(i int) { s.set.Prefetch(i) }
 
 func (s *shardSet) Mapped(i int) []byte {
 	if !s.mapped {
 		return nil
 	}
-	return s.set.Ahead(i)
+	return s.set.Mapped(i)
 }
 
 func (s *shardSet) Corrupt(i int, err error) error { return s.set.Corrupt(i, err) }

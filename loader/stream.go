@@ -96,7 +96,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 
 // Next returns the next batch, waiting until it is finished. It returns [io.EOF] after the last batch, the context's
 // error if that ends first (the batch is not lost then), [ErrClosed] when the stream or its pool was closed, and a
-// [*SampleError] when a batch holds a bad sample and the policy is [Fail]; the stream is over then.
+// [*SampleError] when a batch holds a bad sample and OnError is [Fail]; the stream is over then.
 func (s *Stream) Next(ctx context.Context) (Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ func compareEpochs(t *testing.T, got, want epoch) {
 	}
 }
 
-// TestStream serves whole and rest epochs on any number of threads and slots: always the same, sample for sample.
+// TestStream serves whole epochs and the rest of some on any number of threads and slots: always the same, sample for sample.
 func TestStream(t *testing.T) {
 	set := newMemorySet(t, 203)
 	for _, threads := range []int{1, 2, 7} {
@@ -263,7 +263,7 @@ func TestNextKeepsItsBatch(t *testing.T) {
 		}
 	}
 	if _, err := s.Next(t.Context()); !errors.Is(err, io.EOF) {
-		t.Fatalf("behind the last batch: %v, want io.EOF", err)
+		t.Fatalf("after the last batch: %v, want io.EOF", err)
 	}
 }
 

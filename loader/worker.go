@@ -13,9 +13,9 @@ import (
 type worker struct {
 	level    transform.Level
 	engine   *transform.Engine
-	buf      []byte   // the stored sample
-	pending  Counters // not yet published
-	seen     transform.Times
+	buf      []byte          // the stored sample
+	pending  Counters        // not yet published
+	counted  transform.Times // of the engine, in pending or published
 	counters counters
 }
 
@@ -36,7 +36,7 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 			} else {
 				err = cfg.Set.Corrupt(index, err)
 			}
-			w.engine, w.buf, w.seen = transform.NewEngine(w.level), nil, transform.Times{}
+			w.engine, w.buf, w.counted = transform.NewEngine(w.level), nil, transform.Times{}
 		}
 	}()
 	slot.Indices[position] = int64(index)
@@ -54,7 +54,7 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	if next != position {
 		record.Prefetch = cfg.Set.Mapped(b.indices[next])
 	}
-	record.NonTemporal = len(slot.Images) >= streamFrom
+	record.NonTemporal = len(slot.Images) >= nonTemporalFrom
 	size := cfg.Spec.OutputBytes()
 	dst := transform.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(b.stream.seed, b.stream.epoch, index))
@@ -69,10 +69,10 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	return nil
 }
 
-// streamFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches
+// nonTemporalFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches
 // on their way, so those of this size have left the nearer caches before they are read. Copying batches of 2 to 40 MB out of
 // the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
-const streamFrom = 2 << 20
+const nonTemporalFrom = 2 << 20
 
 // keepBytesMax bounds the read buffer that is kept from sample to sample.
 const keepBytesMax = 16 << 20
@@ -87,9 +87,9 @@ func (w *worker) keep(buf []byte) {
 // publish adds what was counted since the last call to the counters that others read.
 func (w *worker) publish() {
 	times := w.engine.Times()
-	w.pending.Decode += times.Decode - w.seen.Decode
-	w.pending.Resample += times.Resample - w.seen.Resample
-	w.seen = times
+	w.pending.Decode += times.Decode - w.counted.Decode
+	w.pending.Resample += times.Resample - w.counted.Resample
+	w.counted = times
 	w.counters.add(&w.pending)
 	w.pending = Counters{}
 }

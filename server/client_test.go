@@ -106,7 +106,7 @@ func (ts *testServer) dial() *client {
 	}
 	conn.SetDeadline(time.Now().Add(testTimeout))
 	rights := wire.NewRightsReader(conn)
-	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.MaxReplyBytes)}
+	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.ReplyBytesMax)}
 	ts.t.Cleanup(c.close)
 	return c
 }

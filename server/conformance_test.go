@@ -206,7 +206,7 @@ func TestDocumentFrame(t *testing.T) {
 		if b.info != "frame" {
 			continue
 		}
-		text, err := wire.NewReader(bytes.NewReader(parseHex(t, wireDocument, b.lines[0])), wire.MaxRequestBytes).Next()
+		text, err := wire.NewReader(bytes.NewReader(parseHex(t, wireDocument, b.lines[0])), wire.RequestBytesMax).Next()
 		if err != nil || string(text) != b.lines[1] {
 			t.Errorf("the frame holds %q, %v; the document says %q", text, err, b.lines[1])
 		}

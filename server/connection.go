@@ -17,8 +17,8 @@ import (
 
 const (
 	requestBufferBytes = 4 << 10
-	// lastWordsTimeout bounds how long a client that does not read can delay the end of its connection.
-	lastWordsTimeout = 200 * time.Millisecond
+	// goodbyeTimeout bounds how long a client that does not read can delay the end of its connection.
+	goodbyeTimeout = 200 * time.Millisecond
 )
 
 // A connection is one client's: a goroutine that serves its requests in order, and what was opened on it.
@@ -69,7 +69,7 @@ func (c *connection) serve() (err error) {
 			err = c.fatal("", bugError(p))
 		}
 	}()
-	r := wire.NewReader(bufio.NewReaderSize(c.conn, requestBufferBytes), wire.MaxRequestBytes)
+	r := wire.NewReader(bufio.NewReaderSize(c.conn, requestBufferBytes), wire.RequestBytesMax)
 	for {
 		text, err := r.Next()
 		if is[*wire.SyntaxError](err) {
@@ -117,7 +117,7 @@ func (c *connection) fatal(request string, err error) error {
 	}
 	c.server.totals.countError(kind)
 	c.log.Warn("ending the connection", "request", request, "err", err)
-	c.conn.SetWriteDeadline(time.Now().Add(lastWordsTimeout))
+	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	c.send(errorMessage{ErrKind: kind, Message: err.Error(), Fatal: true, Request: request})
 	return errHangUp
 }
@@ -125,7 +125,7 @@ func (c *connection) fatal(request string, err error) error {
 // sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
 func (c *connection) sayGoodbye() {
 	if c.writeMu.TryLock() {
-		c.conn.SetWriteDeadline(time.Now().Add(lastWordsTimeout))
+		c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 		frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindInternal, Message: "imgfeed was stopped", Fatal: true})
 		if err == nil {
 			c.conn.Write(frame)

@@ -107,7 +107,7 @@ func describe(path string) string {
 	}
 	found := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
 	if looksLikeSource(path, entries, 2) {
-		found += "; these look like images that are not packed yet: `imgshard build " + path + "`"
+		found += "; these seem to be images that are not packed yet: `imgshard build " + path + "`"
 	}
 	return found
 }

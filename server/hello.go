@@ -107,7 +107,7 @@ func Ask(socket string, timeout time.Duration) (Hello, error) {
 	if _, err := conn.Write(frame); err != nil {
 		return Hello{}, err
 	}
-	text, err := wire.NewReader(conn, wire.MaxReplyBytes).Next()
+	text, err := wire.NewReader(conn, wire.ReplyBytesMax).Next()
 	if err != nil {
 		return Hello{}, err
 	}

@@ -155,7 +155,7 @@ func TestWrongReleases(t *testing.T) {
 	}
 }
 
-// TestClientsThatDoNotRead holds the server up in every way that a client can, and looks whether others notice.
+// TestClientsThatDoNotRead holds the server up in every way that a client can, and checks that others do not notice.
 func TestClientsThatDoNotRead(t *testing.T) {
 	ts := startServer(t, oneSet(t, 400, 1), nil)
 	noLeaks(ts, func() {

@@ -17,7 +17,7 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 	go func() {
 		tick := time.NewTicker(min(after/4+1, time.Second))
 		defer tick.Stop()
-		last := time.Now() // when a client was last seen
+		last := time.Now() // when a client was last connected
 		var before, connected map[uint64]bool
 		for {
 			select {

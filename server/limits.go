@@ -12,7 +12,7 @@ const (
 	slotsMax = 4096
 	// autoRingBytes is 13 batches of 256 × 224 × 224: 30 ms of two threads that serve a pixels set. From a batch that is
 	// ready to its slot's return both processes have to be woken, and on cores that are all busy each wake-up can take some
-	// milliseconds of the kernel's scheduler and of Go's. With 6 slots workers were seen to wait.
+	// milliseconds of the kernel's scheduler and of Go's. With 6 slots workers waited.
 	autoRingBytes  = 512 << 20
 	autoSlotsMin   = 3
 	autoSlotsMax   = 16

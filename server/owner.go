@@ -25,9 +25,9 @@ type Owner struct {
 // other, because each has a gap:
 //
 //   - a pidfd of the owner (pidfd_open(2)) sees the end of the process, but needs Linux 5.3 and a sandbox that allows it;
-//     where it can't be had, we look every half second;
+//     where it can't be had, we check every half second;
 //   - the parent-death signal (PR_SET_PDEATHSIG, prctl(2)) comes from the kernel, but already when the *thread* that
-//     started us ends, so it only makes us look whether our parent has changed;
+//     started us ends, so it only makes us check whether our parent has changed;
 //   - the end of stdin reaches us through any number of wrappers, but not while a forked child of the owner holds the
 //     pipe's other end.
 //
@@ -64,7 +64,7 @@ func (o Owner) Watch(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// watchParent asks the kernel for a signal, and takes it as a reason to look.
+// watchParent asks the kernel for a signal, and takes it as a reason to check.
 func watchParent(ctx context.Context, parent int, died func()) error {
 	deaths := make(chan os.Signal, 1)
 	signal.Notify(deaths, unix.SIGUSR1)

@@ -16,7 +16,7 @@ func frameText(t testing.TB, m wire.Message) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := wire.NewReader(bytes.NewReader(frame), wire.MaxReplyBytes).Next()
+	text, err := wire.NewReader(bytes.NewReader(frame), wire.ReplyBytesMax).Next()
 	if err != nil {
 		t.Fatal(err)
 	}

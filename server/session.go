@@ -106,7 +106,7 @@ func (s *session) opened() openedReply {
 	return o
 }
 
-// notes are sentences that the user should see once.
+// notes are sentences for the user, to be shown once.
 func (s *session) notes() []string {
 	notes := []string{}
 	if s.notBitExact != "" {

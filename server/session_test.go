@@ -302,11 +302,11 @@ func TestStatsHoldWhatTheClientHas(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
 	c.send(startRequest{})
 	expect[startedReply](c)
-	for i := range int64(samples - 1) { // behind the last batch comes the end, before or behind the numbers
+	for i := range int64(samples - 1) { // after the last batch comes the end, before or after the numbers
 		batch := expect[batchMessage](c)
 		c.send(statsRequest{})
 		if s := expect[statsReply](c); s.Images != i+1 || s.Batches != i+1 {
-			t.Fatalf("%d images in %d batches behind batch %d", s.Images, s.Batches, i)
+			t.Fatalf("%d images in %d batches after batch %d", s.Images, s.Batches, i)
 		}
 		c.send(releaseRequest{Slot: *batch.Slot})
 	}

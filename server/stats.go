@@ -37,7 +37,7 @@ func (s *session) stats(statsRequest) error {
 		WaitingFor: waiting, Verdict: verdict,
 		Images: s.images.Load(), Batches: s.batches.Load(), Bytes: s.bytes.Load(), Blanks: s.blanks.Load(),
 		Seconds: map[string]float64{
-			"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "worker_wait": c.Wait.Seconds(),
+			"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "thread_wait": c.Wait.Seconds(),
 			"slot_wait": time.Duration(s.slotWait.Load()).Seconds(), "write": time.Duration(s.writeTime.Load()).Seconds(),
 		},
 		SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), Threads: s.server.pool.Threads(),

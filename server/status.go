@@ -59,7 +59,7 @@ func (s *Server) openSessions() (sessions []*session) {
 
 // Handler serves /metrics for Prometheus, /healthz for supervisors (200 while the server accepts sessions, 503 when it
 // stops; after "ok", what of the data is damaged, a line each: a restart would not mend it) and, at /, what the server is
-// doing in words.
+// doing as sentences.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.metrics()...)

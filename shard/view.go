@@ -112,9 +112,9 @@ func (r *Reader) view(j int) (rec Record, err error) {
 	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:]}, nil
 }
 
-// Ahead returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
+// Mapped returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
 // brought nearer. Nothing of it may be read. It is nil if there is no such sample here, or no mapping.
-func (s *Set) Ahead(i int) []byte {
+func (s *Set) Mapped(i int) []byte {
 	p, shard, record, err := s.locate(i)
 	if err != nil || p.shards[shard].mapped.bytes == nil {
 		return nil

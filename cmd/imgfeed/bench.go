@@ -32,7 +32,7 @@ func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench SET",
 		Short: "Measure reading, decoding and transforming, without a client",
-		Long: `Serve the samples of a shard set, shuffled and over and over, in batches that nobody looks at, and say how many
+		Long: `Serve the samples of a shard set, shuffled and over and over, in batches that nobody reads, and say how many
 images a second that makes, what CPU time it takes, and how the decoding threads spend theirs.
 
 SET is a shard set or a folder that holds sets. --transform takes a preset (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of

@@ -159,8 +159,8 @@ func TestServePrintsAndStops(t *testing.T) {
 		}
 		if sig == syscall.SIGTERM {
 			second := imgfeed("serve", data, "--socket", path)
-			if words, err := second.CombinedOutput(); err == nil || !strings.Contains(string(words), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
-				t.Errorf("a second server on the socket: %v, %s", err, words)
+			if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
+				t.Errorf("a second server on the socket: %v, %s", err, text)
 			}
 		}
 		cmd.Process.Signal(sig)
@@ -247,7 +247,7 @@ func waitAsking(t *testing.T, path string, serve *exec.Cmd) {
 	}
 }
 
-// openAndLeave opens a session, ends the connection before it, keeps the session for longer than the server's patience, looks
+// openAndLeave opens a session, ends the connection before it, keeps the session for longer than --exit-idle, checks
 // that the server still lives, and hangs up.
 func openAndLeave(t *testing.T, path string, before net.Conn) {
 	t.Helper()
@@ -257,7 +257,7 @@ func openAndLeave(t *testing.T, path string, before net.Conn) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(timeout))
-	frames := wire.NewReader(conn, wire.MaxReplyBytes)
+	frames := wire.NewReader(conn, wire.ReplyBytesMax)
 	for _, request := range []string{
 		`{"type":"hello","version":1}`,
 		`{"type":"open","split":"train","batch_size":1,"transform":[{"op":"CenterCrop","size":1}],"transport":"socket"}`,

@@ -52,8 +52,8 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 	}
 	dst = append(dst, body[1:]...)
 	n := len(dst) - start - headerBytes
-	if n > MaxReplyBytes {
-		return dst[:start], fmt.Errorf("wire: %s: message of %d bytes, at most %d are possible", m.Kind(), n, MaxReplyBytes)
+	if n > ReplyBytesMax {
+		return dst[:start], fmt.Errorf("wire: %s: message of %d bytes, at most %d are possible", m.Kind(), n, ReplyBytesMax)
 	}
 	binary.LittleEndian.PutUint32(dst[start:], uint32(n))
 	return dst, nil
@@ -67,7 +67,7 @@ type Reader struct {
 	buf    []byte
 }
 
-// NewReader returns a Reader of frames of at most max bytes: [MaxRequestBytes] in a server, [MaxReplyBytes] in a client.
+// NewReader returns a Reader of frames of at most max bytes: [RequestBytesMax] in a server, [ReplyBytesMax] in a client.
 // Give it a buffered reader, unless descriptors may come with the bytes.
 func NewReader(r io.Reader, max int) *Reader { return &Reader{r: r, max: max} }
 

@@ -20,9 +20,9 @@ package wire
 const Version = 1
 
 const (
-	// MaxRequestBytes bounds the JSON text of a client's message. A longer one ends the connection.
-	MaxRequestBytes = 64 << 10
-	// MaxReplyBytes bounds the JSON text of a server's message; the class list of the largest public datasets takes a
+	// RequestBytesMax bounds the JSON text of a client's message. A longer one ends the connection.
+	RequestBytesMax = 64 << 10
+	// ReplyBytesMax bounds the JSON text of a server's message; the class list of the largest public datasets takes a
 	// sixteenth of it.
-	MaxReplyBytes = 16 << 20
+	ReplyBytesMax = 16 << 20
 )

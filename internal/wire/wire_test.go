@@ -64,7 +64,7 @@ func TestFrameLayout(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	three := 3
 	for _, m := range []Message{greeting{Version: 1}, slot{Slot: 1}, bare{}, reply{Count: 2, Place: &three, Names: []string{"a", "b"}}, reply{}} {
-		text, err := NewReader(bytes.NewReader(frame(t, m)), MaxRequestBytes).Next()
+		text, err := NewReader(bytes.NewReader(frame(t, m)), RequestBytesMax).Next()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,14 +88,14 @@ func TestTypesOfOneKindTwice(t *testing.T) {
 func TestReaderRefusesBadFrames(t *testing.T) {
 	header := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 	var syntax *SyntaxError
-	for _, n := range []uint32{0, 1, MaxRequestBytes + 1, 1 << 31, 1<<32 - 1} {
-		if _, err := NewReader(bytes.NewReader(header(n)), MaxRequestBytes).Next(); !errors.As(err, &syntax) {
+	for _, n := range []uint32{0, 1, RequestBytesMax + 1, 1 << 31, 1<<32 - 1} {
+		if _, err := NewReader(bytes.NewReader(header(n)), RequestBytesMax).Next(); !errors.As(err, &syntax) {
 			t.Errorf("length %d: %v, want a SyntaxError", n, err)
 		}
 	}
 	whole := frame(t, greeting{Version: 1})
 	for cut := range whole {
-		_, err := NewReader(bytes.NewReader(whole[:cut]), MaxRequestBytes).Next()
+		_, err := NewReader(bytes.NewReader(whole[:cut]), RequestBytesMax).Next()
 		if want := map[bool]error{true: io.EOF, false: io.ErrUnexpectedEOF}[cut == 0]; err != want {
 			t.Errorf("cut at %d: %v, want %v", cut, err, want)
 		}
@@ -168,7 +168,7 @@ func TestRights(t *testing.T) {
 		server.Write(frame(t, bare{}))
 	}()
 	rr := NewRightsReader(client)
-	r := NewReader(rr, MaxReplyBytes)
+	r := NewReader(rr, ReplyBytesMax)
 	for i, wantFiles := range []int{0, 1, 0} {
 		text, err := r.Next()
 		if err != nil {

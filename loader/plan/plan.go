@@ -6,9 +6,9 @@
 // # The sequence of an epoch
 //
 // A set of N samples built for W partitions keeps sample p in partition p mod W at place p div W. The epoch's global
-// sequence has N positions. Position q lies in partition r = q mod W at place j = q div W, and holds
+// sequence has N positions. Position q lies in partition k = q mod W at place j = q div W, and holds
 //
-//	shuffled    sample r + W·perm(j), perm a keyed permutation of the partition's places (see [permutation])
+//	shuffled    sample k + W·perm(j), perm a keyed permutation of the partition's places (see [permutation])
 //	unshuffled  sample q
 //
 // so that a world of W ranks reads from its own partition only, and yet any other world can serve the same sequence.
@@ -158,8 +158,8 @@ func New(cfg Config) (*Plan, error) {
 	p.batches = ceilDiv(p.local, cfg.BatchSize)
 	if cfg.Shuffle {
 		p.perms = make(map[int]*permutation)
-		for _, r := range p.Partitions() {
-			p.perms[r] = newPermutation(cfg.Fingerprint, cfg.Seed, cfg.Epoch, r, p.partitionSize(r))
+		for _, k := range p.Partitions() {
+			p.perms[k] = newPermutation(cfg.Fingerprint, cfg.Seed, cfg.Epoch, k, p.partitionSize(k))
 		}
 	}
 	return p, nil
@@ -203,19 +203,19 @@ func (p *Plan) ConsumedAfter(b int) int {
 // them cannot serve it.
 func (p *Plan) Partitions() []int {
 	n, built := p.cfg.Samples, p.cfg.BuiltWorld
-	var parts []int
+	var partitions []int
 	if n < built { // padding may fall on an empty partition, and then on any other
-		for r := range n {
-			parts = append(parts, r)
+		for k := range n {
+			partitions = append(partitions, k)
 		}
-		return parts
+		return partitions
 	}
 	// Steps of w modulo W meet every partition that is congruent to the first one modulo gcd(w, W).
 	step := gcd(p.cfg.World, built)
-	for r := (p.cfg.Consumed + p.cfg.Rank) % step; r < built; r += step {
-		parts = append(parts, r)
+	for k := (p.cfg.Consumed + p.cfg.Rank) % step; k < built; k += step {
+		partitions = append(partitions, k)
 	}
-	return parts
+	return partitions
 }
 
 // sampleAt returns the sample at position q ≥ 0 of the epoch's sequence; positions from N on are padding.
@@ -224,19 +224,19 @@ func (p *Plan) sampleAt(q int) int {
 	if q >= n && (built == 1 || p.partitionSize(q%built) == 0) {
 		q %= n
 	}
-	r, j := q%built, q/built
-	if size := p.partitionSize(r); j >= size {
+	k, j := q%built, q/built
+	if size := p.partitionSize(k); j >= size {
 		j %= size
 	}
-	if perm := p.perms[r]; perm != nil {
+	if perm := p.perms[k]; perm != nil {
 		j = perm.at(j)
 	}
-	return r + built*j
+	return k + built*j
 }
 
-// partitionSize returns the number of samples in partition r.
-func (p *Plan) partitionSize(r int) int {
-	return (p.cfg.Samples - r + p.cfg.BuiltWorld - 1) / p.cfg.BuiltWorld
+// partitionSize returns the number of samples in partition k.
+func (p *Plan) partitionSize(k int) int {
+	return (p.cfg.Samples - k + p.cfg.BuiltWorld - 1) / p.cfg.BuiltWorld
 }
 
 // ceilDiv returns ⌈a/b⌉ for a ≥ 0, and 0 for a < 0.

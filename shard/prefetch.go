@@ -2,10 +2,10 @@ package shard
 
 import "os"
 
-// ReadAhead asks the system to have sample i in memory soon, without waiting for it, so that a Read that comes later
+// Prefetch asks the system to have sample i in memory soon, without waiting for it, so that a Read that comes later
 // does not wait for the disk. It is a hint: where it can't be given, nothing happens. A sample whose bytes are in memory
 // already costs a microsecond.
-func (s *Set) ReadAhead(i int) {
+func (s *Set) Prefetch(i int) {
 	p, shard, record, err := s.locate(i)
 	if err != nil {
 		return
