@@ -35,7 +35,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel demo test test-go test-python test-trainer test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
+.PHONY: help build wheel demo test test-go test-python test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,13 @@ test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/
 	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer --junitxml $(REPORTS)/trainer.xml $(TRAINER_TESTS); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
 	  'needs torch 2, torchvision, timm and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
+
+test-race: ## server and loader under the race detector, which needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race -short ./server/... ./loader/...
+
+T ?= 30s
+fuzz: ## every fuzz target of every package, each for T=30s
+	scripts/fuzz.sh $(T) $(GO)
 
 test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
 test-cluster: test-trainer ## of these, the runs on two nodes in two network namespaces; needs root

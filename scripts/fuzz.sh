@@ -1,0 +1,34 @@
+#!/bin/sh
+# Runs every fuzz target of every package for a time, one after the other, and says how many inputs each was given:
+#
+#   scripts/fuzz.sh 30s [go]
+#
+# What fails is written to the package's testdata/fuzz: it belongs into the commit that repairs it.
+set -eu
+time=$1
+go=${2:-go}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cd "$(dirname "$0")/.."
+
+# go test -list prints a package's targets, and then the package: "FuzzRead", "ok  <tab>package<tab>0.01s".
+"$go" test -list '^Fuzz' ./... >"$log"
+targets=$(awk '/^Fuzz/ { names[n++] = $1 } /^ok/ { for (i = 0; i < n; i++) print $2 " " names[i]; n = 0 }' "$log")
+[ -n "$targets" ] || { echo "fuzz: no targets found"; exit 1; }
+
+failed=
+printf '%12s  %s\n' executions target
+while read -r package name; do
+	target="${package#github.com/imgfeed/imgfeed/} $name"
+	if "$go" test -run '^$' -fuzz "^$name\$" -fuzztime "$time" "$package" >"$log" 2>&1 </dev/null; then
+		# fuzz: elapsed: 3s, execs: 325017 (108336/sec), new interesting: 11 (total: 202)
+		printf '%12s  %s\n' "$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -n 1)" "$target"
+	else
+		cat "$log"
+		failed="$failed
+  $target"
+	fi
+done <<END
+$targets
+END
+[ -z "$failed" ] || { echo "fuzz: failed:$failed"; exit 1; }
