@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pixels"
@@ -32,7 +33,7 @@ func (baseSet) Corrupt(_ int, err error) error { return err }
 // memorySet is a set in memory. Sample i has label i % 10 and key "k".
 type memorySet struct {
 	baseSet
-	params pixels.Params
+	stored *pixelsencoding.Encoding
 	blobs  [][]byte
 	bad    map[int]error // samples that cannot be read
 	panics int           // a sample whose reading panics; -1 for none
@@ -44,8 +45,12 @@ type memorySet struct {
 
 func newMemorySet(t testing.TB, n int) *memorySet {
 	t.Helper()
-	s := &memorySet{bad: map[int]error{}, panics: -1}
-	codec, err := pixels.New(s.params, kernel.Generic)
+	stored, err := pixelsencoding.New(pixels.Params{}, pixelsencoding.Resize{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &memorySet{stored: stored, bad: map[int]error{}, panics: -1}
+	codec, err := pixels.New(pixels.Params{}, kernel.Generic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +88,7 @@ func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
 	}
 	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixels.SlackBytes)...)
 	return Record{
-		Source: transform.Source{Format: imagefile.Encoded, Image: buf[:len(s.blobs[i])], Pixels: &s.params},
+		Source: transform.Source{Format: imagefile.Encoded, Image: buf[:len(s.blobs[i])], Encoding: s.stored},
 		Label:  int32(i % 10),
 	}, buf, nil
 }

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/original"
+	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
@@ -37,14 +40,14 @@ var identityTransforms = map[string]string{
 // identitySets packs a folder of images as jpeg and as pixels by every codec, resized by an algorithm.
 func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[string]*shard.Set {
 	t.Helper()
-	resize, err := transform.ParseStoredResize("256", "")
+	resize, err := pixelsencoding.ParseResize("256", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	resize.Resampler = algorithm
-	encoders := map[string]pack.Encoder{"jpeg": pack.Originals{}}
+	encoders := map[string]encoding.Encoding{"jpeg": original.Encoding{}}
 	for _, codec := range pixels.Names() {
-		if encoders[codec], err = pack.NewPixels(pixels.Params{Codec: codec}, resize); err != nil {
+		if encoders[codec], err = pixelsencoding.New(pixels.Params{Codec: codec}, resize); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +58,7 @@ func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[st
 			t.Fatal(err)
 		}
 		out := filepath.Join(t.TempDir(), name)
-		if _, err := pack.Build(t.Context(), splits[0], out, pack.Options{World: 2, Encoder: encoder}); err != nil {
+		if _, err := pack.Build(t.Context(), splits[0], out, pack.Options{World: 2, Encoding: encoder}); err != nil {
 			t.Fatal(err)
 		}
 		if sets[name], err = shard.OpenSet(out); err != nil {
@@ -240,16 +243,16 @@ func TestCheckBitExact(t *testing.T) {
 		{"max:256", "", "eval", false},
 		{"256", "", `[{"op":"RandomHorizontalFlip"},{"op":"Resize","size":256},{"op":"CenterCrop","size":224}]`, false},
 	} {
-		resize, err := transform.ParseStoredResize(c.size, c.interpolation)
+		resize, err := pixelsencoding.ParseResize(c.size, c.interpolation)
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoder, err := pack.NewPixels(pixels.Params{}, resize)
+		encoder, err := pixelsencoding.New(pixels.Params{}, resize)
 		if err != nil {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(t.TempDir(), "set")
-		w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Encoding()})
+		w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Stored()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/transform"
 )
 
 // pixelsSet packs images made here with a codec, and returns the set's folder and its only shard.
@@ -29,16 +29,16 @@ func pixelsSet(t *testing.T, codec string) (dir, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resize, err := transform.ParseStoredResize("256", "")
+	resize, err := pixelsencoding.ParseResize("256", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoder, err := pack.NewPixels(pixels.Params{Codec: codec}, resize)
+	encoder, err := pixelsencoding.New(pixels.Params{Codec: codec}, resize)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "set")
-	if _, err := pack.Build(t.Context(), splits[0], dir, pack.Options{Encoder: encoder}); err != nil {
+	if _, err := pack.Build(t.Context(), splits[0], dir, pack.Options{Encoding: encoder}); err != nil {
 		t.Fatal(err)
 	}
 	return dir, filepath.Join(dir, "rank-0000", "00000.imgshard")

@@ -1,12 +1,10 @@
 package loader
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -14,38 +12,19 @@ import (
 // FromShards makes an open shard set a [Set]. It reads the encoding's parameters once; one that this program
 // cannot decode is an error. The set stays the caller's to close.
 func FromShards(set *shard.Set) (Set, error) {
-	s := &shardSet{set: set}
-	encoding := set.Manifest().Encoding
-	switch encoding.Name {
-	case "jpeg":
-	case "pixels":
-		params, _, err := pixelsParams(set)
-		if err != nil {
-			return nil, err
-		}
-		s.pixels = &params.Params
-		s.mapped = set.Map() == nil // a copy would cost as much as decoding
-	default:
-		return nil, fmt.Errorf("loader: %s: unknown encoding %s; it needs a newer version of this program", set.Dir(), encoding)
+	e, err := encodingOf(set)
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	return &shardSet{set: set, encoding: e, mapped: e.Mapped() && set.Map() == nil}, nil
 }
 
-// pixelsParams reads and checks the parameters of a set of the encoding pixels.
-func pixelsParams(set *shard.Set) (params transform.PixelsParams, resize transform.StoredResize, err error) {
-	encoding := set.Manifest().Encoding
-	if len(encoding.Params) > 0 {
-		if err := json.Unmarshal(encoding.Params, &params); err != nil {
-			return params, resize, fmt.Errorf("loader: %s: the parameters of encoding %s: %w", set.Dir(), encoding, err)
-		}
-	}
-	if resize, err = params.Stored(); err == nil {
-		_, err = pixels.New(params.Params, kernel.Generic)
-	}
+func encodingOf(set *shard.Set) (encoding.Encoding, error) {
+	e, err := registry.Open(set.Manifest().Encoding)
 	if err != nil {
-		return params, resize, fmt.Errorf("loader: %s: encoding %s: %w", set.Dir(), encoding, err)
+		return nil, fmt.Errorf("loader: %s: %w", set.Dir(), err)
 	}
-	return params, resize, nil
+	return e, nil
 }
 
 // A NotBitExactError says that a transform of a set's stored images does not give the bits that it gives of the originals.
@@ -61,39 +40,23 @@ func (e *NotBitExactError) Error() string {
 // CheckBitExact returns a [*NotBitExactError] if the transform's results of the set's stored images differ from those of the
 // originals. Its Note is for the user.
 func CheckBitExact(set *shard.Set, spec *transform.Spec) error {
-	if set.Manifest().Encoding.Name != "pixels" {
-		return nil
-	}
-	_, resize, err := pixelsParams(set)
+	e, err := encodingOf(set)
 	if err != nil {
 		return err
 	}
-	if note := resize.NotBitExact(spec); note != "" {
+	if note := e.NotBitExact(spec); note != "" {
 		return &NotBitExactError{Dir: set.Dir(), Note: note}
 	}
 	return nil
 }
 
 // DescribeEncoding says how a set's images are stored, in a few words: "pixels (bitpack, resize 256 bilinear, pillow-13)".
-func DescribeEncoding(encoding shard.Encoding) string {
-	var p transform.PixelsParams
-	if encoding.Name != "pixels" || json.Unmarshal(encoding.Params, &p) != nil {
-		return encoding.Name
-	}
-	if p.Resize == "" {
-		return fmt.Sprintf("%s (%s)", encoding.Name, p.Codec)
-	}
-	words := []string{p.Codec, strings.TrimSpace("resize " + p.Resize + " " + p.Interpolation)}
-	if s, err := p.Stored(); err == nil && s != (transform.StoredResize{}) {
-		words = append(words, s.Resampler.String())
-	}
-	return fmt.Sprintf("%s (%s)", encoding.Name, strings.Join(words, ", "))
-}
+func DescribeEncoding(stored shard.Encoding) string { return registry.Describe(stored) }
 
 type shardSet struct {
-	set    *shard.Set
-	pixels *pixels.Params // nil unless the encoding is pixels
-	mapped bool           // records are viewed, not read
+	set      *shard.Set
+	encoding transform.Encoding
+	mapped   bool // records are viewed, not read
 }
 
 func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
@@ -107,7 +70,7 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	if err != nil {
 		return Record{}, buf, err
 	}
-	return Record{transform.Source{Format: rec.Format, Image: rec.Image, Aux: rec.Aux, Pixels: s.pixels}, rec.Label}, buf, nil
+	return Record{transform.Source{Format: rec.Format, Image: rec.Image, Aux: rec.Aux, Encoding: s.encoding}, rec.Label}, buf, nil
 }
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/transform"
 )
 
 // pixelsSet repacks the set of oneSet as pixels whose shorter side is 5.
@@ -22,12 +22,12 @@ func pixelsSet(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	encoder, err := pack.NewPixels(pixels.Params{}, transform.StoredResize{Height: 5})
+	encoder, err := pixelsencoding.New(pixels.Params{}, pixelsencoding.Resize{Height: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "pixels")
-	if _, err := pack.Repack(t.Context(), set, dir, pack.Options{World: 2, Encoder: encoder}); err != nil {
+	if _, err := pack.Repack(t.Context(), set, dir, pack.Options{World: 2, Encoding: encoder}); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -20,7 +20,7 @@ type VerifyOptions struct {
 	Problem  func(error)          // is told each problem when it is found; may be nil
 	Progress func(VerifyProgress) // is told now and then how far it is; may be nil
 	// NewCheck, unless nil, returns what looks into records, one for each goroutine. It is given each record whose
-	// checksum is right; its error is a problem. pack.NewCheck makes one that decodes the images.
+	// checksum is right; its error is a problem. the worker of an encoding decodes the images.
 	NewCheck func() func(*Record) error
 }
 

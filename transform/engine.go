@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
@@ -19,9 +18,8 @@ type Source struct {
 	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
 	// said in docs/format/jpeg-index.md.
 	Aux []byte
-	// Pixels are the codec's parameters of an imagefile.Encoded image: those of its set. Sources of one set should share one
-	// pointer, by which the engine finds the codec that it has made.
-	Pixels *pixels.Params
+	// Encoding decodes an imagefile.Encoded image: that of its set.
+	Encoding Encoding
 	// Prefetch is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
 	Prefetch []byte
 	// NonTemporal says that the result will not be read soon, so that it may be written past the processor's caches.

@@ -43,9 +43,39 @@ func encodePNG(t testing.TB, pix []byte, w, h int) []byte {
 	return b.Bytes()
 }
 
-func encodePixels(t testing.TB, params *pixels.Params, pix []byte, w, h int) []byte {
+// testEncoding stores images by a codec of package pixels.
+type testEncoding pixels.Params
+
+func (e *testEncoding) NewDecoder(level Level) Decoder {
+	codec, err := pixels.New(pixels.Params(*e), level)
+	if err != nil {
+		panic(err)
+	}
+	return &testDecoder{Codec: codec}
+}
+
+type testDecoder struct {
+	pixels.Codec
+	blob []byte
+}
+
+func (d *testDecoder) Open(src Source) (int, int, error) {
+	d.blob = src.Image
+	config, err := pixels.DecodeConfig(src.Image)
+	return config.Width, config.Height, err
+}
+
+func (d *testDecoder) Decode(dst []byte, stride int, r image.Rectangle) error {
+	return d.Codec.Decode(dst, stride, d.blob, r)
+}
+
+func (d *testDecoder) DecodeTo(dst Output, r image.Rectangle) (bool, error) {
+	return true, d.Codec.DecodeTo(dst, d.blob, r)
+}
+
+func encodePixels(t testing.TB, params *testEncoding, pix []byte, w, h int) []byte {
 	t.Helper()
-	codec, err := pixels.New(*params, kernel.Generic)
+	codec, err := pixels.New(pixels.Params(*params), kernel.Generic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +166,7 @@ var testSpecs = []string{
 // TestEngineMatchesNaive compares every way through the engine with the operations done one by one on whole images.
 func TestEngineMatchesNaive(t *testing.T) {
 	sizes := [][2]int{{50, 37}, {37, 50}, {32, 32}, {19, 64}, {21, 21}, {130, 22}}
-	codecs := []*pixels.Params{{Codec: pixels.Bitpack}, {Codec: pixels.None}, {Codec: pixels.LZ4}}
+	codecs := []*testEncoding{{Codec: pixels.Bitpack}, {Codec: pixels.None}, {Codec: pixels.LZ4}}
 	for _, level := range kernel.Available() {
 		engine := NewEngine(level)
 		for s, size := range sizes {
@@ -144,7 +174,7 @@ func TestEngineMatchesNaive(t *testing.T) {
 			pix := randomImage(w, h, uint64(s))
 			sources := []Source{{Image: encodePNG(t, pix, w, h)}}
 			for _, params := range codecs {
-				sources = append(sources, Source{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Pixels: params})
+				sources = append(sources, Source{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Encoding: params})
 			}
 			for _, text := range testSpecs {
 				compareWithNaive(t, engine, mustParse(text), sources, pix, w, h)
@@ -260,8 +290,8 @@ func TestStoredResizeIsExact(t *testing.T) {
 		}
 		toW, toH := resample.ResizeShortSide(w, h, 256)
 		resized := naive(t, mustParse(fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]}]`, toH, toW)), bytes.Clone(whole), w, h, Draws{})
-		params := &pixels.Params{}
-		stored := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, resized, toW, toH), Pixels: params}
+		params := &testEncoding{}
+		stored := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, resized, toW, toH), Encoding: params}
 		for _, name := range []string{"eval", "train-resize"} {
 			spec := mustParse(name)
 			for i := range 5 {
@@ -284,8 +314,8 @@ func TestStoredResizeIsExact(t *testing.T) {
 // TestTrim applies a transform to a large image: its memory must not stay.
 func TestTrim(t *testing.T) {
 	w, h := 6000, 4000
-	params := &pixels.Params{Codec: pixels.None}
-	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Pixels: params}
+	params := &testEncoding{Codec: pixels.None}
+	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Encoding: params}
 	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
 	engine := NewEngine(kernel.Active())
 	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{}); err != nil {
@@ -330,12 +360,12 @@ func TestApplyErrors(t *testing.T) {
 }
 
 func TestApplyDoesNotAllocate(t *testing.T) {
-	params := &pixels.Params{}
+	params := &testEncoding{}
 	pix := randomImage(300, 256, 1)
 	data, index := encodeJPEG(t, pix, 300, 256)
 	engine := NewEngine(kernel.Active())
 	for _, src := range []Source{
-		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, 300, 256), Pixels: params},
+		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, 300, 256), Encoding: params},
 		{Format: imagefile.JPEG, Image: data, Aux: index},
 	} {
 		for _, name := range []string{"eval", "train", "train-resize", "cifar", testSpecs[9]} {
@@ -359,8 +389,8 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	params := &pixels.Params{}
-	src := Source{Format: imagefile.Encoded, Image: encodePixels(b, params, randomImage(341, 256, 1), 341, 256), Pixels: params}
+	params := &testEncoding{}
+	src := Source{Format: imagefile.Encoded, Image: encodePixels(b, params, randomImage(341, 256, 1), 341, 256), Encoding: params}
 	for _, name := range []string{"eval", "train", "train-resize"} {
 		b.Run(name, func(b *testing.B) {
 			engine, spec := NewEngine(kernel.Active()), mustParse(name)

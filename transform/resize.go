@@ -48,7 +48,7 @@ func (o Resize) outputSize(h, w int) (int, int) {
 }
 
 func (o Resize) apply(c *canvas) error {
-	w, h, err := o.resized(c.size())
+	w, h, err := o.Resized(c.size())
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (o Resize) apply(c *canvas) error {
 // longSideMax bounds the result of a Resize by the shorter side, for images that are extremely long.
 const longSideMax = 1 << 20
 
-// resized returns the size that a w × h image gets.
-func (o Resize) resized(w, h int) (int, int, error) {
+// Resized returns the size that a w × h image gets, or a [*SizeError].
+func (o Resize) Resized(w, h int) (int, int, error) {
 	outH, outW := o.outputSize(h, w)
 	if outW > longSideMax || outH > longSideMax {
 		return 0, 0, &SizeError{o.Name(), w, h, fmt.Sprintf("the result would be %d×%d", outW, outH)}

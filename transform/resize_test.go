@@ -1,7 +1,7 @@
 package transform
 
 func (o Resize) naive(m *naiveImage, _ *Draws) error {
-	w, h, err := o.resized(m.w, m.h)
+	w, h, err := o.Resized(m.w, m.h)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,6 @@ import (
 	"image"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A pixelSource is where a pass takes its pixels from.
@@ -18,7 +15,7 @@ type pixelSource interface {
 	// decode and decodeTo may be called once, together.
 	decode(dst []byte, stride int, r image.Rectangle) error
 	// decodeTo writes the pixels of r to an output of r's size, if the decoder can flip and lay out by itself.
-	decodeTo(dst resample.Output, r image.Rectangle) (done bool, err error)
+	decodeTo(dst Output, r image.Rectangle) (done bool, err error)
 }
 
 // An rgbImage is a whole image in memory.
@@ -30,27 +27,45 @@ func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
 	panic("transform: decode of an image that is in memory")
 }
 
-func (m *rgbImage) decodeTo(resample.Output, image.Rectangle) (bool, error) { return false, nil }
+func (m *rgbImage) decodeTo(Output, image.Rectangle) (bool, error) { return false, nil }
 
-// A storedImage decodes sources of every format, one after the other.
-type storedImage struct {
-	level  kernel.Level
-	file   *imagefile.Decoder
-	codecs map[*pixels.Params]pixels.Codec
-	codec  pixels.Codec // of the blob at hand; nil if an image file is
-	blob   []byte
+// An Encoding makes decoders of images that are stored otherwise than as image files. Sources of one set share one value, by which
+// an Engine finds the decoder that it has made; it must be comparable.
+type Encoding interface {
+	// NewDecoder returns a decoder for one goroutine, or nil if the encoding stores nothing but image files.
+	NewDecoder(Level) Decoder
 }
 
-func newStoredImage(level kernel.Level) storedImage {
-	return storedImage{level: level, file: imagefile.NewDecoder(level), codecs: make(map[*pixels.Params]pixels.Codec)}
+// A Decoder decodes images of an [Encoding], one after the other. It allocates nothing in the steady state.
+type Decoder interface {
+	// Open starts on a source and returns its size in pixels.
+	Open(src Source) (width, height int, err error)
+	// Decode writes the RGB pixels of r to dst, rows stride bytes apart. Decode and DecodeTo may be called once, together.
+	Decode(dst []byte, stride int, r image.Rectangle) error
+	// DecodeTo writes the pixels of r to an output of r's size, if the decoder can flip and lay out by itself.
+	DecodeTo(dst Output, r image.Rectangle) (done bool, err error)
+}
+
+// A storedImage decodes sources of every kind, one after the other.
+type storedImage struct {
+	level    Level
+	file     *imagefile.Decoder
+	decoders map[Encoding]Decoder
+	decoder  Decoder // of the source at hand; nil if that is an image file
+}
+
+func newStoredImage(level Level) storedImage {
+	return storedImage{level: level, file: imagefile.NewDecoder(level), decoders: make(map[Encoding]Decoder)}
 }
 
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
-	if s.codec = nil; src.Format == imagefile.Encoded {
-		width, height, err = s.openPixels(src)
-	} else {
+	if s.decoder = nil; src.Format != imagefile.Encoded {
 		width, height, err = s.file.Open(src.Format, src.Image, src.Aux)
+	} else if s.decoder = s.decoderOf(src.Encoding); s.decoder != nil {
+		width, height, err = s.decoder.Open(src)
+	} else {
+		err = errNoEncoding
 	}
 	if err != nil {
 		return 0, 0, &ImageError{err}
@@ -58,34 +73,26 @@ func (s *storedImage) open(src Source) (width, height int, err error) {
 	return width, height, nil
 }
 
-var errNoParams = errors.New("the source says no parameters of its codec")
+var errNoEncoding = errors.New("no image file, and no encoding says what it is")
 
-// codecsMax bounds the codecs that are kept; one process serves a few sets.
-const codecsMax = 64
+// decodersMax bounds the decoders that are kept; one process serves a few sets.
+const decodersMax = 64
 
-func (s *storedImage) openPixels(src Source) (width, height int, err error) {
-	if src.Pixels == nil {
-		return 0, 0, errNoParams
-	}
-	codec := s.codecs[src.Pixels]
-	if codec == nil {
-		if codec, err = pixels.New(*src.Pixels, s.level); err != nil {
-			return 0, 0, err
+// decoderOf returns the decoder of an encoding, nil if it has none.
+func (s *storedImage) decoderOf(e Encoding) Decoder {
+	d := s.decoders[e]
+	if d == nil && e != nil {
+		if len(s.decoders) >= decodersMax {
+			clear(s.decoders)
 		}
-		if len(s.codecs) >= codecsMax {
-			clear(s.codecs)
-		}
-		s.codecs[src.Pixels] = codec
+		d = e.NewDecoder(s.level)
+		s.decoders[e] = d
 	}
-	codec.Prefetch(src.Prefetch)
-	codec.NonTemporal(src.NonTemporal)
-	config, err := pixels.DecodeConfig(src.Image)
-	s.codec, s.blob = codec, src.Image
-	return config.Width, config.Height, err
+	return d
 }
 
 func (s *storedImage) raw() *imagefile.RGB {
-	if s.codec != nil {
+	if s.decoder != nil {
 		return nil
 	}
 	return s.file.Raw()
@@ -93,8 +100,8 @@ func (s *storedImage) raw() *imagefile.RGB {
 
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
 	var err error
-	if s.codec != nil {
-		err = s.codec.Decode(dst, stride, s.blob, r)
+	if s.decoder != nil {
+		err = s.decoder.Decode(dst, stride, r)
 	} else {
 		err = s.file.Decode(dst, stride, r)
 	}
@@ -104,12 +111,32 @@ func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
 	return nil
 }
 
-func (s *storedImage) decodeTo(dst resample.Output, r image.Rectangle) (bool, error) {
-	if s.codec == nil {
+func (s *storedImage) decodeTo(dst Output, r image.Rectangle) (bool, error) {
+	if s.decoder == nil {
 		return false, nil
 	}
-	if err := s.codec.DecodeTo(dst, s.blob, r); err != nil {
-		return true, &ImageError{err}
+	done, err := s.decoder.DecodeTo(dst, r)
+	if err != nil {
+		err = &ImageError{err}
 	}
-	return true, nil
+	return done, err
+}
+
+// DecodeResized decodes all of src and resizes it to what size makes of its width and height. It returns the RGB pixels, rows without
+// gaps, valid until the next call. The error is an [*ImageError] or size's.
+func (e *Engine) DecodeResized(src Source, size func(w, h int) (int, int, error), filter Interpolation, by Resampler) (pix []byte, width, height int, err error) {
+	w, h, err := e.stored.open(src)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if width, height, err = size(w, h); err != nil {
+		return nil, 0, 0, err
+	}
+	now := wholeImage(w, h)
+	now.resize(width, height, resizing{filter, by})
+	to := &e.between[0]
+	to.Resize(width, height)
+	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, &e.stored, &now)
+	e.trim()
+	return to.Pix, width, height, err
 }

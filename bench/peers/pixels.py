@@ -5,7 +5,7 @@
     python3 bench/peers/pixels_plot.py result.json docs/pixels.svg
 
 IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, so that the sets are far larger
-than the caches, as jpeg and as pixels by every codec, resized to 256. Then, alternating, round after round:
+than the caches, as original and as pixels by every codec, resized to 256. Then, alternating, round after round:
 
   memcpy   crops of 224 copied out of raw 256 images in memory (memcpy/main.go): centre (eval), random (train-resize)
   imgfeed  `imgfeed bench --threads 1`: all that serving does, checksums too; set in the page cache
@@ -50,11 +50,11 @@ def pack(images: Path, repeat: int, work: Path, imgshard: Path) -> tuple[dict[st
             link = folder / f"{number:07d}.jpg"
             link.unlink(missing_ok=True)
             link.symlink_to(path)
-    sets = {"jpeg": work / "jpeg"}
-    commands = [[str(imgshard), "build", str(work / "images"), "-o", str(sets["jpeg"])]]
+    sets = {"original": work / "original"}
+    commands = [[str(imgshard), "build", str(work / "images"), "-o", str(sets["original"])]]
     for codec in CODECS:
         sets[codec] = work / codec
-        commands.append([str(imgshard), "repack", str(sets["jpeg"]), "-o", str(sets[codec]), "--codec", codec])
+        commands.append([str(imgshard), "repack", str(sets["original"]), "-o", str(sets[codec]), "--codec", codec])
     for command in commands:
         if not Path(command[command.index("-o") + 1]).exists():
             subprocess.run(command, stdout=sys.stderr, check=True)
@@ -101,7 +101,7 @@ def contenders(args: argparse.Namespace, work: Path, sets: dict[str, Path], file
 
     highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
     levels = LEVELS[LEVELS.index(highest) :]
-    names = [("bitpack", level) for level in levels] + [(n, levels[0]) for n in ("none", "lz4", "zstd", "jpeg")]
+    names = [("bitpack", level) for level in levels] + [(n, levels[0]) for n in ("none", "lz4", "zstd", "original")]
     return rows + [(bench(name, level), sample_bytes(sets[name])) for name, level in names]
 
 

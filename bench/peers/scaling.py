@@ -3,7 +3,7 @@
 
     python3 bench/peers/scaling.py IMAGES --cores 0,1 > tables.md
 
-IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, as jpeg and as pixels (bitpack, resized
+IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, as original and as pixels (bitpack, resized
 to 256), so that the sets are far larger than the caches and their epochs long enough. Then, alternating, round after round:
 
   one thread     `imgfeed bench --threads 1`: all that serving does, without a client; pinned to one core
@@ -15,7 +15,7 @@ to 256), so that the sets are far larger than the caches and their epochs long e
 
 A sample costs more when a process reads it for the first time: the system then maps its pages. Sets of pixels are so fast that two
 threads are through with that sooner than one; there every process works --warm-up seconds before it is measured, more than a pass
-over the set takes. With jpeg no pass is ever complete, and the share of first times is the same in all cells.
+over the set takes. With original no pass is ever complete, and the share of first times is the same in all cells.
 
 The client has no core of its own: what it uses is missing from the second thread, so that two threads can bring at most
 2 / (1 + c), where c is the client's CPU time over the server's. A figure is the median of the rounds, a ratio that of each round's
@@ -41,8 +41,8 @@ import run
 from cores import Others
 from run import build_go, output, processor, say
 
-ENGINE = (("jpeg", "eval"), ("jpeg", "train"), ("jpeg", "full"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
-CLIENT = (("jpeg", "eval"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
+ENGINE = (("original", "eval"), ("original", "train"), ("original", "full"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
+CLIENT = (("original", "eval"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
 QUIET = 0.02  # the share of the cores that other programs may take before the table says so
 
 
@@ -76,10 +76,10 @@ def pack(args: argparse.Namespace, work: Path, imgshard: Path) -> tuple[dict[str
         folder.mkdir(parents=True)
         for number, path in enumerate(files):
             (folder / f"{number:07d}.jpg").symlink_to(path)
-    sets = {"jpeg": work / "jpeg", "pixels": work / "pixels"}
+    sets = {"original": work / "original", "pixels": work / "pixels"}
     for command in (
-        ["build", str(work / "images"), "-o", str(sets["jpeg"])],
-        ["repack", str(sets["jpeg"]), "-o", str(sets["pixels"]), "--codec", "bitpack"],
+        ["build", str(work / "images"), "-o", str(sets["original"])],
+        ["repack", str(sets["original"]), "-o", str(sets["pixels"]), "--codec", "bitpack"],
     ):
         subprocess.run([str(imgshard), *command], stdout=sys.stderr, check=True)
     os.sync()  # else the system writes the sets while the first cells are measured

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
@@ -33,7 +34,7 @@ beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of
 
 With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
 Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
-makes such a set of a jpeg set. CIFAR-10 and CINIC-10 are packed so unless told otherwise, in their own size.
+makes such a set of one that keeps the original files. CIFAR-10 and CINIC-10 are packed so unless told otherwise, in their own size.
 
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
@@ -61,7 +62,7 @@ type buildFlags struct {
 	strict   bool
 	force    bool
 	sources  source.Options
-	encoding encodingFlags
+	encoding *registry.Flags
 }
 
 func newBuildCommand() *cobra.Command {
@@ -79,7 +80,7 @@ func newBuildCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
-	f.encoding.add(c, "")
+	f.encoding = registry.AddFlags(fl, false)
 	fl.IntVar(&f.world, "world", 1, "deal the samples to this many partitions, one for each rank")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
@@ -113,17 +114,17 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 		fmt.Fprintf(stderr, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
 	}
 	decoded := !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
-	encoder, err := f.encoding.encoder(decoded)
+	stored, err := f.encoding.Encoding(decoded)
 	if err != nil {
 		return usageError{err}
 	}
-	if decoded && f.encoding.name == "" {
-		fmt.Fprintf(stderr, "small images: packed as pixels (--encoding jpeg keeps files as they are)\n")
+	if decoded && !f.encoding.Chosen() {
+		fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
 	}
 	show := newProgress(stderr)
 	options := pack.Options{
 		World: f.world, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
-		Strict: f.strict, Replace: f.force, Encoder: encoder, Progress: show.update,
+		Strict: f.strict, Replace: f.force, Encoding: stored, Progress: show.update,
 	}
 	err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
 		show.finish()

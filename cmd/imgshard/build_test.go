@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,30 +64,28 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	var out, errOut bytes.Buffer
-	run := func(f buildFlags) error {
-		out.Reset()
-		return runBuild(context.Background(), &out, &errOut, filepath.Join(dir, "demo"), f)
+	run := func(flags ...string) (out, diag string, status int) {
+		return imgshard(t, append([]string{"build", filepath.Join(dir, "demo")}, flags...)...)
 	}
-	if err := run(buildFlags{world: 2, size: 1 << 20}); err != nil {
-		t.Fatal(err)
+	out, diag, status := run("--world", "2", "--shard-size", "1MiB")
+	if status != 0 {
+		t.Fatal(diag)
 	}
 	for _, want := range []string{"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 file not readable", "n90000000/x.txt: not an image",
 		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards")} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in:\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	if !strings.Contains(errOut.String(), "is a folder of class folders") {
-		t.Errorf("stderr: %s", errOut.String())
+	if !strings.Contains(diag, "is a folder of class folders") {
+		t.Errorf("stderr: %s", diag)
 	}
-	if err := run(buildFlags{world: 2, size: 1 << 20}); err == nil || !strings.Contains(err.Error(), "--force") {
-		t.Errorf("a second time: %v", err)
+	if _, diag, status := run("--world", "2", "--shard-size", "1MiB"); status != 1 || !strings.Contains(diag, "--force") {
+		t.Errorf("a second time: status %d, %s", status, diag)
 	}
-	var usage usageError
-	for _, f := range []buildFlags{{world: 0, size: 1 << 20}, {world: 1, jobs: -1, size: 1 << 20}, {world: 1, size: 512}} {
-		if err := run(f); !errors.As(err, &usage) {
-			t.Errorf("%+v: %v", f, err)
+	for _, flags := range [][]string{{"--world", "0"}, {"--jobs", "-1"}, {"--shard-size", "512"}} {
+		if _, diag, status := run(flags...); status != 2 {
+			t.Errorf("%v: status %d, %s", flags, status, diag)
 		}
 	}
 }
@@ -110,20 +107,20 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 	}
 	type stored struct{ Codec, Resize string }
 	for _, tc := range []struct {
-		flags    encodingFlags
+		flags    []string
 		encoding string
 		want     stored
 	}{
-		{encodingFlags{}, "pixels", stored{"bitpack", "none"}},
-		{encodingFlags{codec: "zstd"}, "pixels", stored{"zstd", "none"}},
-		{encodingFlags{name: "pixels"}, "pixels", stored{"bitpack", "none"}},
-		{encodingFlags{resize: "16"}, "pixels", stored{"bitpack", "16"}},
-		{encodingFlags{name: "jpeg"}, "jpeg", stored{}},
+		{nil, "pixels", stored{"bitpack", "none"}},
+		{[]string{"--codec", "zstd"}, "pixels", stored{"zstd", "none"}},
+		{[]string{"--encoding", "pixels"}, "pixels", stored{"bitpack", "none"}},
+		{[]string{"--resize", "16"}, "pixels", stored{"bitpack", "16"}},
+		{[]string{"--encoding", "original"}, "jpeg", stored{}},
 	} {
-		var out, errOut bytes.Buffer
 		set := filepath.Join(t.TempDir(), "set")
-		if err := runBuild(context.Background(), &out, &errOut, src, buildFlags{world: 1, size: 1 << 20, out: set, encoding: tc.flags}); err != nil {
-			t.Fatal(err)
+		_, diag, status := imgshard(t, append([]string{"build", src, "-o", set}, tc.flags...)...)
+		if status != 0 {
+			t.Fatal(diag)
 		}
 		m, err := shard.ReadManifest(filepath.Join(set, "val"))
 		if err != nil {
@@ -138,13 +135,13 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 		if m.Encoding.Name != tc.encoding || got != tc.want {
 			t.Errorf("%+v: packed as %s %+v, want %s %+v", tc.flags, m.Encoding.Name, got, tc.encoding, tc.want)
 		}
-		if said := strings.Contains(errOut.String(), "small images"); said != (tc.flags.name == "") {
-			t.Errorf("%+v: stderr %s", tc.flags, errOut.String())
+		if said := strings.Contains(diag, "small images"); said != !slices.Contains(tc.flags, "--encoding") {
+			t.Errorf("%+v: stderr %s", tc.flags, diag)
 		}
 	}
-	var usage usageError
-	err := runBuild(context.Background(), io.Discard, io.Discard, src, buildFlags{world: 1, size: 1 << 20, encoding: encodingFlags{name: "jpeg", codec: "zstd"}})
-	if !errors.As(err, &usage) {
-		t.Errorf("a codec for jpeg gives %v", err)
+	for _, flags := range [][]string{{"--encoding", "original", "--codec", "zstd"}, {"--encoding", "jpeg"}} {
+		if _, diag, status := imgshard(t, append([]string{"build", src}, flags...)...); status != 2 {
+			t.Errorf("%v: status %d, %s", flags, status, diag)
+		}
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-const repackHelp = `Make another set of the samples of a jpeg set: as pixels, for another world, or in another order.
+const repackHelp = `Make another set of the samples of one that keeps the original files: as pixels, for another world, or in another order.
 
 The set is what imgshard build makes of the original files with the same flags, to the byte. World and seed are those of
 SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`
@@ -26,14 +27,14 @@ type repackFlags struct {
 	size     bytesize.Size
 	jobs     int
 	force    bool
-	encoding encodingFlags
+	encoding *registry.Flags
 }
 
 func newRepackCommand() *cobra.Command {
 	f := repackFlags{size: shard.ShardBytesDefault}
 	c := &cobra.Command{
 		Use:     "repack SET -o OUT",
-		Short:   "Make another set of the samples of a jpeg set",
+		Short:   "Make another set of the samples of a set of original files",
 		Long:    repackHelp,
 		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
 		Args:    usageArgs(cobra.ExactArgs(1)),
@@ -43,7 +44,7 @@ func newRepackCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
-	f.encoding.add(c, "pixels")
+	f.encoding = registry.AddFlags(fl, true)
 	fl.IntVar(&f.world, "world", 0, "deal the samples to this many partitions (default as SET)")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples (default as SET)")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
@@ -62,7 +63,7 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case f.jobs < 0:
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
-	encoder, err := f.encoding.encoder(false)
+	stored, err := f.encoding.Encoding(false)
 	if err != nil {
 		return usageError{err}
 	}
@@ -71,7 +72,7 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 		return err
 	}
 	defer set.Close()
-	options := pack.Options{World: set.World(), Seed: set.Manifest().Seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoder: encoder}
+	options := pack.Options{World: set.World(), Seed: set.Manifest().Seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored}
 	if given("world") {
 		options.World = f.world
 	}

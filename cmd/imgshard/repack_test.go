@@ -53,7 +53,7 @@ func TestRepackUsage(t *testing.T) {
 		"interpolation":  {"repack", trainSet, "-o", out, "--interpolation", "sharp"},
 		"resampler":      {"repack", trainSet, "-o", out, "--resampler", "rez"},
 		"--encoding png": {"build", images, "-o", out, "--encoding", "png"},
-		"are for":        {"build", images, "-o", out, "--resampler", "pillow-12"},
+		"for --encoding": {"build", images, "-o", out, "--resampler", "pillow-12"},
 	} {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, want) {
 			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)

@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -75,9 +76,11 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 		if err != nil {
 			return err
 		}
-		if options.NewCheck, err = pack.NewCheck(m.Encoding); err != nil {
+		stored, err := registry.Open(m.Encoding)
+		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
+		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
 	}
 	clearBar := func() {}
 	if diag == os.Stderr && term.IsTerminal(int(os.Stderr.Fd())) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -42,7 +43,7 @@ func newBuilder(split string, in input, o Options) *builder {
 func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
 	o, start := b.options, time.Now()
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
-		Split: b.split, Encoding: o.Encoder.Encoding(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
+		Split: b.split, Encoding: o.Encoding.Stored(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
 		Built: o.built(), Replace: o.Replace,
 	})
 	if err != nil {
@@ -96,7 +97,7 @@ type inFlight struct {
 	location location
 	data     []byte // the file's content
 	label    int32
-	scratch  Scratch
+	scratch  encoding.Scratch
 	sample   shard.Sample // what the encoder made of it
 	err      error        // what ends the build
 	done     chan struct{}
@@ -131,7 +132,7 @@ func (b *builder) pack(ctx context.Context) error {
 	})
 	for range b.options.Jobs {
 		g.Go(func() error {
-			worker := &guardedWorker{encoder: b.options.Encoder}
+			worker := encoding.NewWorker(b.options.Encoding)
 			for im := range todo {
 				if ctx.Err() == nil {
 					b.encode(worker, im)
@@ -171,7 +172,7 @@ func (im *inFlight) reset() {
 }
 
 // encode reads and encodes one image.
-func (b *builder) encode(worker Worker, im *inFlight) {
+func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 	if im.reason != "" {
 		return
 	}
@@ -184,9 +185,8 @@ func (b *builder) encode(worker Worker, im *inFlight) {
 		}
 		return
 	}
-	var err error
-	im.sample, err = worker.Encode(&im.scratch, Input{Key: im.key, Label: im.label, Data: im.data})
-	if err != nil {
+	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
+	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
 		im.reason = err.Error()
 	}
 }

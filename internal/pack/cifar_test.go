@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/original"
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -19,8 +20,8 @@ func TestCIFARSets(t *testing.T) {
 		sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARPython(batches), "cifar-10-batches-py/", 1)))
 	binary := writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(batches))
 	pixels := mustPixels(t, "", "none", "")
-	for name, encoder := range map[string]Encoder{"jpeg": Originals{}, "pixels": pixels} {
-		o := Options{World: 2, Seed: 4, Encoder: encoder}
+	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": pixels} {
+		o := Options{World: 2, Seed: 4, Encoding: encoder}
 		a, b := filepath.Join(dir, name, "python"), filepath.Join(dir, name, "binary")
 		mustBuild(t, python, a, o)
 		if sum := mustBuild(t, binary, b, o); sum.Split != "val" || sum.Rejected != 0 {
@@ -33,7 +34,7 @@ func TestCIFARSets(t *testing.T) {
 }
 
 // requireServed checks the labels and pixels of a set of CIFAR-10.
-func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARBatch, p *Pixels) {
+func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARBatch, e encoding.Encoding) {
 	t.Helper()
 	var labels, planes []byte
 	for _, b := range batches {
@@ -63,10 +64,7 @@ func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARB
 		if want := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[labels[place]], place); key != want || r.Label != int32(labels[place]) {
 			t.Errorf("%s: key %q, label %d, want %q, label %d", dir, key, r.Label, want, labels[place])
 		}
-		src := transform.Source{Image: r.Image}
-		if set.Manifest().Encoding.Name == "pixels" {
-			src.Format, src.Pixels = imagefile.Encoded, &p.params.Params
-		}
+		src := transform.Source{Format: r.Format, Image: r.Image, Encoding: e}
 		rgb := apply(t, engine, spec, src)
 		for k, v := range planes[place*3072:][:3072] {
 			if rgb[k%1024*3+k/1024] != v {

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -37,13 +39,14 @@ const RejectsName = "rejects.jsonl"
 
 // Options say how to build a set.
 type Options struct {
-	World      int     // partitions; 0 means 1
-	Seed       uint64  // of the order
-	ShardBytes int64   // the size of a shard; 0 means shard.ShardBytesDefault
-	Jobs       int     // workers; 0 means one for each CPU
-	Strict     bool    // fail when a file cannot be read as an image
-	Replace    bool    // replace a set that is there already
-	Encoder    Encoder // nil means Originals
+	World      int    // partitions; 0 means 1
+	Seed       uint64 // of the order
+	ShardBytes int64  // the size of a shard; 0 means shard.ShardBytesDefault
+	Jobs       int    // workers; 0 means one for each CPU
+	Strict     bool   // fail when a file cannot be read as an image
+	Replace    bool   // replace a set that is there already
+	// Encoding says how images are stored; nil means the files' own bytes.
+	Encoding encoding.Encoding
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
@@ -63,8 +66,8 @@ func (o *Options) fill() {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
-	if o.Encoder == nil {
-		o.Encoder = Originals{}
+	if o.Encoding == nil {
+		o.Encoding = registry.Default()
 	}
 }
 

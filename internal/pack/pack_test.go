@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/original"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
@@ -377,25 +379,27 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	}
 }
 
-// panicking is an encoder whose decoder stumbles over every second image and is good for nothing after that.
-type panicking struct{ Originals }
+// panicking is an encoding whose decoder stumbles over every second image and is good for nothing after that.
+type panicking struct{ original.Encoding }
 
-func (p panicking) NewWorker() Worker { return &panickingWorker{Worker: p.Originals.NewWorker()} }
+func (p panicking) NewWorker() encoding.Worker {
+	return &panickingWorker{Worker: p.Encoding.NewWorker()}
+}
 
 type panickingWorker struct {
-	Worker
+	encoding.Worker
 	fell bool
 }
 
-func (w *panickingWorker) Encode(s *Scratch, in Input) (shard.Sample, error) {
+func (w *panickingWorker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
 	if w.fell {
-		return shard.Sample{}, errors.New("this decoder has stumbled before")
+		return errors.New("this decoder has stumbled before")
 	}
-	if len(in.Data)%2 == 0 {
+	if len(s.Image)%2 == 0 {
 		w.fell = true
 		panic("index out of range")
 	}
-	return w.Worker.Encode(s, in)
+	return w.Worker.Encode(s, scratch)
 }
 
 func TestDecoderThatPanicsRejects(t *testing.T) {
@@ -405,7 +409,7 @@ func TestDecoderThatPanicsRejects(t *testing.T) {
 		odd += len(data) % 2
 	}
 	dir := t.TempDir()
-	sum := mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Encoder: panicking{}})
+	sum := mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Encoding: panicking{}})
 	if sum.Manifest.Samples != odd || sum.Rejected != len(files)-odd || !strings.Contains(sum.Rejects[0].Reason, "index out of range") {
 		t.Errorf("%d samples, %d rejected, want %d odd of %d", sum.Manifest.Samples, sum.Rejected, odd, len(files))
 	}

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/original"
+	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -58,13 +61,13 @@ func buildSet(t *testing.T, src string, o Options) string {
 	return out
 }
 
-func mustPixels(t *testing.T, codec, size, interpolation string) *Pixels {
+func mustPixels(t *testing.T, codec, size, interpolation string) *pixelsencoding.Encoding {
 	t.Helper()
-	resize, err := transform.ParseStoredResize(size, interpolation)
+	resize, err := pixelsencoding.ParseResize(size, interpolation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPixels(pixels.Params{Codec: codec}, resize)
+	p, err := pixelsencoding.New(pixels.Params{Codec: codec}, resize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +117,7 @@ func TestRepackIsBuild(t *testing.T) {
 	}
 	for _, codec := range pixels.Names() {
 		for _, world := range []int{2, 3} {
-			o := Options{World: world, Seed: uint64(world + 3), Encoder: mustPixels(t, codec, "64", ""), Jobs: 3}
+			o := Options{World: world, Seed: uint64(world + 3), Encoding: mustPixels(t, codec, "64", ""), Jobs: 3}
 			built := buildSet(t, src, o)
 			out := filepath.Join(t.TempDir(), "repacked")
 			sum, err := Repack(t.Context(), original, out, o)
@@ -144,7 +147,7 @@ func TestPixelsSizes(t *testing.T) {
 		{"max:120", "box", ""},
 	} {
 		p := mustPixels(t, pixels.Bitpack, c.size, c.interpolation)
-		set := openSet(t, buildSet(t, src, Options{Encoder: p}))
+		set := openSet(t, buildSet(t, src, Options{Encoding: p}))
 		engine := transform.NewEngine(0)
 		for i := range set.Len() {
 			stored, _, err := set.Read(i, nil)
@@ -165,8 +168,7 @@ func TestPixelsSizes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			params := p.params.Params
-			got := apply(t, engine, spec, transform.Source{Format: imagefile.Encoded, Image: stored.Image, Pixels: &params})
+			got := apply(t, engine, spec, transform.Source{Format: imagefile.Encoded, Image: stored.Image, Encoding: p})
 			want := apply(t, engine, spec, transform.Source{Image: file.Image})
 			if !bytes.Equal(got, want) {
 				t.Errorf("%s: sample %d differs", c.size, i)
@@ -190,7 +192,7 @@ func TestPixelsRejects(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, "no files")
 	}
-	originals, stored := Originals{}.NewWorker(), mustPixels(t, "", "16", "").NewWorker()
+	originals, stored := original.Encoding{}.NewWorker(), mustPixels(t, "", "16", "").NewWorker()
 	rng := rand.New(rand.NewPCG(1, 2))
 	refused := 0
 	for _, file := range files {
@@ -205,10 +207,10 @@ func TestPixelsRejects(t *testing.T) {
 				copy(damaged, data)
 				damaged[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 			}
-			_, errA := originals.Encode(&Scratch{}, Input{Key: "a/b", Data: damaged})
-			_, errB := stored.Encode(&Scratch{}, Input{Key: "a/b", Data: damaged})
+			errA := originals.Encode(&shard.Sample{Image: damaged}, &encoding.Scratch{})
+			errB := stored.Encode(&shard.Sample{Image: damaged}, &encoding.Scratch{})
 			if _, tooLarge := errors.AsType[*pixels.LimitError](errB); (errA == nil) != (errB == nil) && !tooLarge {
-				t.Errorf("%s, damaged: jpeg says %v, pixels %v", filepath.Base(file), errA, errB)
+				t.Errorf("%s, damaged: original says %v, pixels %v", filepath.Base(file), errA, errB)
 			}
 			if errA != nil {
 				refused++
@@ -224,9 +226,9 @@ func TestPixelsRejects(t *testing.T) {
 func TestRepackRefuses(t *testing.T) {
 	src := writeSource(t)
 	dir := buildSet(t, src, Options{World: 2})
-	o := Options{World: 2, Encoder: mustPixels(t, "", "32", "")}
+	o := Options{World: 2, Encoding: mustPixels(t, "", "32", "")}
 	small := openSet(t, buildSet(t, src, o))
-	if _, err := Repack(t.Context(), small, filepath.Join(t.TempDir(), "out"), o); err == nil || !strings.Contains(err.Error(), "only a jpeg set") {
+	if _, err := Repack(t.Context(), small, filepath.Join(t.TempDir(), "out"), o); err == nil || !strings.Contains(err.Error(), "does not keep the original files") {
 		t.Errorf("pixels: %v", err)
 	}
 	if _, err := Repack(t.Context(), openSet(t, dir), dir, o); err == nil || !strings.Contains(err.Error(), "give another place") {

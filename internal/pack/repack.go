@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
 // Repack writes the samples of an open set to the folder out in another encoding, world or order. What it makes is, byte
 // for byte, what [Build] makes of the files that the set was built from with the same options. The set must hold the
-// files' own bytes (encoding "jpeg") and all of its partitions.
+// files' own bytes and all of its partitions.
 func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {
 	m := set.Manifest()
+	stored, err := registry.Open(m.Encoding)
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", set.Dir(), err)
+	}
 	switch missing := set.Missing(); {
-	case m.Encoding.Name != "jpeg":
-		return Summary{}, fmt.Errorf("%s has the encoding %s, and only a jpeg set still has the original images: repack the set that it was made from", set.Dir(), m.Encoding.Name)
+	case !stored.HoldsOriginals():
+		return Summary{}, fmt.Errorf("%s has the encoding %v, which does not keep the original files: repack the set that it was made from", set.Dir(), stored)
 	case len(missing) > 0:
 		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), &shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], World: m.World})
 	case sameFile(set.Dir(), out):

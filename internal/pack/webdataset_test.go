@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/original"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
 	"github.com/imgfeed/imgfeed/internal/synth"
@@ -43,8 +45,8 @@ func TestWebDatasetGivesTheSameBytes(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("gz/x-train-%06d.tar.gz", i)), sourcetest.Gzip(t, data))
 	}
 	folders := writeTree(t, filepath.Join(dir, "folders/train"), files)
-	for name, encoder := range map[string]Encoder{"jpeg": Originals{}, "pixels": mustPixels(t, "", "16", "")} {
-		o := Options{World: 3, Seed: 7, ShardBytes: 16 << 10, Encoder: encoder}
+	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": mustPixels(t, "", "16", "")} {
+		o := Options{World: 3, Seed: 7, ShardBytes: 16 << 10, Encoding: encoder}
 		out := func(of string) string { return filepath.Join(dir, name, of) }
 		mustBuild(t, folders, out("folders"), o)
 		want := sourcetest.ReadTree(t, out("folders"))

@@ -1,17 +1,17 @@
-package transform
+package pixels
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
-// TestPixelsParams writes parameters as a manifest keeps them, and reads those of older sets, which name no resampler.
-func TestPixelsParams(t *testing.T) {
-	for text, want := range map[string]StoredResize{
+// TestParams writes parameters as a manifest keeps them, and reads those of older sets, which name no resampler.
+func TestParams(t *testing.T) {
+	for text, want := range map[string]Resize{
 		`{"codec":"none","resize":"256","interpolation":"bilinear"}`:                           {Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12},
 		`{"codec":"none","resize":"256","interpolation":"bilinear","resampler":"pillow-12"}`:   {Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12},
 		`{"codec":"none","resize":"max:90","interpolation":"lanczos","resampler":"pillow-13"}`: {LongMax: 90, Interpolation: resample.Lanczos},
@@ -19,49 +19,47 @@ func TestPixelsParams(t *testing.T) {
 		`{"codec":"none","resize":"none"}`:                                                     {},
 		`{"codec":"none"}`:                                                                     {},
 	} {
-		var p PixelsParams
-		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			t.Fatal(err)
-		}
-		got, err := p.Stored()
-		if err != nil || got != want {
-			t.Errorf("%s is %+v, %v; want %+v", text, got, err, want)
-		}
-		written, err := json.Marshal(NewPixelsParams(pixels.Params{Codec: "none"}, want))
+		e, err := parse(json.RawMessage(text))
 		if err != nil {
 			t.Fatal(err)
 		}
+		if got := e.(*Encoding).resize; got != want {
+			t.Errorf("%s is %+v; want %+v", text, got, want)
+		}
+		written := e.Stored().Params
 		if named := strings.Contains(string(written), want.Resampler.String()); named != !want.none() {
 			t.Errorf("%+v is written as %s", want, written)
 		}
-		var again PixelsParams
-		if err := json.Unmarshal(written, &again); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := again.Stored(); err != nil || got != want {
-			t.Errorf("%s reads back as %+v, %v; want %+v", written, got, err, want)
+		if again, err := parse(written); err != nil || again.(*Encoding).resize != want {
+			t.Errorf("%s reads back as %+v, %v; want %+v", written, again, err, want)
 		}
 	}
-	p := PixelsParams{Resize: "256", Resampler: "pillow-99"}
-	if _, err := p.Stored(); err == nil || !strings.Contains(err.Error(), "pillow-99") {
+	if _, err := parse(json.RawMessage(`{"codec":"none","resize":"256","resampler":"pillow-99"}`)); err == nil || !strings.Contains(err.Error(), "pillow-99") {
 		t.Errorf("a resampler of the future: %v", err)
 	}
 }
 
 // TestNotBitExactResampler stores with one resampler and asks for another.
 func TestNotBitExactResampler(t *testing.T) {
-	stored := StoredResize{Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12}
-	if note := stored.NotBitExact(must(ParseWith("eval", resample.Pillow12))); note != "" {
+	stored := Resize{Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12}
+	note := func(text string, by resample.Algorithm) string {
+		spec, err := transform.ParseWith(text, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored.NotBitExact(spec)
+	}
+	if note := note("eval", resample.Pillow12); note != "" {
 		t.Errorf("the same resampler: %s", note)
 	}
-	note := stored.NotBitExact(mustParse("eval"))
+	other := note("eval", resample.Pillow13)
 	for _, word := range []string{"Resize(256, bilinear) by the resampler pillow-12", "asks for pillow-13"} {
-		if !strings.Contains(note, word) {
-			t.Errorf("%q does not say %q", note, word)
+		if !strings.Contains(other, word) {
+			t.Errorf("%q does not say %q", other, word)
 		}
 	}
 	stored.Interpolation = resample.Nearest
-	if note := stored.NotBitExact(mustParse(`[{"op":"Resize","size":256,"interpolation":"nearest"},{"op":"CenterCrop","size":224}]`)); note != "" {
+	if note := note(`[{"op":"Resize","size":256,"interpolation":"nearest"},{"op":"CenterCrop","size":224}]`, resample.Pillow13); note != "" {
 		t.Errorf("nearest is the same in all releases: %s", note)
 	}
 }

@@ -1,4 +1,4 @@
-package transform
+package pixels
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A StoredResize is the resize that a set's images had before they were stored. The zero value is none: the originals'
-// pixels.
-type StoredResize struct {
-	// Height and Width are the size in pixels, as in [Resize]: a Width of 0 means that Height is the length of the
+// A Resize is what a set's images went through before they were stored. The zero value is none: the originals' pixels.
+type Resize struct {
+	// Height and Width are the size in pixels, as in [transform.Resize]: a Width of 0 means that Height is the length of the
 	// shorter side. Both are 0 if LongMax says the size, or nothing does.
 	Height, Width int
 	// LongMax is the most that the longer side may have, in pixels; images that are smaller stay as they are. 0: no bound.
@@ -25,10 +25,10 @@ type StoredResize struct {
 
 const noResize = "none"
 
-// ParseStoredResize reads "none"; "256", the length of the shorter side; "256x320", height and width; or "max:500", the
+// ParseResize reads "none"; "256", the length of the shorter side; "256x320", height and width; or "max:500", the
 // most that the longer side may have. interpolation is a filter's name, or "" for bilinear. The resampler is the newest.
-func ParseStoredResize(size, interpolation string) (StoredResize, error) {
-	var s StoredResize
+func ParseResize(size, interpolation string) (Resize, error) {
+	var s Resize
 	var err error
 	if size == "" || size == noResize {
 		return s, nil
@@ -37,7 +37,7 @@ func ParseStoredResize(size, interpolation string) (StoredResize, error) {
 		interpolation = resample.Bilinear.String()
 	}
 	if s.Interpolation, err = resample.ParseFilter(interpolation); err != nil {
-		return StoredResize{}, err
+		return Resize{}, err
 	}
 	most, isMax := strings.CutPrefix(size, "max:")
 	height, width, isBoth := strings.Cut(size, "x")
@@ -51,7 +51,7 @@ func ParseStoredResize(size, interpolation string) (StoredResize, error) {
 	}
 	for i, text := range texts {
 		if *numbers[i], err = strconv.Atoi(text); err != nil || *numbers[i] < 1 || *numbers[i] > pixels.MaxDimension {
-			return StoredResize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none, each from 1 to %d",
+			return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none, each from 1 to %d",
 				size, pixels.MaxDimension)
 		}
 	}
@@ -59,10 +59,10 @@ func ParseStoredResize(size, interpolation string) (StoredResize, error) {
 }
 
 // none reports whether images are stored in their own size.
-func (s StoredResize) none() bool { return s.Height == 0 && s.LongMax == 0 }
+func (s Resize) none() bool { return s.Height == 0 && s.LongMax == 0 }
 
-// String is the inverse of [ParseStoredResize], without the interpolation and the resampler.
-func (s StoredResize) String() string {
+// String is the inverse of [ParseResize], without the interpolation and the resampler.
+func (s Resize) String() string {
 	switch {
 	case s.LongMax > 0:
 		return fmt.Sprintf("max:%d", s.LongMax)
@@ -75,7 +75,7 @@ func (s StoredResize) String() string {
 }
 
 // describe says it as one would say the operation.
-func (s StoredResize) describe() string {
+func (s Resize) describe() string {
 	switch {
 	case s.LongMax > 0:
 		return fmt.Sprintf("a longer side of at most %d, %s", s.LongMax, s.Interpolation)
@@ -86,10 +86,10 @@ func (s StoredResize) describe() string {
 }
 
 // resized returns the size in which a w × h image is stored.
-func (s StoredResize) resized(w, h int) (int, int, error) {
+func (s Resize) resized(w, h int) (int, int, error) {
 	switch {
 	case s.Height > 0:
-		return Resize{Size: Size{s.Height, s.Width}}.resized(w, h)
+		return transform.Resize{Size: transform.Size{s.Height, s.Width}}.Resized(w, h)
 	case s.LongMax > 0 && max(w, h) > s.LongMax:
 		long := max(w, h)
 		return max(1, w*s.LongMax/long), max(1, h*s.LongMax/long), nil
@@ -101,12 +101,12 @@ func (s StoredResize) resized(w, h int) (int, int, error) {
 // sentence for the user; "" if it does. It does where nothing was resized, and where the transform begins with just the
 // resize that was done, by the same resampler: Resize of the stored image then changes nothing, and every later operation
 // starts from the same pixels.
-func (s StoredResize) NotBitExact(spec *Spec) string {
+func (s Resize) NotBitExact(spec *transform.Spec) string {
 	if s.none() {
 		return ""
 	}
 	first, resizes := spec.LeadingResize()
-	if s.LongMax == 0 && resizes && first.Size == (Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
+	if s.LongMax == 0 && resizes && first.Size == (transform.Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
 		if first.Resampler == s.Resampler || s.Interpolation == resample.Nearest { // which is the same in all releases
 			return ""
 		}
@@ -115,59 +115,8 @@ func (s StoredResize) NotBitExact(spec *Spec) string {
 	}
 	begins := spec.Ops()[0].Name()
 	if resizes {
-		begins = StoredResize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
+		begins = Resize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
 	}
 	return fmt.Sprintf("the images were stored with %s, and the transform begins with %s: it works on the stored images, whose results are not those of the originals; "+
-		"a jpeg set, or a pixels set without resize, gives those", s.describe(), begins)
-}
-
-// PixelsParams are the parameters of the encoding "pixels", as a set's manifest keeps them in JSON: the codec's, and
-// beside them how the images were resized.
-type PixelsParams struct {
-	pixels.Params
-	Resize        string `json:"resize"` // as ParseStoredResize reads it
-	Interpolation string `json:"interpolation,omitempty"`
-	// Resampler is an algorithm's name. Sets that were made before there was a choice have none, and mean pillow-12.
-	Resampler string `json:"resampler,omitempty"`
-}
-
-// NewPixelsParams puts both together.
-func NewPixelsParams(codec pixels.Params, s StoredResize) PixelsParams {
-	p := PixelsParams{Params: codec, Resize: s.String()}
-	if p.Resize != noResize {
-		p.Interpolation, p.Resampler = s.Interpolation.String(), s.Resampler.String()
-	}
-	return p
-}
-
-// Stored returns the resize.
-func (p *PixelsParams) Stored() (StoredResize, error) {
-	s, err := ParseStoredResize(p.Resize, p.Interpolation)
-	if err != nil || s.none() {
-		return s, err
-	}
-	if s.Resampler = resample.Pillow12; p.Resampler != "" {
-		s.Resampler, err = resample.ParseAlgorithm(p.Resampler)
-	}
-	return s, err
-}
-
-// DecodeResized decodes all of src and resizes it as it is to be stored. It returns the RGB pixels, rows without gaps, valid
-// until the next call. The error is an [*ImageError] or a [*SizeError].
-func (e *Engine) DecodeResized(src Source, s StoredResize) (pix []byte, width, height int, err error) {
-	w, h, err := e.stored.open(src)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	now := wholeImage(w, h)
-	if width, height, err = s.resized(w, h); err != nil {
-		return nil, 0, 0, err
-	}
-	now.resize(width, height, resizing{s.Interpolation, s.Resampler})
-	to := &e.between[0]
-	to.Resize(width, height)
-	dst := resample.Output{Pix: to.Pix, Width: width, Height: height, Layout: resample.NHWC}
-	err = e.render(dst, &e.stored, &now)
-	e.trim()
-	return to.Pix, width, height, err
+		"a set of the original files, or of pixels without resize, gives those", s.describe(), begins)
 }

@@ -1,4 +1,4 @@
-package pack
+package registry
 
 import (
 	"bytes"
@@ -11,10 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/encoding"
+	"github.com/imgfeed/imgfeed/internal/encoding/original"
+	"github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/transform"
 )
 
 // gradient returns a JPEG file.
@@ -38,12 +39,12 @@ func verifyImages(t *testing.T, dir string) (problems []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check, err := NewCheck(m.Encoding)
+	e, err := Open(m.Encoding)
 	if err != nil {
 		t.Fatal(err)
 	}
 	report, err := shard.Verify(context.Background(), dir, shard.VerifyOptions{
-		Jobs: 1, NewCheck: check, Problem: func(err error) { problems = append(problems, err.Error()) },
+		Jobs: 1, NewCheck: func() func(*shard.Record) error { return encoding.NewWorker(e).Check }, Problem: func(err error) { problems = append(problems, err.Error()) },
 	})
 	if err != nil || report.Problems != len(problems) {
 		t.Fatalf("%+v, %v", report, err)
@@ -52,17 +53,16 @@ func verifyImages(t *testing.T, dir string) (problems []string) {
 }
 
 // writeForged writes a set of one image, its sample changed by forge before it is given its checksum.
-func writeForged(t *testing.T, encoder Encoder, forge func(s *shard.Sample)) string {
+func writeForged(t *testing.T, e encoding.Encoding, forge func(s *shard.Sample)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Encoding(), Classes: []string{"a"}})
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: e.Stored(), Classes: []string{"a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	var scratch Scratch
-	s, err := encoder.NewWorker().Encode(&scratch, Input{Key: "a/1.jpg", Data: gradient(t, 200, 100)})
-	if err != nil {
+	s := shard.Sample{Key: "a/1.jpg", Image: gradient(t, 200, 100)}
+	if err := e.NewWorker().Encode(&s, &encoding.Scratch{}); err != nil {
 		t.Fatal(err)
 	}
 	forge(&s)
@@ -77,31 +77,31 @@ func writeForged(t *testing.T, encoder Encoder, forge func(s *shard.Sample)) str
 
 // TestCheckFindsForgedRecords forges what checksums cannot tell.
 func TestCheckFindsForgedRecords(t *testing.T) {
-	pixelsEncoder, err := NewPixels(pixels.Params{}, transform.StoredResize{})
+	stored, err := pixels.Method.Parse(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name, want string
-		encoder    Encoder
+		encoding   encoding.Encoding
 		forge      func(s *shard.Sample)
 	}{
-		{"nothing", "", Originals{}, func(*shard.Sample) {}},
-		{"row index", "row index", Originals{}, func(s *shard.Sample) {
+		{"nothing", "", original.Encoding{}, func(*shard.Sample) {}},
+		{"row index", "row index", original.Encoding{}, func(s *shard.Sample) {
 			s.Aux = bytes.Clone(s.Aux)
 			n := len(s.Aux) - 4
 			s.Aux[n-1] ^= 2
 			binary.LittleEndian.PutUint32(s.Aux[n:], crc32.Checksum(s.Aux[:n], crc32.MakeTable(crc32.Castagnoli)))
 		}},
-		{"no row index", "row index", Originals{}, func(s *shard.Sample) { s.Aux = nil }},
-		{"width", "201×100", Originals{}, func(s *shard.Sample) { s.Width++ }},
-		{"format", "the entry says png", Originals{}, func(s *shard.Sample) { s.Format = imagefile.PNG }},
-		{"half an image", "jpeg", Originals{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
-		{"nothing", "", pixelsEncoder, func(*shard.Sample) {}},
-		{"height", "200×99", pixelsEncoder, func(s *shard.Sample) { s.Height-- }},
-		{"half an image", "pixels", pixelsEncoder, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
+		{"no row index", "row index", original.Encoding{}, func(s *shard.Sample) { s.Aux = nil }},
+		{"width", "201×100", original.Encoding{}, func(s *shard.Sample) { s.Width++ }},
+		{"format", "the entry says png", original.Encoding{}, func(s *shard.Sample) { s.Format = imagefile.PNG }},
+		{"half an image", "jpeg", original.Encoding{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
+		{"nothing", "", stored, func(*shard.Sample) {}},
+		{"height", "200×99", stored, func(s *shard.Sample) { s.Height-- }},
+		{"half an image", "pixels", stored, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
 	} {
-		problems := verifyImages(t, writeForged(t, c.encoder, c.forge))
+		problems := verifyImages(t, writeForged(t, c.encoding, c.forge))
 		switch {
 		case c.want == "" && len(problems) > 0:
 			t.Errorf("%s: %v", c.name, problems)
@@ -109,7 +109,7 @@ func TestCheckFindsForgedRecords(t *testing.T) {
 			t.Errorf("%s: %v, want one with %q", c.name, problems, c.want)
 		}
 	}
-	if _, err := NewCheck(shard.Encoding{Name: "wavelets"}); err == nil || !strings.Contains(err.Error(), "wavelets") {
+	if _, err := Open(shard.Encoding{Name: "wavelets"}); err == nil || !strings.Contains(err.Error(), "wavelets") {
 		t.Errorf("unknown encoding: %v", err)
 	}
 }
