@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/internal/manual"
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
@@ -39,7 +40,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServeCommand(), newStatusCommand(), newBenchCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newStatusCommand(), newBenchCommand(), newVersionCommand(), manual.NewCommand())
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }

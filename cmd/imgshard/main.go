@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/internal/manual"
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
@@ -26,6 +27,7 @@ var newCommands = []func() *cobra.Command{
 	newCatCommand,
 	newVerifyCommand,
 	newVersionCommand,
+	manual.NewCommand,
 }
 
 // usageError is a mistake in the command line: the program exits with 2 instead of 1.

@@ -1,0 +1,78 @@
+package manual
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// program returns a command with a subcommand, and a hidden one that writes its manual.
+func program() *cobra.Command {
+	root := &cobra.Command{Use: "tool", Short: "Do things", SilenceUsage: true, SilenceErrors: true}
+	sub := &cobra.Command{Use: "pack SRC", Short: "Pack a source", Run: func(*cobra.Command, []string) {}}
+	sub.Flags().Int("world", 1, "deal the samples to `N` partitions")
+	root.AddCommand(sub, NewCommand())
+	return root
+}
+
+// TestManual writes everything twice: a page for each command that help shows, completions for three shells, the same bytes again.
+func TestManual(t *testing.T) {
+	want := map[string]string{
+		"man/man1/tool.1":       `"Nov 2023" "imgfeed`,
+		"man/man1/tool-pack.1":  "deal the samples",
+		"completions/tool.bash": "__start_tool",
+		"completions/_tool":     "#compdef tool",
+		"completions/tool.fish": "complete -c tool",
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	var before map[string]string
+	for range 2 {
+		dir := t.TempDir()
+		root := program()
+		root.SetArgs([]string{"manual", dir})
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		files := map[string]string{}
+		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			name, _ := filepath.Rel(dir, path)
+			files[name] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, part := range want {
+			if !strings.Contains(files[name], part) {
+				t.Errorf("%s: %q, want %q in it", name, files[name], part)
+			}
+		}
+		for name, text := range files {
+			if strings.Contains(name, "manual") || strings.Contains(name, "completion-") {
+				t.Errorf("%s: a page for a command that help does not show", name)
+			}
+			if before != nil && before[name] != text {
+				t.Errorf("%s has other bytes the second time", name)
+			}
+		}
+		before = files
+	}
+}
+
+// TestManualNamesItsFolder asks for a folder where none can be made.
+func TestManualNamesItsFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(program(), file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("error %v", err)
+	}
+}
