@@ -73,7 +73,7 @@ def switch(none: bool | None = None) -> Kind:
 
     none is what None stands for, where torch's default is None.
     """
-    want = "True or False"
+    want = "True or False" if none is None else "True or False, or None"
 
     def check(name: str, value: Any) -> bool:
         if value is None and none is not None:
@@ -99,10 +99,15 @@ def choice(*names: str) -> Kind:
     return Kind(want, check)
 
 
-def _text(name: str, value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want text, or None")
-    return value
+def text(want: str) -> Kind:
+    """Any text, or None. Which names there are, the server knows."""
+
+    def check(name: str, value: Any) -> str | None:
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+        return value
+
+    return Kind(want, check)
 
 
 def _path(name: str, value: Any) -> str:
@@ -218,18 +223,18 @@ def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, .
         return None
     if isinstance(value, str) and value == "imagenet":
         return IMAGENET_MEAN, IMAGENET_STD
-    text = f"imgfeed: {name} is {value!r:.120}, want 'imagenet' or a pair (mean, std) of three numbers each"
+    wrong = f"imgfeed: {name} is {value!r:.120}, want 'imagenet' or a pair (mean, std) of three numbers each"
     if isinstance(value, str):
-        raise ValueError(text)
+        raise ValueError(wrong)
     try:
         parts = [tuple(number(v) for v in part) for part in value]
     except TypeError:
-        raise TypeError(text) from None
+        raise TypeError(wrong) from None
     if [len(part) for part in parts] != [3, 3]:
-        raise ValueError(text)
+        raise ValueError(wrong)
     mean, std = parts
     if not all(map(math.isfinite, mean + std)) or min(std) <= 0:
-        raise ValueError(f"{text}, all finite and the deviations positive")
+        raise ValueError(f"{wrong}, all finite and the deviations positive")
     return mean, std
 
 
@@ -245,11 +250,11 @@ class Options:
     """The arguments of a loader, checked: all that another one of the same batches is made from."""
 
     dataset: str = field(metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", _path)))
-    split: str | None = field(metadata=_row("data", Kind("text, or None", _text)))
+    split: str | None = field(metadata=_row("data", text("a split's name, or None")))
     transform: str | list[dict[str, Any]] = field(
         metadata=_row("data", Kind("a preset's name, or a list of operations", _transform))
     )
-    resampler: str | None = field(metadata=_row("data", Kind("'pillow-13', 'pillow-12', or None", _text)))
+    resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", switch()))
     on_error: str = field(metadata=_row("data", choice("error", "blank")))
 

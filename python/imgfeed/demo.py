@@ -1,4 +1,4 @@
-"""The whole road once: pack a dataset, serve it to two ranks, iterate an epoch of each, and show what a model sees.
+"""All of it once: pack a dataset, serve it to two ranks, iterate an epoch of each, and draw the images that a model gets.
 
 ``make demo`` runs it. It needs Pillow, for the contact sheet.
 """
@@ -119,18 +119,18 @@ def consume(args: argparse.Namespace) -> None:
         loader = DataLoader(source, args.batch_size, **options)
     except LookupError:  # several splits
         loader = DataLoader(source, args.batch_size, split="train", **options)
-    images_seen = 0
+    images_got = 0
     shown = None
     begun = first = time.time()
     for images, labels, _ in loader:
         if shown is None:
             first = time.time()
             shown = images, labels  # a batch that is held stays as it is
-        images_seen += len(images)
+        images_got += len(images)
     result = {
         "rank": loader.rank,
         "split": loader.dataset.split,
-        "images": images_seen,
+        "images": images_got,
         "begun": begun,
         "first": first,
         "ended": time.time(),

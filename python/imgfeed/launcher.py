@@ -29,15 +29,15 @@ def find_binary(name: str = "imgfeed") -> str:
     """
     here = Path(__file__).resolve().parent
     candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
-    told = os.environ.get("IMGFEED_BIN")
-    if told:
-        program = Path(os.path.expanduser(told))
+    override = os.environ.get("IMGFEED_BIN")
+    if override:
+        program = Path(os.path.expanduser(override))
         candidates = [program if name == "imgfeed" else program.with_name(name)]
     for path in candidates:
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
-    if told:
-        raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {told}, and {candidates[0]} is no program")
+    if override:
+        raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {override}, and {candidates[0]} is no program")
     # The wheel's console script of the same name calls this function: taking it for the program would never end.
     script = Path(sysconfig.get_path("scripts")) / name
     on_path = shutil.which(name)

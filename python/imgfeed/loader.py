@@ -204,7 +204,7 @@ class DataLoader:
         self.close()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse to change an argument that the server has been told, as torch's loader does."""
+        """Refuse to change an argument that the session was opened with, as torch's loader does."""
         if name in self.__dict__ and (name in arguments.ARGUMENTS or name in arguments.REFUSED):
             raise ValueError(f"imgfeed: {name} can't be changed when the loader is made: make another one")
         super().__setattr__(name, value)

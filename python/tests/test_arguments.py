@@ -227,3 +227,40 @@ def test_the_server_is_not_asked_for_a_key_that_is_no_number(load: Load) -> None
         dataset.key("3")  # type: ignore[arg-type]
     with pytest.raises(imgfeed.ImgfeedError):
         dataset.key(len(dataset))
+
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+
+
+def rows(section: str) -> list[list[str]]:
+    """Return the cells of a section's tables in docs/python.md."""
+    text = DOCUMENT.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
+    assert cells
+    return cells
+
+
+def test_the_document_is_the_signature() -> None:
+    groups = list(dict.fromkeys(row.metadata["group"] for row in ARGUMENTS.values()))
+    for group in groups:
+        described = [r for r in rows(group.capitalize()) if len(r) == 4]
+        want = [
+            (f"`{name}`", row.metadata["kind"].want, "" if name == "dataset" else f"`{DEFAULTS[name]!r}`")
+            for name, row in ARGUMENTS.items()
+            if row.metadata["group"] == group
+        ]
+        assert [tuple(r[:3]) for r in described] == want
+        assert all(r[3] for r in described)
+    assert [(r[0], r[1]) for r in rows("Torch compatibility") if len(r) == 2] == [(f"`{n}`", why) for n, why in REFUSED.items()]
+
+
+def test_the_document_has_every_error_and_attribute(load: Load) -> None:
+    def base(name: str) -> str:
+        bases = [b.__name__ for b in getattr(imgfeed, name).__bases__ if b is not imgfeed.ImgfeedError]
+        return ", ".join(f"`{b}`" for b in bases)
+
+    named = {r[0].strip("`"): r[1] for r in rows("Errors")}
+    assert named == {name: base(name) for name in imgfeed.__all__ if name not in ("DataLoader", "ImgfeedError")}
+    loader, text = load(8), " ".join(r[0] + r[1] for r in rows("A loader"))
+    public = [n for part in (loader, loader.dataset) for n in dir(part) if not n.startswith("_")]
+    assert [n for n in public if f"{n}`" not in text and f"{n}(" not in text and f"{n}." not in text] == []
