@@ -75,7 +75,6 @@ def row(name: str, command: dict[str, list[str]], core: int, env: dict[str, str]
         (core,),
         figures={t: [] for t in TRANSFORMS},
         ratios={t: [] for t in TRANSFORMS},
-        unit="images_per_cpu_second",
     )
 
 

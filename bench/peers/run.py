@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure imgfeed beside its peers, in one run, on one core, on the same JPEG files, and print a table.
 
-    python3 bench/peers/run.py IMAGES > table.md
+    python3 bench/peers/run.py IMAGES --python PYTHON > table.md
 
 IMAGES is a folder of JPEG files, in class folders or not. They are packed with `imgshard build`; then, alternating, round
 after round:
@@ -9,14 +9,17 @@ after round:
   imgfeed        `imgfeed bench --threads 1` at each level of kernels: read from the shard set, check the checksum,
                  decode, resize, write the batch
   libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here)
-  torchvision    on Pillow, out of memory into a batch (pillow.py)
+  Python's       what training programs use today, out of memory into a batch (loaders.py): torchvision on Pillow and on
+                 tensors, OpenCV, TensorFlow, SPDL, DALI
   Go             image/jpeg, and x/image's bilinear scaler, out of memory (stdlib)
 
-Each process is pinned to one core. A figure is the median of the rounds; a ratio is the median of each round's ratio to
-the bare decode that opened the same column of the same round. With --cores A,B imgfeed also runs with two threads on both.
+Each process is pinned to one core. A figure is the median of the rounds, in images per second of CPU time; a ratio is the
+median of each round's ratio to the bare decode that opened the same column of the same round. With --cores A,B imgfeed also
+runs with two threads on both, and what that brings is said below the table.
 
-Needs Go, a C compiler, libturbojpeg0-dev, and a Python with torchvision; without one of the last three its rows are left
-out, and standard error says so.
+Needs Go, a C compiler, libturbojpeg0-dev, and a Python with the peers (--python, which may be given several times, for peers
+that cannot be installed beside each other): torchvision, opencv-python-headless, tensorflow-cpu, spdl (which wants the
+libraries of ffmpeg 4 to 7), nvidia-dali-cuda120. What is missing is left out, and standard error says so.
 """
 
 import argparse
@@ -36,6 +39,7 @@ ROOT = HERE.parent.parent
 LEVELS = ("avx512", "avx2", "generic")
 TRANSFORMS = ("eval", "train", "full")
 TURBO = "libjpeg-turbo, bare decode to RGB"
+PEERS = ("pillow", "tensors", "opencv", "tensorflow", "spdl", "dali")  # of loaders.py
 
 
 @dataclass
@@ -49,10 +53,11 @@ class Contender:
     figures: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
     ratios: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
     shares: list[float] = field(default_factory=list)  # CPU time over clock time, of each run
-    unit: str = "images_per_second"  # or images_per_cpu_second
+    versions: str = ""
+    by_clock: dict[str, list[float]] = field(default_factory=dict)  # images per second of clock time, as figures
 
     def run(self, transform: str) -> float:
-        """Return the images per second of one run, pinned to the row's cores."""
+        """Return the images per second of CPU time of one run, pinned to the row's cores."""
         done = subprocess.run(
             self.command[transform],
             env={**os.environ, **self.env},
@@ -65,7 +70,8 @@ class Contender:
         if expected and result["kernels"] != expected:
             raise RuntimeError(f"{self.name} ran the {result['kernels']} kernels")
         self.shares.append(result["cpu_seconds"] / result["seconds"] / len(self.cores))
-        return float(result[self.unit])
+        self.by_clock.setdefault(transform, []).append(result["images_per_second"])
+        return float(result["images"] / result["cpu_seconds"])
 
 
 def say(text: str) -> None:
@@ -123,6 +129,14 @@ def resampler(python: str) -> str:
     return "pillow-12" if version and int(version.split(".")[0]) < 13 else "pillow-13"
 
 
+def find_peer(pythons: list[str], peer: str) -> dict[str, str] | None:
+    """Return the title and versions of a peer, and the first Python that can run it."""
+    for python in pythons:
+        if about := output(python, str(HERE / "loaders.py"), peer):
+            return {**json.loads(about.splitlines()[-1]), "python": python}
+    return None
+
+
 def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) -> list[Contender]:
     """Return the rows, the bare decode first."""
     one, seconds = (args.cores[0],), str(args.seconds)
@@ -132,7 +146,7 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
 
     def bench(threads: int) -> dict[str, list[str]]:
         base = [str(args.imgfeed), "bench", str(data), "--threads", str(threads), "--seconds", seconds, "--json"]
-        base += ["--resampler", resampler(args.torch_python)]
+        base += ["--resampler", resampler(args.python[0])]
         return {t: [*base, "--transform", t] for t in TRANSFORMS}
 
     highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
@@ -141,11 +155,13 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
     if len(args.cores) > 1:
         two = tuple(args.cores[:2])
         rows.append(Contender(f"imgfeed, {highest}, two threads on two cores", bench(2), {"IMGFEED_KERNELS": highest}, two))
-    if output(args.torch_python, "-c", "import torchvision; print(1)"):
-        command = [args.torch_python, str(HERE / "pillow.py"), str(listing), seconds]
-        rows.append(Contender("torchvision on Pillow", {t: [*command, t] for t in TRANSFORMS}, cores=one))
-    else:
-        say(f"LEFT OUT: torchvision ({args.torch_python} cannot import it; see --torch-python)")
+    for peer in PEERS:
+        about = find_peer(args.python, peer)
+        if not about:
+            say(f"LEFT OUT: {peer} (none of {', '.join(args.python)} can run it; see --python)")
+            continue
+        command = [about["python"], str(HERE / "loaders.py"), peer, str(listing), seconds]
+        rows.append(Contender(about["title"], {t: [*command, t] for t in TRANSFORMS}, cores=one, versions=about["versions"]))
     command = [str(build_go("./bench/peers/stdlib", work / "stdlib")), str(listing), seconds]
     name = "Go: image/jpeg, x/image bilinear"
     rows.append(Contender(name, {t: [*command, t] for t in ("eval", "full")}, cores=one))
@@ -153,7 +169,7 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
 
 
 def measure(rows: list[Contender], rounds: int) -> None:
-    """Run all rows round after round; the order of those behind the bare decode rotates."""
+    """Run all rows round after round; the order of those after the bare decode rotates."""
     baseline, others = (rows[0], rows[1:]) if rows[0].name == TURBO else (None, rows)
     for number in range(rounds):
         turn = number % len(others)
@@ -173,10 +189,12 @@ def measure(rows: list[Contender], rounds: int) -> None:
 
 def table(rows: list[Contender]) -> str:
     lines = [
-        "| images/s on one core | eval | × bare decode | train | × bare decode | full decode | × bare decode |",
+        "| images per second of one core's time | eval | × bare decode | train | × bare decode | full decode | × bare decode |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
+        if len(row.cores) > 1:
+            continue
         cells = [row.name]
         for transform in TRANSFORMS:
             figures, ratios = row.figures[transform], row.ratios[transform]
@@ -215,10 +233,10 @@ def scaling(rows: list[Contender]) -> str:
     if not two or not one:
         return ""
     ratios = [
-        f"{t} {statistics.median(b / a for a, b in zip(one.figures[t], two.figures[t], strict=True)):.2f}"
+        f"{t} {statistics.median(b / a for a, b in zip(one.by_clock[t], two.by_clock[t], strict=True)):.2f}"
         for t in TRANSFORMS
     ]
-    return "- two threads over one: " + ", ".join(ratios)
+    return "- two threads over one, by the clock: " + ", ".join(ratios)
 
 
 def processor() -> str:
@@ -239,21 +257,15 @@ def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) ->
     version = json.loads(output(str(args.imgfeed), "version", "--json"))
     commit = output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
     dirty = ", with changes not committed" if output("git", "-C", str(ROOT), "status", "--porcelain", "-uno") else ""
-    pillow = output(
-        args.torch_python,
-        "-c",
-        "import PIL, platform, torchvision, PIL.features as f;"
-        "print(f'torchvision {torchvision.__version__} on Pillow {PIL.__version__} "
-        "with libjpeg-turbo {f.version(\"libjpeg_turbo\")}, Python {platform.python_version()}')",
-    )
     compiler = output(os.environ.get("CC", "cc"), "--version").partition("\n")[0] or "no compiler"
     turbo = output("pkg-config", "--modversion", "libturbojpeg") or "version unknown"
+    peers = "; ".join(row.versions for row in rows if row.versions)
     lines = [
         f"- processor: {processor()}",
         f"- system: {platform.system()} {platform.release()}; each process on core {args.cores[0]}",
         f"- imgfeed: commit {commit}{dirty}, {version['go']}, batches of 256 NHWC, shard set in the page cache",
-        f"- resampler of imgfeed: {resampler(args.torch_python)}",
-        f"- peers: libjpeg-turbo {turbo} by TurboJPEG, called from C by {compiler}" + (f"; {pillow}" if pillow else ""),
+        f"- resampler of imgfeed: {resampler(args.python[0])}",
+        f"- peers: libjpeg-turbo {turbo} by TurboJPEG, called from C by {compiler}" + (f"; {peers}" if peers else ""),
         f"- images: {len(files)} JPEG files, {mean:.0f} KB on average",
         f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds are {spread(rows)} apart",
         idle(rows),
@@ -270,8 +282,9 @@ def parse() -> argparse.Namespace:
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=2, help="measured in each cell of each round")
     p.add_argument("--cores", default="0", help="core to pin to; two, as 0,1, also measure two threads")
-    p.add_argument("--torch-python", default=sys.executable, help="a Python that has torchvision")
+    p.add_argument("--python", action="append", help="a Python that has peers; several times for several (default: this one)")
     args = p.parse_args()
+    args.python = args.python or [sys.executable]
     args.cores = [int(c) for c in args.cores.split(",")]
     return args
 
