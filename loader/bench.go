@@ -238,9 +238,9 @@ func newRepeatedSet(set *shard.Set) (*repeatedSet, error) {
 	r := &repeatedSet{Set: served, step: 1, count: set.Len()}
 	if len(set.Missing()) > 0 {
 		r.count = 0
-		for part := range set.World() {
-			if n := shard.PartitionLen(set.Len(), set.World(), part); set.Has(part) && n > 0 {
-				r.first, r.step, r.count = part, set.World(), n
+		for part := range set.Partitions() {
+			if n := shard.PartitionLen(set.Len(), set.Partitions(), part); set.Has(part) && n > 0 {
+				r.first, r.step, r.count = part, set.Partitions(), n
 				break
 			}
 		}

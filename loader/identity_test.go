@@ -58,7 +58,7 @@ func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[st
 			t.Fatal(err)
 		}
 		out := filepath.Join(t.TempDir(), name)
-		if _, err := pack.Build(t.Context(), splits[0], out, pack.Options{World: 2, Encoding: encoder}); err != nil {
+		if _, err := pack.Build(t.Context(), splits[0], out, pack.Options{Partitions: 2, Encoding: encoder}); err != nil {
 			t.Fatal(err)
 		}
 		if sets[name], err = shard.OpenSet(out); err != nil {
@@ -95,7 +95,7 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 		t.Fatal(err)
 	}
 	order, err := plan.New(plan.Config{
-		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.World(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Uneven,
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.Partitions(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Uneven,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ import (
 func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
-	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: encoding}, Classes: []string{"a", "b"}, World: world}
+	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: encoding}, Classes: []string{"a", "b"}, Partitions: world}
 	codec, err := pixels.New(pixels.Params{}, kernel.Active())
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestFromShards(t *testing.T) {
 	for _, encoding := range []string{"jpeg", "pixels"} {
 		set, served := openTestSet(t, writeSet(t, encoding, 21, 3, 20, 15))
 		cfg := testStream(t, served, plan.Config{
-			Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.World(), BatchSize: 4, Shuffle: true,
+			Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.Partitions(), BatchSize: 4, Shuffle: true,
 		}, 2)
 		got, err := serve(t, pool, cfg)
 		if err != nil {

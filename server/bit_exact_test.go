@@ -27,7 +27,7 @@ func pixelsSet(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "pixels")
-	if _, err := pack.Repack(t.Context(), set, dir, pack.Options{World: 2, Encoding: encoder}); err != nil {
+	if _, err := pack.Repack(t.Context(), set, dir, pack.Options{Partitions: 2, Encoding: encoder}); err != nil {
 		t.Fatal(err)
 	}
 	return dir

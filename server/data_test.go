@@ -29,7 +29,7 @@ func writeSet(t testing.TB, dir, split string, samples, world int) {
 		}
 		return 1
 	})
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, World: world})
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, Partitions: world})
 	if err != nil {
 		t.Fatal(err)
 	}

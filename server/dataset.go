@@ -68,7 +68,7 @@ func (s *session) labels(labelsRequest) error {
 		c.frame = c.frame[:0]
 		for i := first; i < min(first+piece, count); i++ {
 			label := int32(-1)
-			if s.set.Has(i % s.set.World()) {
+			if s.set.Has(i % s.set.Partitions()) {
 				var err error
 				if label, err = s.set.Label(i); err != nil {
 					return err

@@ -81,10 +81,10 @@ func (s *Server) Sets() []ServedSet {
 func describeSet(set *shard.Set) ServedSet {
 	m := set.Manifest()
 	d := ServedSet{
-		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), BuiltWorld: set.World(), Fingerprint: m.Fingerprint, Partitions: []int{},
+		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), BuiltWorld: set.Partitions(), Fingerprint: m.Fingerprint, Partitions: []int{},
 	}
 	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
-	for partition := range set.World() {
+	for partition := range set.Partitions() {
 		if set.Has(partition) {
 			d.Partitions = append(d.Partitions, partition)
 		}

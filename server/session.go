@@ -112,10 +112,10 @@ func (s *session) notes() []string {
 	if s.notBitExact != "" {
 		notes = append(notes, s.notBitExact)
 	}
-	if s.plan.World == s.set.World() || s.plan.World == 1 {
+	if s.plan.World == s.set.Partitions() || s.plan.World == 1 {
 		return notes
 	}
-	if s.set.World() > 1 {
+	if s.set.Partitions() > 1 {
 		notes = append(notes, "the set was built for another world size: every rank reads from several partitions, so all of them must stay in reach")
 	}
 	return notes

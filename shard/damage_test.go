@@ -307,8 +307,8 @@ func TestManifestDamage(t *testing.T) {
 	unsupported := func(err error) bool { _, ok := errors.AsType[*UnsupportedError](err); return ok }
 	edit("version 2", func(m *Manifest) { m.Version = 2 }, unsupported)
 	edit("another format", func(m *Manifest) { m.Format = "imgshort" }, func(err error) bool { return errors.Is(err, ErrNotSet) })
-	edit("no world", func(m *Manifest) { m.World = 0 }, isCorrupt)
-	edit("a great world", func(m *Manifest) { m.World = 1 << 40 }, isCorrupt)
+	edit("no world", func(m *Manifest) { m.Partitions = 0 }, isCorrupt)
+	edit("a great world", func(m *Manifest) { m.Partitions = 1 << 40 }, isCorrupt)
 	edit("more samples", func(m *Manifest) { m.Samples++ }, isCorrupt)
 	edit("negative samples", func(m *Manifest) { m.Samples = -1 }, isCorrupt)
 	edit("too great a shard", func(m *Manifest) { m.Shards[0].Samples = 1 << 62 }, isCorrupt)
@@ -344,7 +344,7 @@ func TestDamagedSets(t *testing.T) {
 			p := filepath.Join(dir, "rank-0000/00000.imgshard")
 			return errors.Join(os.Remove(p), unix.Mkfifo(p, 0o666))
 		}, func(err error) bool { return err != nil }},
-		"rank is a file": {func(dir string) error {
+		"partition is a file": {func(dir string) error {
 			p := filepath.Join(dir, "rank-0000")
 			return errors.Join(os.RemoveAll(p), os.WriteFile(p, nil, 0o666))
 		}, func(err error) bool { return err == nil }}, // the other partition is served

@@ -15,11 +15,11 @@ import (
 // or another build's, as when copying it was interrupted. Unwrap gives what is wrong with each of those shards, mostly a
 // *CorruptError.
 type DamagedPartitionError struct {
-	Dir       string // of the set
-	Partition int
-	World     int     // that the set was built for
-	Shards    int     // of the partition
-	Problems  []error // one for each shard that cannot be used
+	Dir        string // of the set
+	Partition  int
+	Partitions int     // that the set was built for
+	Shards     int     // of the partition
+	Problems   []error // one for each shard that cannot be used
 }
 
 // namedMax is how many of many things an error names.
@@ -29,7 +29,7 @@ const namedMax = 3
 func (e *DamagedPartitionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: ",
-		filepath.Join(e.Dir, rankDir(e.Partition)), e.Partition, e.World, len(e.Problems), e.Shards)
+		filepath.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards)
 	for i, err := range e.Problems[:min(len(e.Problems), namedMax)] {
 		if i > 0 {
 			b.WriteString("; ")
@@ -47,7 +47,7 @@ func (e *DamagedPartitionError) Error() string {
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
 	fmt.Fprintf(&b, "; copy the folder again from where the set is whole (rsync -a --checksum SET/%s %s/) or rebuild the set; imgshard verify lists all damage",
-		rankDir(e.Partition), e.Dir)
+		partitionDir(e.Partition), e.Dir)
 	return b.String()
 }
 
@@ -95,7 +95,7 @@ func (s *Set) Absence(partition int) error {
 	case p.damage != nil:
 		return p.damage
 	}
-	return &MissingPartitionError{Dir: s.dir, Partition: partition, World: len(s.partitions)}
+	return &MissingPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions)}
 }
 
 // joinDamage makes one error of damaged partitions, of which there is at least one.
@@ -118,7 +118,7 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 func (s *Set) openShards() error {
 	shards := s.manifest.placed()
 	for _, info := range shards {
-		if p := &s.partitions[info.Rank]; p.present {
+		if p := &s.partitions[info.Partition]; p.present {
 			p.starts = append(p.starts, info.start)
 			p.shards = append(p.shards, nil)
 		}
@@ -127,7 +127,7 @@ func (s *Set) openShards() error {
 	var group errgroup.Group
 	group.SetLimit(openParallel)
 	for i, info := range shards {
-		p := &s.partitions[info.Rank]
+		p := &s.partitions[info.Partition]
 		if !p.present {
 			continue
 		}
@@ -154,10 +154,10 @@ func (s *Set) dropDamaged(shards []placedShard, errs []error) {
 		if err == nil {
 			continue
 		}
-		rank := shards[i].Rank
-		p := &s.partitions[rank]
+		partition := shards[i].Partition
+		p := &s.partitions[partition]
 		if p.damage == nil {
-			p.damage = &DamagedPartitionError{Dir: s.dir, Partition: rank, World: len(s.partitions), Shards: len(p.shards)}
+			p.damage = &DamagedPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions), Shards: len(p.shards)}
 		}
 		p.damage.Problems = append(p.damage.Problems, err)
 	}

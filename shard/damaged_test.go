@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// partlyCopied writes a set of three partitions, of which rank 1 lacks a shard and has another one cut short.
+// partlyCopied writes a set of three partitions, of which partition 1 lacks a shard and has another one cut short.
 func partlyCopied(t *testing.T) string {
 	t.Helper()
 	dir := writeSet(t, makeSamples(30), testOptions(3))
@@ -72,19 +72,19 @@ func TestOpenWhole(t *testing.T) {
 
 // TestNothingWhole damages every partition.
 func TestNothingWhole(t *testing.T) {
-	for world := range 6 {
-		dir := writeSet(t, makeSamples(30), testOptions(world+1))
-		for r := range world + 1 {
+	for partitions := range 6 {
+		dir := writeSet(t, makeSamples(30), testOptions(partitions+1))
+		for r := range partitions + 1 {
 			if err := os.Remove(filepath.Join(dir, filepath.FromSlash(shardPath(r, 0)))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		_, err := OpenWhole(dir)
 		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
-			t.Errorf("world %d: %v", world+1, err)
+			t.Errorf("partitions %d: %v", partitions+1, err)
 		}
-		if got := strings.Count(err.Error(), " is not whole, "); got != min(world+1, namedMax) {
-			t.Errorf("world %d: %d partitions are named", world+1, got)
+		if got := strings.Count(err.Error(), " is not whole, "); got != min(partitions+1, namedMax) {
+			t.Errorf("partitions %d: %d partitions are named", partitions+1, got)
 		}
 	}
 }

@@ -83,12 +83,12 @@ func (e *LimitError) Error() string {
 
 // MissingPartitionError says that a sample lies in a partition whose folder is not on this machine.
 type MissingPartitionError struct {
-	Dir       string // of the set
-	Partition int
-	World     int // that the set was built for
+	Dir        string // of the set
+	Partition  int
+	Partitions int // that the set was built for
 }
 
 func (e *MissingPartitionError) Error() string {
 	return fmt.Sprintf("shard: %s: partition %d of %d is not here: copy %s beside the manifest, or serve only the ranks whose partitions are here",
-		e.Dir, e.Partition, e.World, rankDir(e.Partition))
+		e.Dir, e.Partition, e.Partitions, partitionDir(e.Partition))
 }

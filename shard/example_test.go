@@ -20,7 +20,7 @@ func Example() {
 		return
 	}
 	defer set.Close()
-	fmt.Printf("%d samples, encoding %v, built for %d ranks\n", set.Len(), set.Manifest().Encoding, set.World())
+	fmt.Printf("%d samples, encoding %v, built for %d ranks\n", set.Len(), set.Manifest().Encoding, set.Partitions())
 	var buf []byte
 	for i := range set.Len() {
 		var record shard.Record
@@ -91,7 +91,7 @@ func ExampleSetWriter() {
 		return cmp.Compare(shard.OrderHash(seed, a.Key), shard.OrderHash(seed, b.Key))
 	})
 	w, err := shard.NewSetWriter(filepath.Join(folder, "train-shards"), shard.SetOptions{
-		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"noise"}, World: 2, Seed: seed,
+		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"noise"}, Partitions: 2, Seed: seed,
 	})
 	if err != nil {
 		fmt.Println(err)

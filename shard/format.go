@@ -63,8 +63,8 @@ const (
 // Limits. A writer refuses what exceeds them with *LimitError; a reader calls a file that claims more corrupt, so
 // that a hostile file can't make it allocate without bound.
 const (
-	// WorldMax is the most partitions that a set can have.
-	WorldMax = 1 << 16
+	// PartitionsMax is the most partitions that a set can have.
+	PartitionsMax = 1 << 16
 	// RecordBytesMax bounds the image and aux bytes of one record.
 	RecordBytesMax = 1 << 30
 	// KeyBytesMax bounds one key.
@@ -171,11 +171,11 @@ func parseEntry(p []byte) Entry {
 // header is the JSON at the start of a shard file. It says how to decode the records and where the file belongs,
 // so that a file that stands in another's place is found out.
 type header struct {
-	Split    string   `json:"split"`
-	Rank     int      `json:"rank"`
-	World    int      `json:"world"`
-	Shard    int      `json:"shard"` // number within the partition
-	Encoding Encoding `json:"encoding"`
+	Split      string   `json:"split"`
+	Partition  int      `json:"rank"`
+	Partitions int      `json:"world"`
+	Shard      int      `json:"shard"` // number within the partition
+	Encoding   Encoding `json:"encoding"`
 }
 
 // footer is the fixed end of a shard file: where the sections lie, and their checksums.
@@ -266,8 +266,8 @@ func OrderHash(seed uint64, key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// PartitionLen returns how many of n samples lie in a partition of a set built for world: those whose index p has
-// p mod world = partition.
-func PartitionLen(n, world, partition int) int {
-	return (n - partition + world - 1) / world
+// PartitionLen returns how many of n samples lie in a partition of a set of so many: those whose index p has
+// p mod partitions = partition.
+func PartitionLen(n, partitions, partition int) int {
+	return (n - partition + partitions - 1) / partitions
 }

@@ -32,8 +32,8 @@ func goldenSets(t *testing.T) map[string]goldenSet {
 	t.Helper()
 	return map[string]goldenSet{
 		"train-shards": {imageSamples(t), SetOptions{
-			Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: []string{"n01440764", "n01443537"}, World: 2, Seed: 1,
-			ShardSamples: 2, Built: map[string]string{"source": "folder", "world": "2", "seed": "1"},
+			Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: []string{"n01440764", "n01443537"}, Partitions: 2, Seed: 1,
+			ShardSamples: 2, Built: map[string]string{"source": "folder", "partitions": "2", "seed": "1"},
 		}},
 		"val-shards": {[]Sample{
 			{Key: "b.JPEG", Label: 1, Width: 3, Height: 2, Format: imagefile.JPEG, Image: []byte("first image"), Aux: []byte("ix")},

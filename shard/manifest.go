@@ -32,21 +32,21 @@ type Manifest struct {
 	Split       string            `json:"split"`
 	Encoding    Encoding          `json:"encoding"`
 	Samples     int               `json:"samples"`
-	World       int               `json:"world"` // partitions
-	Seed        uint64            `json:"seed"`  // of the order
+	Partitions  int               `json:"world"`
+	Seed        uint64            `json:"seed"` // of the order
 	Classes     []string          `json:"classes"`
 	Built       map[string]string `json:"built,omitempty"` // how: the options of the build
-	Shards      []ShardInfo       `json:"shards"`          // by rank, then by number
+	Shards      []ShardInfo       `json:"shards"`          // by partition, then by number
 }
 
 // ShardInfo is what the manifest knows of one shard file.
 type ShardInfo struct {
-	Path    string `json:"path"` // relative to the set, with forward slashes
-	Rank    int    `json:"rank"`
-	Samples int    `json:"samples"`
-	Bytes   int64  `json:"bytes"`
-	Footer  string `json:"footer"` // CRC-32C in the file's footer, 8 hex digits: told at opening, it pins the index, the keys and the header
-	SHA256  string `json:"sha256"` // of the whole file
+	Path      string `json:"path"` // relative to the set, with forward slashes
+	Partition int    `json:"rank"`
+	Samples   int    `json:"samples"`
+	Bytes     int64  `json:"bytes"`
+	Footer    string `json:"footer"` // CRC-32C in the file's footer, 8 hex digits: told at opening, it pins the index, the keys and the header
+	SHA256    string `json:"sha256"` // of the whole file
 }
 
 // A shardList is a manifest's list of shards in JSON. Its decoding ends at the first shard that no writer makes: a list of empty
@@ -74,9 +74,11 @@ func (l *shardList) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-func rankDir(rank int) string { return fmt.Sprintf("rank-%04d", rank) }
+func partitionDir(partition int) string { return fmt.Sprintf("rank-%04d", partition) }
 
-func shardPath(rank, shard int) string { return fmt.Sprintf("%s/%05d.imgshard", rankDir(rank), shard) }
+func shardPath(partition, shard int) string {
+	return fmt.Sprintf("%s/%05d.imgshard", partitionDir(partition), shard)
+}
 
 // encode returns the manifest's bytes. The checksum covers all that stands before its name in the file.
 func (m *Manifest) encode() ([]byte, error) {
@@ -143,8 +145,8 @@ func decodeManifest(path string, data []byte) (*Manifest, error) {
 // order, lie inside the set's folder and add up to the partition's length.
 func (m *Manifest) check() error {
 	switch {
-	case m.World < 1 || m.World > WorldMax:
-		return fmt.Errorf("world %d, expected 1 to %d", m.World, WorldMax)
+	case m.Partitions < 1 || m.Partitions > PartitionsMax:
+		return fmt.Errorf("%d partitions, expected 1 to %d", m.Partitions, PartitionsMax)
 	case m.Samples < 0:
 		return fmt.Errorf("%d samples", m.Samples)
 	case len(m.Fingerprint) != 2*sha256.Size:
@@ -152,29 +154,29 @@ func (m *Manifest) check() error {
 	case m.Encoding.Name == "":
 		return errors.New("no encoding")
 	}
-	counts := make([]int, m.World)
-	rank, number := 0, 0
+	counts := make([]int, m.Partitions)
+	partition, number := 0, 0
 	for i, s := range m.Shards {
-		if s.Rank != rank {
-			if s.Rank < rank || s.Rank >= m.World {
-				return fmt.Errorf("shard %d has rank %d in a set for world %d, after rank %d", i, s.Rank, m.World, rank)
+		if s.Partition != partition {
+			if s.Partition < partition || s.Partition >= m.Partitions {
+				return fmt.Errorf("shard %d is of partition %d in a set of %d partitions, after one of partition %d", i, s.Partition, m.Partitions, partition)
 			}
-			rank, number = s.Rank, 0
+			partition, number = s.Partition, 0
 		}
-		if want := shardPath(rank, number); s.Path != want {
+		if want := shardPath(partition, number); s.Path != want {
 			return fmt.Errorf("shard %d has path %.80q, expected %q", i, s.Path, want)
 		}
 		if s.Samples < 1 || s.Samples > ShardSamplesMax || s.Bytes < footerSize {
 			return fmt.Errorf("shard %s: %d samples in %d bytes", s.Path, s.Samples, s.Bytes)
 		}
-		if counts[rank] += s.Samples; counts[rank] > m.Samples {
-			return fmt.Errorf("the shards of rank %d hold more than the set's %d samples", rank, m.Samples)
+		if counts[partition] += s.Samples; counts[partition] > m.Samples {
+			return fmt.Errorf("the shards of partition %d hold more than the set's %d samples", partition, m.Samples)
 		}
 		number++
 	}
 	for r, got := range counts {
-		if want := PartitionLen(m.Samples, m.World, r); got != want {
-			return fmt.Errorf("the shards of rank %d hold %d samples, expected %d of %d in world %d", r, got, want, m.Samples, m.World)
+		if want := PartitionLen(m.Samples, m.Partitions, r); got != want {
+			return fmt.Errorf("the shards of partition %d hold %d samples, expected %d of %d in %d partitions", r, got, want, m.Samples, m.Partitions)
 		}
 	}
 	return nil
@@ -192,7 +194,7 @@ func (m *Manifest) placed() []placedShard {
 	shards := make([]placedShard, len(m.Shards))
 	for i, info := range m.Shards {
 		shards[i].ShardInfo = info
-		if i > 0 && m.Shards[i-1].Rank == info.Rank {
+		if i > 0 && m.Shards[i-1].Partition == info.Partition {
 			shards[i].number = shards[i-1].number + 1
 			shards[i].start = shards[i-1].start + shards[i-1].Samples
 		}
@@ -264,10 +266,10 @@ type fingerprint struct {
 	samples uint64
 }
 
-func newFingerprint(world int, classes []string) *fingerprint {
+func newFingerprint(partitions int, classes []string) *fingerprint {
 	f := &fingerprint{hash: sha256.New()}
 	b := append(f.scratch, "imgshard fingerprint v1\x00"...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(world))
+	b = binary.LittleEndian.AppendUint32(b, uint32(partitions))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(classes)))
 	for _, c := range classes {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(c)))

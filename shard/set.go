@@ -16,10 +16,10 @@ import (
 type Set struct {
 	dir        string
 	manifest   *Manifest
-	partitions []partition // one for each of the world
+	partitions []partition // of the whole set
 }
 
-// partition is the samples of one rank, in consecutive shards.
+// partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
 type partition struct {
 	present bool // here, and whole
 	damage  *DamagedPartitionError
@@ -67,20 +67,20 @@ func openPartitions(dir string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.World)}
+	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions)}
 	any := m.Samples == 0
 	for r := range s.partitions {
 		p := &s.partitions[r]
-		p.present = PartitionLen(m.Samples, m.World, r) == 0
+		p.present = PartitionLen(m.Samples, m.Partitions, r) == 0
 		if !p.present {
-			if p.present, err = isDir(filepath.Join(dir, rankDir(r))); err != nil {
+			if p.present, err = isDir(filepath.Join(dir, partitionDir(r))); err != nil {
 				return nil, fmt.Errorf("shard: %w", err)
 			}
 			any = any || p.present
 		}
 	}
 	if !any {
-		return nil, &MissingPartitionError{Dir: dir, Partition: 0, World: m.World}
+		return nil, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
 	}
 	if err := s.openShards(); err != nil {
 		s.Close()
@@ -105,9 +105,9 @@ func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
 		err = fmt.Errorf("%d samples, the manifest says %d", f.count, info.Samples)
 	case f.fileLength != info.Bytes:
 		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
-	case h.Split != m.Split || h.World != m.World || h.Rank != info.Rank || h.Shard != info.number:
-		err = fmt.Errorf("shard %d of rank %d in world %d of split %q, the manifest says %d of rank %d in world %d of split %q: it is another set's",
-			h.Shard, h.Rank, h.World, h.Split, info.number, info.Rank, m.World, m.Split)
+	case h.Split != m.Split || h.Partitions != m.Partitions || h.Partition != info.Partition || h.Shard != info.number:
+		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, the manifest says %d of partition %d of %d, of split %q: it is another set's",
+			h.Shard, h.Partition, h.Partitions, h.Split, info.number, info.Partition, m.Partitions, m.Split)
 	case !h.Encoding.equal(m.Encoding):
 		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
 	case fmt.Sprintf("%08x", f.crc) != info.Footer:
@@ -155,10 +155,10 @@ func (s *Set) Manifest() *Manifest { return s.manifest }
 // Len returns the number of samples of the whole set, of missing partitions too.
 func (s *Set) Len() int { return s.manifest.Samples }
 
-// World returns the number of partitions.
-func (s *Set) World() int { return s.manifest.World }
+// Partitions returns the number of partitions.
+func (s *Set) Partitions() int { return s.manifest.Partitions }
 
-// Has reports whether a partition, 0 ≤ partition < World(), is here and whole. One that has no samples always is.
+// Has reports whether a partition, 0 ≤ partition < Partitions(), is here and whole. One that has no samples always is.
 func (s *Set) Has(partition int) bool { return s.partitions[partition].present }
 
 // Missing returns the partitions that are not here, or not whole.
@@ -177,12 +177,12 @@ func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 	if i < 0 || i >= s.manifest.Samples {
 		return nil, 0, 0, fmt.Errorf("shard: %s: sample %d of %d: %w", s.dir, i, s.manifest.Samples, ErrNotFound)
 	}
-	world := len(s.partitions)
-	p = &s.partitions[i%world]
+	partitions := len(s.partitions)
+	p = &s.partitions[i%partitions]
 	if !p.present {
-		return nil, 0, 0, s.Absence(i % world)
+		return nil, 0, 0, s.Absence(i % partitions)
 	}
-	place := i / world
+	place := i / partitions
 	lo, hi := 0, len(p.starts) // the shard is in [lo, hi)
 	for hi-lo > 1 {
 		if mid := int(uint(lo+hi) >> 1); p.starts[mid] <= place {
@@ -201,8 +201,8 @@ func (s *Set) Locate(i int) (Location, error) {
 	if err != nil {
 		return Location{}, err
 	}
-	rank := i % len(s.partitions)
-	return Location{Partition: rank, Shard: shard, Path: shardPath(rank, shard), Record: record}, nil
+	partition := i % len(s.partitions)
+	return Location{Partition: partition, Shard: shard, Path: shardPath(partition, shard), Record: record}, nil
 }
 
 // Entry returns what the index knows of sample i.

@@ -51,9 +51,9 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 	return p
 }
 
-func testOptions(world int) SetOptions {
+func testOptions(partitions int) SetOptions {
 	return SetOptions{
-		Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: testClasses, World: world, Seed: testSeed,
+		Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: testClasses, Partitions: partitions, Seed: testSeed,
 		ShardSamples: 4, Built: map[string]string{"source": "test"},
 	}
 }
@@ -111,13 +111,13 @@ func compareSample(s *Set, i int, want *Sample, buf []byte) ([]byte, error) {
 }
 
 func TestSetRoundTrip(t *testing.T) {
-	for _, world := range []int{1, 2, 3, 7} {
+	for _, partitions := range []int{1, 2, 3, 7} {
 		for _, n := range []int{0, 1, 5, 61} {
-			t.Run(fmt.Sprintf("world=%d,n=%d", world, n), func(t *testing.T) {
+			t.Run(fmt.Sprintf("partitions=%d,n=%d", partitions, n), func(t *testing.T) {
 				samples := makeSamples(n)
-				s := openSet(t, writeSet(t, samples, testOptions(world)))
-				if s.Len() != n || s.World() != world || len(s.Missing()) != 0 {
-					t.Fatalf("Len %d, World %d, Missing %v", s.Len(), s.World(), s.Missing())
+				s := openSet(t, writeSet(t, samples, testOptions(partitions)))
+				if s.Len() != n || s.Partitions() != partitions || len(s.Missing()) != 0 {
+					t.Fatalf("Len %d, Partitions %d, Missing %v", s.Len(), s.Partitions(), s.Missing())
 				}
 				var buf []byte
 				for i := range samples {
@@ -126,7 +126,7 @@ func TestSetRoundTrip(t *testing.T) {
 						t.Fatal(err)
 					}
 					at, err := s.Locate(i)
-					if err != nil || at.Partition != i%world || at.Shard != i/world/4 || at.Record != i/world%4 {
+					if err != nil || at.Partition != i%partitions || at.Shard != i/partitions/4 || at.Record != i/partitions%4 {
 						t.Fatalf("Locate(%d) = %+v, %v", i, at, err)
 					}
 					if found, err := s.Find(samples[i].Key); found != i || err != nil {
@@ -170,7 +170,7 @@ func TestMissingPartition(t *testing.T) {
 			continue
 		}
 		for _, err := range []error{err, findErr, labelErr} {
-			if m, ok := errors.AsType[*MissingPartitionError](err); !ok || m.Partition != 1 || m.World != 3 {
+			if m, ok := errors.AsType[*MissingPartitionError](err); !ok || m.Partition != 1 || m.Partitions != 3 {
 				t.Errorf("sample %d: %v", i, err)
 			}
 		}

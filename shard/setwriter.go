@@ -23,7 +23,7 @@ type SetOptions struct {
 	Split        string
 	Encoding     Encoding
 	Classes      []string          // by label; may come later, by SetClasses
-	World        int               // partitions; 0 is 1
+	Partitions   int               // partitions; 0 is 1
 	Seed         uint64            // of the order in which samples are appended, see OrderHash
 	ShardBytes   int64             // of a shard at most, but for one sample that is larger; 0 is ShardBytesDefault
 	ShardSamples int               // of a shard at most; 0 is ShardSamplesDefault
@@ -53,8 +53,8 @@ type SetWriter struct {
 // Call Abort when done (after Commit it does nothing).
 func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	o := options
-	if o.World == 0 {
-		o.World = 1
+	if o.Partitions == 0 {
+		o.Partitions = 1
 	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = ShardBytesDefault
@@ -63,10 +63,10 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 		o.ShardSamples = ShardSamplesDefault
 	}
 	switch {
-	case o.World < 0 || o.ShardBytes < 0 || o.ShardSamples < 0:
-		return nil, fmt.Errorf("shard: world %d, shard bytes %d, shard samples %d: they cannot be negative", o.World, o.ShardBytes, o.ShardSamples)
-	case o.World > WorldMax:
-		return nil, &LimitError{What: "world", Got: int64(o.World), Max: WorldMax}
+	case o.Partitions < 0 || o.ShardBytes < 0 || o.ShardSamples < 0:
+		return nil, fmt.Errorf("shard: %d partitions, shard bytes %d, shard samples %d: they cannot be negative", o.Partitions, o.ShardBytes, o.ShardSamples)
+	case o.Partitions > PartitionsMax:
+		return nil, &LimitError{What: "number of partitions", Got: int64(o.Partitions), Max: PartitionsMax}
 	case o.Encoding.Name == "":
 		return nil, errors.New("shard: a set needs an encoding")
 	case len(o.Encoding.Params) > 0 && !json.Valid(o.Encoding.Params):
@@ -82,7 +82,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	}
 	return &SetWriter{
 		options: o, stage: st,
-		open: make([]*fileWriter, o.World), infos: make([][]ShardInfo, o.World),
+		open: make([]*fileWriter, o.Partitions), infos: make([][]ShardInfo, o.Partitions),
 		create: func(path string) (writableFile, error) { return os.Create(path) },
 	}, nil
 }
@@ -130,11 +130,11 @@ func (w *SetWriter) Append(s Sample) error {
 		return err
 	}
 	if w.print == nil {
-		w.print = newFingerprint(w.options.World, w.options.Classes)
+		w.print = newFingerprint(w.options.Partitions, w.options.Classes)
 	}
-	rank := w.samples % w.options.World
-	if err := w.appendTo(rank, &s); err != nil {
-		w.failed = fmt.Errorf("shard: write %s: %w", shardPath(rank, len(w.infos[rank])), err)
+	partition := w.samples % w.options.Partitions
+	if err := w.appendTo(partition, &s); err != nil {
+		w.failed = fmt.Errorf("shard: write %s: %w", shardPath(partition, len(w.infos[partition])), err)
 		return w.failed
 	}
 	w.print.add(s.Key, s.Label)
@@ -162,15 +162,15 @@ func (w *SetWriter) check(s *Sample) error {
 }
 
 // appendTo writes a sample to a partition, in a new shard if the current one is full.
-func (w *SetWriter) appendTo(rank int, s *Sample) error {
+func (w *SetWriter) appendTo(partition int, s *Sample) error {
 	o := &w.options
-	if f := w.open[rank]; f != nil && f.full(s, o.ShardBytes, o.ShardSamples) {
-		if err := w.finish(rank); err != nil {
+	if f := w.open[partition]; f != nil && f.full(s, o.ShardBytes, o.ShardSamples) {
+		if err := w.finish(partition); err != nil {
 			return err
 		}
 	}
-	if w.open[rank] == nil {
-		path := filepath.Join(w.stage.partial, filepath.FromSlash(shardPath(rank, len(w.infos[rank]))))
+	if w.open[partition] == nil {
+		path := filepath.Join(w.stage.partial, filepath.FromSlash(shardPath(partition, len(w.infos[partition]))))
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return err
 		}
@@ -178,25 +178,25 @@ func (w *SetWriter) appendTo(rank int, s *Sample) error {
 		if err != nil {
 			return err
 		}
-		h := header{Split: o.Split, Rank: rank, World: o.World, Shard: len(w.infos[rank]), Encoding: o.Encoding}
-		if w.open[rank], err = newFileWriter(file, h); err != nil {
+		h := header{Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]), Encoding: o.Encoding}
+		if w.open[partition], err = newFileWriter(file, h); err != nil {
 			file.Close()
 			return err
 		}
 	}
-	return w.open[rank].append(s)
+	return w.open[partition].append(s)
 }
 
 // finish ends a partition's current shard and syncs it in the background.
-func (w *SetWriter) finish(rank int) error {
-	f := w.open[rank]
+func (w *SetWriter) finish(partition int) error {
+	f := w.open[partition]
 	info, err := f.finish()
 	if err != nil {
 		return err
 	}
-	info.Rank, info.Path = rank, shardPath(rank, len(w.infos[rank]))
-	w.infos[rank] = append(w.infos[rank], info)
-	w.open[rank] = nil
+	info.Partition, info.Path = partition, shardPath(partition, len(w.infos[partition]))
+	w.infos[partition] = append(w.infos[partition], info)
+	w.open[partition] = nil
 	w.syncs.Go(func() error {
 		err := f.file.Sync()
 		return errors.Join(err, f.file.Close())
@@ -220,11 +220,11 @@ func (w *SetWriter) Commit() (*Manifest, error) {
 }
 
 func (w *SetWriter) commit() (*Manifest, error) {
-	for rank, f := range w.open {
+	for partition, f := range w.open {
 		if f == nil {
 			continue
 		}
-		if err := w.finish(rank); err != nil {
+		if err := w.finish(partition); err != nil {
 			return nil, err
 		}
 	}
@@ -260,11 +260,11 @@ func (w *SetWriter) commit() (*Manifest, error) {
 func (w *SetWriter) manifest() *Manifest {
 	o := &w.options
 	if w.print == nil {
-		w.print = newFingerprint(o.World, o.Classes)
+		w.print = newFingerprint(o.Partitions, o.Classes)
 	}
 	m := &Manifest{
 		Format: manifestFormat, Version: VersionCurrent, Fingerprint: w.print.sum(),
-		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, World: o.World, Seed: o.Seed,
+		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, Partitions: o.Partitions, Seed: o.Seed,
 		Classes: o.Classes, Built: o.Built, Shards: []ShardInfo{},
 	}
 	if m.Classes == nil {
@@ -279,10 +279,10 @@ func (w *SetWriter) manifest() *Manifest {
 // Abort gives the set up and removes what was written. After Commit it does nothing.
 func (w *SetWriter) Abort() error {
 	w.failed = errors.New("shard: the set is already committed or aborted")
-	for rank, f := range w.open {
+	for partition, f := range w.open {
 		if f != nil {
 			f.file.Close()
-			w.open[rank] = nil
+			w.open[partition] = nil
 		}
 	}
 	w.syncs.Wait()

@@ -216,11 +216,11 @@ func TestPlaceInsideASet(t *testing.T) {
 
 func TestRefusedOptions(t *testing.T) {
 	for name, change := range map[string]func(o *SetOptions){
-		"a negative world":    func(o *SetOptions) { o.World = -1 },
-		"too great a world":   func(o *SetOptions) { o.World = WorldMax + 1 },
-		"no encoding":         func(o *SetOptions) { o.Encoding.Name = "" },
-		"parameters":          func(o *SetOptions) { o.Encoding.Params = []byte("{") },
-		"a class of no UTF-8": func(o *SetOptions) { o.Classes = []string{"\xff"} },
+		"a negative world":       func(o *SetOptions) { o.Partitions = -1 },
+		"too great a partitions": func(o *SetOptions) { o.Partitions = PartitionsMax + 1 },
+		"no encoding":            func(o *SetOptions) { o.Encoding.Name = "" },
+		"parameters":             func(o *SetOptions) { o.Encoding.Params = []byte("{") },
+		"a class of no UTF-8":    func(o *SetOptions) { o.Classes = []string{"\xff"} },
 	} {
 		parent := t.TempDir()
 		o := testOptions(1)

@@ -61,17 +61,17 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 		return VerifyReport{}, err
 	}
 	v := &verifier{dir: dir, manifest: m, options: options}
-	here := make([]bool, m.World)
+	here := make([]bool, m.Partitions)
 	for r := range here {
-		if here[r], err = isDir(filepath.Join(dir, rankDir(r))); err != nil {
+		if here[r], err = isDir(filepath.Join(dir, partitionDir(r))); err != nil {
 			return VerifyReport{}, fmt.Errorf("shard: %w", err)
 		}
-		if !here[r] && PartitionLen(m.Samples, m.World, r) > 0 {
+		if !here[r] && PartitionLen(m.Samples, m.Partitions, r) > 0 {
 			v.report.Missing = append(v.report.Missing, r)
 		}
 	}
-	if len(v.report.Missing) > 0 && len(v.report.Missing) == min(m.World, m.Samples) {
-		return v.report, &MissingPartitionError{Dir: dir, Partition: 0, World: m.World}
+	if len(v.report.Missing) > 0 && len(v.report.Missing) == min(m.Partitions, m.Samples) {
+		return v.report, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
 	}
 	if err := v.shards(ctx, here); err != nil {
 		return v.report, err
@@ -85,7 +85,7 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 // shards verifies the shards of the partitions that are here, several at a time.
 func (v *verifier) shards(ctx context.Context, here []bool) error {
 	for _, info := range v.manifest.Shards {
-		if here[info.Rank] {
+		if here[info.Partition] {
 			v.report.SamplesTotal += info.Samples
 			v.report.BytesTotal += info.Bytes
 		}
@@ -97,7 +97,7 @@ func (v *verifier) shards(ctx context.Context, here []bool) error {
 	}
 	group.SetLimit(jobs)
 	for _, info := range v.manifest.placed() {
-		if here[info.Rank] {
+		if here[info.Partition] {
 			group.Go(func() error { return v.shard(ctx, info) })
 		}
 	}
@@ -234,7 +234,7 @@ func (w *shardWalk) hash(pos, end int64) error {
 func (w *shardWalk) at(err error, record int) error {
 	if c, ok := errors.AsType[*CorruptError](err); ok {
 		c.Record = record
-		c.Index = (w.info.start+record)*w.manifest.World + w.info.Rank
+		c.Index = (w.info.start+record)*w.manifest.Partitions + w.info.Partition
 	}
 	return err
 }
@@ -247,13 +247,13 @@ func (v *verifier) order(ctx context.Context) error {
 	}
 	defer s.Close()
 	m := v.manifest
-	print := newFingerprint(m.World, m.Classes)
+	print := newFingerprint(m.Partitions, m.Classes)
 	lastHash, lastKey, first := uint64(0), "", true
 	for i := range m.Samples {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !s.Has(i % m.World) {
+		if !s.Has(i % m.Partitions) {
 			continue
 		}
 		key, err := s.Key(i)

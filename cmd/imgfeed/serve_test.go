@@ -95,7 +95,7 @@ func oneSet(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	w, err := shard.NewSetWriter(filepath.Join(dir, "train-shards"), shard.SetOptions{
-		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}, World: 2,
+		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}, Partitions: 2,
 	})
 	if err != nil {
 		t.Fatal(err)

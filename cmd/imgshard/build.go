@@ -54,15 +54,15 @@ const shardBytesMin = bytesize.Size(1 << 20)
 
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
-	out      string
-	world    int
-	seed     uint64
-	size     bytesize.Size
-	jobs     int
-	strict   bool
-	force    bool
-	sources  source.Options
-	encoding *registry.Flags
+	out        string
+	partitions int
+	seed       uint64
+	size       bytesize.Size
+	jobs       int
+	strict     bool
+	force      bool
+	sources    source.Options
+	encoding   *registry.Flags
 }
 
 func newBuildCommand() *cobra.Command {
@@ -71,7 +71,7 @@ func newBuildCommand() *cobra.Command {
 		Use:   "build SRC [-o OUT]",
 		Short: "Pack a dataset into a shard set",
 		Long:  fmt.Sprintf(buildHelp, sourcesHelp()),
-		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --world 8\n" +
+		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --partitions 8\n" +
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -81,7 +81,7 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
 	f.encoding = registry.AddFlags(fl, false)
-	fl.IntVar(&f.world, "world", 1, "deal the samples to this many partitions, one for each rank")
+	fl.IntVar(&f.partitions, "partitions", 1, "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
@@ -94,8 +94,8 @@ func newBuildCommand() *cobra.Command {
 }
 
 func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f buildFlags) error {
-	if f.world < 1 || f.world > shard.WorldMax {
-		return usageError{fmt.Errorf("--world %d: from 1 to %d partitions can be made", f.world, shard.WorldMax)}
+	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
+		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
 	if f.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
@@ -123,7 +123,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	}
 	show := newProgress(stderr)
 	options := pack.Options{
-		World: f.world, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
+		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
 		Strict: f.strict, Replace: f.force, Encoding: stored, Progress: show.update,
 	}
 	err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
@@ -166,8 +166,8 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "; row indexes %s", bytesText(s.AuxBytes))
 	}
 	fmt.Fprintln(w)
-	if m.World > 1 {
-		fmt.Fprintf(w, "  world     %d partitions of %s to %s images\n", m.World, grouped(m.Samples/m.World), grouped((m.Samples+m.World-1)/m.World))
+	if m.Partitions > 1 {
+		fmt.Fprintf(w, "  parts     %d partitions of %s to %s images\n", m.Partitions, grouped(m.Samples/m.Partitions), grouped((m.Samples+m.Partitions-1)/m.Partitions))
 	}
 	seconds := s.Duration.Seconds()
 	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), grouped(int(float64(m.Samples)/seconds)),

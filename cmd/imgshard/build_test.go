@@ -67,7 +67,7 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	run := func(flags ...string) (out, diag string, status int) {
 		return imgshard(t, append([]string{"build", filepath.Join(dir, "demo")}, flags...)...)
 	}
-	out, diag, status := run("--world", "2", "--shard-size", "1MiB")
+	out, diag, status := run("--partitions", "2", "--shard-size", "1MiB")
 	if status != 0 {
 		t.Fatal(diag)
 	}
@@ -80,10 +80,10 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	if !strings.Contains(diag, "is a folder of class folders") {
 		t.Errorf("stderr: %s", diag)
 	}
-	if _, diag, status := run("--world", "2", "--shard-size", "1MiB"); status != 1 || !strings.Contains(diag, "--force") {
+	if _, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 1 || !strings.Contains(diag, "--force") {
 		t.Errorf("a second time: status %d, %s", status, diag)
 	}
-	for _, flags := range [][]string{{"--world", "0"}, {"--jobs", "-1"}, {"--shard-size", "512"}} {
+	for _, flags := range [][]string{{"--partitions", "0"}, {"--jobs", "-1"}, {"--shard-size", "512"}} {
 		if _, diag, status := run(flags...); status != 2 {
 			t.Errorf("%v: status %d, %s", flags, status, diag)
 		}

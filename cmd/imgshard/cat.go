@@ -15,9 +15,9 @@ import (
 func newCatCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "cat OUT INDEX|KEY",
+		Use:   "cat SET INDEX|KEY",
 		Short: "Write one sample's stored image to standard output",
-		Long: `Write the stored image of one sample of the shard set OUT: with the encoding "original" the bytes of the file.
+		Long: `Write the stored image of one sample of the shard set SET: with the encoding "original" the bytes of the file.
 
 A sample is named by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
 The record's checksum is checked first: nothing is written of a damaged one.`,

@@ -26,7 +26,7 @@ type infoSet struct {
 	Path        string         `json:"path"`
 	Samples     int            `json:"samples"`
 	Encoding    shard.Encoding `json:"encoding"`
-	World       int            `json:"world"` // partitions
+	Partitions  int            `json:"partitions"`
 	Fingerprint string         `json:"fingerprint"`
 	Classes     []string       `json:"classes"`
 }
@@ -46,7 +46,7 @@ func newInfoCommand() *cobra.Command {
 		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, or else the splits of a dataset that
 imgshard build would pack. Only manifests and names are read.
 
-With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "world", "fingerprint",
+With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
 "classes"}], "sources": [{"split", "path", "layout", "output"}]}; one of the two lists is empty.
 Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
@@ -89,7 +89,7 @@ func inspect(path string) (infoReport, error) {
 			return report, err
 		}
 		report.Sets = append(report.Sets, infoSet{
-			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: m.Encoding, World: m.World,
+			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: m.Encoding, Partitions: m.Partitions,
 			Fingerprint: m.Fingerprint, Classes: m.Classes,
 		})
 	}
@@ -100,7 +100,7 @@ func inspect(path string) (infoReport, error) {
 func (r infoReport) print(w io.Writer) {
 	for _, s := range r.Sets {
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, counted(s.Samples, "image", "images"),
-			counted(len(s.Classes), "class", "classes"), counted(s.World, "partition", "partitions"), printable(s.Path))
+			counted(len(s.Classes), "class", "classes"), counted(s.Partitions, "partition", "partitions"), printable(s.Path))
 	}
 	for _, s := range r.Sources {
 		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,

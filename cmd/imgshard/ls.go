@@ -16,26 +16,26 @@ import (
 
 // lsLine is what ls says of a sample.
 type lsLine struct {
-	Index  int    `json:"index"`
-	Key    string `json:"key"`
-	Label  int32  `json:"label"`
-	Class  string `json:"class"`
-	Width  int32  `json:"width"`
-	Height int32  `json:"height"`
-	Bytes  uint32 `json:"bytes"`
-	Shard  string `json:"shard"`
-	Rank   int    `json:"rank"`
-	Format string `json:"format"`
+	Index     int    `json:"index"`
+	Key       string `json:"key"`
+	Label     int32  `json:"label"`
+	Class     string `json:"class"`
+	Width     int32  `json:"width"`
+	Height    int32  `json:"height"`
+	Bytes     uint32 `json:"bytes"`
+	Shard     string `json:"shard"`
+	Partition int    `json:"partition"`
+	Format    string `json:"format"`
 }
 
 func newLsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "ls OUT",
+		Use:   "ls SET",
 		Short: "List the samples of a shard set",
-		Long: `List the samples of the shard set OUT, a line for each, in the order of their index.
+		Long: `List the samples of the shard set SET, a line for each, in the order of their index.
 
-The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, rank.
+The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
 With --json each line is an object with these names, and "format" (jpeg, png, ...; pixels).
 Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
@@ -53,7 +53,7 @@ Samples in partitions that are not on this machine are left out, and a line on s
 				return err
 			}
 			if missing := set.Missing(); len(missing) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %d partitions, which are not here\n", len(missing), set.World())
+				fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %d partitions, which are not here\n", len(missing), set.Partitions())
 			}
 			return nil
 		},
@@ -67,10 +67,10 @@ func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON bool) error 
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	for i := range set.Len() {
-		if !set.Has(i % set.World()) {
+		if !set.Has(i % set.Partitions()) {
 			continue
 		}
-		if i%1024 < set.World() && cmd.Context().Err() != nil {
+		if i%1024 < set.Partitions() && cmd.Context().Err() != nil {
 			return cmd.Context().Err()
 		}
 		line, err := describe(set, i)
@@ -81,7 +81,7 @@ func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON bool) error 
 			err = enc.Encode(line)
 		} else {
 			_, err = fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d\n", line.Index, printable(line.Key), line.Label,
-				printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Rank)
+				printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
 		}
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func describe(set *shard.Set, i int) (lsLine, error) {
 	return lsLine{
 		Index: i, Key: key, Label: entry.Label, Class: set.Manifest().Class(entry.Label),
 		Width: entry.Width, Height: entry.Height, Bytes: entry.ImageLength,
-		Shard: at.Path, Rank: at.Partition, Format: formatName(entry.Format, set.Manifest().Encoding),
+		Shard: at.Path, Partition: at.Partition, Format: formatName(entry.Format, set.Manifest().Encoding),
 	}, nil
 }
 

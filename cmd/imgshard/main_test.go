@@ -56,7 +56,7 @@ func TestLs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if line.Index != i || line.Rank != i%2 || int64(line.Bytes) != info.Size() || !strings.HasPrefix(line.Key, line.Class+"/") {
+		if line.Index != i || line.Partition != i%2 || int64(line.Bytes) != info.Size() || !strings.HasPrefix(line.Key, line.Class+"/") {
 			t.Errorf("line %d: %+v", i, line)
 		}
 		if !strings.HasPrefix(lines[i], strings.Join([]string{objects[i][len(`{"index":`):strings.Index(objects[i], ",")], line.Key}, "\t")) {
@@ -70,7 +70,7 @@ func TestLs(t *testing.T) {
 	if err := json.Unmarshal([]byte(objects[0]), &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "shard", "rank"} {
+	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "shard", "partition"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %q in %s", name, objects[0])
 		}

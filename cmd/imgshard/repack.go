@@ -14,20 +14,20 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-const repackHelp = `Make another set of the samples of one that keeps the original files: as pixels, for another world, or in another order.
+const repackHelp = `Make another set of the samples of one that keeps the original files: as pixels, in other partitions, or in another order.
 
-The set is what imgshard build makes of the original files with the same flags, to the byte. World and seed are those of
-SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`
+The set is what imgshard build makes of the original files with the same flags, to the byte. Partitions and seed are those
+of SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`
 
 // repackFlags are the flags of imgshard repack.
 type repackFlags struct {
-	out      string
-	world    int
-	seed     uint64
-	size     bytesize.Size
-	jobs     int
-	force    bool
-	encoding *registry.Flags
+	out        string
+	partitions int
+	seed       uint64
+	size       bytesize.Size
+	jobs       int
+	force      bool
+	encoding   *registry.Flags
 }
 
 func newRepackCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func newRepackCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
 	f.encoding = registry.AddFlags(fl, true)
-	fl.IntVar(&f.world, "world", 0, "deal the samples to this many partitions (default as SET)")
+	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples (default as SET)")
 	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
@@ -58,8 +58,8 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	switch {
 	case f.out == "":
 		return usageError{errors.New("repack needs -o OUT, where the new set shall stand")}
-	case given("world") && (f.world < 1 || f.world > shard.WorldMax):
-		return usageError{fmt.Errorf("--world %d: from 1 to %d partitions can be made", f.world, shard.WorldMax)}
+	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
+		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	case f.jobs < 0:
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
@@ -72,9 +72,9 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 		return err
 	}
 	defer set.Close()
-	options := pack.Options{World: set.World(), Seed: set.Manifest().Seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored}
-	if given("world") {
-		options.World = f.world
+	options := pack.Options{Partitions: set.Partitions(), Seed: set.Manifest().Seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored}
+	if given("partitions") {
+		options.Partitions = f.partitions
 	}
 	if given("seed") {
 		options.Seed = f.seed

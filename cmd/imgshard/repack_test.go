@@ -12,7 +12,7 @@ import (
 func TestRepack(t *testing.T) {
 	parent := t.TempDir()
 	original, small := filepath.Join(parent, "jpeg"), filepath.Join(parent, "pixels")
-	if _, diag, status := imgshard(t, "build", images, "-o", original, "--world", "2", "--seed", "3"); status != 0 {
+	if _, diag, status := imgshard(t, "build", images, "-o", original, "--partitions", "2", "--seed", "3"); status != 0 {
 		t.Fatal(diag)
 	}
 	out, diag, status := imgshard(t, "repack", original, "-o", small, "--resize", "8x9", "--interpolation", "bicubic", "--resampler", "pillow-12", "--codec", "lz4")
@@ -21,8 +21,8 @@ func TestRepack(t *testing.T) {
 	}
 	a, errA := shard.ReadManifest(original)
 	b, errB := shard.ReadManifest(small)
-	if errA != nil || errB != nil || a.Fingerprint != b.Fingerprint || b.World != 2 || b.Seed != 3 {
-		t.Fatalf("%v, %v: world %d, seed %d", errA, errB, b.World, b.Seed)
+	if errA != nil || errB != nil || a.Fingerprint != b.Fingerprint || b.Partitions != 2 || b.Seed != 3 {
+		t.Fatalf("%v, %v: %d partitions, seed %d", errA, errB, b.Partitions, b.Seed)
 	}
 	for _, want := range []string{`"codec":"lz4"`, `"resize":"8x9"`, `"interpolation":"bicubic"`, `"resampler":"pillow-12"`} {
 		if got := strings.Join(strings.Fields(string(b.Encoding.Params)), ""); !strings.Contains(got, want) {
@@ -30,7 +30,7 @@ func TestRepack(t *testing.T) {
 		}
 	}
 	other := filepath.Join(parent, "other")
-	if _, diag, status := imgshard(t, "build", images, "-o", other, "--encoding", "pixels", "--world", "3"); status != 0 {
+	if _, diag, status := imgshard(t, "build", images, "-o", other, "--encoding", "pixels", "--partitions", "3"); status != 0 {
 		t.Error(diag)
 	}
 	if m, err := shard.ReadManifest(other); err != nil || !strings.Contains(string(m.Encoding.Params), `"256"`) || !strings.Contains(string(m.Encoding.Params), `"pillow-13"`) {
@@ -46,7 +46,7 @@ func TestRepackUsage(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for want, args := range map[string][]string{
 		"-o OUT":         {"repack", trainSet},
-		"--world 0":      {"repack", trainSet, "-o", out, "--world", "0"},
+		"--partitions 0": {"repack", trainSet, "-o", out, "--partitions", "0"},
 		"--jobs":         {"repack", trainSet, "-o", out, "--jobs", "-1"},
 		"unknown codec":  {"repack", trainSet, "-o", out, "--codec", "gzip"},
 		"max:500":        {"repack", trainSet, "-o", out, "--resize", "big"},

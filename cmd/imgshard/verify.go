@@ -24,9 +24,9 @@ func newVerifyCommand() *cobra.Command {
 	var jobs int
 	var images bool
 	cmd := &cobra.Command{
-		Use:   "verify OUT",
+		Use:   "verify SET",
 		Short: "Check every checksum of a shard set",
-		Long: `Read every byte of the shard set OUT, or of every set in the folder OUT, and check every checksum, the order of the
+		Long: `Read every byte of the shard set SET, or of every set in the folder SET, and check every checksum, the order of the
 samples, and the fingerprint.
 
 Each missing file, and each damaged record or section, is one line on stderr that names file, record and offset; then the

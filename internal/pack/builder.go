@@ -43,7 +43,7 @@ func newBuilder(split string, in input, o Options) *builder {
 func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
 	o, start := b.options, time.Now()
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
-		Split: b.split, Encoding: o.Encoding.Stored(), World: o.World, Seed: o.Seed, ShardBytes: o.ShardBytes,
+		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
 		Built: o.built(), Replace: o.Replace,
 	})
 	if err != nil {

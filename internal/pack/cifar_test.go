@@ -21,7 +21,7 @@ func TestCIFARSets(t *testing.T) {
 	binary := writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(batches))
 	pixels := mustPixels(t, "", "none", "")
 	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": pixels} {
-		o := Options{World: 2, Seed: 4, Encoding: encoder}
+		o := Options{Partitions: 2, Seed: 4, Encoding: encoder}
 		a, b := filepath.Join(dir, name, "python"), filepath.Join(dir, name, "binary")
 		mustBuild(t, python, a, o)
 		if sum := mustBuild(t, binary, b, o); sum.Split != "val" || sum.Rejected != 0 {

@@ -39,7 +39,7 @@ const RejectsName = "rejects.jsonl"
 
 // Options say how to build a set.
 type Options struct {
-	World      int    // partitions; 0 means 1
+	Partitions int    // partitions; 0 means 1
 	Seed       uint64 // of the order
 	ShardBytes int64  // the size of a shard; 0 means shard.ShardBytesDefault
 	Jobs       int    // workers; 0 means one for each CPU
@@ -57,8 +57,8 @@ func (o *Options) fill() {
 	if o.bucketBytes == 0 {
 		o.bucketBytes = bucketBytesDefault
 	}
-	if o.World == 0 {
-		o.World = 1
+	if o.Partitions == 0 {
+		o.Partitions = 1
 	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = shard.ShardBytesDefault

@@ -92,7 +92,7 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 	}
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_train.tar"), sourcetest.TarOfTars(t, files, 2))
 	sourcetest.Write(t, filepath.Join(dir, "train.tgz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, files, "train/", 3)))
-	base := Options{World: 3, Seed: 7, ShardBytes: 16 << 10}
+	base := Options{Partitions: 3, Seed: 7, ShardBytes: 16 << 10}
 	sum := mustBuild(t, filepath.Join(dir, "folders/train"), filepath.Join(dir, "want"), base)
 	if sum.Manifest.Samples != 150 || sum.Rejected != 1 || sum.Formats[imagefile.PNG] != 1 || sum.Formats[imagefile.JPEG] != 149 || sum.AuxBytes == 0 {
 		t.Errorf("summary %+v", sum)
@@ -127,7 +127,7 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 func TestSetHoldsTheSourceInOrder(t *testing.T) {
 	files := synthetic(t, 4, 10)
 	dir := t.TempDir()
-	mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{World: 2, Seed: 3})
+	mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Partitions: 2, Seed: 3})
 	set, err := shard.OpenSet(filepath.Join(dir, "train-shards"))
 	if err != nil {
 		t.Fatal(err)
@@ -304,14 +304,14 @@ func TestPlacesThatAreTaken(t *testing.T) {
 	mustBuild(t, src, out, Options{})
 	before := sourcetest.ReadTree(t, out)
 	var taken *TakenError
-	if _, err := build(src, out, Options{World: 2}); !errors.As(err, &taken) || !errors.Is(err, fs.ErrExist) {
+	if _, err := build(src, out, Options{Partitions: 2}); !errors.As(err, &taken) || !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a finished set: %v", err)
 	}
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
 		t.Error("the finished set has changed")
 	}
-	if sum := mustBuild(t, src, out, Options{World: 2, Replace: true}); sum.Manifest.World != 2 {
-		t.Errorf("replaced by a set for world %d", sum.Manifest.World)
+	if sum := mustBuild(t, src, out, Options{Partitions: 2, Replace: true}); sum.Manifest.Partitions != 2 {
+		t.Errorf("replaced by a set of %d partitions", sum.Manifest.Partitions)
 	}
 	if _, err := build(src, filepath.Join(src, "shards"), Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
 		t.Errorf("an output in the source: %v", err)
@@ -360,7 +360,7 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 		return sums, err
 	}
 	var taken *TakenError
-	if _, err := again(Options{World: 2}); !errors.As(err, &taken) || !taken.OtherOptions {
+	if _, err := again(Options{Partitions: 2}); !errors.As(err, &taken) || !taken.OtherOptions {
 		t.Errorf("going on with other options: %v", err)
 	}
 	sums, err := again(Options{})

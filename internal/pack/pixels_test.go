@@ -107,17 +107,17 @@ func sameFiles(t *testing.T, a, b string) {
 	}
 }
 
-// TestRepackIsBuild checks that a repacked set is the set that a build makes, for every codec and other worlds, and that
+// TestRepackIsBuild checks that a repacked set is the set that a build makes, for every codec and other partitions, and that
 // the encodings agree on what they leave out and on what is served.
 func TestRepackIsBuild(t *testing.T) {
 	src := writeSource(t)
-	original := openSet(t, buildSet(t, src, Options{World: 2, Seed: 5}))
+	original := openSet(t, buildSet(t, src, Options{Partitions: 2, Seed: 5}))
 	if original.Len() != 12 {
 		t.Fatalf("%d samples, want 12", original.Len())
 	}
 	for _, codec := range pixels.Names() {
 		for _, world := range []int{2, 3} {
-			o := Options{World: world, Seed: uint64(world + 3), Encoding: mustPixels(t, codec, "64", ""), Jobs: 3}
+			o := Options{Partitions: world, Seed: uint64(world + 3), Encoding: mustPixels(t, codec, "64", ""), Jobs: 3}
 			built := buildSet(t, src, o)
 			out := filepath.Join(t.TempDir(), "repacked")
 			sum, err := Repack(t.Context(), original, out, o)
@@ -225,8 +225,8 @@ func TestPixelsRejects(t *testing.T) {
 // TestRepackRefuses checks what cannot be repacked.
 func TestRepackRefuses(t *testing.T) {
 	src := writeSource(t)
-	dir := buildSet(t, src, Options{World: 2})
-	o := Options{World: 2, Encoding: mustPixels(t, "", "32", "")}
+	dir := buildSet(t, src, Options{Partitions: 2})
+	o := Options{Partitions: 2, Encoding: mustPixels(t, "", "32", "")}
 	small := openSet(t, buildSet(t, src, o))
 	if _, err := Repack(t.Context(), small, filepath.Join(t.TempDir(), "out"), o); err == nil || !strings.Contains(err.Error(), "does not keep the original files") {
 		t.Errorf("pixels: %v", err)

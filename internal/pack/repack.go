@@ -22,7 +22,7 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	case !stored.HoldsOriginals():
 		return Summary{}, fmt.Errorf("%s has the encoding %v, which does not keep the original files: repack the set that it was made from", set.Dir(), stored)
 	case len(missing) > 0:
-		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), &shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], World: m.World})
+		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), &shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
 	case sameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
 	}

@@ -127,7 +127,7 @@ func (o *Options) built() map[string]string {
 // builtAlike says that a set was built with these options.
 func (o *Options) builtAlike(m *shard.Manifest) bool {
 	enc := o.Encoding.Stored()
-	return m.World == o.World && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
+	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
 		m.Built["shard_bytes"] == o.built()["shard_bytes"]
 }
 

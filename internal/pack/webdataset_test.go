@@ -46,7 +46,7 @@ func TestWebDatasetGivesTheSameBytes(t *testing.T) {
 	}
 	folders := writeTree(t, filepath.Join(dir, "folders/train"), files)
 	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": mustPixels(t, "", "16", "")} {
-		o := Options{World: 3, Seed: 7, ShardBytes: 16 << 10, Encoding: encoder}
+		o := Options{Partitions: 3, Seed: 7, ShardBytes: 16 << 10, Encoding: encoder}
 		out := func(of string) string { return filepath.Join(dir, name, of) }
 		mustBuild(t, folders, out("folders"), o)
 		want := sourcetest.ReadTree(t, out("folders"))

@@ -76,7 +76,7 @@ def pack(args: argparse.Namespace) -> Path:
         return source
     shards: Path = args.out / f"{source.resolve().name}-shards"
     if not any(shards.rglob("manifest.json")):
-        call("build", str(source), "-o", str(shards), "--world", str(WORLD))
+        call("build", str(source), "-o", str(shards), "--partitions", str(WORLD))
     return shards
 
 

@@ -43,7 +43,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shards(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, packed for a world of two."""
     out = tmp_path_factory.mktemp("shards") / "train-shards"
-    imgshard("build", images, "-o", out, "--world", "2")
+    imgshard("build", images, "-o", out, "--partitions", "2")
     return out
 
 

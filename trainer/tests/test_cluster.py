@@ -36,7 +36,7 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     counts = ["--classes", "3", "--train", str(TRAIN // 3), "--val", str(VAL // 3)]
     for words in (
         ["synth", str(folder / "raw"), *counts, "--size", "64"],
-        ["build", str(folder / "raw"), "-o", str(folder / "whole"), "--world", "2"],
+        ["build", str(folder / "raw"), "-o", str(folder / "whole"), "--partitions", "2"],
     ):
         subprocess.run([find_binary("imgshard"), *words], check=True, capture_output=True)
     for i in range(2):
