@@ -1,5 +1,7 @@
 package jpeg
 
+//go:generate go run ../lanes/generate idct_avx2.go
+
 import "github.com/imgfeed/imgfeed/internal/kernel"
 
 // kernels are the functions that have accelerated versions. All versions of one give the same bytes for every input,

@@ -2,20 +2,22 @@
 // one is in use. Every accelerated function of the project has a generic twin that is its reference; the choice between
 // them is made from the one [Level] that this package reports.
 //
-// The environment variable IMGFEED_KERNELS (generic, avx2 or avx512) lowers the level, for measurements, for tests and
+// The environment variable IMGFEED_KERNELS (generic; avx2 or avx512 on x86-64; neon on arm64) lowers the level, for measurements, for tests and
 // for ruling the accelerated code out when something looks wrong. It never raises it above what the processor has.
 package kernel
 
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/sys/cpu"
 )
 
-// A Level is a set of instructions that kernels are written for. Each level includes the ones below it.
+// A Level is a set of instructions that kernels are written for. Each level includes those of its architecture below it.
 type Level uint8
 
 const (
@@ -25,12 +27,14 @@ const (
 	AVX2
 	// AVX512 is AVX2 and AVX-512 F, BW, DQ, VL, VBMI, VBMI2, VNNI, BITALG and GFNI (Ice Lake, Zen 4, and later).
 	AVX512
+	// NEON is what every arm64 processor has.
+	NEON
 )
 
 // EnvVar names the environment variable that lowers the level.
 const EnvVar = "IMGFEED_KERNELS"
 
-var names = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512"}
+var names = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512", NEON: "neon"}
 
 // String returns the level's name, as IMGFEED_KERNELS takes it.
 func (l Level) String() string {
@@ -50,8 +54,19 @@ func ParseLevel(s string) (Level, error) {
 	return Generic, fmt.Errorf("kernel: unknown level %q, want one of %s", s, strings.Join(names[:], ", "))
 }
 
-// Compiled returns the highest level that this binary holds code for: [Generic] unless it was built for amd64 by the release
-// of Go that [Toolchain] is of, with GOEXPERIMENT=simd.
+// ofArchitecture returns the levels that there are kernels of for an architecture, compiled in or not, lowest first.
+func ofArchitecture(arch string) []Level {
+	switch arch {
+	case "amd64":
+		return []Level{Generic, AVX2, AVX512}
+	case "arm64":
+		return []Level{Generic, NEON}
+	}
+	return []Level{Generic}
+}
+
+// Compiled returns the highest level that this binary holds code for: [Generic] unless it was built for amd64 or arm64 by the
+// release of Go that [Toolchain] is of, with GOEXPERIMENT=simd.
 func Compiled() Level { return compiled }
 
 // Detected returns the highest level that this processor can run, compiled in or not.
@@ -62,6 +77,8 @@ func Detected() Level {
 		return AVX512
 	case hasAVX2():
 		return AVX2
+	case runtime.GOARCH == "arm64":
+		return NEON
 	}
 	return Generic
 }
@@ -72,21 +89,24 @@ func hasAVX2() bool {
 
 // Available returns every level that can run here, lowest first. Tests range over it so that each path is compared.
 func Available() []Level {
-	var levels []Level
-	for l := Generic; l <= min(Compiled(), Detected()); l++ {
-		levels = append(levels, l)
+	levels := ofArchitecture(runtime.GOARCH)
+	for i, l := range levels {
+		if l > min(Compiled(), Detected()) {
+			return levels[:i]
+		}
 	}
 	return levels
 }
 
 // Active returns the level in use: the lowest of what is compiled in, what the processor has and what IMGFEED_KERNELS
-// allows. The variable is read once. An unknown value means [Generic], the safe choice; [CheckEnv] reports it.
+// allows. The variable is read once. An unknown value, or one for another architecture, means [Generic], the safe choice;
+// [CheckEnv] reports it.
 func Active() Level { return active() }
 
 var active = sync.OnceValue(func() Level {
 	level := min(Compiled(), Detected())
 	if s := os.Getenv(EnvVar); s != "" {
-		limit, _ := ParseLevel(s)
+		limit, _ := parseHere(s)
 		level = min(level, limit)
 	}
 	return level
@@ -98,8 +118,17 @@ func CheckEnv() error {
 	if s == "" {
 		return nil
 	}
-	if _, err := ParseLevel(s); err != nil {
+	if _, err := parseHere(s); err != nil {
 		return fmt.Errorf("%s: %w", EnvVar, err)
 	}
 	return nil
+}
+
+// parseHere is ParseLevel for the levels of this architecture.
+func parseHere(s string) (Level, error) {
+	l, err := ParseLevel(s)
+	if err == nil && !slices.Contains(ofArchitecture(runtime.GOARCH), l) {
+		return Generic, fmt.Errorf("kernel: %s has no level %q, its levels are %v", runtime.GOARCH, s, ofArchitecture(runtime.GOARCH))
+	}
+	return l, err
 }

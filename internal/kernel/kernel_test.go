@@ -10,7 +10,7 @@ import (
 )
 
 func TestParseLevelRoundTrip(t *testing.T) {
-	for _, l := range []Level{Generic, AVX2, AVX512} {
+	for _, l := range []Level{Generic, AVX2, AVX512, NEON} {
 		got, err := ParseLevel(l.String())
 		if err != nil || got != l {
 			t.Errorf("ParseLevel(%q) = %v, %v; want %v", l.String(), got, err, l)
@@ -32,7 +32,7 @@ func TestActiveIsAvailable(t *testing.T) {
 }
 
 func TestCheckEnv(t *testing.T) {
-	for value, ok := range map[string]bool{"": true, "generic": true, "avx2": true, "fast": false} {
+	for value, ok := range map[string]bool{"": true, "generic": true, "avx2": runtime.GOARCH == "amd64", "neon": runtime.GOARCH == "arm64", "fast": false} {
 		t.Setenv(EnvVar, value)
 		if err := CheckEnv(); (err == nil) != ok {
 			t.Errorf("%s=%q: CheckEnv() = %v", EnvVar, value, err)
@@ -64,10 +64,10 @@ func TestToolchain(t *testing.T) {
 	}
 }
 
-// TestNotice: a binary for amd64 either has the kernels or says that it has none.
+// TestNotice: a binary for amd64 or arm64 either has the kernels or says that it has none.
 func TestNotice(t *testing.T) {
 	notice := Notice()
-	if want := runtime.GOARCH == "amd64" && Compiled() == Generic; (notice != "") != want {
+	if want := (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && Compiled() == Generic; (notice != "") != want {
 		t.Errorf("%s/%v: notice %q", runtime.GOARCH, Compiled(), notice)
 	}
 	if strings.Contains(notice, "\n") || notice != "" && !strings.Contains(notice, Toolchain) {

@@ -13,18 +13,10 @@ const Toolchain = "go1.27.4"
 // Notice says in one line that this binary has no accelerated kernels and how to get one that has; it returns "" for a binary
 // that has them, and where there are none.
 func Notice() string {
-	if compiled != Generic || writtenFor(runtime.GOARCH) == Generic {
+	if compiled != Generic || len(ofArchitecture(runtime.GOARCH)) == 1 {
 		return ""
 	}
 	return fmt.Sprintf("this binary has no accelerated kernels (it was built by %s) and is several times as slow as one that has: "+
 		"build that by make, or by GOTOOLCHAIN=%s GOEXPERIMENT=simd go install github.com/imgfeed/imgfeed/cmd/...@latest",
 		runtime.Version(), Toolchain)
-}
-
-// writtenFor returns the highest level that there are kernels of for an architecture, compiled in or not.
-func writtenFor(arch string) Level {
-	if arch == "amd64" {
-		return AVX512
-	}
-	return Generic
 }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDerivedFilesAreCurrent derives every file again that a go:generate line of the module asks for.
+func TestDerivedFilesAreCurrent(t *testing.T) {
+	directive := regexp.MustCompile(`(?m)^//go:generate go run \S*lanes/generate (.*)$`)
+	found := 0
+	err := filepath.WalkDir("../../..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, line := range directive.FindAllSubmatch(text, -1) {
+			for _, name := range strings.Fields(string(line[1])) {
+				found++
+				checkDerived(t, filepath.Join(filepath.Dir(path), name))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found == 0 {
+		t.Error("no go:generate line found")
+	}
+}
+
+func checkDerived(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, l := range derived {
+		want, err := derive(filepath.Base(path), text, l)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		name := strings.TrimSuffix(path, source.suffix) + l.suffix
+		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what %s gives (%v): run go generate there", name, path, err)
+		}
+	}
+}
+
+func TestDeriveRefusesOtherFiles(t *testing.T) {
+	for _, text := range []string{"package x\n", "//go:build amd64 && amd64\n\npackage x\n"} {
+		if _, err := derive("x_avx2.go", []byte(text), derived[0]); err == nil {
+			t.Errorf("derived a file from %q", text)
+		}
+	}
+}
