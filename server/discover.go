@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -116,11 +117,8 @@ func describe(path string) string {
 // deep, by the first of each folder in it.
 func looksLikeSource(path string, entries []fs.DirEntry, below int) bool {
 	isSource := func(name string) bool {
-		switch strings.ToLower(filepath.Ext(name)) {
-		case ".jpg", ".jpeg", ".png", ".tar":
-			return true
-		}
-		return false
+		extension := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
+		return extension == "tar" || imagefile.HasExtension(extension)
 	}
 	for _, e := range entries[:min(len(entries), 20)] {
 		if !e.IsDir() {

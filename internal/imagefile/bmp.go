@@ -14,6 +14,7 @@ const BMP Format = 6
 var bmpFormat = format{
 	name:        "bmp",
 	magic:       []string{"BM"},
+	extensions:  []string{"bmp"},
 	config:      bmp.DecodeConfig,
 	decode:      decodeBMP,
 	unsupported: func(err error) bool { return errors.Is(err, bmp.ErrUnsupported) },

@@ -7,6 +7,7 @@ package imagefile
 import (
 	"image"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/imgfeed/imgfeed/internal/jpeg"
@@ -36,9 +37,11 @@ var formats = [...]format{
 
 // A format is all that the package knows of one. A format without config is known by name and not read.
 type format struct {
-	name   string
-	magic  []string // its files begin with one of these; '?' stands for any byte
-	config func(io.Reader) (image.Config, error)
+	name  string
+	magic []string // its files begin with one of these; '?' stands for any byte
+	// extensions are those that its files usually have, in lower case. What a file is, is never told by its name.
+	extensions []string
+	config     func(io.Reader) (image.Config, error)
 	// decode writes all pixels of a file to dst. It is nil for JPEG, whose regions a Decoder decodes by themselves.
 	decode func(dst *RGB, config image.Config, data []byte) error
 	// unsupported tells errors about kinds of the format that its decoder leaves out; it may be nil.
@@ -70,6 +73,16 @@ func Sniff(data []byte) Format {
 		}
 	}
 	return Unknown
+}
+
+// HasExtension reports whether files of a format that is read usually have the extension, given in lower case and without its dot.
+func HasExtension(extension string) bool {
+	for i := range formats {
+		if slices.Contains(formats[i].extensions, extension) {
+			return true
+		}
+	}
+	return false
 }
 
 func begins(data []byte, magic string) bool {

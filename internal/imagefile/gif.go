@@ -10,7 +10,13 @@ import (
 // GIF is CompuServe's format, of which the first frame is read.
 const GIF Format = 5
 
-var gifFormat = format{name: "gif", magic: []string{"GIF87a", "GIF89a"}, config: gif.DecodeConfig, decode: decodeGIF}
+var gifFormat = format{
+	name:       "gif",
+	magic:      []string{"GIF87a", "GIF89a"},
+	extensions: []string{"gif"},
+	config:     gif.DecodeConfig,
+	decode:     decodeGIF,
+}
 
 var errNoPalette = errors.New("the first frame has no palette")
 

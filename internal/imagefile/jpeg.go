@@ -8,8 +8,9 @@ import (
 const JPEG Format = 1
 
 var jpegFormat = format{
-	name:  "jpeg",
-	magic: []string{"\xff\xd8\xff"},
+	name:       "jpeg",
+	magic:      []string{"\xff\xd8\xff"},
+	extensions: []string{"jpg", "jpeg"},
 	unsupported: func(err error) bool {
 		return is[*jpeg.UnsupportedError](err) || is[*jpeg.LimitError](err)
 	},

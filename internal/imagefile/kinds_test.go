@@ -168,7 +168,7 @@ func TestFormats(t *testing.T) {
 		if want == "jpg" {
 			want = "jpeg"
 		}
-		if got := Sniff(data[:12]); got.String() != want {
+		if got := Sniff(data[:12]); got.String() != want || !HasExtension(want) {
 			t.Errorf("%s is taken for %v", name, got)
 		}
 	})

@@ -17,6 +17,7 @@ const PNG Format = 2
 var pngFormat = format{
 	name:        "png",
 	magic:       []string{pngSignature},
+	extensions:  []string{"png"},
 	config:      png.DecodeConfig,
 	decode:      decodePNG,
 	unsupported: is[png.UnsupportedError],

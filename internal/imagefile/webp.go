@@ -11,10 +11,11 @@ import (
 const WebP Format = 4
 
 var webpFormat = format{
-	name:   "webp",
-	magic:  []string{"RIFF????WEBP"},
-	config: webp.DecodeConfig,
-	decode: decodeWebP,
+	name:       "webp",
+	magic:      []string{"RIFF????WEBP"},
+	extensions: []string{"webp"},
+	config:     webp.DecodeConfig,
+	decode:     decodeWebP,
 }
 
 func decodeWebP(dst *RGB, _ image.Config, data []byte) error {

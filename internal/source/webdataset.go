@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a tar, under one name with an extension
@@ -46,9 +48,6 @@ const (
 	// extensionsShownMax is how many kinds of members that are left out are told apart.
 	extensionsShownMax = 8
 )
-
-// imageExtensions are those of an image. What it is, is told by its content, as anywhere.
-var imageExtensions = []string{"jpg", "jpeg", "png", "webp", "gif", "bmp"}
 
 // webDataset is the tars of one split.
 type webDataset struct {
@@ -98,7 +97,7 @@ func sniffWebDataset(p *place) (is, empty bool, err error) {
 		if key != last {
 			last, image, label = key, false, false
 		}
-		image = image || key != "" && slices.Contains(imageExtensions, extension)
+		image = image || key != "" && imagefile.HasExtension(extension)
 		label = label || key != "" && extension == labelExtension
 		if image && label {
 			return true, false, nil
@@ -285,7 +284,7 @@ func (w *webDatasetWalker) member(t *tarReader, h *tar.Header) error {
 	switch {
 	case key != "" && extension == labelExtension:
 		return w.readLabel(t, h)
-	case key != "" && slices.Contains(imageExtensions, extension):
+	case key != "" && imagefile.HasExtension(extension):
 		return w.readImage(t, h)
 	}
 	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
