@@ -41,8 +41,7 @@ type BenchResult struct {
 	Threads         int         `json:"threads"`
 	BatchSize       int         `json:"batch_size"`
 	Transform       string      `json:"transform"`
-	Encoding        string      `json:"encoding"`
-	Stored          string      `json:"stored"` // the encoding with its codec and resize, for people
+	Encoding        string      `json:"encoding"` // with its codec and resize, in words
 	Layout          string      `json:"layout"`
 	Kernels         string      `json:"kernels"`
 	Notes           []string    `json:"notes,omitempty"` // sentences for the user
@@ -81,8 +80,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := BenchResult{
-		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: cfg.Set.Manifest().Encoding.Name,
-		Stored: DescribeEncoding(cfg.Set.Manifest().Encoding),
+		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: DescribeEncoding(cfg.Set.Manifest().Encoding),
 		Layout: cfg.Layout.String(), Kernels: transform.ActiveLevel().String(), Transform: "full",
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }

@@ -121,7 +121,7 @@ func chooseSet(path, split string) (string, error) {
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
-	fmt.Fprintf(w, "%s (%s), %s kernels, %d threads, batches of %d %s\n", dir, r.Stored, r.Kernels, r.Threads, r.BatchSize, r.Layout)
+	fmt.Fprintf(w, "%s (%s), %s kernels, %d threads, batches of %d %s\n", dir, r.Encoding, r.Kernels, r.Threads, r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
