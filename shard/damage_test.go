@@ -164,7 +164,7 @@ func TestFileCutWhileOpen(t *testing.T) {
 		}
 	}
 	if _, err := s.Key(0); !isCorrupt(err) {
-		t.Errorf("keys behind the cut: %v", err)
+		t.Errorf("keys after the cut: %v", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestForgedFiles(t *testing.T) {
 	le := binary.LittleEndian
 	forgeries := map[string]func(p []byte, f *footer){
 		"entry before the records":  func(p []byte, f *footer) { le.PutUint64(entryAt(p, 0), 0) },
-		"entry behind the records":  func(p []byte, f *footer) { le.PutUint64(entryAt(p, 3), 1<<40) },
+		"entry after the records":   func(p []byte, f *footer) { le.PutUint64(entryAt(p, 3), 1<<40) },
 		"negative offset":           func(p []byte, f *footer) { le.PutUint64(entryAt(p, 3), 1<<63|8) },
 		"offset that is not 8n":     func(p []byte, f *footer) { entryAt(p, 3)[0] |= 1 },
 		"records that overlap":      func(p []byte, f *footer) { copy(entryAt(p, 1)[:8], entryAt(p, 0)) },

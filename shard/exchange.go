@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// replacedSuffix is behind the name of a partial folder while exchangeByRenames keeps the replaced set there.
+// replacedSuffix is at the end of the name of a partial folder while exchangeByRenames keeps the replaced set there.
 const replacedSuffix = ".replaced"
 
 // exchangeByRenames puts folder a in the place of b, and b beside it. For a moment nothing is under the name b: a process that

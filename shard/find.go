@@ -48,12 +48,12 @@ func FindAll(data string) (Found, error) {
 	if err != nil {
 		return found, fmt.Errorf("shard: %w", err)
 	}
-	var seen []string
+	var others []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") { // among them the sets that are being written
 			continue
 		}
-		seen = append(seen, e.Name())
+		others = append(others, e.Name())
 		path := filepath.Join(data, e.Name())
 		if ok, err := isDir(path); err != nil || !ok {
 			continue
@@ -63,7 +63,7 @@ func FindAll(data string) (Found, error) {
 		}
 	}
 	if len(found.Sets)+len(found.Damaged) == 0 {
-		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(seen))
+		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(others))
 	}
 	return found, nil
 }

@@ -55,7 +55,7 @@ const (
 	footerSize  = 96
 	recordAlign = 8
 
-	// SlackBytes are readable behind the last byte of every record: zeros after the last record of a file, and
+	// SlackBytes are readable after the last byte of every record: zeros after the last record of a file, and
 	// in the buffer that Read fills. Decoders may load whole vectors there; what they load must not matter.
 	SlackBytes = 128
 )
@@ -187,7 +187,7 @@ type footer struct {
 	keysLength    int64  // 4·(count+1) bytes of offsets, then the keys
 	fileLength    int64  // of the whole file, footer included
 	count         uint32 // samples
-	headerCRC     uint32 // the same as behind the header
+	headerCRC     uint32 // the same as after the header
 	entriesCRC    uint32
 	keysCRC       uint32
 	version       Version

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies behind the
+// FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies after the
 // checksums is reached.
 func FuzzReader(f *testing.F) {
 	paths, err := filepath.Glob(goldenDir + "/*/*/*.imgshard")

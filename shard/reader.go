@@ -27,7 +27,7 @@ type Reader struct {
 }
 
 // Record is a sample as read from a shard. Image and Aux lie in the buffer that was given to Read, with at least
-// SlackBytes readable bytes behind each of them: Image[:len(Image)+SlackBytes] is in range.
+// SlackBytes readable bytes after each of them: Image[:len(Image)+SlackBytes] is in range.
 type Record struct {
 	Entry
 	Image []byte
@@ -132,7 +132,7 @@ func (r *Reader) readFooter(size int64) error {
 	return nil
 }
 
-// readHeader reads and checks the prefix and the JSON behind it.
+// readHeader reads and checks the prefix and the JSON after it.
 func (r *Reader) readHeader(int64) error {
 	p := make([]byte, r.footer.recordsOffset)
 	if err := r.readAt(p, 0, "header"); err != nil {
@@ -215,7 +215,7 @@ func (r *Reader) Encoding() Encoding { return r.header.Encoding }
 func (r *Reader) Entry(j int) Entry { return parseEntry(r.entries[entrySize*j:]) }
 
 // Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. A buf that is too small is replaced; the
-// buffer used is returned, also with an error, for the next call. The bytes behind the record, up to SlackBytes, are 0.
+// buffer used is returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
 func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
 	e := r.Entry(j)
 	length := int(e.ImageLength) + int(e.AuxLength)

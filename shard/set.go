@@ -296,9 +296,9 @@ func (s *Set) Find(key string) (int, error) {
 	return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
 }
 
-// find looks for a key, whose OrderHash is want: first for the last shard that doesn't begin behind it, then in there.
+// find looks for a key, whose OrderHash is want: first for the last shard that doesn't begin after it, then in there.
 func (p *partition) find(seed, want uint64, key string) (shard, record int, ok bool, err error) {
-	behind := func(k string) bool { // k stands behind key
+	after := func(k string) bool { // k stands after key
 		h := OrderHash(seed, k)
 		return h > want || h == want && k > key
 	}
@@ -308,7 +308,7 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 			err = e
 			return true
 		}
-		return behind(keys.At(0))
+		return after(keys.At(0))
 	}) - 1
 	if err != nil || shard < 0 {
 		return 0, 0, false, err
@@ -317,7 +317,7 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	if err != nil {
 		return 0, 0, false, err
 	}
-	record = sort.Search(p.shards[shard].Len(), func(j int) bool { return behind(keys.At(j)) }) - 1
+	record = sort.Search(p.shards[shard].Len(), func(j int) bool { return after(keys.At(j)) }) - 1
 	return shard, record, record >= 0 && keys.At(record) == key, nil
 }
 

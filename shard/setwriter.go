@@ -49,7 +49,7 @@ type SetWriter struct {
 }
 
 // NewSetWriter begins a set that will stand in dir. It fails at once if something else is there, or if another
-// process is writing the same set; what an interrupted build of it left behind is removed.
+// process is writing the same set; what an interrupted build of it left is removed.
 // Call Abort when done (after Commit it does nothing).
 func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	o := options

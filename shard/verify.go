@@ -268,7 +268,7 @@ func (v *verifier) order(ctx context.Context) error {
 		if !first && (hash < lastHash || hash == lastHash && key <= lastKey) {
 			at, _ := s.Locate(i)
 			v.problem(&CorruptError{Path: filepath.Join(v.dir, at.Path), Section: "keys", Record: at.Record, Index: i,
-				Err: fmt.Errorf("key %q does not belong behind %q: it cannot be found by its key", key, lastKey)})
+				Err: fmt.Errorf("key %q does not belong after %q: it cannot be found by its key", key, lastKey)})
 			return nil
 		}
 		lastHash, lastKey, first = hash, key, false

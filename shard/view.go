@@ -66,7 +66,7 @@ func (r *Reader) mapFile() error {
 // valid until the set is closed, for which the caller waits until no view is in use. Map must have succeeded.
 //
 // The record's checksum has just been checked, on the very memory that is handed out. What View can't rule out is that
-// the file changes afterwards: a file that is cut short under a view makes the pages behind its end fault. So whoever
+// the file changes afterwards: a file that is cut short under a view makes the pages after its end fault. So whoever
 // uses the slices does so on a goroutine with debug.SetPanicOnFault, tells such a panic with [FaultError], and
 // relies on nothing that it has read before being the same when it reads it again.
 func (s *Set) View(i int) (Record, error) {

@@ -25,7 +25,7 @@ import (
 
 const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 
-SRC is looked at to tell what it holds:
+What SRC is, is told by what it holds:
 
 %s
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands

@@ -16,7 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// TestAdvice writes to a full device: what to do stands behind the system's words.
+// TestAdvice writes to a full device: what to do stands after the system's words.
 func TestAdvice(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)

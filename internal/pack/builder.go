@@ -232,7 +232,7 @@ func (b *builder) conclude() error {
 	if b.packed == 0 {
 		msg := fmt.Sprintf("%s has no image", b.input.path())
 		if b.summary.Rejected > 0 {
-			msg += fmt.Sprintf(": %d files were looked at, the first is %s: %s", b.summary.Rejected, b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
+			msg += fmt.Sprintf(": %d files were read, the first is %s: %s", b.summary.Rejected, b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
 		}
 		return errors.New(msg)
 	}

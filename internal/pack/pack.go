@@ -4,7 +4,7 @@
 // # The road of a sample
 //
 //	source.Item ──► item ──────────► inFlight ───────► shard.Sample
-//	as Walk         its place in     an image's        what the encoder made of it,
+//	as Walk         its place in     an image's        what the encoding made of it,
 //	gives it        the set's order  content, label    for shard.SetWriter
 //
 // What is packed is an [input], of which there are three: the files of a source that lie in folders (folder.go), those in tars (spool.go), and the
@@ -13,8 +13,8 @@
 // number of workers or on which of them is the fastest.
 //
 // A tar is read once, from front to back, and its samples come in the tar's order. They are first spread over spool files in the output's file
-// system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open and closed when its
-// range is done, so the disk has to hold the tar's size once, and nothing is left whatever ends the process.
+// system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open,
+// and closed when its range is done, so the disk has to hold the tar's size once, and nothing is left whatever ends the process.
 //
 // Memory holds the items (of folders: all of them, with 24 bytes and the key each; of tars: those of one range; of a set: all, with 32 and the key)
 // and some images for each worker.

@@ -9,7 +9,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// Repack writes the samples of an open set to the folder out in another encoding, world or order. What it makes is, byte
+// Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. What it makes is, byte
 // for byte, what [Build] makes of the files that the set was built from with the same options. The set must hold the
 // files' own bytes and all of its partitions.
 func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {

@@ -154,7 +154,7 @@ const (
 )
 
 // appendBMP appends the BMP file of an image of CIFAR-10: BITMAPFILEHEADER, BITMAPINFOHEADER, then the rows from the lowest to the uppermost,
-// three bytes a pixel, blue first. A row's 96 bytes need no padding. At least shard.SlackBytes of capacity are left behind it.
+// three bytes a pixel, blue first. A row's 96 bytes need no padding. At least shard.SlackBytes of capacity are left after it.
 func appendBMP(dst, planes []byte) []byte {
 	const head, size = bmpFileHeader + bmpInfoHeader, bmpFileHeader + bmpInfoHeader + cifarImageBytes
 	if cap(dst)-len(dst) < size+shard.SlackBytes {

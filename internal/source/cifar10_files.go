@@ -18,7 +18,7 @@ import (
 const (
 	// cifarFileBytesMax bounds what is read of one file; the largest is of 31 MB.
 	cifarFileBytesMax = 64 << 20
-	// cifarMeta is the place of the file of class names, behind the batches.
+	// cifarMeta is the place of the file of class names, after the batches.
 	cifarMeta = cifarBatches
 )
 
@@ -285,7 +285,7 @@ func parseBinaryBatch(data []byte) (cifarBatch, error) {
 	return b, nil
 }
 
-// parseTextMeta reads class names, one a line, and empty lines behind them.
+// parseTextMeta reads class names, one a line, and empty lines after them.
 func parseTextMeta(data []byte) ([]string, error) {
 	var classes []string
 	for line := range strings.Lines(string(data)) {

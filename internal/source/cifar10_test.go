@@ -132,10 +132,10 @@ func TestCIFARReadsIntoTheBuffer(t *testing.T) {
 	}
 	buf := make([]byte, 4000)
 	if data, err := s.Read(key, buf); err != nil || &data[0] != &buf[0] || cap(data)-len(data) < shard.SlackBytes {
-		t.Errorf("%v, capacity %d behind %d bytes, in the buffer: %t", err, cap(data), len(data), &data[0] == &buf[0])
+		t.Errorf("%v, capacity %d after %d bytes, in the buffer: %t", err, cap(data), len(data), &data[0] == &buf[0])
 	}
 	if data, err := s.Read(key, nil); err != nil || cap(data)-len(data) < shard.SlackBytes {
-		t.Errorf("%v, capacity %d behind %d bytes", err, cap(data), len(data))
+		t.Errorf("%v, capacity %d after %d bytes", err, cap(data), len(data))
 	}
 	for _, key := range []string{"", "test/cat/x", "test/cat/-1", "test/cat/00008", "test/nothing/00000", strings.Replace(key, "test", "train", 1)} {
 		if _, err := s.Read(key, nil); err == nil {

@@ -39,7 +39,7 @@ func openCINIC(p *place) ([]*Split, error) {
 	return splits, err
 }
 
-// firstIsSmallPNG says that the first file that a folder lists, in no promised order, is a PNG of 32×32: enough of a look at 9,000 of them.
+// firstIsSmallPNG says that the first file that a folder lists, in no promised order, is a PNG of 32×32: enough for 9,000 of them.
 func firstIsSmallPNG(folder string) bool {
 	d, err := os.Open(folder)
 	if err != nil {

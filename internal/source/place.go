@@ -15,10 +15,10 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// membersMax bounds how many members of a tar are looked at to tell what it is.
+// membersMax bounds how many members of a tar are read to tell what it is.
 const membersMax = 1 << 16
 
-// place is a file or folder that may hold a dataset, as it is at first sight.
+// place is a file or folder that may hold a dataset: what can be told of it by listing the folder, or by the first members of the tar.
 type place struct {
 	path  string
 	split string // what the split there is called, as far as names tell
@@ -45,8 +45,8 @@ type member struct {
 	image bool   // by its first bytes
 }
 
-// look looks at a path.
-func look(path string, opts Options, kinds []*Kind) (*place, error) {
+// newPlace lists a folder, or opens a file.
+func newPlace(path string, opts Options, kinds []*Kind) (*place, error) {
 	p := &place{path: path, split: splitName(path), opts: opts, kinds: kinds}
 	info, err := os.Stat(path)
 	switch {
@@ -103,9 +103,9 @@ func isShardSet(path string) bool {
 	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
-// in looks at what is in the folder, which is one of its splits if it has a name.
+// in is a place in the folder, one of its splits if that has a name.
 func (p *place) in(name, split string) (*place, error) {
-	q, err := look(filepath.Join(p.path, name), p.opts, p.kinds)
+	q, err := newPlace(filepath.Join(p.path, name), p.opts, p.kinds)
 	if err == nil && split != "" {
 		q.split, q.part = split, true
 	}

@@ -1,8 +1,8 @@
 // Package source reads image classification datasets as people have them on disk, for packing: it tells by looking what a path holds, and
 // gives every sample's key, label and bytes.
 //
-// What it reads is the list of [Kinds], each of which has a file. A kind looks at a [place], which is a file or folder at first sight, and gives the
-// splits there; a split's layout then walks over the samples and reads them. Kinds whose samples lie in tars or below a folder share inTars and
+// What it reads is the list of [Kinds], each of which has a file. A kind is asked whether a [place], which is a file or
+// folder, is of it, and gives the splits there; a split's layout then walks over the samples and reads them. Kinds whose samples lie in tars or below a folder share inTars and
 // inFolder.
 //
 // A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is

@@ -113,7 +113,7 @@ func writeTree(t *testing.T, root string, files map[string][]byte) string {
 	return root
 }
 
-// TestErrorsEndWithWhatToDo checks that no Go error hangs behind the words for the user.
+// TestErrorsEndWithWhatToDo checks that no Go error hangs after the words for the user.
 func TestErrorsEndWithWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "notes.txt")
@@ -188,7 +188,7 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 	want["n01/notes.txt"] = item{data: "not an image"}
 	for key, it := range want {
 		if strings.HasPrefix(key, "n10") {
-			it.label = 3 // behind the empty class
+			it.label = 3 // after the empty class
 			want[key] = it
 		}
 	}
@@ -336,9 +336,9 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{write("fake.tar", tar(sourcetest.File{Name: "n01.tar", Data: []byte("no tar")})), "neither a tar"},
 		{write("cut.tar", whole[:len(whole)/2]), "incomplete"},
 		{write("cut.tgz", packed[:len(packed)-9]), "incomplete"},
-		{write("joined.tar", joined), "behind the archive's end"},
-		{write("joined.tgz", sourcetest.Gzip(t, joined)), "behind the archive's end"},
-		{write("joinedin.tar", tar(sourcetest.File{Name: "n01.tar", Data: slices.Concat(inner, inner)})), "behind the archive's end"},
+		{write("joined.tar", joined), "after the archive's end"},
+		{write("joined.tgz", sourcetest.Gzip(t, joined)), "after the archive's end"},
+		{write("joinedin.tar", tar(sourcetest.File{Name: "n01.tar", Data: slices.Concat(inner, inner)})), "after the archive's end"},
 		{write("sum.tgz", append(packed[:len(packed)-8:len(packed)-8], 0, 0, 0, 0, 0, 0, 0, 0)), "checksum"},
 		{write("beside.tar", tar(sourcetest.File{Name: "train/n01/x.JPEG"}, sourcetest.File{Name: "val/n01/x.JPEG"})), "lies beside train/"},
 		{write("several.tar", tar(sourcetest.File{Name: "several/train/n01/x.JPEG"})), "several splits"},

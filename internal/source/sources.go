@@ -47,14 +47,14 @@ var (
 	optionValLabels = option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
 )
 
-// Open looks at a path and returns the splits that it holds: one, or the training and the validation split, and sometimes a test split. Nothing is
-// read yet but what is needed to tell.
+// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
+// is needed to tell the kind.
 func Open(path string, opts Options) ([]*Split, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	p, err := look(path, opts, Kinds())
+	p, err := newPlace(path, opts, Kinds())
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ type tarReader struct {
 	count   *countingReader
 	rest    io.Reader // what the entries are read from: at the end, what follows them
 	plain   bool      // not compressed
-	peeking bool      // only the front is of interest: what follows the end is not looked at
+	peeking bool      // only the front is of interest: what follows the end is not read
 }
 
 // countingReader counts the bytes that were read of a file, for the places in errors.
@@ -113,14 +113,14 @@ func (t *tarReader) next() (*tar.Header, error) {
 	return h, err
 }
 
-// checkRest reads what stands behind the end of the archive, which is padding. Tars that were joined by cat, for one, have more
+// checkRest reads what stands after the end of the archive, which is padding. Tars that were joined by cat, for one, have more
 // entries there, which would be left out without a word.
 func (t *tarReader) checkRest() error {
 	block := make([]byte, 64<<10)
 	for {
 		n, err := t.rest.Read(block)
 		if len(bytes.Trim(block[:n], "\x00")) > 0 {
-			return t.errorf("", "there is more behind the archive's end, as when tars are joined by cat: unpack it (tar --ignore-zeros) and build the folder")
+			return t.errorf("", "there is more after the archive's end, as when tars are joined by cat: unpack it (tar --ignore-zeros) and build the folder")
 		}
 		if err == io.EOF {
 			return nil

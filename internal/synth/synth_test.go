@@ -147,7 +147,7 @@ func TestWriteRefusesAFolderInUseAndCleansUp(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("left over: %v, %v", entries, err)
 	}
 	for _, o := range []Options{{Classes: -1}, {Train: -1}, {Size: 1}, {Size: 10000}} {
 		if _, err := Write(context.Background(), filepath.Join(dir, "new"), o); err == nil {
