@@ -11,9 +11,8 @@ import (
 //
 // The generator's two seeds are mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is the
 // finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. A real number in [0, 1) is the upper 53 bits of an output; an
-// integer below n is the high word of output · n. Operations draw in their order in the list: RandomResizedCrop up to
-// ten times (area, ratio), then top and left; RandomCrop top, left, where there is a choice; RandomHorizontalFlip one
-// real number, and flips if it is below p.
+// integer below n is the high word of output · n. Operations draw in their order in the list, each as docs/transforms.md
+// says.
 type Draws struct {
 	pcg rand.PCG
 }

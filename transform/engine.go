@@ -11,14 +11,14 @@ import (
 
 // A Source is a stored image. The engine only reads it, and only during the call it is given to.
 type Source struct {
-	// Format says what Image is; imagefile.Unknown means to look at its first bytes.
-	Format imagefile.Format
+	// Format says what Image is; the zero value means to look at its first bytes.
+	Format Format
 	// Image holds the encoded image. For full speed the memory after it should be readable (cap − len ≥ 64).
 	Image []byte
 	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
 	// said in docs/format/jpeg-index.md.
 	Aux []byte
-	// Encoding decodes an imagefile.Encoded image: that of its set.
+	// Encoding decodes an image whose Format says that its set's encoding made it; nil for an image file.
 	Encoding Encoding
 	// Prefetch is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
 	Prefetch []byte

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
@@ -15,6 +16,8 @@ type (
 	Output = resample.Output
 	// Layout is the order of an output's bytes: NHWC (the zero value) or NCHW.
 	Layout = resample.Layout
+	// Format is that of an image file. The zero value is what the file's first bytes say.
+	Format = imagefile.Format
 	// Level is a set of instructions that kernels are written for. The zero value is plain Go, on every platform.
 	Level = kernel.Level
 )
