@@ -41,6 +41,7 @@ class EpochIterator(Iterator[Columns]):
         self._left = started.batches
         self._fetch = _Fetch(session, started.epoch, needs.timeout, needs.with_index)
         self._next = needs.output.batches(self._fetch, 0 if session.ring is None else session.ring.slots)
+        self._over = False
         self._stop = weakref.finalize(self, session.stop, started)
         self._stop.atexit = False  # then the session ends, and the epoch with it
 
@@ -60,7 +61,7 @@ class EpochIterator(Iterator[Columns]):
     def __next__(self) -> Columns:
         """Return the next batch."""
         needs = self._needs
-        if not self._stop.alive:
+        if self._over:
             raise StopIteration
         if needs.progress.iteration != self._number:
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
@@ -69,12 +70,12 @@ class EpochIterator(Iterator[Columns]):
         except errors.TimeoutError:
             raise
         except errors.ImgfeedError as e:
-            self._stop.detach()  # but the epoch has not come to its end: its place stays after the last batch
+            self._end()  # the epoch itself has not come to its end: its place stays after the last batch
             if isinstance(e, errors.ServerError):
                 needs.service.reraise(e)
             raise
         if following is None:
-            self._stop.detach()
+            self._end()
             needs.output.drain()
             needs.progress.end(self._started.epoch)
             raise StopIteration
@@ -82,6 +83,11 @@ class EpochIterator(Iterator[Columns]):
         self._left -= 1
         needs.progress.reached = Place(self._started.epoch, batch.consumed)
         return columns
+
+    def _end(self) -> None:
+        """Give no more, and leave it to the server, which has ended the epoch."""
+        self._over = True
+        self._stop.detach()
 
 
 class _Fetch:

@@ -69,7 +69,10 @@ class Arrays:
 
     def columns(self) -> tuple[Array, ...]:
         """Return those arrays that there are."""
-        return tuple(part for part in (self.images, self.labels, self.indices, self.params) if part is not None)
+        columns: tuple[Array, ...] = (self.images, self.labels)
+        if self.indices is not None:
+            columns += (self.indices,)
+        return columns if self.params is None else (*columns, self.params)
 
     def copy(self) -> Arrays:
         """Return the same batch in memory of its own."""
