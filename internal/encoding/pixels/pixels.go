@@ -75,7 +75,7 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 }
 
 func flags(fs *pflag.FlagSet) func(ready bool) (encoding.Encoding, error) {
-	size := fs.String("resize", "", "256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256; none for CIFAR-10 and CINIC-10)")
+	size := fs.String("resize", "", "256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256; none for small images, as CIFAR-10's)")
 	interpolation := fs.String("interpolation", "", "filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)")
 	resampler := fs.String("resampler", "", "whose bits the resize gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3) (default pillow-13)")
 	codec := fs.String("codec", "", strings.Join(pixels.Names(), ", ")+" (default "+pixels.Bitpack+")")

@@ -66,7 +66,7 @@ type Flags struct {
 // otherwise unless a flag says how.
 func AddFlags(fs *pflag.FlagSet, repack bool) *Flags {
 	f := &Flags{own: make(map[*encoding.Method]*pflag.FlagSet), encode: make(map[*encoding.Method]func(bool) (encoding.Encoding, error))}
-	preset, note := "", fmt.Sprintf(" (default %s; %s for CIFAR-10 and CINIC-10)", methods[0].Name, ready.Name)
+	preset, note := "", fmt.Sprintf(" (default %s; %s for small images, as CIFAR-10's)", methods[0].Name, ready.Name)
 	if repack {
 		preset, note = ready.Name, ""
 	}
