@@ -89,14 +89,10 @@ func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws Draws) (Params,
 	return c.params, err
 }
 
-// keepBytesMax bounds each piece of scratch memory that is kept from image to image: a photograph of 20 megapixels. One
-// huge image must not cost every worker its size for good.
-const keepBytesMax = 64 << 20
-
 // trim lets go of scratch memory that an unusually large image has needed.
 func (e *Engine) trim() {
 	for _, memory := range []*[]byte{&e.region, &e.padded, &e.between[0].Pix, &e.between[1].Pix} {
-		if cap(*memory) > keepBytesMax {
+		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}
 	}

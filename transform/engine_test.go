@@ -321,7 +321,7 @@ func TestTrim(t *testing.T) {
 	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := cap(engine.region); n > keepBytesMax {
+	if n := cap(engine.region); n > imagefile.KeepBytesMax {
 		t.Errorf("%d bytes are kept", n)
 	}
 }

@@ -23,9 +23,9 @@ type Decoder struct {
 // NewDecoder returns a Decoder with kernels of the given level.
 func NewDecoder(level kernel.Level) *Decoder { return &Decoder{jpeg: jpeg.New(level)} }
 
-// keepBytesMax bounds the memory that is kept from image to image: a photograph of 20 megapixels. One huge image must not cost
-// every worker its size for good.
-const keepBytesMax = 64 << 20
+// KeepBytesMax bounds each piece of memory that is kept from image to image: a photograph of 20 megapixels. One huge image must not
+// cost every worker its size for good.
+const KeepBytesMax = 64 << 20
 
 // Open starts on a file and returns its size in pixels. format may be Unknown: the file's first bytes tell then. index is what
 // Check has made of it, or empty. Both are read until Decode returns.
@@ -33,7 +33,7 @@ func (d *Decoder) Open(format Format, data, index []byte) (width, height int, er
 	if d.format = format; format == Unknown {
 		d.format = Sniff(data)
 	}
-	if cap(d.whole.Pix) > keepBytesMax {
+	if cap(d.whole.Pix) > KeepBytesMax {
 		d.whole.Pix = nil
 	}
 	if d.format == JPEG {

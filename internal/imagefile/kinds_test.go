@@ -178,7 +178,7 @@ func TestFormats(t *testing.T) {
 func TestMemoryIsLetGo(t *testing.T) {
 	d := NewDecoder(kernel.Generic)
 	d.whole.Resize(6000, 4000)
-	if _, _, err := d.Open(Unknown, kind(t, "rgb.bmp", func([]byte) {}), nil); err != nil || cap(d.whole.Pix) > keepBytesMax {
+	if _, _, err := d.Open(Unknown, kind(t, "rgb.bmp", func([]byte) {}), nil); err != nil || cap(d.whole.Pix) > KeepBytesMax {
 		t.Errorf("%d bytes are kept, %v", cap(d.whole.Pix), err)
 	}
 }

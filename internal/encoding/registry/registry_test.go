@@ -60,7 +60,7 @@ func TestFlags(t *testing.T) {
 		{"--encoding pixels --resampler pillow-12 --interpolation box", false, false, "pixels (bitpack, resize 256 box, pillow-12)"},
 		{"--codec lz4", false, false, "--codec: for --encoding pixels; original stores the files' own bytes"},
 		{"--encoding original --codec lz4 --resize 3", false, true, "--codec, --resize: for --encoding pixels"},
-		{"--encoding jpeg", false, false, "--encoding jpeg: want original or pixels"},
+		{"--encoding jpeg", false, false, "--encoding jpeg: want original"},
 		{"--encoding pixels --resampler pillow-1", false, false, "--resampler: "},
 	} {
 		fs := pflag.NewFlagSet("build", pflag.ContinueOnError)
