@@ -37,7 +37,7 @@ func epoch(dir string) error {
 		return err
 	}
 	order, err := plan.New(plan.Config{
-		Fingerprint: shards.Manifest().Fingerprint, Samples: shards.Len(), BuiltWorld: shards.Partitions(), BatchSize: 2, Shuffle: true, Seed: 1,
+		Fingerprint: shards.Manifest().Fingerprint, Samples: shards.Len(), Partitions: shards.Partitions(), BatchSize: 2, Shuffle: true, Seed: 1,
 	})
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 		t.Fatal(err)
 	}
 	order, err := plan.New(plan.Config{
-		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.Partitions(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Uneven,
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Uneven,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func TestFromShards(t *testing.T) {
 	for _, encoding := range []string{"jpeg", "pixels"} {
 		set, served := openTestSet(t, writeSet(t, encoding, 21, 3, 20, 15))
 		cfg := testStream(t, served, plan.Config{
-			Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.Partitions(), BatchSize: 4, Shuffle: true,
+			Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 4, Shuffle: true,
 		}, 2)
 		got, err := serve(t, pool, cfg)
 		if err != nil {

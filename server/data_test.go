@@ -16,8 +16,8 @@ import (
 )
 
 // writeSet writes a set of samples PNGs of 8×6 pixels whose colour is (10·label, index, 7), with label = index mod 2,
-// built for a world.
-func writeSet(t testing.TB, dir, split string, samples, world int) {
+// in partitions.
+func writeSet(t testing.TB, dir, split string, samples, partitions int) {
 	t.Helper()
 	keys := make([]string, samples)
 	for i := range keys {
@@ -29,7 +29,7 @@ func writeSet(t testing.TB, dir, split string, samples, world int) {
 		}
 		return 1
 	})
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, Partitions: world})
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, Partitions: partitions})
 	if err != nil {
 		t.Fatal(err)
 	}

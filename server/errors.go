@@ -40,7 +40,7 @@ func bugError(panicked any) error {
 type ReachError struct {
 	Dir         string
 	Rank, World int
-	Built       int   // the world that the set was built for
+	Partitions  int   // that the set has
 	Missing     []int // partitions
 	Damage      error // of the first of them that is here and not whole; nil if none is
 }
@@ -60,15 +60,15 @@ func (e *ReachError) Error() string {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	advice := "copy what is missing"
-	if e.World != e.Built {
-		advice += fmt.Sprintf(", use a world of %d, which the set was built for, or build it with --partitions %d", e.Built, e.World)
+	if e.World != e.Partitions {
+		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", e.Partitions, e.World)
 	}
 	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir, strings.Join(names, ", "), advice)
 }
 
 // checkReach returns a [*ReachError] if the set lacks a partition that the rank needs when it starts at consumed.
 func checkReach(set *shard.Set, rank, world, consumed int) error {
-	p, err := plan.New(plan.Config{Samples: set.Len(), BuiltWorld: set.Partitions(), Rank: rank, World: world, BatchSize: 1, Consumed: consumed})
+	p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1, Consumed: consumed})
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		return nil
 	}
 	cfg := p.Config()
-	err := &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Built: set.Partitions(), Missing: missing}
+	err := &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing}
 	for _, partition := range missing {
 		if absence := set.Absence(partition); is[*shard.DamagedPartitionError](absence) {
 			err.Damage = absence

@@ -238,7 +238,7 @@ func (s *Server) planConfig(m openRequest, set *shard.Set) (plan.Config, error) 
 		return plan.Config{}, badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
 	}
 	cfg := plan.Config{
-		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), BuiltWorld: set.Partitions(),
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(),
 		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
 	}
 	switch {

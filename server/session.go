@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -112,11 +113,9 @@ func (s *session) notes() []string {
 	if s.notBitExact != "" {
 		notes = append(notes, s.notBitExact)
 	}
-	if s.plan.World == s.set.Partitions() || s.plan.World == 1 {
-		return notes
-	}
-	if s.set.Partitions() > 1 {
-		notes = append(notes, "the set was built for another world size: every rank reads from several partitions, so all of them must stay in reach")
+	if partitions := s.set.Partitions(); partitions > 1 && s.plan.World > 1 && s.plan.World != partitions {
+		notes = append(notes, fmt.Sprintf("the set has %d partitions and the world %d ranks: every rank may read from several partitions, so all of them must stay here",
+			partitions, s.plan.World))
 	}
 	return notes
 }

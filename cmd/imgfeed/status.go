@@ -76,8 +76,8 @@ func encoding(set server.ServedSet) string {
 }
 
 func partitions(set server.ServedSet) string {
-	if len(set.Partitions) == set.BuiltWorld {
-		return fmt.Sprintf("all %d partitions", set.BuiltWorld)
+	if len(set.Here) == set.Partitions {
+		return fmt.Sprintf("all %d partitions", set.Partitions)
 	}
-	return fmt.Sprintf("partitions %v of %d", set.Partitions, set.BuiltWorld)
+	return fmt.Sprintf("partitions %v of %d", set.Here, set.Partitions)
 }

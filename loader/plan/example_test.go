@@ -26,7 +26,7 @@ func batches(cfg plan.Config) {
 // Ten samples go to two ranks in batches of two. Stopped after the first batch, when four samples are consumed, the epoch
 // is finished by three ranks: no sample comes twice, none is left out.
 func Example() {
-	cfg := plan.Config{Samples: 10, BuiltWorld: 2, World: 2, BatchSize: 2}
+	cfg := plan.Config{Samples: 10, Partitions: 2, World: 2, BatchSize: 2}
 	batches(cfg)
 	cfg.World, cfg.Consumed = 3, 4
 	batches(cfg)

@@ -5,7 +5,7 @@
 //
 // # The sequence of an epoch
 //
-// A set of N samples built for W partitions keeps sample p in partition p mod W at place p div W. The epoch's global
+// A set of N samples in W partitions keeps sample p in partition p mod W at place p div W. The epoch's global
 // sequence has N positions. Position q lies in partition k = q mod W at place j = q div W, and holds
 //
 //	shuffled    sample k + W·perm(j), perm a keyed permutation of the partition's places (see [permutation])
@@ -76,8 +76,8 @@ type Config struct {
 	Fingerprint string
 	// Samples is N, the number of samples in the set, at least 1.
 	Samples int
-	// BuiltWorld is W, the number of partitions that the set was built for; 0 means 1.
-	BuiltWorld int
+	// Partitions is W, the number of the set's partitions; 0 means 1.
+	Partitions int
 	// Seed and Epoch key the shuffle.
 	Seed  int64
 	Epoch int
@@ -104,8 +104,8 @@ func (e *ConfigError) Error() string {
 
 // check fills in the defaults and refuses what makes no sense.
 func (c *Config) check() error {
-	if c.BuiltWorld == 0 {
-		c.BuiltWorld = 1
+	if c.Partitions == 0 {
+		c.Partitions = 1
 	}
 	if c.World == 0 {
 		c.World = 1
@@ -117,7 +117,7 @@ func (c *Config) check() error {
 		reason     string
 	}{
 		{"samples", c.Samples, 1, SamplesMax, "1 or more, and less than 2^31"},
-		{"built_world", c.BuiltWorld, 1, SamplesMax, "1 or more"},
+		{"partitions", c.Partitions, 1, SamplesMax, "1 or more"},
 		{"epoch", c.Epoch, 0, math.MaxInt, "0 or more"},
 		{"world", c.World, 1, 1 << 24, "1 to 16777216"},
 		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
@@ -202,7 +202,7 @@ func (p *Plan) ConsumedAfter(b int) int {
 // Partitions returns the partitions, in rising order, that hold the samples of this plan. A server that lacks one of
 // them cannot serve it.
 func (p *Plan) Partitions() []int {
-	n, built := p.cfg.Samples, p.cfg.BuiltWorld
+	n, built := p.cfg.Samples, p.cfg.Partitions
 	var partitions []int
 	if n < built { // padding may fall on an empty partition, and then on any other
 		for k := range n {
@@ -220,7 +220,7 @@ func (p *Plan) Partitions() []int {
 
 // sampleAt returns the sample at position q ≥ 0 of the epoch's sequence; positions from N on are padding.
 func (p *Plan) sampleAt(q int) int {
-	n, built := p.cfg.Samples, p.cfg.BuiltWorld
+	n, built := p.cfg.Samples, p.cfg.Partitions
 	if q >= n && (built == 1 || p.partitionSize(q%built) == 0) {
 		q %= n
 	}
@@ -236,7 +236,7 @@ func (p *Plan) sampleAt(q int) int {
 
 // partitionSize returns the number of samples in partition k.
 func (p *Plan) partitionSize(k int) int {
-	return (p.cfg.Samples - k + p.cfg.BuiltWorld - 1) / p.cfg.BuiltWorld
+	return (p.cfg.Samples - k + p.cfg.Partitions - 1) / p.cfg.Partitions
 }
 
 // ceilDiv returns ⌈a/b⌉ for a ≥ 0, and 0 for a < 0.

@@ -48,11 +48,11 @@ func randomConfigs(n int) []Config {
 	cfgs := make([]Config, n)
 	for i := range cfgs {
 		c := Config{
-			Fingerprint: fmt.Sprint("f", i), Samples: 1 + rng.IntN(200), BuiltWorld: 1 + rng.IntN(9), World: 1 + rng.IntN(9),
+			Fingerprint: fmt.Sprint("f", i), Samples: 1 + rng.IntN(200), Partitions: 1 + rng.IntN(9), World: 1 + rng.IntN(9),
 			Seed: rng.Int64() - rng.Int64(), Epoch: rng.IntN(5), BatchSize: 1 + rng.IntN(17), Shuffle: i%4 != 0,
 		}
 		if i%10 == 0 { // a size beyond the tables
-			c.Samples = tableMax*c.BuiltWorld + rng.IntN(5000)
+			c.Samples = tableMax*c.Partitions + rng.IntN(5000)
 		}
 		cfgs[i] = c
 	}
@@ -183,7 +183,7 @@ func TestElastic(t *testing.T) {
 // TestOwnPartitionOnly checks that the world that a set was built for needs one partition a rank.
 func TestOwnPartitionOnly(t *testing.T) {
 	for _, cfg := range randomConfigs(200) {
-		cfg.World = cfg.BuiltWorld
+		cfg.World = cfg.Partitions
 		cfg.Consumed = cfg.Samples / 3 / cfg.World * cfg.World
 		for cfg.Rank = range cfg.World {
 			p, _ := New(cfg)
@@ -202,8 +202,8 @@ func TestPartitions(t *testing.T) {
 			p, _ := New(cfg)
 			parts := p.Partitions()
 			for _, s := range all(t, cfg) {
-				if !slices.Contains(parts, s%cfg.BuiltWorld) {
-					t.Fatalf("%+v: sample %d is in partition %d, not in %v", cfg, s, s%cfg.BuiltWorld, parts)
+				if !slices.Contains(parts, s%cfg.Partitions) {
+					t.Fatalf("%+v: sample %d is in partition %d, not in %v", cfg, s, s%cfg.Partitions, parts)
 				}
 			}
 		}
@@ -243,7 +243,7 @@ func TestGolden(t *testing.T) {
 		{Config{Fingerprint: "golden", Samples: 12, Seed: 7}, []int{3, 2, 11, 8, 6, 10, 9, 0, 7, 5, 1, 4}},
 		{Config{Fingerprint: "golden", Samples: 1281167, Seed: 7, Epoch: 3}, []int{
 			623741, 334581, 1190763, 532774, 537336, 816103, 207420, 393611, 1092234, 142094, 914421, 145325}},
-		{Config{Fingerprint: "golden", Samples: 1281167, Seed: -7, Epoch: 3, BuiltWorld: 8, World: 8, Rank: 5}, []int{
+		{Config{Fingerprint: "golden", Samples: 1281167, Seed: -7, Epoch: 3, Partitions: 8, World: 8, Rank: 5}, []int{
 			96341, 359805, 150245, 1010973, 504109, 1023437, 42445, 126245, 1216733, 791685, 237061, 1076757}},
 	} {
 		c.cfg.Shuffle, c.cfg.BatchSize = true, 12
@@ -260,14 +260,14 @@ func TestGolden(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	good := Config{Samples: 10, BatchSize: 2}
 	for field, change := range map[string]func(*Config){
-		"samples":     func(c *Config) { c.Samples = 0 },
-		"built_world": func(c *Config) { c.BuiltWorld = -1 },
-		"epoch":       func(c *Config) { c.Epoch = -1 },
-		"world":       func(c *Config) { c.World = -1 },
-		"rank":        func(c *Config) { c.Rank = 1 },
-		"batch_size":  func(c *Config) { c.BatchSize = 0 },
-		"consumed":    func(c *Config) { c.Consumed = 11 },
-		"policy":      func(c *Config) { c.Policy = 9 },
+		"samples":    func(c *Config) { c.Samples = 0 },
+		"partitions": func(c *Config) { c.Partitions = -1 },
+		"epoch":      func(c *Config) { c.Epoch = -1 },
+		"world":      func(c *Config) { c.World = -1 },
+		"rank":       func(c *Config) { c.Rank = 1 },
+		"batch_size": func(c *Config) { c.BatchSize = 0 },
+		"consumed":   func(c *Config) { c.Consumed = 11 },
+		"policy":     func(c *Config) { c.Policy = 9 },
 	} {
 		cfg := good
 		change(&cfg)

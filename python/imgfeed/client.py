@@ -24,10 +24,10 @@ class SetInfo:
     split: str
     samples: int
     classes: int
-    built_world: int
+    partitions: int
     fingerprint: str
     encoding: dict[str, Any]
-    partitions: tuple[int, ...]
+    partitions_here: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -77,10 +77,10 @@ class Session:
                 s["split"],
                 s["samples"],
                 s["classes"],
-                s["built_world"],
+                s["partitions"],
                 s["fingerprint"],
                 s["encoding"],
-                tuple(s["partitions"]),
+                tuple(s["partitions_here"]),
             )
             for s in hello["sets"]
         ]
