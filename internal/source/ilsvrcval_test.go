@@ -251,3 +251,27 @@ func TestValLabelsOfAFile(t *testing.T) {
 		t.Errorf("labels for class folders: %v", err)
 	}
 }
+
+// Whatever the bytes of a file of labels, reading it gives labels of its classes or a *FormatError.
+func FuzzValLabels(f *testing.F) {
+	f.Add("n01751748\nn09193705\n")
+	f.Add("#!/bin/bash\nmkdir -p n01751748\nmv ILSVRC2012_val_00000001.JPEG ./n01751748/\n")
+	f.Add("val/ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
+	f.Add("490\n361\n")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := readValLabels(sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid())), []byte(text)))
+		var format *FormatError
+		if err != nil {
+			if !errors.As(err, &format) {
+				t.Errorf("error of type %T: %v", err, err)
+			}
+			return
+		}
+		for i, label := range v.labels {
+			if label < -1 || int(label) >= len(v.classes) {
+				t.Fatalf("image %d has the label %d of %d classes", i+1, label, len(v.classes))
+			}
+		}
+	})
+}

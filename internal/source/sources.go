@@ -6,7 +6,7 @@ import (
 )
 
 // A Kind is one way in which datasets lie on disk. Each has a file of its own, which says how it is recognised, what it holds and how it is read,
-// and a line in [Kinds].
+// and a line in [Kinds]. To add one, write these two, and let go test -run TestDocuments -docs write the table in docs/packing.md.
 type Kind struct {
 	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
 	Name   string
