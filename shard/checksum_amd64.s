@@ -15,7 +15,7 @@
 
 // SHIFTED adds the product of a stretch's state and its power of x.
 #define SHIFTED(state, at) \
-	MOVQ       state, X1          \
+	VMOVQ      state, X1          \
 	VPCLMULQDQ $0, at(AX), X1, X1 \
 	VPXOR      X1, X0, X0
 
@@ -56,7 +56,7 @@ next:
 	SHIFTED(R12, 64)
 	SHIFTED(R13, 80)
 	SHIFTED(R14, 96)
-	MOVQ   X0, CX
+	VMOVQ  X0, CX
 	XORL   AX, AX
 	CRC32Q CX, AX
 	XORL   R15, AX

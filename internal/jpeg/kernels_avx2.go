@@ -7,12 +7,7 @@ import (
 	"unsafe"
 )
 
-type (
-	words256 = archsimd.Int16x16
-	ints256  = archsimd.Int32x8
-)
-
-func factors256(t *[16]int32) words256 {
+func factors256(t *[16]int32) archsimd.Int16x16 {
 	return archsimd.LoadInt32x8Array((*[8]int32)(t[:8])).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 

@@ -7,14 +7,11 @@ import (
 	"unsafe"
 )
 
-type (
-	words512 = archsimd.Int16x32
-	ints512  = archsimd.Int32x16
-)
+func row512(q *quad, r int) archsimd.Int16x32 {
+	return archsimd.LoadInt16x32Array((*[32]int16)(q[r*32:]))
+}
 
-func row512(q *quad, r int) words512 { return archsimd.LoadInt16x32Array((*[32]int16)(q[r*32:])) }
-
-func factors512(t *[16]int32) words512 {
+func factors512(t *[16]int32) archsimd.Int16x32 {
 	return archsimd.LoadInt32x16Array(t).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 

@@ -16,7 +16,7 @@
 	MOVQ         step+40(FP), DX          \
 	MOVQ         shuffles+48(FP), R10     \
 	MOVQ         $0x8080808080808080, R11 \
-	MOVQ         R11, X15                 \
+	VMOVQ        R11, X15                 \
 	VPBROADCASTQ X15, Y15
 
 // func streamRowsAVX512(dst, top, bottom unsafe.Pointer, stride, blocks, step int, shuffles unsafe.Pointer)
@@ -49,6 +49,7 @@ block:
 	XORL          R9, R9
 	TESTQ         SI, SI
 	JNZ           row
+	VZEROUPPER
 	RET
 
 // Red, green and blue of 32 pixels become Y3, Y4 and Y5, then, shuffled, the three vectors Y6, Y7 and Y8.
@@ -119,6 +120,7 @@ next:
 	XORL  R9, R9
 	TESTQ SI, SI
 	JNZ   row
+	VZEROUPPER
 	RET
 
 // func streamCopyAVX2(dst, src unsafe.Pointer, vectors int)
@@ -134,6 +136,7 @@ next:
 	ADDQ     $32, DI
 	DECQ     CX
 	JNZ      next
+	VZEROUPPER
 	RET
 
 // func fence()

@@ -162,6 +162,7 @@ one:
 	STORE256(4, Y2, Y5, (DX)(R8*2), (DI)(R8*2), Y11)
 
 done:
+	VZEROUPPER
 	RET
 
 // PLANE512 decodes one plane of a chunk.
@@ -215,4 +216,5 @@ chunk:
 	ADDQ $32, DI
 	DECQ CX
 	JNZ  chunk
+	VZEROUPPER
 	RET

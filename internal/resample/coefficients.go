@@ -37,6 +37,8 @@ type axis struct {
 	count   []int32
 	weight  []int32
 	columns []float64 // weights before normalisation
+
+	constants computeConstants // of the accelerated kernels
 }
 
 // reserve sets the table's shape for at most taps weights an output, with its memory.

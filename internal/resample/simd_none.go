@@ -8,6 +8,8 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 
 type simdState struct{}
 
+type computeConstants struct{}
+
 func (a *axis) computeSIMD(axisSpec, kernel.Level) bool { return false }
 
 func (r *Resampler) resizeSIMD(Output, []byte, int, bool) bool { return false }
