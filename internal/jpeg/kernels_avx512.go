@@ -90,9 +90,7 @@ var rgbOrder512 = func() (t [128]uint8) {
 func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {
 	n := len(dst) / 3
 	if n < 32 {
-		var block [96]byte
-		ycbcrToRGBAVX512(block[:], y, cb, cr)
-		copy(dst, block[:])
+		ycbcrToRGBAVX2(dst, y, cb, cr)
 		return
 	}
 	_, _, _ = y[n-1], cb[n-1], cr[n-1]

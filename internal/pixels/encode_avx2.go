@@ -52,15 +52,22 @@ func splitAVX2(planes []byte, stride int, src []byte, width int) {
 
 // residualsAVX2 serves AVX-512 too: it is far from being what packing waits for.
 func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
-	const chunkBytes = 3 * chunkColumns
-	var upper, lower [chunkBytes]uint8 // three planes
 	if chunks == 0 {
 		return
 	}
+	var upper, lower [3 * chunkColumns]uint8 // three planes
+	residualsWith(&upper, &lower, dst, top, bottom, above, chunks, first)
+}
+
+// residualsWith is residualsAVX2 with memory for two chunks, which is zeroed elsewhere: the compiler does so by SSE.
+//
+//go:noinline
+func residualsWith(upper, lower *[3 * chunkColumns]uint8, dst, top, bottom, above []byte, chunks int, first bool) {
+	const chunkBytes = 3 * chunkColumns
 	p0, p1, up, out := start(top), start(bottom), start(above), start(dst)
 	for rest := chunks; ; rest-- {
-		splitChunk(unsafe.Pointer(&upper), chunkColumns, p0)
-		splitChunk(unsafe.Pointer(&lower), chunkColumns, p1)
+		splitChunk(unsafe.Pointer(upper), chunkColumns, p0)
+		splitChunk(unsafe.Pointer(lower), chunkColumns, p1)
 		if first {
 			for plane := range 3 {
 				left := unsafe.Slice((*byte)(unsafe.Add(up, plane*chunkColumns)), chunkColumns)
@@ -76,6 +83,7 @@ func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 			store32(v1, a)
 		}
 		if rest == 1 {
+			ClearAVXUpperBits()
 			return
 		}
 		p0, p1 = unsafe.Add(p0, chunkBytes), unsafe.Add(p1, chunkBytes)
