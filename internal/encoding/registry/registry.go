@@ -3,6 +3,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -57,15 +58,20 @@ func Describe(stored shard.Encoding) string {
 
 // Flags are the flags of the command line that say how images are stored.
 type Flags struct {
-	name   string
-	own    map[*encoding.Method]*pflag.FlagSet
-	encode map[*encoding.Method]func(ready bool) (encoding.Encoding, error)
+	name    string
+	choices []choice
+}
+
+type choice struct {
+	*encoding.Method
+	flags  *pflag.FlagSet
+	encode func(ready bool) (encoding.Encoding, error)
 }
 
 // AddFlags defines --encoding and the flags of every encoding. repack says that the images are packed already, and are to be packed
 // otherwise unless a flag says how.
 func AddFlags(fs *pflag.FlagSet, repack bool) *Flags {
-	f := &Flags{own: make(map[*encoding.Method]*pflag.FlagSet), encode: make(map[*encoding.Method]func(bool) (encoding.Encoding, error))}
+	f := new(Flags)
 	preset, note := "", fmt.Sprintf(" (default %s; %s for small images, as CIFAR-10's)", methods[0].Name, ready.Name)
 	if repack {
 		preset, note = ready.Name, ""
@@ -73,7 +79,7 @@ func AddFlags(fs *pflag.FlagSet, repack bool) *Flags {
 	fs.StringVar(&f.name, "encoding", preset, "how images are stored: "+names(func(m *encoding.Method) string { return m.Name + " (" + m.Summary + ")" })+note)
 	for _, m := range methods {
 		own := pflag.NewFlagSet(m.Name, pflag.ContinueOnError)
-		f.own[m], f.encode[m] = own, m.Flags(own)
+		f.choices = append(f.choices, choice{m, own, m.Flags(own)})
 		own.VisitAll(func(flag *pflag.Flag) { flag.Usage = m.Name + ": " + flag.Usage })
 		fs.AddFlagSet(own)
 	}
@@ -93,27 +99,23 @@ func (f *Flags) Encoding(small bool) (encoding.Encoding, error) {
 	case name == "":
 		name = methods[0].Name
 	}
-	var chosen *encoding.Method
-	for _, m := range methods {
-		if m.Name == name {
-			chosen = m
-		}
-	}
-	if chosen == nil {
+	i := slices.IndexFunc(f.choices, func(c choice) bool { return c.Name == name })
+	if i < 0 {
 		return nil, fmt.Errorf("--encoding %s: want %s", name, names(func(m *encoding.Method) string { return m.Name }))
 	}
-	for _, m := range methods {
+	chosen := f.choices[i]
+	for _, c := range f.choices {
 		var foreign []string
-		f.own[m].VisitAll(func(flag *pflag.Flag) {
-			if flag.Changed && m != chosen {
+		c.flags.VisitAll(func(flag *pflag.Flag) {
+			if flag.Changed && c.Name != name {
 				foreign = append(foreign, "--"+flag.Name)
 			}
 		})
 		if foreign != nil {
-			return nil, fmt.Errorf("%s: for --encoding %s; %s stores %s", strings.Join(foreign, ", "), m.Name, chosen.Name, chosen.Summary)
+			return nil, fmt.Errorf("%s: for --encoding %s; %s stores %s", strings.Join(foreign, ", "), c.Name, name, chosen.Summary)
 		}
 	}
-	return f.encode[chosen](small)
+	return chosen.encode(small)
 }
 
 // names lists the methods: "a, b or c".
