@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import client, errors
+from .arguments import ARGUMENTS
 from .client import Batch, Session
 from .outputs import Columns, Output
 from .service import Service
@@ -52,7 +53,7 @@ class EpochIterator(Iterator[Columns]):
 
     @timeout.setter
     def timeout(self, seconds: float) -> None:
-        self._fetch.timeout = seconds
+        self._fetch.timeout = ARGUMENTS["timeout"].metadata["kind"].check("timeout", seconds)
 
     def __len__(self) -> int:
         """Return how many batches are left."""

@@ -220,6 +220,16 @@ def test_arguments_do_not_change_later(load: Load) -> None:
     assert loader.batch_size == 8
 
 
+def test_an_iterations_timeout_may_change(load: Load) -> None:
+    iteration = iter(load(8, timeout=30))
+    assert iteration.timeout == 30
+    iteration.timeout = 20
+    assert iteration.timeout == 20
+    for wrong in ("20", math.nan, -1):
+        with pytest.raises((TypeError, ValueError), match=r"timeout is .*, want seconds"):
+            iteration.timeout = wrong  # type: ignore[assignment]
+
+
 def test_the_server_is_not_asked_for_a_key_that_is_no_number(load: Load) -> None:
     dataset = load(8).dataset
     assert dataset.key(np.int64(3)) == dataset.key(3)  # type: ignore[arg-type]
