@@ -17,6 +17,7 @@ OTHER_TOOLCHAINS    ?= go1.26.11
 
 WATCHED     := ./transform/... ./internal/jpeg/... ./internal/pixels/... ./internal/resample/... ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 # What each part of the tests did and skipped, as JUnit's XML.
 REPORTS     := build/tests
@@ -28,6 +29,7 @@ READY       := $(VENV)/.ready
 STAMP       := github.com/imgfeed/imgfeed/internal/version
 VERSION     := $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' python/imgfeed/__init__.py)
 COMMIT      := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
+LDFLAGS     := -s -w -X $(STAMP).number=$(VERSION) -X $(STAMP).commit=$(COMMIT)
 COMPOSE     ?= $(DOCKER) compose
 BUILD_ARGS  := $(DOCKER_FLAGS) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) \
   $(if $(COMMIT),--build-arg COMMIT=$(COMMIT)) --label org.opencontainers.image.revision=$(shell git rev-parse --short=12 HEAD 2>/dev/null)
@@ -35,7 +37,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel demo test test-go test-python test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
+.PHONY: help build wheel release demo test test-go test-python test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,11 +45,18 @@ help: ## this list
 build: $(BIN) ## static binaries bin/imgfeed and bin/imgshard
 
 bin/%: FORCE
-	$(GO) build -trimpath -ldflags '-s -w -X $(STAMP).number=$(VERSION) -X $(STAMP).commit=$(COMMIT)' -o $@ ./cmd/$*
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
 wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
-	rm -rf dist
-	cd python && ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
+	rm -rf dist/*.whl build/manual
+	bin/imgfeed manual build/manual
+	bin/imgshard manual build/manual
+	cd python && IMGFEED_WHEEL_MANUAL=$(CURDIR)/build/manual ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
+
+# Everything in it bears the commit's time, so that the same commit gives the same bytes.
+release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manual pages, SBOMs, checksums; SOURCE_DATE_EPOCH= another time
+	GO='$(GO)' PYTHON=$(CURDIR)/$(VENV)/bin/python VERSION=$(VERSION) LDFLAGS='$(LDFLAGS)' \
+	  SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)} scripts/release.sh
 
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
@@ -99,13 +108,14 @@ test-containers: build $(READY) ## the images and compose.yaml on a real engine;
 	  $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir trainer trainer/container_tests; \
 	fi
 
-check: $(READY) ## formatter, vet, staticcheck, builds without acceleration, for arm64 and by other releases of Go, linter and types of Python
+check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64 and by other releases of Go, linter and types of Python
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOEXPERIMENT= $(GO) vet ./...
 	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
 	for release in $(OTHER_TOOLCHAINS); do GOTOOLCHAIN=$$release $(GO) build ./... || exit 1; done
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(ACTIONLINT) -shellcheck= .github/workflows/*.yml
 	$(VENV)/bin/ruff check python trainer bench deploy scripts
 	$(VENV)/bin/ruff format --check python trainer deploy scripts
 	cd python && ../$(VENV)/bin/mypy

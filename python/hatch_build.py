@@ -1,4 +1,8 @@
-"""Puts the static binaries of ../bin into the wheel, and tags it for this machine's platform."""
+"""Puts the static binaries of ../bin into the wheel, with their manual pages, and tags it for this machine's platform.
+
+IMGFEED_WHEEL_BIN names another folder of binaries, IMGFEED_WHEEL_MACHINE another machine that they are for (as `uname -m`
+says it), IMGFEED_WHEEL_MANUAL the folder that their command `manual` wrote to.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,19 @@ def _check_version(binary: Path, want: str) -> None:
         raise RuntimeError(f"{binary} is version {got}, and the wheel {want}: run `make build`")
 
 
+def _manual(folder: Path) -> dict[str, str]:
+    """Return where under an environment's prefix the files go that `imgfeed manual` and `imgshard manual` wrote."""
+    places = {str(page): f"share/man/man1/{page.name}" for page in sorted((folder / "man" / "man1").iterdir())}
+    for name in BINARIES:
+        for file, place in (
+            (f"{name}.bash", f"bash-completion/completions/{name}"),
+            (f"_{name}", f"zsh/site-functions/_{name}"),
+            (f"{name}.fish", f"fish/vendor_completions.d/{name}.fish"),
+        ):
+            places[str(folder / "completions" / file)] = f"share/{place}"
+    return places
+
+
 class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
     """Adds imgfeed/bin/ to the wheel."""
 
@@ -38,6 +55,8 @@ class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
                 raise FileNotFoundError(f"{binary}: run `make build` first")
             _check_version(binary, self.metadata.version)
             build_data["force_include"][str(binary)] = f"imgfeed/bin/{name}"
+        if manual := os.environ.get("IMGFEED_WHEEL_MANUAL"):
+            build_data["shared_data"].update(_manual(Path(manual)))
         machine = os.environ.get("IMGFEED_WHEEL_MACHINE", platform.machine())
         # Static binaries need no libc: the oldest tags of glibc and of musl are both true.
         build_data["tag"] = f"py3-none-manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"
