@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
@@ -277,6 +278,15 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		if strings.HasPrefix(problem.Metric, "imgfeed_") {
+			t.Errorf("against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
 		}
 	}
 	if code, body := get("/healthz"); code != 200 || body != "ok\n" {
