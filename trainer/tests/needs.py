@@ -21,10 +21,10 @@ PROGRAMS = {
 
 
 @functools.cache
-def present(name: str) -> bool:
-    """Whether a command is there, and is the one that is meant: others may bear its name."""
+def present(name: str, folders: str) -> bool:
+    """Whether a command is in one of the folders, and is the one that is meant: others may bear its name."""
     sign, option, _, _ = PROGRAMS[name]
-    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    path = shutil.which(name, path=folders)
     if not path:
         return False
     try:
@@ -34,8 +34,9 @@ def present(name: str) -> bool:
     return sign in said.stdout + said.stderr
 
 
-def programs(*names: str) -> None:
-    """Skip the test unless all these commands are there."""
-    missing = [PROGRAMS[name] for name in names if not present(name)]
+def programs(*names: str, also: str = "") -> None:
+    """Skip the test unless all these commands are on PATH or, if that is given, in the folder also."""
+    folders = f"{os.environ['PATH']}:{also}" if also else os.environ["PATH"]
+    missing = [PROGRAMS[name] for name in names if not present(name, folders)]
     if missing:
         pytest.skip("\n".join(dict.fromkeys(f"needs {people}: {install}" for _, _, people, install in missing)))

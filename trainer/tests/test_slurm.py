@@ -116,7 +116,7 @@ def configure(folder: Path, nodes: list[Node]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A cluster of two nodes with a GPU each, which is /dev/null."""
-    needs.programs("munged", "slurmctld", "slurmd")
+    needs.programs("munged", "slurmctld", "slurmd", also="/usr/sbin")
     folder = tmp_path_factory.mktemp("slurm")
     daemons: list[subprocess.Popen[bytes]] = []
     with two_nodes(folder, "10.211.78") as nodes:
