@@ -1,6 +1,6 @@
 """``python -m imgfeed_train``: the same as the command ``imgfeed-train``."""
 
-from .train import main
+from .command import main
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,6 @@ by turns in every round, and the medians of the rounds.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -19,16 +18,35 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import checkpoint, data, settings
+from . import flags, settings
+from .data.loaders import Stats
+from .data.transforms import train_transform
 from .errors import TrainError
-from .launch import Place
+from .flags import AT_LEAST_0, AT_LEAST_1, option
+from .launch.notes import Notes
+from .launch.place import Place
 from .settings import Settings
 from .step import Step
-from .train import open_feed, prepare
-from .watch import machine
+from .train import Training
+from .watch import feed as feeds
+from .watch.log import machine
 
 AIM_CEILING, AIM_WAIT = 0.98, 0.01
-WAITS = {"disk": "the disk", "cpu": "the CPU", "client": "the training", "idle": "nothing that it knows of"}
+ROUNDS_MIN, STEPS_MIN = 3, 20  # fewer measure nothing that holds
+
+
+@dataclass(kw_only=True)
+class BenchSettings(Settings):
+    """A training's settings, and how to measure."""
+
+    images: str | None = option(
+        None, "the training images as a folder of class folders, for torchvision's DataLoader", group="measuring"
+    )
+    torch_workers: int = option(0, "its worker processes a rank; 0: as --workers, or the CPUs", within=AT_LEAST_0)
+    rounds: int = option(5, "how often each source has its turn", within=AT_LEAST_1)
+    steps: int = option(50, "timed steps of each source in a round", within=AT_LEAST_1)
+    warmup: int = option(20, "steps before them", within=AT_LEAST_0)
+    json: str | None = option(None, "file for the readings of all rounds")
 
 
 @dataclass(frozen=True)
@@ -42,46 +60,35 @@ class Reading:
     limit: str = ""
 
 
-def parse(arguments: Sequence[str]) -> Settings:
+def parse(arguments: Sequence[str]) -> BenchSettings:
     """Return the settings: bench's own, and any of a training."""
-    p = argparse.ArgumentParser(
+    p = flags.Parser(
         prog="imgfeed-train bench",
-        allow_abbrev=False,
+        usage="imgfeed-train bench --data DATA [--images FOLDER] [--recipe NAME] [FLAG ...]",
         description="Images/s of a model with this feed, with batches that are there already, and with torchvision's loader.",
-        epilog="Everything else is as in a training: --data, --arch, --recipe, --batch-size, --amp, -g, ...",
     )
-    p.add_argument("--images", help="the training images as a folder of class folders, for torchvision's DataLoader")
-    p.add_argument("--torch-workers", type=int, default=0, help="its worker processes a rank; 0: as --workers, or the CPUs")
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--steps", type=int, default=50, help="timed steps of each source in a round")
-    p.add_argument("--warmup", type=int, default=20, help="steps before them")
-    p.add_argument("--json", help="file for the readings of all rounds")
-    own, rest = p.parse_known_args(arguments)
-    if min(own.rounds, own.steps) < 1 or own.warmup < 0:
-        p.error("--rounds and --steps want at least 1, --warmup at least 0")
-    if own.images and not Path(own.images).is_dir():
-        p.error(f"--images {own.images}: there is no such folder")
-    return Settings(**{**vars(settings.parse(["--output", "", *rest])), **vars(own)})
+    flags.add(p, BenchSettings)
+    s = settings.gather(p, BenchSettings, vars(p.parse_args(arguments)))
+    if s.images and not Path(s.images).is_dir():
+        p.error(f"--images {s.images}: there is no such folder")
+    s.val_split = "none"
+    return s
 
 
-def run(s: Settings, place: Place, device: torch.device) -> int:
+def run(s: BenchSettings, place: Place, device: torch.device, notes: Notes) -> int:
     """Measure on this rank; rank 0 prints the table. Returns 0."""
-    import imgfeed  # noqa: PLC0415 - as in train
+    import imgfeed  # noqa: PLC0415 - as in command
 
-    prepare(s, place, device)
-    checkpoint.seed_all(s.seed)
     try:
-        split, _ = data.choose_splits(s, data.splits(s.data))
-        feed, model, stats = open_feed(s, place, device, split, None)
-        classes = len(feed.loader.dataset.classes)
-        step = Step(s, device, model, classes=classes, steps_per_epoch=len(feed.loader))
-        model.train()
+        training = Training(s, place, device, notes)
+        feed, step = training.feed, training.step
+        step.model.train()
         sources: dict[str, Iterable[Any]] = {
-            "synthetic": _Synthetic(s, feed.batch_size, device, classes),
+            "synthetic": _Synthetic(s, feed.batch_size, device, len(training.classes)),
             "imgfeed": feed.loader,
         }
         if s.images:
-            sources["torchvision"] = _torchvision(s, place, device, feed.batch_size, stats)
+            sources["torchvision"] = _torchvision(s, place, device, feed.batch_size, training.stats)
         readings: dict[str, list[Reading]] = {name: [] for name in sources}
         for number in range(s.rounds):
             for name in _turns(list(sources), number):
@@ -103,7 +110,7 @@ def _turns(names: list[str], number: int) -> list[str]:
     return names[first:] + names[:first]
 
 
-def measure(step: Step, source: Iterable[Any], s: Settings, place: Place) -> Reading:
+def measure(step: Step, source: Iterable[Any], s: BenchSettings, place: Place) -> Reading:
     """Return one turn of a source. It starts anew, so that nothing was loaded while others had their turn."""
     batches = _endless(source)
     for _ in range(s.warmup):
@@ -159,14 +166,14 @@ class _Synthetic:
             yield self._images, self._labels
 
 
-def _torchvision(s: Settings, place: Place, device: torch.device, batch: int, stats: Any) -> Any:
+def _torchvision(s: BenchSettings, place: Place, device: torch.device, batch: int, stats: Stats) -> Any:
     """Return the usual loader: PIL, the same operations, normalised in its worker processes."""
     import torchvision  # noqa: PLC0415 - slow to import
     from torchvision import transforms  # noqa: PLC0415
 
     operations = [
         getattr(transforms, op["op"])(**{key: value for key, value in op.items() if key != "op"})
-        for op in data.train_transform(s.transform, s.size)
+        for op in train_transform(s.transform, s.size)
     ]
     whole = transforms.Compose([*operations, transforms.ToTensor(), transforms.Normalize(*stats)])
     images = torchvision.datasets.ImageFolder(s.images, whole)
@@ -179,7 +186,7 @@ def _torchvision(s: Settings, place: Place, device: torch.device, batch: int, st
     )
 
 
-def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: dict[str, str]) -> list[str]:
+def table(s: BenchSettings, ranks: str, readings: dict[str, list[Reading]], there: dict[str, str]) -> list[str]:
     """Return the lines of the result: medians, their ratio to the ceiling, the range over the rounds, and the verdict.
 
     ranks says how many images a step has, there is the machine.
@@ -199,7 +206,20 @@ def table(s: Settings, ranks: str, readings: dict[str, list[Reading]], there: di
         each = sorted(r.images_per_second for r in rows)
         shown = f"{each[0]:,.0f} to {each[-1]:,.0f}"
         lines.append(f"| {name} | {rates[name]:,.0f} | {shown} | {rates[name] / ceiling:.3f} | {waits[name]:.1%} |")
-    reached = rates["imgfeed"] >= AIM_CEILING * ceiling and waits["imgfeed"] < AIM_WAIT
+    lines += ["", f"aim {AIM_CEILING} of the ceiling, data wait under {AIM_WAIT:.0%}: {_verdict(s, readings, rates, waits)}"]
+    return lines
+
+
+def _verdict(s: BenchSettings, readings: dict[str, list[Reading]], rates: dict[str, float], waits: dict[str, float]) -> str:
+    """Return whether the aim is reached, and how sure that is: by each round's ratio, in which a machine's moods cancel."""
+    reached = rates["imgfeed"] >= AIM_CEILING * rates["synthetic"] and waits["imgfeed"] < AIM_WAIT
     limit = statistics.mode(r.limit for r in readings["imgfeed"])
-    verdict = "reached" if reached else f"not reached; the feed waited for {WAITS.get(limit, limit)}"
-    return [*lines, "", f"aim {AIM_CEILING} of the ceiling, data wait under {AIM_WAIT:.0%}: {verdict}"]
+    said = "reached" if reached else f"not reached; the feed waited for {feeds.of(limit).what}"
+    if s.rounds < ROUNDS_MIN or s.steps < STEPS_MIN:
+        few = f"{s.rounds} {'rounds' if s.rounds > 1 else 'round'} of {s.steps} steps"
+        return f"uncertain, {few} are too few to tell (at least {ROUNDS_MIN} of {STEPS_MIN}); by them {said}"
+    pairs = zip(readings["imgfeed"], readings["synthetic"], strict=True)
+    each = sorted(ours.images_per_second / ceiling.images_per_second for ours, ceiling in pairs)
+    if each[0] < AIM_CEILING <= each[-1]:
+        return f"uncertain, the rounds lie on both sides of it ({each[0]:.3f} to {each[-1]:.3f}); by their medians {said}"
+    return said

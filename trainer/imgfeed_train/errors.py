@@ -9,5 +9,9 @@ class RendezvousError(TrainError):
     """The ranks did not find one another in time."""
 
 
+class LostRankError(TrainError):
+    """Another rank ended, or was too late: what this one says of it is second-hand."""
+
+
 class StorageError(TrainError, OSError):
     """A folder or store does not take or give what it should."""

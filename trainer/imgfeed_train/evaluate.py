@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from . import models
+from .model import parallel
 from .settings import Settings
 
 
@@ -21,6 +22,11 @@ class Score:
     acc1: float
     acc5: float
     samples: int
+
+    @property
+    def rank(self) -> float:
+        """What scores are compared by: top-1 accuracy, and less than any where the loss is no number."""
+        return self.acc1 if math.isfinite(self.loss) else -math.inf
 
 
 def correct(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -42,9 +48,9 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -
     Ranks may differ by one batch. The model is used without DDP's wrapper, so that only a sharded one, which gathers its
     weights in each forward, has to run on an image that is not counted.
     """
-    whole = models.bare(model)
+    whole = parallel.bare(model)
     whole.eval()
-    if dist.is_initialized() and not models.is_fsdp(whole):
+    if dist.is_initialized() and not parallel.is_fsdp(whole):
         for buffer in whole.buffers():  # batch statistics of rank 0, as DDP takes them in training
             dist.broadcast(buffer, 0)
     sums = torch.zeros(4, dtype=torch.float64, device=device)
@@ -53,7 +59,7 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -
         sums += _sums(whole, images, labels, s, device)
         batches += 1
     if dist.is_initialized():
-        if models.is_fsdp(whole):
+        if parallel.is_fsdp(whole):
             most = torch.tensor(batches, device=device)
             dist.all_reduce(most, dist.ReduceOp.MAX)
             size = s.eval_size or s.size

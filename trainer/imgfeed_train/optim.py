@@ -1,4 +1,4 @@
-"""Optimisers and schedules, all of torch's own."""
+"""Optimisers, of torch and of timm, and schedules, all of torch's own."""
 
 from __future__ import annotations
 
@@ -8,33 +8,76 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
+from .errors import TrainError
+from .model.parallel import bare
 from .settings import Settings
 
 COSINE_END = 1e-6  # a cosine ends at this part of the highest rate
 #: Settings that a schedule is made of: where a resumed run has others, its schedule is made anew.
-SCHEDULED = ("epochs", "schedule", "lr", "warmup_epochs", "momentum", "weight_decay")
+SCHEDULED = ("epochs", "schedule", "lr", "warmup_epochs", "momentum", "weight_decay", "layer_decay")
 
 
 def optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
-    """Return the optimiser; without decay_norm, tensors of one dimension (norms, biases) are not decayed."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    if not s.decay_norm:
-        decayed = [p for p in trained if p.ndim > 1]
-        rest = [p for p in trained if p.ndim <= 1]
-        groups: list[dict[str, Any]] = [{"params": decayed}, {"params": rest, "weight_decay": 0.0}]
-    else:
-        groups = [{"params": trained}]
+    """Return the optimiser; sgd, adam and adamw are torch's, others timm's of that name. Raises TrainError for no such one."""
+    groups = _groups(model, s)
     if s.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay)
-    kind = torch.optim.Adam if s.optimizer == "adam" else torch.optim.AdamW
-    return kind(groups, lr=s.lr, weight_decay=s.weight_decay)
+    if s.optimizer in ("adam", "adamw"):
+        kind = torch.optim.Adam if s.optimizer == "adam" else torch.optim.AdamW
+        return kind(groups, lr=s.lr, weight_decay=s.weight_decay)
+    try:
+        import timm.optim  # noqa: PLC0415 - optional
+    except ImportError as e:
+        raise TrainError(f"--optimizer {s.optimizer} is one of timm's, and timm is not installed: pip install timm") from e
+    known = timm.optim.list_optimizers()
+    if s.optimizer not in known:
+        raise TrainError(f"--optimizer {s.optimizer} is none of torch's sgd, adam, adamw, nor of timm's: {', '.join(known)}")
+    found: torch.optim.Optimizer = timm.optim.create_optimizer_v2(
+        groups, opt=s.optimizer, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum
+    )
+    return found
+
+
+def _groups(model: nn.Module, s: Settings) -> list[dict[str, Any]]:
+    """Return the parameters in groups of one rate and one decay each.
+
+    Without decay_norm, tensors of one dimension (norms, biases) are not decayed. With layer_decay d, the last layer has the
+    whole rate, the one before it d of that, and so on to the first: BEiT's and MAE's way to fine-tune.
+    """
+    if s.layer_decay:
+        return _by_layer(model, s)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if s.decay_norm:
+        return [{"params": trained}]
+    return [
+        {"params": [p for p in trained if p.ndim > 1]},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def _by_layer(model: nn.Module, s: Settings) -> list[dict[str, Any]]:
+    whole = bare(model)
+    if not hasattr(whole, "group_matcher"):
+        raise TrainError(f"--layer-decay: {s.arch} does not say which its layers are; models of timm do (--arch timm/NAME)")
+    from timm.optim import param_groups_layer_decay  # noqa: PLC0415 - optional
+
+    groups: list[dict[str, Any]] = param_groups_layer_decay(
+        whole, weight_decay=s.weight_decay, layer_decay=s.layer_decay, min_scale=0.0
+    )
+    for group in groups:
+        group["lr"] = s.lr * group["lr_scale"]
+        if s.decay_norm:
+            group["weight_decay"] = s.weight_decay
+    return groups
 
 
 def schedule(opt: torch.optim.Optimizer, s: Settings, steps_per_epoch: int) -> Any:
     """Return the schedule, which steps once an optimiser step for ``epochs * steps_per_epoch`` steps."""
     total = s.epochs * steps_per_epoch
     if s.schedule == "onecycle":
-        return lr_scheduler.OneCycleLR(opt, max_lr=s.lr, total_steps=total)
+        highest = [s.lr * group.get("lr_scale", 1.0) for group in opt.param_groups]
+        cycled = bool({"momentum", "betas"} & opt.defaults.keys())
+        return lr_scheduler.OneCycleLR(opt, max_lr=highest, total_steps=total, cycle_momentum=cycled)
     warm = min(round(s.warmup_epochs * steps_per_epoch), total - 1)
     if s.schedule == "cosine":
         main: Any = lr_scheduler.CosineAnnealingLR(opt, T_max=total - warm, eta_min=s.lr * COSINE_END)
@@ -46,6 +89,11 @@ def schedule(opt: torch.optim.Optimizer, s: Settings, steps_per_epoch: int) -> A
         return main
     rise = lr_scheduler.LinearLR(opt, start_factor=1 / (warm + 1), total_iters=warm)
     return lr_scheduler.SequentialLR(opt, [rise, main], milestones=[warm])
+
+
+def rate(opt: torch.optim.Optimizer) -> float:
+    """Return the rate that an optimiser is at: with layer_decay, that of the last layer."""
+    return float(max(group["lr"] for group in opt.param_groups))
 
 
 def hyperparameters(opt: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -14,27 +14,27 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import startup
+from .data.sets import VAL_SPLITS, FoundSet, NotPackedError, sets_in
 from .errors import TrainError
+from .launch import surroundings
 
 VARIABLES = ("DATA", "OUTPUT", "PUID", "PGID")  # which compose.yaml passes on as they were given to it
-VAL_SPLITS = ("val", "valid", "validation", "test")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run ``prepare --data DIR --output DIR [--user UID:GID] [--pack]``. Raises TrainError, naming what is missing."""
     args = _parser().parse_args(arguments)
     uid, gid = _user(args.user)
-    for mount in startup.mounts()[: startup.SHOWN_MAX]:
+    for mount in surroundings.mounts()[: surroundings.SHOWN_MAX]:
         print(f"mount: {mount}", flush=True)
     data, output = Path(args.data), Path(args.output)
     try:
-        found = startup.sets_in(args.data, _command(args.data))
-    except startup.NotPackedError:
+        found = sets_in(args.data, _command(args.data))
+    except NotPackedError:
         if not args.pack:
             raise
         _pack(data)
-        found = startup.sets_in(args.data, _command(args.data))
+        found = sets_in(args.data, _command(args.data))
     for split, one in sorted(found.items()):
         print(f"set: {split}: {one.samples:,} samples in {one.folder}", flush=True)
     _check_splits(args.data, found)
@@ -92,10 +92,13 @@ def _pack(data: Path) -> None:
         )
 
 
-def _check_splits(data: str, found: dict[str, startup.FoundSet]) -> None:
-    for what, names in (("train on", ("train",)), ("evaluate on", VAL_SPLITS)):
-        if not any(name in found for name in names):
-            raise TrainError(f"--data {data}: no split to {what} ({'/'.join(names)}); it has {', '.join(sorted(found))}")
+def _check_splits(data: str, found: dict[str, FoundSet]) -> None:
+    has = f"it has {', '.join(sorted(found))}"
+    if "train" not in found:
+        raise TrainError(f"--data {data}: no split to train on (train); {has}")
+    if not any(name in found for name in VAL_SPLITS):
+        looked = "/".join(VAL_SPLITS)
+        print(f"note: no split to evaluate on ({looked}); {has}; to train without: TRAIN_ARGS='--val-split none'", flush=True)
 
 
 def _check_readable(data: Path, folder: Path, uid: int, gid: int) -> None:
@@ -121,7 +124,7 @@ def _ready_output(output: Path, uid: int, gid: int) -> None:
         if os.geteuid() == 0 and owner.st_uid == 0 and not any(output.iterdir()):
             os.chown(output, uid, gid)
     except OSError as e:
-        raise TrainError(f"--output {output} can't be made ready: {e.strerror or e}; {startup.mounts_text()}") from e
+        raise TrainError(f"--output {output} can't be made ready: {e.strerror or e}; {surroundings.mounts_text()}") from e
     for path in (output, output / "log.jsonl", output / "checkpoints"):
         if path.exists() and _denied("-w", [path], uid, gid) is not None:
             owner = path.stat()

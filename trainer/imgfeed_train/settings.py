@@ -1,159 +1,217 @@
-"""What can be set: the command line, the recipes' defaults under it, and the checks that need no hardware."""
+"""What can be set: every flag of ``imgfeed-train`` with its default, its range and its help, and what must fit together.
+
+From the weakest to the strongest: the defaults here, ``--recipe``, ``--config``, the flags beside them.
+"""
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
+from . import flags
+from .errors import TrainError
+from .flags import ABOVE_0, AT_LEAST_0, AT_LEAST_1, BELOW_1, Range, option
 from .recipes import RECIPES
 
-Settings = argparse.Namespace
-
 LOG = "log.jsonl"  # in the output folder: one JSON object a line
-
+CONFIG = "run.yaml"  # beside it: the settings, for --config
 TRANSFORMS = ("train", "train-resize", "center-flip", "resize-flip", "cifar", "eval")
+SIZE = Range(1, 16384)
+#: Settings that belong to one start on one machine, and not to what a run is: no file keeps them.
+OF_ONE_START = ("nodes", "gpus", "node_rank", "master", "resume", "overwrite")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of ``imgfeed-train``; its defaults are those without a recipe."""
-    p = argparse.ArgumentParser(
-        prog="imgfeed-train",
-        description="Train an image classifier on shard sets, on one node or many.",
-        epilog="imgfeed-train compare RUN_A RUN_B sets two runs side by side; imgfeed-train report RUN writes a report anew.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+@dataclass(kw_only=True)
+class Settings:
+    """The settings of a run. ``imgfeed-train --help`` shows them with their flags."""
+
+    recipe: str | None = option(None, "named defaults for what follows", choices=sorted(RECIPES))
+
+    data: str = option("", "folder with the sets train and val, or unix:SOCKET of a running imgfeed", group="data")
+    train_split: str = option("train", "split to train on")
+    val_split: str | None = option(
+        None, "split to evaluate on, none for training without; if not given, the first there is of val, valid, test"
     )
-    p.add_argument("--recipe", choices=sorted(RECIPES), help="named defaults for what follows")
-    _data(p.add_argument_group("data"))
-    _model(p.add_argument_group("model and optimisation"))
-    _machine(p.add_argument_group("machine"))
-    _nodes(p.add_argument_group("nodes", "not needed under torchrun and Slurm, which say it in the environment"))
-    _run(p.add_argument_group("run"))
+    transform: str = option("train", "what happens to a training image", choices=TRANSFORMS)
+    size: int = option(224, "pixels a side in training", within=SIZE)
+    size_start: int = option(0, "pixels a side in the first epoch, growing to --size; 0: no growth", within=Range(0, 16384))
+    size_ramp: tuple[float, float] | None = option(
+        None,
+        "epochs between which it grows; if not given, all of them, and with --recipe its own, moved along with --epochs",
+        metavar=("FROM", "TO"),
+        within=AT_LEAST_0,
+    )
+    eval_size: int = option(0, "pixels a side in evaluation; 0: as --size", within=Range(0, 16384))
+    eval_resize: int = option(0, "short side before the centre crop; 0: --eval-size / 0.875", within=Range(0, 16384))
+    resampler: str | None = option(
+        None,
+        "whose bits resizing gives, Pillow 13's or those of 9.4 to 12.3; if not given, the server's own: pillow-13",
+        choices=("pillow-13", "pillow-12"),
+    )
+    eval_flip: bool = option(False, "evaluate with the mirror image too")
+    drop_last: bool | None = option(
+        None, "leave out what fills no batch on every rank; if not given, for models with batch norm alone"
+    )
+    workers: int = option(0, "decoding threads of each rank; 0: this node's CPUs, shared", within=AT_LEAST_0)
+
+    arch: str = option("resnet18", "a model of torchvision, or of timm; timm/NAME takes timm's of that name", group="model")
+    pretrained: bool = option(False, "begin with published weights")
+    weights: str | None = option(None, "begin with the weights in this file, .pt, .pth or .safetensors; the head may differ")
+    blurpool: bool = option(False, "blur before convolutions that stride")
+    drop_path: float = option(0.0, "highest rate of stochastic depth, for models that have it", within=BELOW_1)
+    grad_checkpointing: bool = option(False, "compute activations again in the backward: less memory, more time")
+
+    epochs: int = option(90, "how often to go through the data", within=AT_LEAST_1, group="optimisation")
+    batch_size: int | Literal["auto"] = option(
+        64, "images per rank and step, or auto: the largest that fits the GPU", within=AT_LEAST_1
+    )
+    accumulate: int = option(1, "batches whose gradients are added up before a step", within=AT_LEAST_1)
+    optimizer: str = option("sgd", "sgd, adam, adamw of torch, or one of timm's, as rmsprop, lion, lamb")
+    lr: float = option(0.1, "highest learning rate", within=AT_LEAST_0)
+    momentum: float = option(0.9, "of sgd and rmsprop", within=BELOW_1)
+    weight_decay: float = option(1e-4, "weight decay", within=AT_LEAST_0)
+    decay_norm: bool = option(True, "decay norms and biases too")
+    layer_decay: float = option(
+        0.0, "factor of the rate from each layer of a timm model to the one before it, as 0.75; 0: none", within=BELOW_1
+    )
+    schedule: str = option("cosine", "of the rate", choices=("onecycle", "cosine", "linear", "constant"))
+    warmup_epochs: float = option(0.0, "epochs of linear warm-up; onecycle has its own", within=AT_LEAST_0)
+    label_smoothing: float = option(0.0, "part of the target that all classes share", within=Range(0, 1))
+    mixup: float = option(0.0, "alpha of mixup; 0: none", within=AT_LEAST_0)
+    cutmix: float = option(0.0, "alpha of cutmix; 0: none. With both, one of them by chance", within=AT_LEAST_0)
+    ema: float = option(0.0, "decay of the moving average of weights, as 0.9999; 0: none", within=BELOW_1)
+    clip_grad: float = option(0.0, "largest norm of the gradient; 0: any", within=AT_LEAST_0)
+    nan: str = option(
+        "stop",
+        "a loss that is not finite: stop ends the run after 10 such steps in a row, or before a checkpoint would keep "
+        "them; skip leaves out each such step; ignore goes on",
+        choices=("stop", "skip", "ignore"),
+    )
+    seed: int = option(0, "of weights, order, crops and mixing", within=Range(0, 2**63 - 1))
+
+    device: str = option("auto", "what to compute on", choices=("auto", "cuda", "cpu"), group="machine")
+    strategy: str = option("ddp", "how a model is spread over ranks", choices=("ddp", "fsdp", "dp"))
+    amp: str = option("off", "precision of the forward", choices=("fp16", "bf16", "off"))
+    channels_last: bool = option(False, "images and convolutions with channels last in memory")
+    compile: bool = option(False, "torch.compile")
+    sync_bn: bool = option(False, "batch statistics over all ranks")
+    deterministic: bool = option(False, "only deterministic kernels; slower on GPUs")
+
+    nodes: int | None = option(
+        None,
+        "how many nodes",
+        short=("-n",),
+        within=AT_LEAST_1,
+        group="nodes: not needed under torchrun and Slurm, which say it in the environment",
+    )
+    gpus: int | None = option(None, "ranks on this node; if not given, its GPUs", short=("-g",), within=AT_LEAST_1)
+    node_rank: int | None = option(None, "which of the nodes this is, from 0", short=("-nr",), within=AT_LEAST_0)
+    master: str | None = option(None, "HOST[:PORT] of node 0")
+    rendezvous_timeout: float = option(300.0, "seconds to wait at the start for the other ranks", within=ABOVE_0)
+    collective_timeout: float = option(
+        1800.0, "seconds that ranks wait for one another later, as for a checkpoint or a download", within=ABOVE_0
+    )
+
+    output: str = option("", "folder for logs, checkpoints and the report", group="run")
+    checkpoints: str | None = option(
+        None, "folder or URL (as s3://bucket/run) for checkpoints; OUTPUT/checkpoints if not given"
+    )
+    checkpoint_every: int = option(0, "optimiser steps between checkpoints; 0: at epochs' ends", within=AT_LEAST_0)
+    keep: int = option(0, "keep the checkpoints of the last N epochs too, as epoch-0007.pt", within=AT_LEAST_0, metavar="N")
+    resume: str | None = option(None, "auto: the last checkpoint, if there is one; or a path or URL")
+    overwrite: bool = option(False, "begin anew where checkpoints of another run are, and remove those")
+    max_steps: int = option(0, "stop after so many optimiser steps, with a checkpoint; 0: don't", within=AT_LEAST_0)
+    stopped_status: int = option(
+        0,
+        "exit status of a run that SIGTERM or --max-steps stopped before its end, for scripts that start it again",
+        metavar="N",
+        within=Range(0, 255),
+    )
+    log_every: int = option(100, "batches between lines", within=AT_LEAST_1)
+    tensorboard: bool = option(True, "log to TensorBoard, where it is installed")
+    wandb: bool = option(False, "log to Weights & Biases too; WANDB_MODE=offline needs no network")
+
+    def saved(self) -> dict[str, Any]:
+        """Return the settings as plain values, for checkpoints and logs."""
+        return dataclasses.asdict(self)
+
+    def to_repeat(self) -> dict[str, Any]:
+        """Return what a file needs to repeat the run."""
+        return {name: value for name, value in self.saved().items() if name not in OF_ONE_START}
+
+
+Some = TypeVar("Some", bound=Settings)
+
+
+def parser() -> flags.Parser:
+    """Return the parser of ``imgfeed-train``."""
+    p = flags.Parser(
+        prog="imgfeed-train",
+        usage="imgfeed-train --data DATA --output RUN [--recipe NAME] [--config FILE] [FLAG ...]",
+        description="Train an image classifier on shard sets, on one node or many. "
+        "The training is imgfeed_train/train.py, to be read from top to bottom.",
+        epilog="Other commands: imgfeed-train compare RUN_A RUN_B, report RUN, bench, prepare; each has its own --help.",
+    )
+    _add_config(p)
+    flags.add(p, Settings)
     return p
+
+
+def _add_config(p: flags.Parser) -> None:
+    p.add_argument("--config", metavar="FILE", help="settings by name in YAML; flags beside it win. OUTPUT/run.yaml is one")
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Return the settings of a command line. Exits with status 2 where they don't fit together."""
     p = parser()
-    chosen, _ = p.parse_known_args(arguments)
-    if chosen.recipe:
-        p.set_defaults(**RECIPES[chosen.recipe])
-    s = p.parse_args(arguments)
-    if chosen.recipe:
-        _stretch(s, RECIPES[chosen.recipe])
-    if s.batch_size != "auto" and not (s.batch_size.isdecimal() and int(s.batch_size) > 0):
-        p.error(f"--batch-size is {s.batch_size!r}, want a number of images or 'auto'")
-    if s.strategy == "fsdp" and s.ema:
-        p.error("--ema keeps a second, whole model and so doesn't go with --strategy fsdp: choose one")
-    if s.nodes is not None and s.nodes > 1 and not s.master:
-        p.error("-n of more than one node needs --master HOST[:PORT], an address of node 0 that the others reach")
-    if "://" in s.output:
-        p.error(f"--output {s.output}: logs and report need a folder on this machine; --checkpoints takes a URL")
-    if s.wandb and importlib.util.find_spec("wandb") is None:
-        p.error("--wandb needs the package wandb, which is not installed: pip install wandb, or leave --wandb out")
-    if s.data.startswith("unix:") and s.workers:
-        p.error("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
-    if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
-        p.error(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
-    if s.accumulate < 1 or s.epochs < 1 or s.log_every < 1:
-        p.error("--accumulate, --epochs and --log-every want at least 1")
+    s = gather(p, Settings, vars(p.parse_args(arguments)))
+    if not s.output:
+        p.error("--output is missing: a folder for logs, checkpoints and the report")
     return s
 
 
+def gather(p: flags.Parser, kind: type[Some], given: Mapping[str, Any]) -> Some:
+    """Return the settings that flags, a configuration file and a recipe make; p tells what is wrong with them."""
+    own = {name: value for name, value in given.items() if name != "config"}
+    try:
+        flagged = flags.checked(kind, own)
+        path = given.get("config")
+        filed = flags.checked(kind, flags.read_file(path), path) if path else {}
+        recipe = flagged.get("recipe", filed.get("recipe"))
+        s = kind(**{**RECIPES.get(recipe or "", {}), **filed, **flagged})
+        if recipe and s.size_ramp is RECIPES[recipe].get("size_ramp"):
+            _stretch(s, RECIPES[recipe])
+        check(s)
+    except TrainError as e:
+        flags.fail(p, e)
+    return s
+
+
+def check(s: Settings) -> None:
+    """Raise TrainError where settings don't fit together, as far as that needs no hardware."""
+    if not s.data:
+        raise TrainError("--data is missing: a folder with the sets, or unix:SOCKET of a running imgfeed")
+    if s.strategy == "fsdp" and s.ema:
+        raise TrainError("--ema keeps a second, whole model and so doesn't go with --strategy fsdp: choose one")
+    if s.nodes is not None and s.nodes > 1 and not s.master:
+        raise TrainError("-n of more than one node needs --master HOST[:PORT], an address of node 0 that the others reach")
+    if "://" in s.output:
+        raise TrainError(f"--output {s.output}: logs and report need a folder on this machine; --checkpoints takes a URL")
+    if s.wandb and importlib.util.find_spec("wandb") is None:
+        raise TrainError("--wandb needs the package wandb, which is not installed: pip install wandb, or leave --wandb out")
+    if s.data.startswith("unix:") and s.workers:
+        raise TrainError("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
+    if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
+        raise TrainError(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
+    if s.resume and s.overwrite:
+        raise TrainError("--resume goes on with a run and --overwrite removes it: choose one")
+
+
 def _stretch(s: Settings, recipe: Mapping[str, Any]) -> None:
-    """Move the epochs between which a recipe's images grow along with --epochs, unless the command line has its own."""
-    ramp = s.size_ramp
-    if ramp is recipe.get("size_ramp") and ramp is not None:
-        s.size_ramp = tuple(epoch * s.epochs / recipe["epochs"] for epoch in ramp)
-
-
-def _data(g: argparse._ArgumentGroup) -> None:
-    g.add_argument("--data", required=True, help="folder with the sets train and val, or unix:SOCKET of a running imgfeed")
-    g.add_argument("--train-split", default="train", help="split to train on")
-    g.add_argument("--val-split", help="split to evaluate on; if not given, the first there is of val, valid, test")
-    g.add_argument("--transform", choices=TRANSFORMS, default="train", help="what happens to a training image")
-    g.add_argument("--size", type=int, default=224, help="pixels a side in training")
-    g.add_argument(
-        "--size-start", type=int, default=0, help="pixels a side in the first epoch, growing to --size; 0: no growth"
-    )
-    g.add_argument(
-        "--size-ramp",
-        type=float,
-        nargs=2,
-        metavar=("FROM", "TO"),
-        help="epochs between which it grows; if not given, all of them, and with --recipe its own, moved along with --epochs",
-    )
-    g.add_argument("--eval-size", type=int, default=0, help="pixels a side in evaluation; 0: as --size")
-    g.add_argument("--eval-resize", type=int, default=0, help="short side before the centre crop; 0: --eval-size / 0.875")
-    g.add_argument(
-        "--resampler",
-        choices=("pillow-13", "pillow-12"),
-        help="whose bits resizing gives, Pillow 13's or those of 9.4 to 12.3; if not given, the server's own: pillow-13",
-    )
-    g.add_argument(
-        "--eval-flip", action=argparse.BooleanOptionalAction, default=False, help="evaluate with the mirror image too"
-    )
-    g.add_argument("--workers", type=int, default=0, help="decoding threads of each rank; 0: this node's CPUs, shared")
-
-
-def _model(g: argparse._ArgumentGroup) -> None:
-    g.add_argument("--arch", default="resnet18", help="a model of torchvision, or of timm; timm/NAME takes timm's of that name")
-    g.add_argument("--pretrained", action=argparse.BooleanOptionalAction, default=False, help="begin with published weights")
-    g.add_argument("--weights", help="begin with the weights in this file, .pt, .pth or .safetensors; the head may differ")
-    g.add_argument(
-        "--blurpool", action=argparse.BooleanOptionalAction, default=False, help="blur before convolutions that stride"
-    )
-    g.add_argument("--epochs", type=int, default=90)
-    g.add_argument("--batch-size", default="64", help="images per rank and step, or auto: the largest that fits the GPU")
-    g.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up before a step")
-    g.add_argument("--optimizer", choices=("sgd", "adam", "adamw"), default="sgd")
-    g.add_argument("--lr", type=float, default=0.1, help="highest learning rate")
-    g.add_argument("--momentum", type=float, default=0.9, help="of sgd")
-    g.add_argument("--weight-decay", type=float, default=1e-4)
-    g.add_argument("--decay-norm", action=argparse.BooleanOptionalAction, default=True, help="decay norms and biases too")
-    g.add_argument("--schedule", choices=("onecycle", "cosine", "linear", "constant"), default="cosine")
-    g.add_argument("--warmup-epochs", type=float, default=0.0, help="epochs of linear warm-up; onecycle has its own")
-    g.add_argument("--label-smoothing", type=float, default=0.0)
-    g.add_argument("--mixup", type=float, default=0.0, help="alpha of mixup; 0: none")
-    g.add_argument("--cutmix", type=float, default=0.0, help="alpha of cutmix; 0: none. With both, one of them by chance")
-    g.add_argument("--ema", type=float, default=0.0, help="decay of the moving average of weights, as 0.9999; 0: none")
-    g.add_argument("--clip-grad", type=float, default=0.0, help="largest norm of the gradient; 0: any")
-    g.add_argument("--seed", type=int, default=0)
-
-
-def _machine(g: argparse._ArgumentGroup) -> None:
-    yes_no = argparse.BooleanOptionalAction
-    g.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
-    g.add_argument("--strategy", choices=("ddp", "fsdp", "dp"), default="ddp")
-    g.add_argument("--amp", choices=("fp16", "bf16", "off"), default="off")
-    g.add_argument("--channels-last", action=yes_no, default=False)
-    g.add_argument("--compile", action=yes_no, default=False)
-    g.add_argument("--sync-bn", action=yes_no, default=False, help="batch statistics over all ranks")
-    g.add_argument("--deterministic", action=yes_no, default=False, help="only deterministic kernels; slower on GPUs")
-
-
-def _nodes(g: argparse._ArgumentGroup) -> None:
-    g.add_argument("-n", "--nodes", type=int, help="how many nodes")
-    g.add_argument("-g", "--gpus", type=int, help="ranks on this node; if not given, its GPUs")
-    g.add_argument("-nr", "--node-rank", type=int, help="which of the nodes this is, from 0")
-    g.add_argument("--master", help="HOST[:PORT] of node 0")
-    g.add_argument("--rendezvous-timeout", type=float, default=300.0, help="seconds to wait for the other ranks")
-
-
-def _run(g: argparse._ArgumentGroup) -> None:
-    g.add_argument("--output", required=True, help="folder for logs, checkpoints and the report")
-    g.add_argument("--checkpoints", help="folder or URL (as s3://bucket/run) for checkpoints; OUTPUT/checkpoints if not given")
-    g.add_argument("--checkpoint-every", type=int, default=0, help="optimiser steps between checkpoints; 0: at epochs' ends")
-    g.add_argument("--resume", help="auto: the last checkpoint, if there is one; or a path or URL")
-    g.add_argument("--max-steps", type=int, default=0, help="stop after so many optimiser steps, with a checkpoint; 0: don't")
-    g.add_argument(
-        "--stopped-status",
-        type=int,
-        default=0,
-        metavar="N",
-        help="exit status of a run that SIGTERM or --max-steps stopped before its end, for scripts that start it again",
-    )
-    g.add_argument("--log-every", type=int, default=100, help="batches between lines")
-    g.add_argument("--tensorboard", action=argparse.BooleanOptionalAction, default=True)
-    g.add_argument("--wandb", action="store_true", help="log to Weights & Biases too; WANDB_MODE=offline needs no network")
+    """Move the epochs between which a recipe's images grow along with --epochs."""
+    if s.size_ramp is not None:
+        first, last = s.size_ramp
+        s.size_ramp = (first * s.epochs / recipe["epochs"], last * s.epochs / recipe["epochs"])

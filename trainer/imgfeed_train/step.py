@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.distributed as dist
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
-from . import data, models, optim
+from . import optim
+from .data.transforms import mixer
+from .errors import TrainError
 from .evaluate import autocast, correct
+from .model import average, parallel
 from .settings import Settings
 
 SUMS = 4  # loss, first right, in the first five, samples
+NOT_FINITE_STEPS = 10  # in a row whose loss is not finite end a run
 
 
 class Step:
@@ -25,17 +30,18 @@ class Step:
         self.schedule = optim.schedule(self.optimizer, s, steps_per_epoch)
         self.scaler = torch.amp.GradScaler(device.type, enabled=s.amp == "fp16")
         self.loss = nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
-        self.mix = data.mixer(s, classes)
-        self.ema: AveragedModel | None = None
-        if s.ema:
-            self.ema = AveragedModel(models.bare(model), multi_avg_fn=get_ema_multi_avg_fn(s.ema), use_buffers=True)
+        self.mix = mixer(s, classes)
+        self.ema: AveragedModel | None = average.averaged(parallel.bare(model), s.ema) if s.ema else None
         self.total = s.epochs * steps_per_epoch
         self._moved = False  # whether the optimiser has stepped; asking the scaler would wait for the GPU
         self.optimizer.register_step_post_hook(lambda *_: setattr(self, "_moved", True))
-        self.skipped = 0  # steps that an overflow of fp16 gradients cost
+        self.skipped = 0  # steps that an overflow of fp16 gradients cost, or with --nan skip a loss that is not finite
         self.sums = torch.zeros(SUMS, dtype=torch.float64, device=device)
+        self.bad = torch.zeros(2, dtype=torch.int64, device=device)  # steps whose loss is not finite: in a row now, at most
         self.backward: Callable[[torch.Tensor], None] = torch.Tensor.backward  # what measures time may stand in for it
         self._form = torch.channels_last if s.channels_last else torch.preserve_format
+        self._finite = torch.ones((), dtype=torch.bool, device=device)  # the losses of the step under way
+        self._before: list[torch.Tensor] = []  # with --nan skip, the model's statistics before that step
 
     def batch(self, images: torch.Tensor, labels: torch.Tensor, share: float = 1.0, step: bool = True) -> None:
         """Add a batch's gradients, weighted by its share of the samples of the step; then step, if it is the step's last.
@@ -46,23 +52,51 @@ class Step:
         targets = labels = labels.to(self.device, non_blocking=True)
         if self.mix is not None:
             images, targets = self.mix(images, labels)
-        with models.syncing(self.model, step):
+        if self.s.nan == "skip" and not self._before:
+            self._before = [buffer.clone() for buffer in self.model.buffers()]
+        with parallel.syncing(self.model, step):
             with autocast(self.s, self.device):
                 output = self.model(images)
             loss = self.loss(output.float(), targets)
             self.backward(self.scaler.scale(loss * share))
-        if step:
-            self._step()
         with torch.no_grad():
+            self._finite &= loss.isfinite()
             first, five = correct(output, labels)
             count = torch.full_like(loss, len(labels))
             self.sums += torch.stack([part.double() for part in (loss * len(labels), first, five, count)])
+        if step:
+            self._step()
 
-    def averaged(self) -> nn.Module:
-        """Return what is to be evaluated: the moving average, if there is one, else the model."""
-        return self.model if self.ema is None else self.ema.module
+    @property
+    def rate(self) -> float:
+        """The learning rate that the optimiser is at."""
+        return optim.rate(self.optimizer)
+
+    def check_finite(self, where: str, kept: bool) -> None:
+        """Raise TrainError, unless --nan says otherwise, where too many steps in a row had a loss that is not finite.
+
+        kept says that the weights are about to be: then the last step must not have had one. All ranks call it.
+        """
+        if self.s.nan == "ignore":
+            return
+        bad = self.bad.clone()
+        if dist.is_initialized():
+            dist.all_reduce(bad, dist.ReduceOp.MAX)
+        now, most = bad.tolist()
+        self.bad[1] = self.bad[0]
+        if most >= NOT_FINITE_STEPS or (kept and now and self.s.nan == "stop"):
+            raise TrainError(
+                f"the loss was not finite for {max(now, most)} steps in a row up to {where}, at a rate of {self.rate:.3g}; the "
+                "checkpoints are from before. A lower --lr, --warmup-epochs, --clip-grad 1, or --amp bf16 in place of fp16 may "
+                "help; --nan skip leaves out such steps, --nan ignore goes on"
+            )
 
     def _step(self) -> None:
+        row = torch.where(self._finite, 0, self.bad[0] + 1)
+        self.bad = torch.stack([row, torch.maximum(self.bad[1], row)])
+        if self.s.nan == "skip" and self._skip():
+            return
+        self._finite.fill_(True)
         if self.s.clip_grad:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.model.parameters(), self.s.clip_grad)
@@ -73,7 +107,23 @@ class Step:
         if not self._moved:  # an overflow: the optimiser has not stepped, so nothing else does
             self.skipped += 1
             return
-        if self.schedule.last_epoch + 1 < self.total:  # the schedule has no value behind the last step
+        if self.schedule.last_epoch + 1 < self.total:  # the schedule has no value after the last step
             self.schedule.step()
         if self.ema is not None:
-            self.ema.update_parameters(models.bare(self.model))
+            self.ema.update_parameters(parallel.bare(self.model))
+
+    def _skip(self) -> bool:
+        """Leave out the step if its loss is not finite on any rank, with what its forward did to the model's statistics."""
+        finite = self._finite.to(torch.int32)
+        if dist.is_initialized():
+            dist.all_reduce(finite, dist.ReduceOp.MIN)
+        before, self._before = self._before, []
+        self._finite.fill_(True)
+        if bool(finite):
+            return False
+        with torch.no_grad():
+            for buffer, was in zip(self.model.buffers(), before, strict=True):
+                buffer.copy_(was)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.skipped += 1
+        return True

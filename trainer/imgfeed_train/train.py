@@ -1,206 +1,189 @@
-"""``imgfeed-train``: from a command line to a trained model. Reads from top to bottom as a run goes."""
+"""A training, from top to bottom: data, model, optimiser; then the loop, evaluation, checkpoint.
+
+Every rank comes here once the ranks have met (command.py, launch/). What a batch does to the weights is in step.py, what a
+sample counts in an evaluation in evaluate.py; what is printed and logged in watch/, what goes to disk in checkpoint/.
+"""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
-import signal
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+import time
+from typing import Any
 
-from . import launch, report, startup
+import torch
+
+from .checkpoint.keeper import Keeper
+from .checkpoint.state import Progress, resume, seed_all, snapshot
+from .data import loaders, sets
 from .errors import TrainError
-from .prepare import main as prepare_data
+from .evaluate import Score, evaluate
+from .launch.notes import Notes
+from .launch.place import Place
+from .launch.stop import Stop
+from .model import build, largest_batch, parallel, parts
 from .recipes import rate_note
-from .settings import Settings, parse
+from .settings import Settings
+from .step import Step
+from .watch.lines import Lines
+from .watch.log import Watch
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, measure, or compare runs. Exits with 1 where something outside the program is wrong, and says what."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
-    status: int | str = 0
+class Training:
+    """A training with all its state. Every rank has one, and all call the same methods in the same order."""
+
+    def __init__(self, s: Settings, place: Place, device: torch.device, notes: Notes, found: int | None = None) -> None:
+        """Open the data and make model and optimiser; found is the batch size of a run that is gone on with."""
+        self.s, self.place, self.device, self.notes = s, place, device, notes
+
+        # Data: which sets there are, and what their labels mean.
+        self.sets = sets.choose(s)
+        self.classes = loaders.classes(s, self.sets.train, place)
+        if self.sets.val is not None:
+            sets.same_classes(self.sets.train, self.classes, self.sets.val, loaders.classes(s, self.sets.val, place))
+
+        # Model: the same weights on all ranks; then as many images as fit, and spread over the ranks.
+        seed_all(s.seed)
+        notes.doing("builds the model")
+        model, self.stats = build.build(s, len(self.classes), place)
+        size = found if s.batch_size == "auto" else s.batch_size
+        if size is None:
+            size = largest_batch.batch_size(model.to(device), s, place, device, len(self.classes))
+        drop_last = parts.has_batch_norm(model) if s.drop_last is None else s.drop_last
+        model = parallel.distribute(model, s, place, device)
+
+        # Batches, in the order and crops of the seed; an epoch's may grow.
+        self.feed = loaders.Feed(s, self.sets.train, place, device, batch_size=size, stats=self.stats, drop_last=drop_last)
+        self.val: Any = None
+        if self.sets.val is not None:
+            self.val = loaders.evaluation(s, self.sets.val, place, device, batch_size=size, stats=self.stats)
+
+        # Optimiser, with its schedule, loss scale and moving average.
+        self.step = Step(s, device, model, classes=len(self.classes), steps_per_epoch=self.feed.steps_per_epoch)
+        self.at = Progress()
+        seed_all(s.seed + place.rank)  # each rank mixes and drops by draws of its own
+
+    def plan(self) -> dict[str, Any]:
+        """Return the numbers that the settings leave open, for the log book."""
+        return {
+            "world": self.place.world,
+            "how": self.place.how,
+            "batch_size": self.feed.batch_size,
+            "drop_last": self.feed.drop_last,
+            "batches": len(self.feed.loader),
+            "epochs": self.s.epochs,
+            "parameters": sum(p.numel() for p in self.step.model.parameters()),
+            "classes": len(self.classes),
+            "encoding": self.feed.loader.dataset.encoding,
+            "train_samples": self.sets.samples[self.sets.train],
+            "val_samples": self.sets.samples[self.sets.val] if self.sets.val else 0,
+        }
+
+    def run(self, watch: Watch, keeper: Keeper) -> bool:
+        """Train from where the progress is to the last epoch; return False if stopped before, with a checkpoint."""
+        self.watch, self.keeper, self.lines = watch, keeper, Lines(self.s, self.place, watch, self.step)
+        with Stop(self.place, self.device) as self.stop, contextlib.closing(self.lines):
+            while self.at.epoch < self.s.epochs:
+                if self._enough():
+                    return False
+                whole = self._epoch()
+                self._save("last.pt")  # before the evaluation, which may fail
+                if not whole:
+                    return False
+                self._evaluate()
+                if self.at.epoch < self.s.epochs and self.stop.agreed():
+                    return False
+        return True
+
+    def _epoch(self) -> bool:
+        """Train on what is left of an epoch; return False if the run is to stop within it."""
+        at, step, accumulate = self.at, self.step, self.s.accumulate
+        batches = self.feed.epoch(at.epoch)
+        left, samples = len(batches), self.feed.left()
+        total = at.batches + left
+        step.model.train()
+        self.lines.begin_epoch(self.feed.loader, at, total)
+        for i in range(left):
+            self.notes.doing("waits for its data", at.epoch, at.batches)
+            images, labels = self.lines.next(batches)
+            self.notes.doing("computes")
+            if i % accumulate == 0:
+                group = min(samples, accumulate * self.feed.batch_size)  # samples of this rank in this step
+                samples -= group
+            stepped = (i + 1) % accumulate == 0 or i + 1 == left
+            skipped = step.skipped
+            step.batch(images, labels, len(labels) / group, stepped)
+            at.batches, at.steps = at.batches + 1, at.steps + stepped
+            if step.skipped > skipped:
+                self.watch.say(f"step {at.steps} skipped: {self._why_skipped()}")
+            if self.lines.done(at, total):
+                step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=False)
+            if stepped and i + 1 < left:
+                if self._enough() or self.stop.agreed(at.steps):
+                    self.lines.write(at, total)
+                    return False
+                if self.s.checkpoint_every and at.steps % self.s.checkpoint_every == 0:
+                    self._save("last.pt")
+        return True
+
+    def _enough(self) -> bool:
+        return 0 < self.s.max_steps <= self.at.steps
+
+    def _why_skipped(self) -> str:
+        if self.s.nan == "skip":
+            return "its loss was not finite"
+        return f"fp16 gradients overflowed; the loss scale is {self.step.scaler.get_scale():g} now"
+
+    def _evaluate(self) -> None:
+        """Score the model and its moving average, and keep the state: as the last, and where it is that as the best."""
+        at, begun = self.at, time.perf_counter()
+        self.notes.doing("evaluates", at.epoch, at.batches)
+        scores: dict[str, Score] = {}
+        if self.val is not None:
+            scores["model"] = evaluate(self.step.model, self.val, self.s, self.device)
+            if self.step.ema is not None:
+                scores["average"] = evaluate(self.step.ema.module, self.val, self.s, self.device)
+            at.scored = max(scores, key=lambda name: scores[name].rank)
+        self.lines.end_epoch(at, self.feed.samples_per_epoch, scores, time.perf_counter() - begun)
+        better = bool(scores) and scores[at.scored].rank > at.best
+        at.best = max(at.best, scores[at.scored].rank) if scores else at.best
+        epoch, at.epoch, at.batches, at.seconds = at.epoch, at.epoch + 1, 0, 0.0
+        self.feed.loader.set_epoch(at.epoch)
+        self.notes.doing("writes a checkpoint")
+        self.keeper.save_epoch(snapshot(self.step, self.feed, at, self.place), epoch, better)
+
+    def _save(self, *names: str) -> None:
+        """Keep the state under these names, unless its weights are no numbers any more."""
+        at = self.at
+        self.notes.doing("writes a checkpoint", at.epoch, at.batches)
+        self.step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=True)
+        at.seconds = self.lines.seconds(at)
+        self.keeper.save(snapshot(self.step, self.feed, at, self.place), *names)
+
+
+def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: Watch) -> bool:
+    """Train on this rank, from the beginning or where a checkpoint is. Return whether it came to its end."""
+    keeper = Keeper(s, place)
+    path, state = keeper.resumed()
+    training = Training(s, place, device, notes, found=state["batch_size"] if state else None)
+    watch.say(training.sets.line(s.data))
+    if state:
+        training.at, said = resume(training.step, training.feed, place, state, path)
+    watch.plan(training.at.steps, **training.plan())
+    if state:
+        for line in said:
+            watch.say(line)
+        watch.event("resume", epoch=training.at.epoch, batch=training.at.batches, step=training.at.steps, checkpoint=path)
+    if note := rate_note(s.recipe, s.lr, training.feed.images_per_step):
+        watch.say(note)
     try:
-        if argv[:1] in (["compare"], ["report"]):
-            report.main(argv)
-            return
-        if argv[:1] == ["prepare"]:
-            prepare_data(argv[1:])
-            return
-        if argv[:1] == ["bench"]:
-            from . import bench  # noqa: PLC0415 - needs torch
-
-            settings, work = bench.parse(argv[1:]), bench.run
-        else:
-            settings, work = parse(argv), train
-        with startup.held_feed(settings.data):
-            status = start(settings, argv, work)
-    except TrainError as e:
-        status = f"imgfeed-train: {e}"
-    except KeyboardInterrupt:
-        status = 130
-    if arguments is None:
-        leave(status)
-    if status:
-        sys.exit(status)
-
-
-def leave(status: int | str) -> NoReturn:
-    """End the process with a status, or with 1 and a text on standard error. What atexit knows is done.
-
-    It ends with that also if a launcher repeats the Ctrl-C that stopped the run. The interpreter is not taken down: DDP keeps
-    the threads of gloo, and one that lets go of its last tensor meanwhile would abort ("terminate called without an active
-    exception").
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if isinstance(status, str):
-        print(status, file=sys.stderr)
-        status = 1
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
-def start(s: Settings, argv: Sequence[str], work: Callable[[Settings, launch.Place, Any], int]) -> int:
-    """Find out which rank this is; do its work, or start the ranks of this node. Return the exit status."""
-    gpus = 0 if s.device == "cpu" else _gpus()
-    if s.device == "cuda" and not gpus:
-        raise TrainError("--device cuda, but torch finds no GPU")
-    place = launch.discover(s, os.environ, gpus)
-    if place.spawn:
-        return launch.spawn(place, argv, getattr(s, "stopped_status", 0))
-    import torch  # noqa: PLC0415 - slow: the parent of a node's ranks, --help and compare do without
-
-    os.environ["LOCAL_WORLD_SIZE"] = str(place.local_world)  # imgfeed shares this node's CPUs by it
-    device = torch.device("cuda", place.local_rank) if gpus else torch.device("cpu")
-    if gpus:
-        if place.local_rank >= gpus:
-            raise TrainError(f"rank {place.rank} is the {place.local_rank + 1}th of this node, which has {gpus} GPUs")
-        torch.cuda.set_device(device)
-    _tell(s, place, device)
-    launch.rendezvous(place, "nccl" if gpus else "gloo", s.rendezvous_timeout)
-    try:
-        return work(s, place, device)
-    finally:
-        if place.world > 1 and torch.distributed.is_initialized() and sys.exc_info()[0] is None:
-            torch.distributed.destroy_process_group()
-
-
-def _tell(s: Settings, place: launch.Place, device: Any) -> None:
-    """Print what the run stands on, once for each node, before anything can fail or wait."""
-    from . import data  # noqa: PLC0415 - as torch
-
-    if place.local_rank == 0:
-        for line in startup.surroundings(place, data.device_text(device), s.output):
-            print(f"node of rank {place.rank}: {line}" if place.rank else line, flush=True)
-
-
-def _gpus() -> int:
-    import torch  # noqa: PLC0415 - as above
-
-    return int(torch.cuda.device_count())
-
-
-def train(s: Settings, place: launch.Place, device: Any) -> int:
-    """Run one rank's training; returns the exit status: 0, or --stopped-status where it stopped before its end."""
-    import imgfeed  # noqa: PLC0415 - as torch
-
-    from . import checkpoint, data  # noqa: PLC0415
-    from .engine import Trainer  # noqa: PLC0415
-    from .watch import Watch, every_rank  # noqa: PLC0415
-
-    prepare(s, place, device)
-    checkpoint.seed_all(s.seed)  # the same weights on all ranks
-    watch = Watch(s, place.rank, device)
-    trainer: Trainer | None = None
-    ending = {"state": "failed"}
-    try:
-        every_rank(None, failing=lambda: checkpoint.try_folder(s) if place.rank == 0 else None)
-        found = data.splits(s.data)
-        train_split, val_split = data.choose_splits(s, found)
-        watch.say(startup.data_line(s.data, found))
-        what = s.resume or ("auto" if place.attempt else None)
-        path, state = checkpoint.find(s, what) if what else ("", None)
-        feed, model, stats = open_feed(s, place, device, train_split, state["batch_size"] if state else None)
-        val = data.make_loader(
-            s,
-            val_split,
-            place,
-            device,
-            batch_size=feed.batch_size,
-            stats=stats,
-            transform=data.eval_transform(s),
-            even_batches=False,
-        )
-        trainer = Trainer(s, place, device, model=model, feed=feed, val=val, watch=watch)
-        checkpoint.seed_all(s.seed + place.rank)  # but mixed and dropped by each rank's own draws
-        watch.event("plan", **trainer.plan(), train_samples=found[train_split], val_samples=found[val_split])
-        if state:
-            trainer.resume(state, path)
-        images = feed.batch_size * place.world * s.accumulate
-        if note := rate_note(s.recipe, s.lr, images):
-            watch.say(note)
-        finished = trainer.run()
-        if trainer.saver.busy:
-            watch.say(f"waiting for the last checkpoints to reach {checkpoint.folder(s)}")
-        trainer.saver.wait()
-        ending = {"state": "finished" if finished else "stopped"}
-    except (imgfeed.ImgfeedError, LookupError) as e:
-        ending["error"] = str(e)
-        raise TrainError(f"rank {place.rank}: {e}") from e
-    except BaseException as e:
-        ending["error"] = f"{type(e).__name__}: {e}"
+        finished = training.run(watch, keeper)
+    except Exception:
+        with contextlib.suppress(TrainError):
+            keeper.wait()  # what failed elsewhere may still have a checkpoint under way
         raise
-    finally:
-        watch.event("end", **ending)
-        watch.close(0 if ending["state"] != "failed" else 1)
-        if trainer is not None:
-            if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
-                with contextlib.suppress(TrainError):
-                    trainer.saver.wait()  # what failed elsewhere may still have a checkpoint under way
-            trainer.lines.close()
-            _report(s, place)
-    return 0 if ending["state"] == "finished" else int(s.stopped_status)
-
-
-def _report(s: Settings, place: launch.Place) -> None:
-    """Write rank 0's report of what was reached, however the run has ended."""
-    if place.rank == 0:
-        with contextlib.suppress(report.NothingLoggedError):
-            print(f"report: {report.write(Path(s.output))}", flush=True)
-
-
-def prepare(s: Settings, place: launch.Place, device: Any) -> None:
-    """Set what holds for the whole process: determinism, precision of matrix products. Says what a CPU makes of a setting."""
-    import torch  # noqa: PLC0415
-
-    torch.use_deterministic_algorithms(s.deterministic)
-    torch.backends.cudnn.benchmark = not s.deterministic
-    torch.set_float32_matmul_precision("high")
-    if device.type == "cpu" and place.rank == 0:
-        if s.amp == "fp16":
-            print("no GPU: --amp fp16 is computed as told, but many times slower than --amp bf16 or off", flush=True)
-        if s.strategy == "dp":
-            print("no GPU: --strategy dp has nothing to spread the batch over; this is the plain model", flush=True)
-
-
-def open_feed(s: Settings, place: launch.Place, device: Any, split: str, found: int | None) -> tuple[Any, Any, Any]:
-    """Return the training feed, the distributed model, and what its images are normalised by.
-
-    found is the batch size of the run that is resumed; ``auto`` takes it and does not search again.
-    """
-    from . import data, fit, models  # noqa: PLC0415
-
-    probe = data.make_loader(s, split, place, device, batch_size=1, stats=None, transform="eval")
-    classes = len(probe.dataset.classes)
-    model, stats = models.build(s, classes, place)
-    size = found if s.batch_size == "auto" else int(s.batch_size)
-    if size is None:
-        size = fit.batch_size(model.to(device), s, place, device, classes)
-    model = models.distribute(model, s, place, device)
-    feed = data.Feed(s, split, place, device, batch_size=size, stats=stats)
-    probe.close()
-    return feed, model, stats
+    if not finished:
+        watch.say(f"stopped in epoch {training.at.epoch} after {training.at.batches} batches; go on with --resume auto")
+    if keeper.busy:
+        watch.say(f"waiting for the last checkpoints to reach {keeper.folder}")
+    keeper.wait()
+    return finished

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 
 from imgfeed.launcher import find_binary  # noqa: E402
 
-from imgfeed_train.train import main  # noqa: E402
+from imgfeed_train.command import main  # noqa: E402
 
 TRAIN, VAL, CLASSES = 96, 27, 3
 TINY = ["--arch", "timm/test_vit", "--size", "32", "--device", "cpu", "--workers", "1", "--no-tensorboard", "--log-every", "2"]

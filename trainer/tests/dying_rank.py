@@ -7,8 +7,8 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from imgfeed_train import lines, pace
-from imgfeed_train.train import main
+from imgfeed_train.command import main
+from imgfeed_train.watch import lines, pace
 
 
 class DyingPace(pace.Pace):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from imgfeed_train.train import main
+from imgfeed_train.command import main
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -13,8 +13,8 @@ from typing import Any
 import timm
 import torch
 
-from imgfeed_train import pace
-from imgfeed_train.train import main
+from imgfeed_train.command import main
+from imgfeed_train.watch import pace
 
 KIND, SECONDS = os.environ["SLOW"], float(os.environ["SLOW_SECONDS"])
 
@@ -55,7 +55,7 @@ warm_up()
 computed = timm.models.vision_transformer.Block.forward
 
 if os.environ["RANK"] == os.environ["SLOW_RANK"]:
-    from imgfeed_train import lines
+    from imgfeed_train.watch import lines
 
     lines.Pace = SlowPace  # type: ignore[misc]
     if KIND == "forward":

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from imgfeed_train import data
-from imgfeed_train.train import main
+from imgfeed_train.command import main
+from imgfeed_train.data import loaders as data
 
 
 class Noted(Iterator[tuple[Any, ...]]):

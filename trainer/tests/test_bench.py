@@ -11,9 +11,10 @@ from conftest import TINY
 
 from imgfeed_train import bench
 from imgfeed_train.bench import Reading
-from imgfeed_train.train import main
+from imgfeed_train.command import main
 
 
+@pytest.mark.long
 def test_measures_feed_ceiling_and_torchvision(sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turns = ["--rounds", "2", "--steps", "14", "--warmup", "2", "--torch-workers", "1", "--json", str(tmp_path / "b.json")]
     folders = ["--data", str(sets), "--images", str(sets.parent / "raw/train")]
@@ -40,14 +41,40 @@ def test_sources_take_turns() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "wait", "said"),
-    [(985.0, 0.005, "reached"), (970.0, 0.005, "not reached; the feed waited for the CPU"), (990.0, 0.02, "not reached")],
+    [(985.0, 0.005, "reached"), (970.0, 0.005, "not reached; the feed waited for CPU"), (990.0, 0.02, "not reached")],
 )
 def test_the_verdict(rate: float, wait: float, said: str) -> None:
     s = bench.parse(["--data", "d", "--rounds", "3", "--arch", "resnet50", "--amp", "fp16"])
-    readings = {"synthetic": [Reading(r, 0.0) for r in (900.0, 1000.0, 2000.0)], "imgfeed": [Reading(rate, wait, "cpu")] * 3}
+    readings = {"synthetic": [Reading(r, 0.0) for r in (999.0, 1000.0, 1001.0)], "imgfeed": [Reading(rate, wait, "cpu")] * 3}
     lines = bench.table(s, "batch 256 x 2", readings, {"cpu": "c", "gpu": "g", "torch": "2.8"})
     assert f"| imgfeed | {rate:,.0f} | {rate:,.0f} to {rate:,.0f} | {rate / 1000:.3f} | {wait:.1%} |" in lines
     assert lines[-1].split(": ", 1)[1].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ceilings", "said"),
+    [
+        (
+            ["--rounds", "1", "--steps", "5"],
+            [1000.0],
+            "uncertain, 1 round of 5 steps are too few to tell (at least 3 of 20); by",
+        ),
+        (
+            ["--rounds", "3"],
+            [900.0, 1000.0, 2000.0],
+            "uncertain, the rounds lie on both sides of it (0.495 to 1.100); by their",
+        ),
+    ],
+)
+def test_what_is_uncertain_is_said(arguments: list[str], ceilings: list[float], said: str) -> None:
+    s = bench.parse(["--data", "d", *arguments])
+    readings = {
+        "synthetic": [Reading(r, 0.0) for r in ceilings],
+        "imgfeed": [Reading(990.0, 0.005, "cpu") for _ in ceilings],
+    }
+    lines = bench.table(s, "batch 256 x 2", readings, {"cpu": "c", "gpu": "g", "torch": "2.8"})
+    assert lines[-1].split(": ", 1)[1].startswith(said)
+    assert lines[-1].endswith("reached")
 
 
 def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

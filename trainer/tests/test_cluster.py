@@ -18,6 +18,8 @@ from imgfeed.launcher import find_binary
 from namespaces import Node, two_nodes
 from test_training import same
 
+pytestmark = pytest.mark.long
+
 TRAIN, VAL = 300, 45  # of both nodes together
 PORT = 29511  # of the node's namespace, so nobody else has it
 LIMIT = 280  # seconds after which a run hangs, on a machine that does much else too

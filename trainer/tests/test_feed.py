@@ -14,8 +14,8 @@ import torch
 from conftest import PLAIN, TINY, VAL, Train, command, events, weights
 from imgfeed.launcher import find_binary
 
+from imgfeed_train.command import main
 from imgfeed_train.settings import parse
-from imgfeed_train.train import main
 
 
 @contextmanager
@@ -53,6 +53,7 @@ def test_feed_gives_what_a_folder_gives(train: Train, sets: Path, tmp_path: Path
     assert all(e["feed"] in ("disk", "cpu", "client", "idle") for e in events(tmp_path / "fed", "step"))
 
 
+@pytest.mark.long
 def test_two_ranks_share_a_feed_and_the_run_resumes_after_its_end(
     sets: Path, tmp_path: Path, fed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from imgfeed_train import fit
 from imgfeed_train.errors import TrainError
-from imgfeed_train.launch import Place
+from imgfeed_train.launch.place import Place
+from imgfeed_train.model import largest_batch as fit
 from imgfeed_train.settings import parse
 
 CPU = torch.device("cpu")
@@ -59,8 +59,8 @@ def test_a_try_leaves_no_trace() -> None:
 
 RANK = """
 import sys, torch, torch.distributed as dist
-from imgfeed_train import fit
-from imgfeed_train.launch import Place
+from imgfeed_train.model import largest_batch as fit
+from imgfeed_train.launch.place import Place
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
 def run(size):
@@ -71,6 +71,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.long
 def test_all_ranks_take_the_smallest(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RANK]
     ranks = [

@@ -11,7 +11,9 @@ import pytest
 from conftest import TINY, command, free_port
 
 from imgfeed_train.errors import RendezvousError, TrainError
-from imgfeed_train.launch import LISTENER, Place, _without_nodes, discover, rendezvous, spawn
+from imgfeed_train.launch.children import spawn
+from imgfeed_train.launch.place import HOW, LISTENER, Place, discover
+from imgfeed_train.launch.rendezvous import rendezvous
 from imgfeed_train.settings import Settings, parse
 
 
@@ -60,20 +62,34 @@ def test_port_is_held_until_rank_0_has_it(monkeypatch: pytest.MonkeyPatch) -> No
         def __init__(self, words: list[str], env: dict[str, str], pass_fds: tuple[int, ...]) -> None:
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind(("127.0.0.1", int(env["MASTER_PORT"])))
-            told.append((env.get(LISTENER), pass_fds))
+            told.append((env.get(LISTENER), pass_fds[1:]))
+
+        returncode = 0
 
         def poll(self) -> int:
             return 0
 
-    monkeypatch.setattr("imgfeed_train.launch.subprocess.Popen", Child)
+    monkeypatch.setattr("imgfeed_train.launch.children.subprocess.Popen", Child)
     assert spawn(discover(settings("-g", "2"), {}, 0), []) == 0
     (listener, passed), other = told
     assert passed == (int(listener or -1),)
     assert other == (None, ())
 
 
-def test_children_are_not_told_their_node_twice() -> None:
-    assert _without_nodes(["-n", "2", "--lr", "1", "--node-rank=1", "-nr", "0", "-g", "2"]) == ["--lr", "1", "-g", "2"]
+@pytest.mark.parametrize("spelt", [["-n1"], ["-n", "1"], ["--nodes=1", "--node-rank=0"]])
+def test_a_child_is_one_by_its_environment(spelt: list[str]) -> None:
+    """However the parent's arguments were spelt, which its children get as they are."""
+    s = settings(*spelt, "-g", "2")
+    assert discover(s, {}, 0).spawn == 2
+    child = {HOW: "-n -g -nr: 1 x 2 ranks", "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    place = discover(s, child, 0)
+    assert (place.rank, place.world, place.spawn, place.how) == (1, 2, 0, child[HOW])
+
+
+def test_no_abbreviations(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        settings("--node-r", "0")
+    assert capsys.readouterr().err.startswith("imgfeed-train: unrecognized arguments: --node-r 0")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +103,7 @@ def test_children_are_not_told_their_node_twice() -> None:
 def test_ranks_that_do_not_meet(place: Place, said: str) -> None:
     begun = time.monotonic()
     with pytest.raises(RendezvousError, match=said):
-        rendezvous(place, "gloo", 2)
+        rendezvous(place, "gloo", 2, 30)
     assert time.monotonic() - begun < 15
 
 
@@ -95,7 +111,7 @@ def test_port_in_use() -> None:
     with socket.create_server(("", 0)) as taken:
         port = int(taken.getsockname()[1])
         with pytest.raises(RendezvousError, match="in use"):
-            rendezvous(Place(0, 2, host="127.0.0.1", port=port), "gloo", 2)
+            rendezvous(Place(0, 2, host="127.0.0.1", port=port), "gloo", 2, 30)
 
 
 def test_master_that_is_something_else() -> None:
@@ -104,10 +120,11 @@ def test_master_that_is_something_else() -> None:
         place = Place(1, 2, host="127.0.0.1", port=int(other.getsockname()[1]))
         begun = time.monotonic()
         with pytest.raises(RendezvousError, match="rank 1"):
-            rendezvous(place, "gloo", 2)
+            rendezvous(place, "gloo", 2, 30)
         assert time.monotonic() - begun < 30
 
 
+@pytest.mark.long
 def test_command_says_so_and_exits(tmp_path: Path) -> None:
     arguments = ["--data", "d", "--output", str(tmp_path), *TINY, "--rendezvous-timeout", "1"]
     alone = command(*arguments, "-n", "2", "-g", "1", "-nr", "1", "--master", f"127.0.0.1:{free_port()}")
@@ -116,6 +133,7 @@ def test_command_says_so_and_exits(tmp_path: Path) -> None:
     assert done.stderr.startswith("imgfeed-train: rank 1: no answer from the master")
 
 
+@pytest.mark.long
 def test_two_nodes_by_hand(sets: Path, tmp_path: Path) -> None:
     """Two single-rank nodes on this machine, as in WORLD_SIZE=2 NODE_RANK={0,1}."""
     import os  # noqa: PLC0415

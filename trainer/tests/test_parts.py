@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from imgfeed_train import checkpoint, data, fit, optim
+from imgfeed_train import optim
+from imgfeed_train.checkpoint import files as checkpoint
+from imgfeed_train.data import loaders, transforms
 from imgfeed_train.errors import TrainError
-from imgfeed_train.launch import Place
+from imgfeed_train.launch.place import Place
+from imgfeed_train.model import largest_batch as fit
 from imgfeed_train.settings import parse
 
 
@@ -49,9 +52,9 @@ def test_checkpoint_that_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "want"), [([], None), (["--resampler", "pillow-12"], "pillow-12")])
 def test_resampler_is_asked_for(arguments: list[str], want: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(data, "DataLoader", lambda *_, **options: asked.update(options))
+    monkeypatch.setattr(loaders, "DataLoader", lambda *_, **options: asked.update(options))
     settings = parse(["--data", "unix:/socket", "--output", "run", *arguments])
-    data.make_loader(settings, "val", Place(), torch.device("cpu"), batch_size=1, stats=None)
+    loaders.make_loader(settings, "val", Place(), torch.device("cpu"), batch_size=1, stats=None)
     assert asked["resampler"] == want
 
 
@@ -70,10 +73,10 @@ def test_largest_batch(most: int) -> None:
 
 def test_sizes_grow() -> None:
     s = parse(["--data", "d", "--output", "o", "--recipe", "resnet50-modern"])
-    sizes = [data.size_at(s, epoch) for epoch in range(16)]
+    sizes = [transforms.size_at(s, epoch) for epoch in range(16)]
     assert sizes == [160] * 12 + [192] * 4  # as ffcv-imagenet's 16 epochs
     s = parse(["--data", "d", "--output", "o", "--size", "192", "--size-start", "96", "--epochs", "7"])
-    assert [data.size_at(s, epoch) for epoch in range(7)] == [96, 128, 128, 128, 160, 192, 192]
+    assert [transforms.size_at(s, epoch) for epoch in range(7)] == [96, 128, 128, 128, 160, 192, 192]
 
 
 @pytest.mark.parametrize("kind", ["onecycle", "cosine", "constant"])

@@ -17,7 +17,9 @@ from conftest import TRAIN, VAL, Train, events, free_port, same, weights
 from imgfeed.launcher import find_binary
 from torch import nn
 
-from imgfeed_train import data, models, recipes
+from imgfeed_train import recipes
+from imgfeed_train.data import transforms as data
+from imgfeed_train.model import parallel as models
 from imgfeed_train.recipes import RECIPES
 from imgfeed_train.settings import parse
 
@@ -72,6 +74,7 @@ def shrunk(recipe: str, sets: Path, epochs: int) -> list[str]:
     return [*tiny, "--size", "32", "--eval-resize", "32"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_recipes_start_learn_and_resume(train: Train, photographs: Path, recipe: str) -> None:
     options = shrunk(recipe, photographs, epochs=4)
@@ -140,6 +143,7 @@ def of_each_rank(ranks: int) -> Callable[[nn.BatchNorm2d, torch.Tensor], torch.T
     return forward
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_recipes_do_on_two_ranks_what_they_do_on_one(
     train: Train, photographs: Path, two_ranks: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]

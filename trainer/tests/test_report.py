@@ -11,9 +11,10 @@ import pytest
 from conftest import PLAIN, TINY, Train, command, events
 from logs import made_up
 
-from imgfeed_train import book, plots, report
+from imgfeed_train.command import main
 from imgfeed_train.errors import TrainError
-from imgfeed_train.train import main
+from imgfeed_train.report import book, plots
+from imgfeed_train.report import page as report
 
 
 def test_report_of_a_run(train: Train) -> None:
@@ -31,6 +32,7 @@ def test_report_of_a_run(train: Train) -> None:
     assert not drawn or (run / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_interrupted_by_ctrl_c_and_resumed(sets: Path, tmp_path: Path, ranks: int) -> None:
     run = tmp_path / "run"
@@ -110,7 +112,7 @@ def test_run_that_failed_tells_what_it_reached(train: Train, tmp_path: Path, mon
     def breaks(*_: object) -> None:
         raise RuntimeError("the GPU has fallen off the bus")
 
-    monkeypatch.setattr("imgfeed_train.engine.evaluate", breaks)
+    monkeypatch.setattr("imgfeed_train.train.evaluate", breaks)
     with pytest.raises(RuntimeError, match="fallen off"):
         train("run")
     text = (tmp_path / "run" / "report.md").read_text()
@@ -164,7 +166,7 @@ def test_compare_one_node_with_two(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Speed-up: **1.86** in images/s with 2 times the ranks, 1 -> 2 nodes: efficiency **93 %**." in said
     assert "The settings differ" not in said
     written = (tmp_path / "both" / "compare.md").read_text()
-    assert "| images/s (median of lines) | 47" in written
+    assert "| images/s of training | 47" in written
     assert (tmp_path / "both" / "compare.png").exists() or "matplotlib is not installed" in written
 
 

@@ -18,6 +18,8 @@ from imgfeed.launcher import find_binary
 from namespaces import Node, two_nodes
 from test_training import same
 
+pytestmark = pytest.mark.long
+
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "train.sbatch"
 NODE = "NodeName={name} NodeAddr={address} Port=16818 Sockets=2 CoresPerSocket=1 RealMemory=1000 Gres=gpu:1 State=UNKNOWN\n"
 LIMIT = 240.0  # seconds in which a job of this size is done, on a machine that does much else too

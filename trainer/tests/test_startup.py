@@ -15,10 +15,11 @@ import pytest
 from conftest import PLAIN, TINY, TRAIN, VAL, Train, command
 from imgfeed.launcher import find_binary
 
-from imgfeed_train import startup
+from imgfeed_train.command import main
+from imgfeed_train.data import sets as found_sets
 from imgfeed_train.errors import TrainError
-from imgfeed_train.launch import Place
-from imgfeed_train.train import main
+from imgfeed_train.launch import surroundings
+from imgfeed_train.launch.place import Place
 
 MOUNTINFO = """\
 22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
@@ -47,7 +48,7 @@ def test_mounts(folder: Path) -> None:
     data.mkdir(), sock.mkdir(), file.touch()
     table = folder / "mountinfo"
     table.write_text(MOUNTINFO.format(data=str(data).replace(" ", "\\040"), socket=sock, file=file))
-    seen = startup.mounts(table)
+    seen = surroundings.mounts(table)
     # The root and /dev/shm, then folders: no kernel file systems, no single files, nothing that is not there.
     assert [m.path for m in seen] == sorted(["/", "/dev/shm", str(data), str(sock)])
     by_path = {m.path: m for m in seen}
@@ -55,79 +56,80 @@ def test_mounts(folder: Path) -> None:
     assert (by_path[str(sock)].kind, by_path[str(data)].kind) == ("tmpfs", "ext4")
     assert by_path[str(data)].free == pytest.approx(shutil.disk_usage(data).free, rel=0.2)
     assert f"{data} (ext4, read-only, " in str(by_path[str(data)])
-    assert startup.mounts(folder / "none") == []
-    assert startup.mounts(), "this machine has mounts"
+    assert surroundings.mounts(folder / "none") == []
+    assert surroundings.mounts(), "this machine has mounts"
 
 
 @pytest.mark.parametrize(
     ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (64 << 20, "64 MiB"), (1536, "1.5 KiB"), (3 << 40, "3.0 TiB")]
 )
 def test_sizes(size: int, text: str) -> None:
-    assert startup.size_text(size) == text
+    assert surroundings.size_text(size) == text
 
 
-def test_sets(sets: Path, folder: Path) -> None:
-    assert {split: one.samples for split, one in startup.find_sets(sets).items()} == {"train": TRAIN, "val": VAL}
-    one = next(startup.find_sets(sets)[split].folder for split in ("train",))
-    assert {s: f.folder for s, f in startup.find_sets(one).items()} == {"train": one}, "a set itself"
+def test_sets_are_what_imgshard_finds(sets: Path, folder: Path) -> None:
+    found = found_sets.sets_in(str(sets), "pack it")
+    assert {split: one.samples for split, one in found.items()} == {"train": TRAIN, "val": VAL}
+    one = found["train"].folder
+    assert {s: f.folder for s, f in found_sets.sets_in(str(one), "pack it").items()} == {"train": one}, "a set itself"
     for name in ("a", "b"):
         shutil.copytree(one, folder / name)
-    with pytest.raises(TrainError, match="are both sets of split 'train'"):
-        startup.find_sets(folder)
-    (folder / "a" / "manifest.json").write_text("{}")
-    with pytest.raises(TrainError, match=r"a/manifest.json is no manifest .*imgshard verify"):
-        startup.find_sets(folder)
+    with pytest.raises(TrainError, match='are both sets of split "train"'):
+        found_sets.sets_in(str(folder), "pack it")
+    (folder / "a" / "manifest.json").write_text('{"format": "imgshard"}')
+    with pytest.raises(TrainError, match=r"--data .*a/manifest.json"):
+        found_sets.sets_in(str(folder), "pack it")
 
 
 def test_folder_without_sets(folder: Path) -> None:
-    with pytest.raises(TrainError, match=r"--data .*none: there is no such folder; mounts seen: /"):
-        startup.sets_in(str(folder / "none"), "pack it")
-    with pytest.raises(TrainError, match=r"looked for .*/manifest.json and .*/\*/manifest.json.*\n?.*it is empty") as e:
-        startup.sets_in(str(folder), "pack it")
-    assert "ILSVRC2012_img_train.tar" in str(e.value) and "mounts seen: /" in str(e.value)
+    with pytest.raises(TrainError, match=r"--data .*none: no such file or directory; this process is user .*\nmounts seen: /"):
+        found_sets.sets_in(str(folder / "none"), "pack it")
+    with pytest.raises(TrainError, match=r"no shard set there: .*nor is any folder in it; it holds nothing; and no dataset"):
+        found_sets.sets_in(str(folder), "pack it")
     (folder / "notes.txt").touch()
-    with pytest.raises(TrainError, match=r"it holds notes\.txt"):
-        startup.sets_in(str(folder), "pack it")
+    with pytest.raises(TrainError, match=r"it holds notes\.txt; and no dataset to pack: .*without a class folder"):
+        found_sets.sets_in(str(folder), "pack it")
     (folder / "cats").mkdir()
     (folder / "cats" / "1.JPEG").touch()
-    with pytest.raises(TrainError, match=r"\(cats/1\.JPEG\) that are neither in train/ and val/"):
-        startup.sets_in(str(folder), "pack it")
-    (folder / "ILSVRC2012_img_train.tar").touch()
+    with pytest.raises(TrainError, match=r"looks like .*class folders\)\. Put each split into a folder of its name") as e:
+        found_sets.sets_in(str(folder), "pack it")
+    assert not isinstance(e.value, found_sets.NotPackedError), "its set would stand beside it"
     (folder / "val").mkdir()
-    with pytest.raises(startup.NotPackedError, match=r"holds ILSVRC2012_img_train\.tar, val/, not packed yet.*once: pack it"):
-        startup.sets_in(str(folder), "pack it")
+    (folder / "cats").rename(folder / "val" / "cats")
+    with pytest.raises(found_sets.NotPackedError, match=r"it holds .*/val \(.*\), not packed yet\. Pack it, once: pack it"):
+        found_sets.sets_in(str(folder), "pack it")
 
 
 def test_socket_texts(folder: Path) -> None:
-    assert "there is no folder" in startup.socket_text(str(folder / "run" / "s"))
+    assert "there is no folder" in surroundings.socket_text(str(folder / "run" / "s"))
     path = folder / "s"
-    assert f"there is no {path}, it is empty" in startup.socket_text(str(path))
+    assert f"there is no {path}, it is empty" in surroundings.socket_text(str(path))
     path.touch()
-    assert "is no socket" in startup.socket_text(str(path))
+    assert "is no socket" in surroundings.socket_text(str(path))
     path.unlink()
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(path))
-    assert "nobody listens" in startup.socket_text(str(path))
+    assert "nobody listens" in surroundings.socket_text(str(path))
     with pytest.raises(SystemExit, match=r"--data unix:.*can't connect.*nobody listens"):
         main(["--data", f"unix:{path}", "--output", str(folder / "run"), "--device", "cpu", "--no-tensorboard"])
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert startup.no_gpu(None) == "torch is built without CUDA"
-    monkeypatch.setattr(startup, "NO_DRIVER", str(folder / "nvidiactl"))
-    assert "--gpus all" in startup.no_gpu("12.9")
+    assert surroundings.no_gpu(None) == "torch is built without CUDA"
+    monkeypatch.setattr(surroundings, "NO_DRIVER", str(folder / "nvidiactl"))
+    assert "--gpus all" in surroundings.no_gpu("12.9")
     (folder / "nvidiactl").touch()
-    assert "CUDA 12.9" in startup.no_gpu("12.9")
+    assert "CUDA 12.9" in surroundings.no_gpu("12.9")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "CUDA_VISIBLE_DEVICES is ''" in startup.no_gpu("12.9")
+    assert "CUDA_VISIBLE_DEVICES is ''" in surroundings.no_gpu("12.9")
 
 
 def test_surroundings_name_ranks_and_master() -> None:
-    lines = startup.surroundings(Place(2, 4, host="10.0.0.1", port=29500, how="torchrun"), "a GPU", "runs/a")
+    lines = surroundings.surroundings(Place(2, 4, host="10.0.0.1", port=29500, how="torchrun"), "a GPU", "runs/a")
     assert lines[0].startswith("mount: / (")
     assert lines[-3:-1] == [
-        f"output: {Path('runs/a').resolve()}; {startup.who()}",
+        f"output: {Path('runs/a').resolve()}; {surroundings.who()}",
         "ranks: 4 (torchrun); master 10.0.0.1:29500",
     ]
     assert lines[-1] == "device of rank 2: a GPU"
@@ -175,7 +177,7 @@ def test_prepare_packs_only_when_told(
     arguments = ["prepare", "--data", str(raw), "--output", str(folder / "out" / "run")]
     for name in ("PACK", "DATA", "OUTPUT", "PUID", "PGID"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(SystemExit, match=rf"holds train/, val/, not packed yet\. Pack it, once: imgshard build {raw}\n"):
+    with pytest.raises(SystemExit, match=rf"holds {raw}/train .*, not packed yet\. Pack it, once: imgshard build {raw}\n"):
         main(arguments)
     for name, value in {"DATA": "/my data", "OUTPUT": "", "PUID": "7"}.items():  # as compose.yaml passes them on
         monkeypatch.setenv(name, value)
@@ -193,20 +195,26 @@ def test_prepare_packs_only_when_told(
     assert "packing" not in capsys.readouterr().out, "a packed set is not packed again"
 
 
-def test_prepare_wants_both_splits(raw: Path, folder: Path) -> None:
+def test_prepare_looks_for_both_splits(raw: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(raw / "val")
-    with pytest.raises(SystemExit, match=r"no split to evaluate on \(val/valid/validation/test\); it has train"):
-        main(["prepare", "--data", str(raw), "--output", str(folder / "out"), "--pack"])
+    main(["prepare", "--data", str(raw), "--output", str(folder / "out"), "--pack"])
+    said = "note: no split to evaluate on (val/valid/validation/test); it has train; to train without: TRAIN_ARGS="
+    assert said in capsys.readouterr().out
+    (raw / "train-shards").rename(raw / "kept")
+    shutil.rmtree(raw / "train")
+    (raw / "val").mkdir()
+    shutil.move(raw / "kept", folder / "train-set")
+    with pytest.raises(SystemExit, match="no shard set there"):
+        main(["prepare", "--data", str(raw), "--output", str(folder / "out")])
 
 
 def test_prepare_says_when_packing_fails(raw: Path, folder: Path) -> None:
-    shutil.rmtree(raw / "train")
-    shutil.rmtree(raw / "val")
-    (raw / "ILSVRC2012_img_train.tar").write_bytes(b"no tar at all")
+    (raw / "train-shards").write_text("in the way")
     with pytest.raises(SystemExit, match=r"packing .* failed with exit status 1"):
         main(["prepare", "--data", str(raw), "--output", str(folder / "out"), "--pack"])
 
 
+@pytest.mark.long
 def test_interrupted_packing_leaves_nothing(folder: Path) -> None:
     data = folder / "data"
     sizes = ["--classes", "4", "--train", "1", "--val", "2", "--size", "300"]
@@ -232,7 +240,7 @@ def test_prepare_wants_numbers(folder: Path) -> None:
 
 
 def test_held_feed_stays(sets: Path, folder: Path) -> None:
-    with startup.held_feed(f"unix:{folder / 'none'}"), startup.held_feed(str(sets)):
+    with surroundings.held_feed(f"unix:{folder / 'none'}"), surroundings.held_feed(str(sets)):
         pass  # nothing to hold is no error here
     path = folder / "s"
     feed = subprocess.Popen([find_binary("imgfeed"), "serve", str(sets), "--socket", str(path), "--exit-idle", "1s"])
@@ -240,7 +248,7 @@ def test_held_feed_stays(sets: Path, folder: Path) -> None:
         while not path.exists():
             assert feed.poll() is None
             time.sleep(0.01)
-        with startup.held_feed(f"unix:{path}"):
+        with surroundings.held_feed(f"unix:{path}"):
             time.sleep(3)
             assert feed.poll() is None, "it has a client"
         assert feed.wait(30) == 0

@@ -19,7 +19,8 @@ import pytest
 import torch
 from conftest import PLAIN, TINY, Train, command, events, weights
 
-from imgfeed_train import checkpoint, saver, storage
+from imgfeed_train.checkpoint import files as checkpoint
+from imgfeed_train.checkpoint import saver, storage
 from imgfeed_train.errors import StorageError
 
 
@@ -169,7 +170,8 @@ def test_training_goes_on_while_checkpoints_travel(
     assert last is not None
     assert best is not None
     epochs = events(run, "epoch")
-    assert last["progress"] == {"epoch": 2, "batches": 0, "steps": 12, "best": max(e["acc1"] for e in epochs)}
+    reached = {"epoch": 2, "batches": 0, "steps": 12, "best": max(e["acc1"] for e in epochs)}
+    assert {name: last["progress"][name] for name in reached} == reached
     assert best["progress"]["epoch"] == 1 + max(range(2), key=lambda i: (epochs[i]["acc1"], -i))
     plain = weights(train("plain"))["model"]
     assert all(torch.equal(tensor, last["model"][name]) for name, tensor in plain.items())
@@ -236,6 +238,7 @@ def test_an_upload_that_fails_is_told_and_tried_again(
     keeper.wait()  # given up, and no longer waited for
 
 
+@pytest.mark.long
 def test_a_run_whose_checkpoints_fail_ends_on_all_ranks(sets: Path, tmp_path: Path, s3: str) -> None:
     """The bucket's server refuses keys once the run has begun."""
     arguments = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "400"]
@@ -259,7 +262,7 @@ def test_a_run_whose_checkpoints_fail_ends_on_all_ranks(sets: Path, tmp_path: Pa
     assert events(tmp_path / "run", "end")[0]["state"] == "failed"
     kept = checkpoint.load("s3://runs/late/last.pt")
     assert kept is not None
-    assert kept["progress"]["epoch"] >= 1
+    assert kept["progress"]["steps"] >= 6, "an epoch, which is kept before it is evaluated"
 
 
 def test_wrong_bucket_is_told_before_the_first_epoch(train: Train, s3: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,6 +272,7 @@ def test_wrong_bucket_is_told_before_the_first_epoch(train: Train, s3: str, caps
     assert [b["Name"] for b in client().list_buckets()["Buckets"]] == ["runs"]
 
 
+@pytest.mark.long
 def test_wrong_credentials_are_told_to_all_ranks(sets: Path, tmp_path: Path, s3: str) -> None:
     """A key that the server does not know, with two ranks: both end, neither waits for the other."""
     arguments = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--checkpoints", "s3://runs/x"]

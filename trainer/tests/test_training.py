@@ -13,10 +13,10 @@ import torch
 from conftest import PLAIN, TINY, VAL, Train, command, events, same, weights
 from imgfeed import DataLoader
 
-from imgfeed_train import models
-from imgfeed_train.launch import Place
+from imgfeed_train.command import main
+from imgfeed_train.launch.place import Place
+from imgfeed_train.model import build as models
 from imgfeed_train.settings import parse
-from imgfeed_train.train import main
 
 
 def test_learns_and_evaluates_every_sample_once(train: Train, sets: Path) -> None:
@@ -80,6 +80,7 @@ def test_resume_with_another_batch_size(train: Train) -> None:
     assert len([e for e in events(run, "step") if e["epoch"] == 1]) == 12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_two_ranks_reach_what_one_reaches_with_twice_the_batch(train: Train, sets: Path, tmp_path: Path, strategy: str) -> None:
     one = train("one")
@@ -95,6 +96,7 @@ def test_two_ranks_reach_what_one_reaches_with_twice_the_batch(train: Train, set
     assert len(events(tmp_path / "two", "step")[-1]["wait"]) == 2
 
 
+@pytest.mark.long
 def test_torchrun_restarts_at_the_exact_batch(sets: Path, tmp_path: Path) -> None:
     """Rank 1 is killed in the second epoch, when it asks for the fourth of six batches."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
@@ -121,7 +123,7 @@ def test_channels_last_in_bfloat16(train: Train) -> None:
 def test_wrong_words_are_explained(sets: Path, tmp_path: Path) -> None:
     out = ["--output", str(tmp_path / "run"), *TINY]
     for arguments, said in (
-        (["--data", str(tmp_path / "none")], "no such folder"),
+        (["--data", str(tmp_path / "none")], "no such file or directory"),
         (["--data", str(tmp_path)], "no shard set there"),
         (["--data", str(sets), "--val-split", "dev"], "has no split 'dev'"),
         (["--data", str(sets), "--arch", "resnet19"], "in neither torchvision nor timm"),

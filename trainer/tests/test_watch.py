@@ -18,11 +18,11 @@ import pytest
 import torch
 from conftest import PLAIN, TINY, Train, command, events, free_port
 
-from imgfeed_train.blame import Share, straggler
-from imgfeed_train.gauges import HARDWARE, FeedGauge, GpuGauge, hardware
-from imgfeed_train.pace import Pace
 from imgfeed_train.settings import parse
-from imgfeed_train.watch import Meters
+from imgfeed_train.watch.gauges import HARDWARE, FeedGauge, GpuGauge, hardware
+from imgfeed_train.watch.meters import Meters
+from imgfeed_train.watch.pace import Pace
+from imgfeed_train.watch.straggler import Share, straggler
 
 #: As torch's ImageNet example prints it.
 CLASSIC = re.compile(
@@ -72,6 +72,7 @@ def test_straggler_where_waiting_looks_like_computing() -> None:
     assert straggler([Share(0.0, 1.0, 0), Share(0.0, 0.5, 0)], separable=False) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("slow", "rank", "strategy"),
     [("data", 1, "ddp"), ("compute", 0, "ddp"), ("data", 0, "fsdp"), ("compute", 1, "fsdp"), ("forward", 1, "fsdp")],
@@ -122,7 +123,7 @@ class FakeEvent:
 
 def test_pace_on_a_gpu_counts_only_waits_in_which_it_stands_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("imgfeed_train.pace.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("imgfeed_train.watch.pace.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     pace = Pace(torch.device("cuda", 0), 1)
@@ -247,6 +248,7 @@ def test_no_bar_without_a_terminal(train: Train, capsys: pytest.CaptureFixture[s
     assert [bool(CLASSIC.fullmatch(line)) for line in out.splitlines() if line.startswith("Epoch: [1]")] == [True] * 3
 
 
+@pytest.mark.long
 def test_bar_on_a_terminal(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("tqdm")
     shown = on_a_terminal(command("--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN))
@@ -279,6 +281,7 @@ def on_a_terminal(arguments: list[str]) -> str:
     return b"".join(parts).decode()
 
 
+@pytest.mark.long
 def test_weights_and_biases_offline(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     run = tmp_path / "run"

@@ -12,9 +12,9 @@ import torch
 import torchvision
 from conftest import TINY, Train, weights
 
-from imgfeed_train import models
 from imgfeed_train.errors import TrainError
-from imgfeed_train.launch import Place
+from imgfeed_train.launch.place import Place
+from imgfeed_train.model import build as models
 from imgfeed_train.settings import parse
 
 

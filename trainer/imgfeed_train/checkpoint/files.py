@@ -1,0 +1,66 @@
+"""Checkpoints as files: where they are, reading one for all ranks, writing one whole or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import TrainError
+from ..settings import Settings
+from . import storage
+
+VERSION = 2  # 2: the optimiser's state is under the parameters' names
+
+
+def folder(s: Settings) -> str:
+    """Return the folder or URL of a run's checkpoints."""
+    return str(s.checkpoints or f"{s.output}/checkpoints")
+
+
+def save(state: dict[str, Any], where: str, *names: str) -> None:
+    """Write a state under each name in a folder or at a URL. A reader finds the old one or the new one, whole."""
+    storage.write(where, names, lambda f: torch.save(state, f))
+
+
+def load(path: str) -> dict[str, Any] | None:
+    """Return the state at a path or URL, None if nothing is there. No pickled code is run. TrainError if it's unreadable.
+
+    All ranks call it. Rank 0 reads for all of them: a folder of one node alone, where rank 0 saved, is enough.
+    """
+    if not dist.is_initialized():
+        return _read(path)
+    read: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            read[0] = _read(path)
+        except Exception as e:  # the others wait for it, whatever it is
+            read[1] = str(e)
+    dist.broadcast_object_list(read)
+    if read[1] is not None:
+        raise TrainError(read[1])
+    state: dict[str, Any] | None = read[0]
+    return state
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    with storage.local_copy(path) as here:
+        if here is None:
+            return None
+        try:
+            state = torch.load(here, map_location="cpu", weights_only=True)
+        except Exception as e:
+            raise TrainError(f"{path} can't be read as a checkpoint: {e}") from e
+    if not isinstance(state, dict) or state.get("version") != VERSION:
+        raise TrainError(f"{path} is no checkpoint of this trainer, or of another version than {VERSION}")
+    return state
+
+
+def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the path and state to resume: ``auto`` is the last checkpoint, None if there is none; or a path or URL."""
+    path = storage.join(folder(s), "last.pt") if what == "auto" else what
+    state = load(path)
+    if state is None and what != "auto":
+        raise TrainError(f"--resume {what}: there is no such checkpoint")
+    return path, state

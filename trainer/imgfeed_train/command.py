@@ -1,0 +1,125 @@
+"""``imgfeed-train``: which command it is, what it prints, and the status that it ends with."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from . import settings
+from .errors import LostRankError, TrainError
+from .launch import notes as noted
+from .launch import place as places
+from .launch.start import start
+from .launch.surroundings import held_feed
+from .report import page
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+    from .watch.log import Watch
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, measure, or compare runs. Exits with 1 where something outside the program is wrong, and says what."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    status: int | str = 0
+    try:
+        status = run(argv)
+    except TrainError as e:
+        status = _told(e)
+    except KeyboardInterrupt:
+        status = 130
+    if arguments is None:
+        leave(status)
+    if status:
+        sys.exit(status)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line; return the exit status. Raises TrainError."""
+    if argv[:1] in (["compare"], ["report"]):
+        page.main(argv)
+        return 0
+    if argv[:1] == ["prepare"]:
+        from . import prepare  # noqa: PLC0415 - as bench: not everybody needs it
+
+        prepare.main(argv[1:])
+        return 0
+    if argv[:1] == ["bench"]:
+        from . import bench  # noqa: PLC0415 - needs torch
+
+        measured = bench.parse(argv[1:])
+        with held_feed(measured.data):
+            return start(measured, argv, bench.run)
+    s = settings.parse(argv)
+    with held_feed(s.data):
+        return start(s, argv, training)
+
+
+def training(s: Settings, place: places.Place, device: torch.device, notes: noted.Notes) -> int:
+    """Run one rank's training, in a log that says how it ended; return 0, or --stopped-status where it stopped before."""
+    import imgfeed  # noqa: PLC0415 - as bench
+
+    from .train import train  # noqa: PLC0415 - as bench
+    from .watch.log import Watch  # noqa: PLC0415 - as bench
+
+    watch = Watch(s, place.rank, device)
+    ending = {"state": "failed"}
+    try:
+        finished = train(s, place, device, notes, watch)
+        ending = {"state": "finished" if finished else "stopped"}
+    except (imgfeed.ImgfeedError, LookupError) as e:
+        ending["error"] = str(e)
+        raise TrainError(f"rank {place.rank}: {e}") from e
+    except ValueError as e:
+        if "more than 1 value per channel" not in str(e):
+            raise
+        ending["error"] = str(e)
+        said = "a batch of one image has no statistics for batch norm: leave --no-drop-last out, or take another --batch-size"
+        raise TrainError(f"rank {place.rank}: {said} ({e})") from e
+    except BaseException as e:
+        ending["error"] = f"{type(e).__name__}: {e}"
+        raise
+    finally:
+        _end(s, watch, ending)
+    return 0 if ending["state"] == "finished" else s.stopped_status
+
+
+def _end(s: Settings, watch: Watch, ending: dict[str, str]) -> None:
+    """Close the log, and write rank 0's report of what was reached, however the run has ended."""
+    watch.event("end", **ending)
+    watch.close(0 if ending["state"] != "failed" else 1)
+    if watch.on:
+        with contextlib.suppress(page.NothingLoggedError):
+            print(f"report: {page.write(Path(s.output))}", flush=True)
+
+
+def _told(e: TrainError) -> int | str:
+    """Return the status for an error: its text, or 1 where the parent of this rank tells it for all."""
+    notes = os.environ.get(places.NOTES, "")
+    place = places.Place(notes=int(notes) if notes.isdecimal() else -1)
+    return 1 if noted.leave_error(place, str(e), isinstance(e, LostRankError)) else f"imgfeed-train: {e}"
+
+
+def leave(status: int | str) -> NoReturn:
+    """End the process with a status, or with 1 and a text on standard error. What atexit knows is done.
+
+    It ends with that also if a launcher repeats the Ctrl-C that stopped the run. The interpreter is not taken down: DDP keeps
+    the threads of gloo, and one that lets go of its last tensor meanwhile would abort ("terminate called without an active
+    exception").
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+        status = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,72 @@
+"""What happens to an image: imgfeed's operations for training and evaluation, sizes that grow, mixup and cutmix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..settings import Settings
+
+IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+STEP = 32  # sizes that grow are multiples of this
+
+
+def train_transform(name: str, size: int) -> list[dict[str, Any]]:
+    """Return imgfeed's operations of a named training transform, for a side of size pixels."""
+    flip = {"op": "RandomHorizontalFlip"}
+    resize = {"op": "Resize", "size": short_side(size)}
+    crop: dict[str, list[dict[str, Any]]] = {
+        "train": [{"op": "RandomResizedCrop", "size": size}, flip],
+        "train-resize": [resize, {"op": "RandomCrop", "size": size}, flip],
+        "center-flip": [resize, {"op": "CenterCrop", "size": size}, flip],
+        "resize-flip": [{"op": "Resize", "size": size}, {"op": "CenterCrop", "size": size}, flip],
+        "cifar": [
+            {"op": "Resize", "size": size},
+            {"op": "CenterCrop", "size": size},
+            {"op": "RandomCrop", "size": size, "padding": size // 8},
+            flip,
+        ],
+        "eval": [resize, {"op": "CenterCrop", "size": size}],
+    }
+    return crop[name]
+
+
+def eval_transform(s: Settings) -> list[dict[str, Any]]:
+    """Return imgfeed's operations for evaluation."""
+    size = s.eval_size or s.size
+    resize = s.eval_resize or (size if s.transform in ("cifar", "resize-flip") else short_side(size))
+    return [{"op": "Resize", "size": resize}, {"op": "CenterCrop", "size": size}]
+
+
+def short_side(size: int) -> int:
+    """Return the short side before a crop of size: 256 for 224."""
+    return round(size / 0.875)
+
+
+def size_at(s: Settings, epoch: int) -> int:
+    """Return the side of training images in an epoch: from size_start to size, multiples of 32 between them."""
+    first, last = s.size_ramp or (0, s.epochs - 1)
+    if not s.size_start or epoch >= last:
+        return s.size
+    grown = s.size_start + (s.size - s.size_start) * max(0.0, epoch - first) / (last - first)
+    return s.size_start if epoch <= first else round(grown / STEP) * STEP
+
+
+Mix = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+
+def mixer(s: Settings, classes: int) -> Mix | None:
+    """Return what mixes a batch on its device, by torchvision; targets become (B, classes). None if nothing is to mix."""
+    from torchvision.transforms import v2  # noqa: PLC0415 - only needed for this
+
+    choices: list[Any] = []
+    if s.mixup:
+        choices.append(v2.MixUp(alpha=s.mixup, num_classes=classes))
+    if s.cutmix:
+        choices.append(v2.CutMix(alpha=s.cutmix, num_classes=classes))
+    if not choices:
+        return None
+    mix: Mix = choices[0] if len(choices) == 1 else v2.RandomChoice(choices)
+    return mix

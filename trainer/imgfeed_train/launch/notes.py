@@ -1,0 +1,134 @@
+"""What each rank is doing, told to the others and to its parent: so that an error can name the rank that is late, or gone.
+
+A rank that waits in a collective knows only that somebody is missing. So every rank notes what it does, and a thread of its
+own passes the note on each second, also while the rank itself is stuck:
+
+    rank 0   beat 41   epoch 3, batch 17: computes, for 12 s
+    rank 1   beat 29   epoch 3, batch 17: waits for its data, for 0 s      <- its beats stand still: it is stopped, or gone
+
+The others read the notes in the store of the rendezvous; the parent of a node's ranks in memory that it shares with each child,
+where a child's last error lies too, and which the kernel frees with the last of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .place import Place
+
+BEAT_SECONDS = 1.0
+NOTE_BYTES, ERROR_BYTES = 4096, 65536  # where a child's note lies in the memory shared with its parent, and then its error
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a rank does, since how many seconds, and how far it is; beat counts on as long as its process runs."""
+
+    doing: str = "starts"
+    epoch: int = -1
+    batch: int = 0
+    seconds: float = 0.0
+    beat: int = 0
+
+    def __str__(self) -> str:
+        """Return it as the end of a sentence that begins with the rank."""
+        where = f"in epoch {self.epoch}, batch {self.batch}" if self.epoch >= 0 else "before the first epoch"
+        return f"{self.doing} {where}"
+
+
+class Notes:
+    """The note of this rank, and those of the others."""
+
+    def __init__(self, place: Place, store: Any = None) -> None:
+        """Take the store of the rendezvous; None where there is one rank. Beats from now on."""
+        self._place, self._store = place, store
+        self._now: tuple[str, int, int, float] = ("starts", -1, 0, time.monotonic())
+        self._beat = 0
+        self._stop = threading.Event()
+        if store is not None or place.notes >= 0:
+            threading.Thread(target=self._run, name="notes", daemon=True).start()
+
+    def doing(self, what: str, epoch: int | None = None, batch: int | None = None) -> None:
+        """Note what this rank does from now on; without a place, at the one before."""
+        _, e, b, _ = self._now
+        self._now = (what, e if epoch is None else epoch, b if batch is None else batch, time.monotonic())
+
+    def close(self) -> None:
+        """Pass on the last note."""
+        self._stop.set()
+        with contextlib.suppress(Exception):
+            self._tell()
+
+    def _run(self) -> None:
+        with contextlib.suppress(Exception):  # the store ends with rank 0
+            while not self._stop.is_set():
+                self._tell()
+                self._stop.wait(BEAT_SECONDS)
+
+    def _tell(self) -> None:
+        self._beat += 1
+        what, epoch, batch, since = self._now
+        text = json.dumps(asdict(Note(what, epoch, batch, time.monotonic() - since, self._beat)))
+        if self._place.notes >= 0:
+            os.pwrite(self._place.notes, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
+        if self._store is not None:
+            self._store.set(f"note/{self._place.rank}", text)
+
+    def late(self) -> str:
+        """Return which rank the others wait for, as far as the notes tell; it takes some seconds. Empty for one rank."""
+        if self._store is None:
+            return ""
+        try:
+            before = self._read()
+            time.sleep(3 * BEAT_SECONDS)
+            return verdict(before, self._read(), self._place.rank)
+        except Exception:  # whoever holds the store may be the one that is gone
+            return "rank 0, which holds the ranks' notes, does not answer"
+
+    def _read(self) -> list[Note]:
+        return [
+            Note(**json.loads(self._store.get(f"note/{rank}"))) if self._store.check([f"note/{rank}"]) else Note()
+            for rank in range(self._place.world)
+        ]
+
+
+def verdict(before: Sequence[Note], now: Sequence[Note], mine: int) -> str:
+    """Return who is late by two looks at the notes: a rank without a beat between them, else the one that is least far."""
+    silent = [r for r, (a, b) in enumerate(zip(before, now, strict=True)) if a.beat == b.beat and r != mine]
+    if silent:
+        said = "; ".join(f"rank {r} is silent (stopped, killed, or its machine is gone); it last {now[r]}" for r in silent[:4])
+        return f"{said} (and {len(silent) - 4} more)" if len(silent) > 4 else said
+    reached = [(note.epoch, note.batch) for note in now]
+    behind = [r for r, at in enumerate(reached) if at == min(reached)]
+    if min(reached) != max(reached) and len(behind) == 1:
+        return f"rank {behind[0]} is late: it {now[behind[0]]}, for {now[behind[0]].seconds:.0f} s"
+    other = [r for r, note in enumerate(now) if note.doing != now[mine].doing]
+    shown = other if len(other) == 1 else range(len(now))
+    return "; ".join(f"rank {r} {now[r]}, for {now[r].seconds:.0f} s" for r in list(shown)[:8])
+
+
+def leave_error(place: Place, error: str, second_hand: bool) -> bool:
+    """Leave the parent this rank's error, to tell it once for all ranks. Returns False where there is no parent."""
+    if place.notes < 0:
+        return False
+    text = json.dumps({"error": error[: ERROR_BYTES // 8], "second_hand": second_hand}).encode()
+    os.pwrite(place.notes, text.ljust(ERROR_BYTES), NOTE_BYTES)
+    return True
+
+
+def read_child(fd: int) -> tuple[Note, str, bool]:
+    """Return a child's last note, its error ("" if it left none), and whether that is about another rank."""
+    note, error, second_hand = Note(), "", False
+    with contextlib.suppress(ValueError, OSError):
+        note = Note(**json.loads(os.pread(fd, NOTE_BYTES, 0).rstrip(b"\0 ").decode()))
+    with contextlib.suppress(ValueError, OSError):
+        left = json.loads(os.pread(fd, ERROR_BYTES, NOTE_BYTES).rstrip(b"\0 ").decode())
+        error, second_hand = left["error"], left["second_hand"]
+    return note, error, second_hand

@@ -1,0 +1,72 @@
+"""SIGTERM and Ctrl-C: the run saves its place and ends. A second Ctrl-C ends it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .place import Place
+
+AGREE_EVERY = 10  # steps after which several ranks ask each other; asking makes them wait for one another
+ONE_PRESS = 1.0  # seconds in which signals count as one: a terminal and a launcher both send Ctrl-C
+
+
+class Stop:
+    """Whether the run was asked to stop. As a context it takes the two signals, and gives them back if it was not.
+
+    A launcher tells one rank after another, and the ranks agree faster: the signal may reach a rank that has stopped already.
+    Its process has a report to write and a status to exit with, and must not die of it; so after a stop SIGTERM is ignored
+    until the process ends, and Ctrl-C means the same as before.
+    """
+
+    def __init__(self, place: Place, device: torch.device) -> None:
+        """Ask on behalf of this rank."""
+        self._place, self._device = place, device
+        self._asked = False  # by a signal of its own, or by that of another rank
+        self._pressed_at: float | None = None  # when the first signal of its own came
+        self._agreed = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stop:
+        """Take the signals."""
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Give them back, unless the run stops."""
+        if self._agreed:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which holds to the very end; Python drops its own handlers before
+            return
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._pressed_at is None:  # where another rank was asked first, this is the same press, on its way for so long
+            self._pressed_at = now
+        elif number == signal.SIGINT and now - self._pressed_at > ONE_PRESS:
+            raise KeyboardInterrupt
+        if not self._asked:
+            self._asked = True
+            if self._place.rank == 0:  # not by print, which this may have interrupted
+                os.write(2, b"imgfeed-train: stopping after this step, with a checkpoint; Ctrl-C again ends it at once\n")
+
+    def agreed(self, steps: int = 0) -> bool:
+        """Return whether any rank was asked, the same on all. All call it, after as many steps, which say if it is time."""
+        asked = self._asked
+        if self._place.world > 1:
+            if steps % AGREE_EVERY:
+                return False
+            flag = torch.tensor(float(asked), device=self._device)
+            dist.all_reduce(flag, dist.ReduceOp.MAX)
+            asked = bool(flag)
+        if asked:  # and never back, as a signal may have come meanwhile
+            self._asked = True
+        self._agreed = asked
+        return asked

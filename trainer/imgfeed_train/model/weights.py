@@ -1,0 +1,107 @@
+"""Weights to begin with: published ones, fetched once a node, or a file's; the head is new where the classes differ."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ..errors import TrainError
+from ..launch.place import Place
+
+State = dict[str, torch.Tensor]
+
+
+@contextlib.contextmanager
+def first_of_node(place: Place) -> Iterator[None]:
+    """Have each node's first rank run the block before its others, so that a file is fetched once and then found."""
+    if place.world > 1 and place.local_rank:
+        dist.barrier()
+    yield
+    if place.world > 1 and not place.local_rank:
+        dist.barrier()
+
+
+def read(path: str) -> State:
+    """Return the tensors of a file by name: safetensors, or torch's, bare or under ``state_dict`` or ``model``.
+
+    A checkpoint of this trainer is such a file; of its model and its moving average it gives the one that scored better. No
+    pickled code is run. Raises TrainError with what is wrong.
+    """
+    if not Path(path).is_file():
+        raise TrainError(f"--weights {path}: there is no such file")
+    try:
+        if path.endswith(".safetensors"):
+            from safetensors.torch import load_file  # noqa: PLC0415 - comes with timm
+
+            content: Any = load_file(path)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as e:
+        raise TrainError(f"--weights {path} can't be read as weights: {str(e)[:300]}") from e
+    if isinstance(content, dict) and content.get("scored") == "average" and content.get("ema"):
+        content = {name: tensor for name, tensor in content["ema"].items() if name != "n_averaged"}
+    for key in ("state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not content or not all(torch.is_tensor(value) for value in content.values()):
+        raise TrainError(f"--weights {path} holds no tensors by name")
+    return {name.removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def published(name: str) -> tuple[State, str]:
+    """Return torchvision's published weights of a model, and the file they are in. Fetches it if it isn't there."""
+    import torchvision  # noqa: PLC0415 - slow to import
+
+    weights = torchvision.models.get_model_weights(name).DEFAULT
+    file = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlparse(weights.url).path).name
+    try:
+        state: State = weights.get_state_dict(progress=False, check_hash=True)
+    except Exception as e:
+        raise TrainError(
+            f"--pretrained: {file} is not there, or can't be read, and it can't be fetched ({e}). Where there is a network, "
+            f"fetch {weights.url} and put it there (TORCH_HOME names another place), or say --weights FILE"
+        ) from e
+    return state, str(file)
+
+
+def put(model: nn.Module, state: Mapping[str, torch.Tensor], path: str, classes: int) -> list[str]:
+    """Give a model of torchvision these weights; return the names of those that stay new since the classes differ."""
+    mine = model.state_dict()
+    anew = [name for name, tensor in mine.items() if name in state and _another_head(tensor, state[name], classes)]
+    taken = {name: tensor for name, tensor in state.items() if name not in anew and not name.lower().startswith("aux")}
+    try:
+        missing, unknown = model.load_state_dict(taken, strict=False)
+    except RuntimeError as e:
+        raise _misfit(path, str(e)) from e
+    missing = [name for name in missing if name not in anew]
+    if missing or unknown:
+        raise _misfit(path, f"missing {missing[:5]}, unknown {unknown[:5]}")
+    return anew
+
+
+def _another_head(mine: torch.Tensor, other: torch.Tensor, classes: int) -> bool:
+    """Return whether two tensors differ only in the number of classes, their first dimension."""
+    return bool(mine.shape != other.shape and mine.shape[:1] == (classes,) and mine.shape[1:] == other.shape[1:])
+
+
+def _misfit(path: str, why: str) -> TrainError:
+    return TrainError(f"{path} holds the weights of another model: {why[:300]}")
+
+
+def timm_options(name: str, path: str) -> dict[str, Any]:
+    """Return what makes timm.create_model take a file's weights, all of them: with the file's number of classes."""
+    import timm  # noqa: PLC0415 - optional
+
+    state = read(path)
+    head = getattr(timm.get_pretrained_cfg(name), "classifier", None)
+    heads = [head] if isinstance(head, str) else list(head or ())
+    classes = next((len(state[f"{h}.weight"]) for h in heads if f"{h}.weight" in state), 0)
+    overlay = {"state_dict": state, "source": "", "custom_load": False, "num_classes": classes}
+    return {"pretrained": True, "pretrained_cfg_overlay": overlay, "num_classes": classes}

@@ -1,0 +1,144 @@
+"""A run's log as one continuous book, however often the run was stopped and resumed. It reads log.jsonl and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import TrainError
+from ..settings import LOG
+
+Event = dict[str, Any]
+
+
+class NothingLoggedError(TrainError):
+    """A run has logged no line of training, so that there is nothing to report."""
+
+
+@dataclass
+class Book:
+    """What counts of a run: each step and epoch once. Every event has ``minutes`` of running time, without the pauses."""
+
+    folder: Path
+    starts: list[Event] = field(default_factory=list)
+    plans: list[Event] = field(default_factory=list)
+    resumes: list[Event] = field(default_factory=list)
+    steps: list[Event] = field(default_factory=list)
+    epochs: list[Event] = field(default_factory=list)
+    end: Event | None = None
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.folder.resolve().name
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the last start."""
+        settings: dict[str, Any] = self.starts[-1]["settings"]
+        return settings
+
+    @property
+    def plan(self) -> Event:
+        """What the settings left open: world, batch size, samples."""
+        return self.plans[-1] if self.plans else {}
+
+    @property
+    def images_per_second(self) -> float:
+        """Images over seconds of training, of all lines together."""
+        return float(sum(e["samples"] for e in self.steps) / max(1e-9, sum(e["seconds"] for e in self.steps)))
+
+    @property
+    def scored(self) -> list[Event]:
+        """The epochs that were evaluated."""
+        return [e for e in self.epochs if e["acc1"] is not None]
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks wrote the last line."""
+        return len(self.steps[-1]["wait"])
+
+    @property
+    def hosts(self) -> list[str]:
+        """The machines of the last start, each once."""
+        return list(dict.fromkeys(m["host"] for m in self.starts[-1]["machines"]))
+
+
+def read(folder: Path) -> Book:
+    """Return the book of a run's folder.
+
+    A start that resumed goes on in the book, and lines after the place it resumed at are gone: it did those steps again. A
+    start without resuming is a new run in the old folder, and a new book. Raises TrainError where there is no run, and
+    NothingLoggedError where it has not come to a line.
+    """
+    path = folder / LOG
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as e:
+        what = "has no " + LOG if folder.is_dir() else "is not there"
+        raise TrainError(f"{folder} is no folder of a run (an --output of imgfeed-train): it {what}") from e
+    events = []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue  # the last line of a process that was killed
+    book = _bind(folder, events)
+    if not book.starts:
+        raise TrainError(f"{path} names no start of a run")
+    if not book.steps:
+        failed = (book.end or {}).get("error")
+        raise NothingLoggedError(
+            f"{folder}: this run wrote no line of training{f'; it ended with: {failed}' if failed else ''}"
+        )
+    return book
+
+
+def _bind(folder: Path, events: list[Event]) -> Book:
+    book, began, before, resumed = Book(folder), 0.0, 0.0, False
+    for event in events:
+        kind = event["event"]
+        if kind == "start":
+            before = _last_minute(book)
+            began, resumed, book.end = event["at"], False, None
+            event["minutes"] = before
+            pending = event
+            book.starts.append(event)
+            continue
+        if kind == "resume":
+            resumed = True
+            here = (event["epoch"], event["batch"])
+            book.steps = [e for e in book.steps if (e["epoch"], e["batch"]) <= here]
+            book.epochs = [e for e in book.epochs if e["epoch"] < here[0]]
+            before = min(before, _last_minute(book))
+            pending["minutes"] = before
+        elif kind in ("step", "epoch") and not resumed:
+            if book.starts and book.starts[0] is not pending:  # what came before was another run
+                book, before = Book(folder, [pending], book.plans[-1:]), 0.0
+                pending["minutes"] = 0.0
+            resumed = True
+        event["minutes"] = before + (event["at"] - began) / 60
+        if kind == "end":
+            book.end = event
+        elif kind in ("step", "epoch", "plan", "resume"):
+            getattr(book, kind + "s").append(_whole(book, event))
+    return book
+
+
+def _whole(book: Book, event: Event) -> Event:
+    """Return an event with what older logs leave out, and NaN for a number that JSON has not."""
+    if event["event"] == "step" and "seconds" not in event:
+        last = book.steps[-1] if book.steps else None
+        batches = event["batch"] - (last["batch"] if last and last["epoch"] == event["epoch"] else 0)
+        event["samples"] = batches * book.plan.get("batch_size", 0) * len(event["wait"])
+        event["seconds"] = event["samples"] / event["images_per_second"]
+    if event["event"] == "step" or event.get("samples"):
+        event |= {name: math.nan for name in ("loss", "acc1", "acc5") if event.get(name) is None}
+    return event
+
+
+def _last_minute(book: Book) -> float:
+    return max((e["minutes"] for e in (*book.steps, *book.epochs)), default=0.0)
