@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import settings
 from .errors import LostRankError, TrainError
@@ -60,7 +60,20 @@ def run(argv: Sequence[str]) -> int:
             return start(measured, argv, bench.run)
     s = settings.parse(argv)
     with held_feed(s.data):
-        return start(s, argv, training)
+        return start(s, argv, _other(s) or training)
+
+
+def _other(s: Settings) -> Any:
+    """Return what is to be done instead of training, None if nothing is."""
+    if s.dry_run:
+        from . import dry_run  # noqa: PLC0415 - as bench
+
+        return dry_run.run
+    if s.evaluate:
+        from . import score  # noqa: PLC0415 - as bench
+
+        return score.run
+    return None
 
 
 def training(s: Settings, place: places.Place, device: torch.device, notes: noted.Notes) -> int:

@@ -42,8 +42,10 @@ def autocast(s: Settings, device: torch.device) -> Any:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -> Score:
+def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, kept: torch.Tensor | None = None) -> Score:
     """Return the score of a model over a loader with ``even_batches=False``, the same on all ranks.
+
+    kept are the outputs that stand for the loader's classes, in their order, where the model has others; int64, on device.
 
     Ranks may differ by one batch. The model is used without DDP's wrapper, so that only a sharded one, which gathers its
     weights in each forward, has to run on an image that is not counted.
@@ -56,7 +58,7 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -
     sums = torch.zeros(4, dtype=torch.float64, device=device)
     batches = 0
     for images, labels in loader:
-        sums += _sums(whole, images, labels, s, device)
+        sums += _sums(s, whole, images.to(device), labels.to(device), kept)
         batches += 1
     if dist.is_initialized():
         if parallel.is_fsdp(whole):
@@ -72,13 +74,14 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device) -
     return Score(loss / samples, 100 * acc1 / samples, 100 * acc5 / samples, int(samples))
 
 
-def _sums(model: nn.Module, images: Any, labels: Any, s: Settings, device: torch.device) -> torch.Tensor:
-    images, labels = images.to(device), labels.to(device)
+def _sums(s: Settings, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
+    device = images.device
     with autocast(s, device):
         output = model(images)
         if s.eval_flip:
             output = output + model(images.flip(3))
     output = output / (2 if s.eval_flip else 1)
+    output = output if kept is None else output[:, kept]
     loss = nn.functional.cross_entropy(output.float(), labels, reduction="sum")
     first, five = correct(output, labels)
     return torch.stack([loss.double(), first.double(), five.double(), torch.tensor(len(labels), device=device).double()])

@@ -9,6 +9,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from . import flags
@@ -21,7 +22,7 @@ CONFIG = "run.yaml"  # beside it: the settings, for --config
 TRANSFORMS = ("train", "train-resize", "center-flip", "resize-flip", "cifar", "eval")
 SIZE = Range(1, 16384)
 #: Settings that belong to one start on one machine, and not to what a run is: no file keeps them.
-OF_ONE_START = ("nodes", "gpus", "node_rank", "master", "resume", "overwrite")
+OF_ONE_START = ("nodes", "gpus", "node_rank", "master", "resume", "overwrite", "dry_run")
 
 
 @dataclass(kw_only=True)
@@ -134,6 +135,14 @@ class Settings:
     tensorboard: bool = option(True, "log to TensorBoard, where it is installed")
     wandb: bool = option(False, "log to Weights & Biases too; WANDB_MODE=offline needs no network")
 
+    dry_run: bool = option(
+        False, "train for a minute and show plan, memory and time; nothing is written", group="instead of training"
+    )
+    evaluate: bool = option(False, "score --weights, --pretrained or --resume on the validation split, and end")
+    real_labels: str | None = option(
+        None, "with --evaluate: ReaL's real.json, the labels that count as right for ImageNet's validation images"
+    )
+
     def saved(self) -> dict[str, Any]:
         """Return the settings as plain values, for checkpoints and logs."""
         return dataclasses.asdict(self)
@@ -168,7 +177,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Return the settings of a command line. Exits with status 2 where they don't fit together."""
     p = parser()
     s = gather(p, Settings, vars(p.parse_args(arguments)))
-    if not s.output:
+    if not (s.output or s.dry_run or s.evaluate):
         p.error("--output is missing: a folder for logs, checkpoints and the report")
     return s
 
@@ -208,6 +217,16 @@ def check(s: Settings) -> None:
         raise TrainError(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
     if s.resume and s.overwrite:
         raise TrainError("--resume goes on with a run and --overwrite removes it: choose one")
+    if s.evaluate and not (s.weights or s.pretrained or s.resume):
+        raise TrainError("--evaluate needs what to score: --weights FILE, --pretrained, or --resume auto (with --output)")
+    if s.evaluate and s.resume and not (s.output or s.checkpoints) and s.resume == "auto":
+        raise TrainError("--evaluate --resume auto needs --output, the folder of the run")
+    if s.real_labels and not s.evaluate:
+        raise TrainError("--real-labels goes with --evaluate")
+    if s.real_labels and not Path(s.real_labels).is_file():
+        raise TrainError(
+            f"--real-labels {s.real_labels}: there is no such file (github.com/google-research/reassessed-imagenet)"
+        )
 
 
 def _stretch(s: Settings, recipe: Mapping[str, Any]) -> None:

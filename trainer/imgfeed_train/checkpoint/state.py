@@ -40,6 +40,7 @@ def snapshot(step: Step, feed: Feed, at: Progress, place: Place) -> dict[str, An
         "settings": step.s.saved(),
         "batch_size": feed.batch_size,
         "classes": list(feed.loader.dataset.classes),
+        "stats": feed.stats,
         "schedule": step.schedule.state_dict(),
         "total_steps": step.total,
         "scaler": step.scaler.state_dict(),

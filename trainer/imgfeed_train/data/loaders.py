@@ -36,7 +36,7 @@ class Feed:
     ) -> None:
         """Open the data of a split for this rank. Raises TrainError where an epoch would have no batch."""
         self._s, self._split, self._place, self._device = s, split, place, device
-        self.batch_size, self.drop_last, self._stats = batch_size, drop_last, stats
+        self.batch_size, self.drop_last, self.stats = batch_size, drop_last, stats
         self._size = size_at(s, 0)
         self.loader = self._open()
         if not len(self.loader):
@@ -52,7 +52,7 @@ class Feed:
             self._place,
             self._device,
             batch_size=self.batch_size,
-            stats=self._stats,
+            stats=self.stats,
             transform=train_transform(self._s.transform, self._size),
             shuffle=True,
             seed=self._s.seed,
@@ -97,7 +97,7 @@ class Feed:
 
 def evaluation(s: Settings, split: str, place: Place, device: torch.device, *, batch_size: int, stats: Stats) -> Any:
     """Return the loader of an exact evaluation: every sample once over all ranks."""
-    options = {"transform": eval_transform(s), "even_batches": False}
+    options = {"transform": eval_transform(s), "even_batches": False, "with_index": bool(s.real_labels)}
     return make_loader(s, split, place, device, batch_size=batch_size, stats=stats, **options)
 
 

@@ -100,13 +100,14 @@ def choose(s: Settings) -> Splits:
     val = s.val_split or next((name for name in VAL_SPLITS if name in found), None)
     feed = "; serve a folder that holds both sets: imgfeed serve DATA" if s.data.startswith("unix:") else ""
     has = f"it has {', '.join(sorted(found))}{feed}"
-    if s.train_split not in found:
+    if s.train_split not in found and not s.evaluate:
         raise TrainError(f"--data {s.data} has no split {s.train_split!r} (--train-split); {has}")
     if val == "none":
         return Splits(s.train_split, None, found)
     if val not in found:
         want = val or "/".join(VAL_SPLITS)
-        raise TrainError(f"--data {s.data} has no split {want!r} (--val-split); {has}; to train without: --val-split none")
+        none = "" if s.evaluate else "; to train without: --val-split none"
+        raise TrainError(f"--data {s.data} has no split {want!r} (--val-split); {has}{none}")
     return Splits(s.train_split, val, found)
 
 

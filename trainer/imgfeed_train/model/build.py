@@ -18,11 +18,28 @@ from . import parts, weights
 def build(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:
     """Return the model with an output for each class, and the (mean, std) that its images are to be normalised by."""
     model, stats = _named(s, classes, place)
+    stats = weights.stats(s.weights) or stats if s.weights else stats
     if s.blurpool:
         parts.blur(model)
     if s.grad_checkpointing:
         parts.recompute(model, s.arch)
     return model, stats
+
+
+def published_classes(s: Settings) -> int:
+    """Return how many classes the published weights of a model tell apart."""
+    name = s.arch.removeprefix("timm/")
+    if not s.arch.startswith("timm/"):
+        import torchvision  # noqa: PLC0415 - slow to import
+
+        if name in torchvision.models.list_models(module=torchvision.models):
+            return len(torchvision.models.get_model_weights(name).DEFAULT.meta["categories"])
+    import timm  # noqa: PLC0415 - optional
+
+    known = timm.get_pretrained_cfg(name)
+    if known is None:
+        raise TrainError(f"--pretrained: no weights of {s.arch} are published")
+    return int(known.num_classes)
 
 
 def _named(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from ..data.loaders import Stats
 from ..errors import TrainError
 from ..launch.place import Place
 
@@ -45,14 +46,42 @@ def read(path: str) -> State:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as e:
         raise TrainError(f"--weights {path} can't be read as weights: {str(e)[:300]}") from e
-    if isinstance(content, dict) and content.get("scored") == "average" and content.get("ema"):
-        content = {name: tensor for name, tensor in content["ema"].items() if name != "n_averaged"}
+    if isinstance(content, dict) and "scored" in content:
+        return of_checkpoint(content)
     for key in ("state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not content or not all(torch.is_tensor(value) for value in content.values()):
         raise TrainError(f"--weights {path} holds no tensors by name")
     return {name.removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def of_checkpoint(state: Mapping[str, Any]) -> State:
+    """Return the weights of a checkpoint of this trainer that scored better: the model's, or those of its moving average."""
+    if state.get("scored") == "average" and state["ema"]:
+        return {name.removeprefix("module."): tensor for name, tensor in state["ema"].items() if name != "n_averaged"}
+    weights: State = state["model"]
+    return weights
+
+
+def outputs(path: str) -> tuple[int, list[str]]:
+    """Return how many classes a file's weights tell apart, and their names where it is a checkpoint that has them."""
+    last = list(read(path).values())[-1]  # of a head, which ends every model's list of tensors
+    return len(last) if last.ndim else 0, list(_own(path).get("classes", ()))
+
+
+def stats(path: str) -> Stats | None:
+    """Return the mean and deviation that a checkpoint's images were normalised by; None for a file that does not say."""
+    kept = _own(path).get("stats")
+    return None if kept is None else (tuple(kept[0]), tuple(kept[1]))
+
+
+def _own(path: str) -> Mapping[str, Any]:
+    """Return the state in a checkpoint of this trainer; {} for another file."""
+    if path.endswith(".safetensors"):
+        return {}
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    return content if isinstance(content, dict) and "progress" in content else {}
 
 
 def published(name: str) -> tuple[State, str]:
