@@ -1,5 +1,5 @@
 # make demo   packs a dataset, serves it to two ranks, iterates an epoch of each, and leaves a contact sheet in demo/
-# make test   every test, Go and Python
+# make test   the tests, Go and Python; make test-all those that take long too
 # make help   the rest
 
 GO     ?= go
@@ -24,6 +24,7 @@ REPORTS     := build/tests
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
+TRAINER_ONLY := -m 'not long'
 READY       := $(VENV)/.ready
 # The binaries' version is the Python package's, with the commit where git knows it.
 STAMP       := github.com/imgfeed/imgfeed/internal/version
@@ -37,7 +38,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-go test-python test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,8 +62,11 @@ release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manu
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
 
-test: test-go test-python test-trainer ## every test; the trainer's where torch 2 is; last, what was skipped and what to install
+test: test-go test-python test-trainer ## every test but the trainer's long ones, and the trainer's where torch 2 is; last, what was skipped and what to install
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
+
+test-all: TRAINER_ONLY :=
+test-all: test ## as test, with the trainer's long ones: those that start many processes, or compile
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run watches the pointers of the packages
 # that use unsafe: one that leaves its allocation ends the test.
@@ -77,7 +81,7 @@ test-python: build $(READY)
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
-	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer --junitxml $(REPORTS)/trainer.xml $(TRAINER_TESTS); \
+	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer --junitxml $(REPORTS)/trainer.xml $(TRAINER_ONLY) $(TRAINER_TESTS); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
 	  'needs torch 2, torchvision, timm and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
@@ -88,9 +92,11 @@ T ?= 30s
 fuzz: ## every fuzz target of every package, each for T=30s
 	scripts/fuzz.sh $(T) $(GO)
 
+test-cluster: TRAINER_ONLY :=
 test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
 test-cluster: test-trainer ## of these, the runs on two nodes in two network namespaces; needs root
 
+test-slurm: TRAINER_ONLY :=
 test-slurm: TRAINER_TESTS := trainer/tests/test_slurm.py
 test-slurm: test-trainer ## of these, deploy/slurm under a Slurm with two nodes; needs root, slurm-wlm and munge
 
