@@ -45,7 +45,7 @@ func checksumOf(level kernel.Level) func([]byte) uint32 {
 // initial is what a CRC's initial value, all ones, adds to the message.
 var initial = [8]uint64{0xffffffff}
 
-// finish returns the checksum from the folded message and the bytes behind it. The message goes byte by byte: what
+// finish returns the checksum from the folded message and the bytes after it. The message goes byte by byte: what
 // hash/crc32 is given escapes to the heap.
 func finish(folded *[64]byte, rest []byte) uint32 {
 	state := uint32(0)

@@ -85,7 +85,7 @@ func (s *Set) View(i int) (Record, error) {
 func (r *Reader) view(j int) (rec Record, err error) {
 	e := r.Entry(j)
 	length := int64(e.ImageLength) + int64(e.AuxLength)
-	// Behind the last record lie slack, entries and footer, so that the slices' capacity is within the file.
+	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
 	defer func() {
 		if p := recover(); p != nil {

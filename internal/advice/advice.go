@@ -22,7 +22,7 @@ var known = []struct {
 	{syscall.ESTALE, "the network file system has lost the file: mount it again"},
 }
 
-// Add returns the text of err, and behind it what to do if err wraps one of the system's errors that this package knows.
+// Add returns the text of err, and after it what to do if err wraps one of the system's errors that this package knows.
 func Add(err error) string {
 	for _, k := range known {
 		if errors.Is(err, k.err) {

@@ -48,14 +48,14 @@ func changed(data []byte, at int, b byte) []byte {
 	return data
 }
 
-// oddHeaders are files whose header is odd, or what stands before and behind the scan.
+// oddHeaders are files whose header is odd, or what stands before and after the scan.
 func oddHeaders(t *testing.T) []oddity {
 	base := golden(t, "baseline-2x2.jpg")
 	scan := bytes.Index(base, []byte{0xff, markerSOS}) + 14
 	sof := bytes.Index(base, []byte{0xff, markerSOF0})
 	return []oddity{
 		{"as it is", base, false},
-		{"garbage behind EOI", slices.Concat(base, []byte("garbage \xff\xd8\xff")), false},
+		{"garbage after EOI", slices.Concat(base, []byte("garbage \xff\xd8\xff")), false},
 		{"fill bytes before a marker", insert(base, markerDQT, 0xff, 0xff, 0xff), false},
 		{"garbage before a marker", insert(base, markerSOF0, 1, 2, 3), false},
 		{"stuffed byte before a marker", insert(base, markerSOF0, 0xff, 0), false},
@@ -90,11 +90,11 @@ func oddScans(t *testing.T) []oddity {
 	adobe := adobeSegment(0) // RGB
 	return []oddity{
 		{"garbage before EOI", slices.Concat(base[:len(base)-2], []byte("garbage"), eoi), false},
-		{"Adobe segment behind the scan", slices.Concat(without(base, markerAPP0)[:len(base)-20], adobe, eoi), false},
+		{"Adobe segment after the scan", slices.Concat(without(base, markerAPP0)[:len(base)-20], adobe, eoi), false},
 		{"no EOI", base[:len(base)-2], true},
 		{"half a scan", base[:scan+40], false},
 		{"second scan", slices.Concat(base[:len(base)-2], base[scan-14:]), false},
-		{"second scan, far behind", slices.Concat(base[:len(base)-2], make([]byte, 70000), base[scan-14:]), false},
+		{"second scan, far after", slices.Concat(base[:len(base)-2], make([]byte, 70000), base[scan-14:]), false},
 		{"early EOI", slices.Concat(base[:len(base)-60], eoi), false},
 		{"early EOI, progressive", slices.Concat(progressive[:len(progressive)-40], eoi), false},
 		{"wrong restart marker", changed(restart, rst+1, markerRST0+3), false},

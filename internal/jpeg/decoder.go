@@ -107,7 +107,7 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 // Decode writes the RGB pixels of r, which must lie within the image, to dst: pixel (x, y) at
 // (y-r.Min.Y)*stride + (x-r.Min.X)*3. Bytes between rows are left alone. It may be called once after Reset.
 //
-// If an error is returned, dst holds some of the pixels. A region is decoded only as far as it needs, so damage behind it
+// If an error is returned, dst holds some of the pixels. A region is decoded only as far as it needs, so damage after it
 // in the file may go unnoticed.
 func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	switch {

@@ -12,7 +12,7 @@ import (
 //     coefficient's index by one or more. A wrong one may take a symbol too many and the rest of the bit buffer besides:
 //     [blockBytesMax] bytes.
 //   - Between two checks of the position at most [batchBlocksMax] blocks are decoded, and the scan's
-//     buffer has [scanSlack] bytes behind its last one.
+//     buffer has [scanSlack] bytes after its last one.
 //   - A coefficient's index is cut to 8 bits, and zigzagOffset sends those from 64 to 255 to the spill area that follows
 //     each group of four blocks.
 const (
@@ -27,7 +27,7 @@ const (
 // each row is one vector of 512 bits with a block in each lane of 128.
 type quad [256]int16
 
-// A batchQuad is a quad with the spill area that takes what lies behind coefficient 63.
+// A batchQuad is a quad with the spill area that takes what lies after coefficient 63.
 type batchQuad struct {
 	quad
 	spill [64]int16

@@ -32,7 +32,7 @@ func decodeRegion(d *Decoder, data, index []byte, r image.Rectangle) ([]byte, er
 		pix = append(pix, row[:stride-gap]...)
 		for _, b := range row[stride-gap : stride] {
 			if b != mark {
-				return nil, fmt.Errorf("bytes behind a row of region %v were written", r)
+				return nil, fmt.Errorf("bytes after a row of region %v were written", r)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func (t *huffmanTable) buildPairs(spec *huffmanSpec, singles *[1 << lookupBits]u
 	}
 }
 
-// joinPairs makes those of a code's entries pairs in whose window a second code fits behind the used bits of the first and
+// joinPairs makes those of a code's entries pairs in whose window a second code fits after the used bits of the first and
 // its value. For each value these come first, since short codes are the lower ones.
 func (t *huffmanTable) joinPairs(entries []uint64, singles *[1 << lookupBits]uint64, used, size uint, advance uint64) {
 	rest := lookupBits - used

@@ -12,7 +12,7 @@ import (
 //	column step  1 byte, MCUs between two entries of a row
 //	header       4 bytes, CRC-32C of the file up to the scan's entropy-coded data
 //	file size    4 bytes
-//	entries      for each MCU row: one at MCU 0, step, 2·step, …; then one behind the last MCU
+//	entries      for each MCU row: one at MCU 0, step, 2·step, …; then one after the last MCU
 //	checksum     4 bytes, CRC-32C of all the above
 //
 // An entry holds differences from the one before it, as varints: bits of the unstuffed scan; at the first of a row also
@@ -121,11 +121,11 @@ func (d *Decoder) parseIndex() (lastBit int, err error) {
 }
 
 // collectEntries walks over the entries to the end of the grid, keeps those that its rows need, and leaves in r the first
-// entry at or behind the grid's end: so much of the scan is needed.
+// entry at or after the grid's end: so much of the scan is needed.
 //
 // A row starts at its last entry at or before the grid, in column startX. It is checked by its last one inside the grid,
-// which decoding passes anyway, or else by the first behind it, in column checkX; the next row's first entry counts as
-// the end of this one. Behind a restart nothing is left of a wrong start: there the check is the last that will do.
+// which decoding passes anyway, or else by the first after it, in column checkX; the next row's first entry counts as
+// the end of this one. After a restart nothing is left of a wrong start: there the check is the last that will do.
 func (d *Decoder) collectEntries(r *indexReader) error {
 	g, wide := &d.grid, d.mcusWide
 	startX, checkX := g.mcuX0/r.step*r.step, g.mcuX1/r.step*r.step
@@ -205,7 +205,7 @@ func (d *Decoder) openIndexed(s *sequentialScan) (bool, error) {
 	first := &d.entries[0].start
 	start := first.rowBit >> 3
 	if d.pos+start+first.removed > len(d.data) {
-		return false, d.indexError("an entry lies behind the end of the file")
+		return false, d.indexError("an entry lies after the end of the file")
 	}
 	if d.restartInterval > 0 {
 		s.segment0 = d.grid.mcuY0 * d.mcusWide / d.restartInterval
@@ -225,7 +225,7 @@ func (d *Decoder) seekRow(s *sequentialScan, row *rowEntries) error {
 	if d.restartInterval > 0 {
 		s.segment = e.mcu/d.restartInterval - s.segment0
 		if s.segment >= len(d.scan.segments) {
-			return d.indexError("an entry lies behind the last restart segment")
+			return d.indexError("an entry lies after the last restart segment")
 		}
 		if begin := d.scan.segments[s.segment] * 8; bit < begin || bit > begin && d.restartsAt(e.mcu) {
 			return d.indexError("an entry lies outside its restart segment")
@@ -239,7 +239,7 @@ func (d *Decoder) seekRow(s *sequentialScan, row *rowEntries) error {
 	return nil
 }
 
-// finishCheck decodes on to a check that lies behind the region, and compares.
+// finishCheck decodes on to a check that lies after the region, and compares.
 func (d *Decoder) finishCheck(s *sequentialScan) error {
 	if s.mcu >= s.checkMCU {
 		return nil // it was passed on the way

@@ -42,7 +42,7 @@ func parseForgery(t testing.TB, d *Decoder, index []byte) *forgery {
 		}
 	}
 	if err := r.next(&d.frame, d.mcusWide*d.mcusHigh, true); err != nil || len(r.data) > 0 {
-		t.Fatalf("%d bytes behind the last entry, error %v", len(r.data), err)
+		t.Fatalf("%d bytes after the last entry, error %v", len(r.data), err)
 	}
 	f.entries = append(f.entries, r.entry)
 	return f
@@ -81,7 +81,7 @@ var forgeries = map[string]func(f *forgery, rnd *rand.Rand){
 	"position of one, far": func(f *forgery, rnd *rand.Rand) {
 		f.entries[rnd.IntN(len(f.entries))].bit += (rnd.IntN(401) - 200) * 8
 	},
-	"positions of all behind": func(f *forgery, rnd *rand.Rand) {
+	"positions of all after": func(f *forgery, rnd *rand.Rand) {
 		shift := 1 + rnd.IntN(64)
 		for i := 1 + rnd.IntN(len(f.entries)-1); i < len(f.entries); i++ {
 			f.entries[i].bit += shift
@@ -304,7 +304,7 @@ func TestIndexAnchorPosition(t *testing.T) {
 	}
 }
 
-// FuzzIndex gives decoders any entries behind a right header and before a right checksum: whatever they say, decoding
+// FuzzIndex gives decoders any entries after a right header and before a right checksum: whatever they say, decoding
 // ends with pixels or with an error of this package, and stays inside its buffers.
 func FuzzIndex(f *testing.F) {
 	decoders := newDecoders()

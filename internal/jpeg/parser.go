@@ -78,7 +78,7 @@ func (p *parser) start() error {
 	return nil
 }
 
-// nextMarker finds the next marker and moves behind it. Like libjpeg it steps over whatever is no marker.
+// nextMarker finds the next marker and moves past it. Like libjpeg it steps over whatever is no marker.
 func (p *parser) nextMarker() (byte, error) {
 	for {
 		i := bytes.IndexByte(p.data[p.pos:], 0xff)
@@ -101,7 +101,7 @@ func (p *parser) nextMarker() (byte, error) {
 	return 0, formatError(len(p.data), "file ends where a marker was expected: it is truncated")
 }
 
-// segment returns the payload of a marker's segment, which is at pos, and moves behind it.
+// segment returns the payload of a marker's segment, which is at pos, and moves past it.
 func (p *parser) segment(m byte) ([]byte, error) {
 	name := markerName(m)
 	if len(p.data)-p.pos < 2 {
@@ -125,7 +125,7 @@ func (p *parser) segment(m byte) ([]byte, error) {
 }
 
 // advance reads segments up to the next SOS (then pos is at its entropy-coded data) or EOI (then eoi is set). If
-// headerOnly is set it stops behind the frame header.
+// headerOnly is set it stops after the frame header.
 func (p *parser) advance(headerOnly bool) error {
 	for {
 		m, err := p.nextMarker()

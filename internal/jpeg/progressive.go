@@ -67,7 +67,7 @@ func (s *blockScan) acRefine(block []int16, t *huffmanTable, ss, se int, al uint
 }
 
 // refineRun refines the coefficients from k on that are not zero, and steps over run zeros. It returns where it stopped:
-// at the zero behind the run, or behind se.
+// at the zero after the run, or after se.
 func (s *blockScan) refineRun(block []int16, k, se, run int, bit int16) int {
 	for ; k <= se; k++ {
 		c := &block[quadIndex[k]]

@@ -6,7 +6,7 @@ import (
 )
 
 // decodeRepairing decodes a sequential file of one scan again, from its beginning, after the fast way has come upon something
-// that is not as it should be. The whole scan is read, so that what stands behind it is checked as libjpeg does. A region
+// that is not as it should be. The whole scan is read, so that what stands after it is checked as libjpeg does. A region
 // that is empty gives no pixels. A file with less than a bit for 64 blocks is refused, so that a few bytes cannot ask for
 // much work; a photograph has a thousand times as many.
 func (d *Decoder) decodeRepairing(out *output) error {

@@ -2,14 +2,14 @@ package jpeg
 
 import "bytes"
 
-// A scanBuffer holds a scan's entropy-coded data without the zero bytes stuffed behind 0xff and without restart markers:
+// A scanBuffer holds a scan's entropy-coded data without the zero bytes stuffed after 0xff and without restart markers:
 // finding them once with a fast search is cheaper than looking out for them at each refill of the bit buffer.
 type scanBuffer struct {
 	bytes    []byte // the data, then scanSlack bytes
 	size     int    // bytes of data
 	segments []int  // where each restart segment starts in bytes
 	begin    int    // position in the file of the first byte
-	end      int    // position in the file behind the last byte that was looked at
+	end      int    // position in the file after the last byte that was looked at
 	bounded  bool   // unstuffing stopped for its limit, before the end of the scan
 }
 

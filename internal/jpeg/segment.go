@@ -4,10 +4,10 @@ package jpeg
 // damaged ones. What libjpeg repairs with a warning is repaired here with the same result, since Pillow, and so torchvision,
 // passes such images on without a word:
 //
-//   - Behind the end of a restart segment's data (or of the scan's, if there are no restarts) there are zero bits until the MCU at
+//   - After the end of a restart segment's data (or of the scan's, if there are no restarts) there are zero bits until the MCU at
 //     hand is complete. The segment's other MCUs are left as they are: zero, which is grey, or as earlier scans left them.
 //   - Bits that are no Huffman code count as the symbol 0, and seventeen of them are consumed.
-//   - A coefficient behind the last one is stored as the last.
+//   - A coefficient after the last one is stored as the last.
 //   - A restart marker that is not the one due is skipped or waited for; see [Decoder.nextSegment].
 
 // A blockScan is the state of decoding one scan block by block.
@@ -17,8 +17,8 @@ type blockScan struct {
 	predictor  [4]int32
 	endRun     int  // blocks left of a run of ends of band
 	exhausted  bool // the segment has run out of data
-	marker     byte // what stands behind the segment's data; 0 if it is the end of the file
-	resume     int  // position in the file behind that marker
+	marker     byte // what stands after the segment's data; 0 if it is the end of the file
+	resume     int  // position in the file after that marker
 	due        byte // number of the restart marker that comes next, 0 to 7
 }
 
@@ -33,8 +33,8 @@ func (d *Decoder) openSegment(s *blockScan, pos int) {
 	s.bits.reset(d.scan.bytes[:d.scan.size])
 }
 
-// nextSegment begins the restart segment behind the one at hand, by the rules of jpeg_resync_to_restart: the marker that is
-// due begins it, and so does one that is far from that; one that was due before is stepped over, with the data behind it; one
+// nextSegment begins the restart segment after the one at hand, by the rules of jpeg_resync_to_restart: the marker that is
+// due begins it, and so does one that is far from that; one that was due before is stepped over, with the data after it; one
 // that will be due soon, or belongs to no restart, is left standing, and the segment is empty.
 func (d *Decoder) nextSegment(s *blockScan) error {
 	due := s.due
@@ -90,10 +90,10 @@ func (d *Decoder) noteDamage(s *blockScan, what string) {
 	}
 }
 
-// noteNoEOI is noteDamage for a file that ends behind the scan.
+// noteNoEOI is noteDamage for a file that ends after the scan.
 func (d *Decoder) noteNoEOI() {
 	if d.damage == nil {
-		d.damage = formatError(len(d.data), "no EOI marker behind the scan")
+		d.damage = formatError(len(d.data), "no EOI marker after the scan")
 	}
 }
 

@@ -61,7 +61,7 @@ class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
     The server listens in a private directory that is gone as soon as the connection stands, so that nothing is left
-    behind, however this process ends. It ends when this process does: it watches for that itself (``--owner``).
+    after, however this process ends. It ends when this process does: it watches for that itself (``--owner``).
     """
 
     def __init__(self, data: str, threads: int) -> None:

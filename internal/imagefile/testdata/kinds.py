@@ -1,6 +1,6 @@
 """Small images of every kind, and what Pillow's Image.open(f).convert("RGB") makes of them.
 
-Run: python3 kinds.py  (needs Pillow and numpy). Writes kinds/NAME.EXT and, as raw pixels, kinds/NAME.EXT.rgb behind
+Run: python3 kinds.py  (needs Pillow and numpy). Writes kinds/NAME.EXT and, as raw pixels, kinds/NAME.EXT.rgb after
 their width and height as two bytes.
 """
 
