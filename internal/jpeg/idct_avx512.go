@@ -104,9 +104,6 @@ func samplePackAVX512(lo, hi Dwords) Words {
 	return NarrowToByteRange(lo.ShiftAllRight(shift2), hi.ShiftAllRight(shift2))
 }
 
-// pairBytesAVX512 makes words of the bytes in a and b.
-func pairBytesAVX512(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
-
 // largeAVX512 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
 // has others, and the generic transform is left to tell.
 func largeAVX512(r0 Words) bool {
@@ -185,7 +182,7 @@ func idctAVX512(q, quant *quad, dst []byte, stride int) {
 		s1, s6 := samplePackAVX512(e1.Add(o2), f1.Add(p2)), samplePackAVX512(e1.Sub(o2), f1.Sub(p2))
 		s2, s5 := samplePackAVX512(e2.Add(o1), f2.Add(p1)), samplePackAVX512(e2.Sub(o1), f2.Sub(p1))
 		s3, s4 := samplePackAVX512(e3.Add(o0), f3.Add(p0)), samplePackAVX512(e3.Sub(o0), f3.Sub(p0))
-		c01, c23, c45, c67 := pairBytesAVX512(s0, s1), pairBytesAVX512(s2, s3), pairBytesAVX512(s4, s5), pairBytesAVX512(s6, s7)
+		c01, c23, c45, c67 := PairBytes(s0, s1), PairBytes(s2, s3), PairBytes(s4, s5), PairBytes(s6, s7)
 		a0, a1, a2, a3 = Lo16(c01, c23), Hi16(c01, c23), Lo16(c45, c67), Hi16(c45, c67)
 		StoreHalves(Lo32(a0, a2), p, stride)
 		StoreHalves(Hi32(a0, a2), unsafe.Add(p, 2*stride), stride)
@@ -236,12 +233,30 @@ func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
 		s1, s6 := samplePackAVX512(e1.Add(o2), f1.Add(p2)), samplePackAVX512(e1.Sub(o2), f1.Sub(p2))
 		s2, s5 := samplePackAVX512(e2.Add(o1), f2.Add(p1)), samplePackAVX512(e2.Sub(o1), f2.Sub(p1))
 		s3, s4 := samplePackAVX512(e3.Add(o0), f3.Add(p0)), samplePackAVX512(e3.Sub(o0), f3.Sub(p0))
-		c01, c23, c45, c67 := pairBytesAVX512(s0, s1), pairBytesAVX512(s2, s3), pairBytesAVX512(s4, s5), pairBytesAVX512(s6, s7)
+		c01, c23, c45, c67 := PairBytes(s0, s1), PairBytes(s2, s3), PairBytes(s4, s5), PairBytes(s6, s7)
 		a0, a1, a2, a3 = Lo16(c01, c23), Hi16(c01, c23), Lo16(c45, c67), Hi16(c45, c67)
 		StoreHalves(Lo32(a0, a2), p, stride)
 		StoreHalves(Hi32(a0, a2), unsafe.Add(p, 2*stride), stride)
 		StoreHalves(Lo32(a1, a3), unsafe.Add(p, 4*stride), stride)
 		StoreHalves(Hi32(a1, a3), unsafe.Add(p, 6*stride), stride)
+		p = unsafe.Add(p, 8*Count)
+	}
+	Leave()
+}
+
+func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
+	_ = dst[7*stride+31]
+	p := unsafe.Pointer(unsafe.SliceData(dst))
+	round, center, top := BroadcastWords(16), BroadcastWords(128), BroadcastWords(255)
+	for block := 0; block < 4; block += Count {
+		dc := SpreadFirst(rowAVX512(q, 0, block).Mul(rowAVX512(quant, 0, block)))
+		clearAVX512(q, block, 1)
+		dc = dc.ShiftAllLeft(pass1Bits).AddSaturated(round).ShiftAllRight(5).Add(center).Max(Words{}).Min(top)
+		samples := PairBytes(dc, dc)
+		StoreHalves(samples, p, stride)
+		StoreHalves(samples, unsafe.Add(p, 2*stride), stride)
+		StoreHalves(samples, unsafe.Add(p, 4*stride), stride)
+		StoreHalves(samples, unsafe.Add(p, 6*stride), stride)
 		p = unsafe.Add(p, 8*Count)
 	}
 	Leave()

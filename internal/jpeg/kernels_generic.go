@@ -160,6 +160,16 @@ func ycbcrToRGBGeneric(dst, y, cb, cr []byte) {
 	}
 }
 
+// Factors of the colour conversion for words. Those of jdcolor.c have 16 fractional bits and do not fit, so the whole part is
+// added apart: R takes 1.402 as 1 + 26345/2^16, B takes 1.772 as 2 - 14942/2^16 (both of the doubled chroma, and halved with
+// rounding), G takes -0.71414 as -1 + 18734/2^16.
+const (
+	redOfCr   = 26345
+	blueOfCb  = -14942
+	greenOfCb = -22554
+	greenOfCr = 18734
+)
+
 func clamp8(v int32) byte { return byte(max(0, min(255, v))) }
 
 func grayToRGBGeneric(dst, y []byte) {

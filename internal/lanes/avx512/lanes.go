@@ -89,5 +89,74 @@ func StoreHalves(v Words, p unsafe.Pointer, stride int) {
 	halves.GetHi().StoreArray((*[32]uint8)(unsafe.Add(p, stride)))
 }
 
+// LoadBytes loads as many bytes as a vector has words, as words.
+func LoadBytes(p unsafe.Pointer) Words {
+	return archsimd.LoadUint8x32Array((*[32]uint8)(p)).ExtendToUint16().BitsToInt16()
+}
+
+// MulAdd returns a·b + c.
+func MulAdd(a, b, c Words) Words { return a.Mul(b).Add(c) }
+
+// MulHigh returns the upper halves of the products.
+func MulHigh(a, b Words) Words { return a.MulHigh(b) }
+
+// HighWords returns the upper halves of the dwords of lo and hi, by lane.
+func HighWords(lo, hi Dwords) Words { return NarrowSigned(lo.ShiftAllRight(16), hi.ShiftAllRight(16)) }
+
+// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+func PairBytes(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
+
+var firstWord = func() (t [64]int8) {
+	for i := range t {
+		t[i] = int8(i & 1)
+	}
+	return t
+}()
+
+// SpreadFirst puts the first word of each lane in all its places.
+func SpreadFirst(v Words) Words {
+	return v.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x64Array(&firstWord)).ReshapeToUint16s().BitsToInt16()
+}
+
+// StoreLowBytes stores the bytes that are the words of a, then those of b.
+func StoreLowBytes(a, b Words, p unsafe.Pointer) {
+	a.ToBits().TruncToUint8().StoreArray((*[32]uint8)(p))
+	b.ToBits().TruncToUint8().StoreArray((*[32]uint8)(unsafe.Add(p, 32)))
+}
+
+// rgbOrder are indices into 32 bytes of R, 32 of G and 32 of B that interleave them to 96 bytes.
+var rgbOrder = func() (t [128]uint8) {
+	for i := range 96 {
+		t[i] = uint8(i%3*32 + i/3)
+	}
+	return t
+}()
+
+// StoreRGB saturates words to 0..255 and stores them interleaved.
+func StoreRGB(r, g, b Words, p unsafe.Pointer) {
+	zero := Words{}
+	var rg, bb archsimd.Uint8x64
+	rg = rg.SetLo(r.Max(zero).ToBits().SaturateToUint8()).SetHi(g.Max(zero).ToBits().SaturateToUint8())
+	bb = bb.SetLo(b.Max(zero).ToBits().SaturateToUint8())
+	rg.ConcatPermute(bb, archsimd.LoadUint8x64Array((*[64]uint8)(rgbOrder[:]))).StoreArray((*[64]uint8)(p))
+	rg.ConcatPermute(bb, archsimd.LoadUint8x64Array((*[64]uint8)(rgbOrder[64:]))).GetLo().StoreArray((*[32]uint8)(unsafe.Add(p, 64)))
+}
+
+// tripled repeats each of 32 bytes three times.
+var tripled = func() (t [128]uint8) {
+	for i := range 96 {
+		t[i] = uint8(i / 3)
+	}
+	return t
+}()
+
+// StoreTripled stores each of the bytes that LoadBytes would load three times.
+func StoreTripled(from, to unsafe.Pointer) {
+	var v archsimd.Uint8x64
+	v = v.SetLo(archsimd.LoadUint8x32Array((*[32]uint8)(from)))
+	v.Permute(archsimd.LoadUint8x64Array((*[64]uint8)(tripled[:]))).StoreArray((*[64]uint8)(to))
+	v.Permute(archsimd.LoadUint8x64Array((*[64]uint8)(tripled[64:]))).GetLo().StoreArray((*[32]uint8)(unsafe.Add(to, 64)))
+}
+
 // Leave clears what would slow down other code's legacy-encoded instructions. Kernels call it before they return.
 func Leave() { archsimd.ClearAVXUpperBits() }

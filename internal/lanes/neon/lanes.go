@@ -95,5 +95,75 @@ func StoreHalves(v Words, p unsafe.Pointer, stride int) {
 	*(*float64)(unsafe.Add(p, stride)) = halves.GetElem(1)
 }
 
+// LoadBytes loads as many bytes as a vector has words, as words. As many more may be read.
+func LoadBytes(p unsafe.Pointer) Words {
+	return archsimd.LoadUint8x16Array((*[16]uint8)(p)).ExtendLo8ToUint16().BitsToInt16()
+}
+
+// MulAdd returns a·b + c.
+func MulAdd(a, b, c Words) Words { return a.MulAdd(b, c) }
+
+// MulHigh returns the upper halves of the products.
+func MulHigh(a, b Words) Words { return HighWords(a.MulWidenLo(b), a.HiToLo().MulWidenLo(b.HiToLo())) }
+
+// HighWords returns the upper halves of the dwords of lo and hi.
+func HighWords(lo, hi Dwords) Words {
+	return lo.ToBits().ReshapeToUint16s().ConcatOdd(hi.ToBits().ReshapeToUint16s()).BitsToInt16()
+}
+
+// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+func PairBytes(a, b Words) Words {
+	return a.ToBits().ReshapeToUint8s().InterleaveEven(b.ToBits().ReshapeToUint8s()).ReshapeToUint16s().BitsToInt16()
+}
+
+// SpreadFirst puts the first word in all places.
+func SpreadFirst(v Words) Words { return archsimd.BroadcastInt16x8(v.GetElem(0)) }
+
+// StoreLowBytes stores the bytes that are the words of a, then those of b.
+func StoreLowBytes(a, b Words, p unsafe.Pointer) {
+	a.ToBits().ReshapeToUint8s().ConcatEven(b.ToBits().ReshapeToUint8s()).StoreArray((*[16]uint8)(p))
+}
+
+// rgbOrder are TBL's indices from words of R | G<<8 (first two) and of B (last two) to 24 bytes RGB: to the first 16 of them,
+// and to the last 16; 255 gives zero.
+var rgbOrder = func() (t [4][16]uint8) {
+	for i := range 16 {
+		for part := range 2 {
+			k, rg, b := i+part*8, uint8(255), uint8(255)
+			if k%3 < 2 {
+				rg = uint8(k/3*2 + k%3)
+			} else {
+				b = uint8(k / 3)
+			}
+			t[part][i], t[2+part][i] = rg, b
+		}
+	}
+	return t
+}()
+
+// StoreRGB saturates words to 0..255 and stores them interleaved.
+func StoreRGB(r, g, b Words, p unsafe.Pointer) {
+	rg, bb := r.SaturateToUint8().InterleaveLo(g.SaturateToUint8()), b.SaturateToUint8()
+	head := rg.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[0])).Or(bb.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[2])))
+	tail := rg.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[1])).Or(bb.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[3])))
+	head.StoreArray((*[16]uint8)(p))
+	tail.StoreArray((*[16]uint8)(unsafe.Add(p, 8)))
+}
+
+// tripled repeats each of 8 bytes three times: bytes 0 to 15, and 8 to 23.
+var tripled = func() (t [2][16]uint8) {
+	for i := range 16 {
+		t[0][i], t[1][i] = uint8(i/3), uint8((i+8)/3)
+	}
+	return t
+}()
+
+// StoreTripled stores each of the bytes that LoadBytes would load three times.
+func StoreTripled(from, to unsafe.Pointer) {
+	v := archsimd.LoadUint8x16Array((*[16]uint8)(from))
+	v.LookupOrZero(archsimd.LoadUint8x16Array(&tripled[0])).StoreArray((*[16]uint8)(to))
+	v.LookupOrZero(archsimd.LoadUint8x16Array(&tripled[1])).StoreArray((*[16]uint8)(unsafe.Add(to, 8)))
+}
+
 // Leave does nothing: NEON has no second encoding that would slow down.
 func Leave() {}

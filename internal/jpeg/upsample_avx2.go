@@ -1,0 +1,55 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package jpeg
+
+import (
+	"unsafe"
+
+	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
+)
+
+func upsampleH2V1AVX2(dst, row []byte, count int) {
+	const step = 8 * Count
+	last := (count - 1) &^ (step - 1)
+	_, _ = dst[2*last+2*step-1], row[last+step+1]
+	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(row))
+	one, two, three := BroadcastWords(1), BroadcastWords(2), BroadcastWords(3)
+	for i := 0; i < count; i += step {
+		near := LoadBytes(unsafe.Add(in, i+1)).Mul(three)
+		left := near.Add(LoadBytes(unsafe.Add(in, i))).Add(one).ShiftAllRight(2)
+		right := near.Add(LoadBytes(unsafe.Add(in, i+2))).Add(two).ShiftAllRight(2)
+		StoreWords(PairBytes(left, right), unsafe.Add(out, 2*i))
+	}
+	Leave()
+}
+
+func upsampleH1V2AVX2(dst, near, far []byte, count, bias int) {
+	const step = 16 * Count
+	last := (count - 1) &^ (step - 1)
+	_, _, _ = dst[last+step-1], near[last+step-1], far[last+step-1]
+	out := unsafe.Pointer(unsafe.SliceData(dst))
+	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
+	three, round := BroadcastWords(3), BroadcastWords(int16(bias))
+	for i := 0; i < count; i += step {
+		v := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i)))
+		w := MulAdd(LoadBytes(unsafe.Add(a, i+step/2)), three, LoadBytes(unsafe.Add(b, i+step/2)))
+		StoreLowBytes(v.Add(round).ShiftAllRight(2), w.Add(round).ShiftAllRight(2), unsafe.Add(out, i))
+	}
+	Leave()
+}
+
+func upsampleH2V2AVX2(dst, near, far []byte, count int) {
+	const step = 8 * Count
+	last := (count - 1) &^ (step - 1)
+	_, _, _ = dst[2*last+2*step-1], near[last+step+1], far[last+step+1]
+	out := unsafe.Pointer(unsafe.SliceData(dst))
+	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
+	three, seven, eight := BroadcastWords(3), BroadcastWords(7), BroadcastWords(8)
+	for i := 0; i < count; i += step {
+		this := MulAdd(LoadBytes(unsafe.Add(a, i+1)), three, LoadBytes(unsafe.Add(b, i+1))).Mul(three)
+		left := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i))).Add(eight)
+		right := MulAdd(LoadBytes(unsafe.Add(a, i+2)), three, LoadBytes(unsafe.Add(b, i+2))).Add(seven)
+		StoreWords(PairBytes(this.Add(left).ShiftAllRight(4), this.Add(right).ShiftAllRight(4)), unsafe.Add(out, 2*i))
+	}
+	Leave()
+}
