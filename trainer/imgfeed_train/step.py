@@ -72,6 +72,13 @@ class Step:
         """The learning rate that the optimiser is at."""
         return optim.rate(self.optimizer)
 
+    @property
+    def why_skipped(self) -> str:
+        """Why the last step that was skipped was."""
+        if self.s.nan == "skip":
+            return "its loss was not finite"
+        return f"fp16 gradients overflowed; the loss scale is {self.scaler.get_scale():g} now"
+
     def check_finite(self, where: str, kept: bool) -> None:
         """Raise TrainError, unless --nan says otherwise, where too many steps in a row had a loss that is not finite.
 

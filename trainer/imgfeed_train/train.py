@@ -25,7 +25,7 @@ from .recipes import rate_note
 from .settings import Settings
 from .step import Step
 from .watch.lines import Lines
-from .watch.log import Watch
+from .watch.log import Watch, plan
 
 
 class Training:
@@ -61,22 +61,6 @@ class Training:
         self.step = Step(s, device, model, classes=len(self.classes), steps_per_epoch=self.feed.steps_per_epoch)
         self.at = Progress()
         seed_all(s.seed + place.rank)  # each rank mixes and drops by draws of its own
-
-    def plan(self) -> dict[str, Any]:
-        """Return the numbers that the settings leave open, for the log book."""
-        return {
-            "world": self.place.world,
-            "how": self.place.how,
-            "batch_size": self.feed.batch_size,
-            "drop_last": self.feed.drop_last,
-            "batches": len(self.feed.loader),
-            "epochs": self.s.epochs,
-            "parameters": sum(p.numel() for p in self.step.model.parameters()),
-            "classes": len(self.classes),
-            "encoding": self.feed.loader.dataset.encoding,
-            "train_samples": self.sets.samples[self.sets.train],
-            "val_samples": self.sets.samples[self.sets.val] if self.sets.val else 0,
-        }
 
     def run(self, watch: Watch, keeper: Keeper) -> bool:
         """Train from where the progress is to the last epoch; return False if stopped before, with a checkpoint."""
@@ -114,7 +98,7 @@ class Training:
             step.batch(images, labels, len(labels) / group, stepped)
             at.batches, at.steps = at.batches + 1, at.steps + stepped
             if step.skipped > skipped:
-                self.watch.say(f"step {at.steps} skipped: {self._why_skipped()}")
+                self.watch.say(f"step {at.steps} skipped: {step.why_skipped}")
             if self.lines.done(at, total):
                 step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=False)
             if stepped and i + 1 < left:
@@ -127,11 +111,6 @@ class Training:
 
     def _enough(self) -> bool:
         return 0 < self.s.max_steps <= self.at.steps
-
-    def _why_skipped(self) -> str:
-        if self.s.nan == "skip":
-            return "its loss was not finite"
-        return f"fp16 gradients overflowed; the loss scale is {self.step.scaler.get_scale():g} now"
 
     def _evaluate(self) -> None:
         """Score the model and its moving average, and keep the state: as the last, and where it is that as the best."""
@@ -168,7 +147,7 @@ def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: 
     watch.say(training.sets.line(s.data))
     if state:
         training.at, said = resume(training.step, training.feed, place, state, path)
-    watch.plan(training.at.steps, **training.plan())
+    watch.plan(training.at.steps, **plan(training.feed, training.step, training.sets, place))
     if state:
         for line in said:
             watch.say(line)

@@ -47,6 +47,7 @@ open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
 time.sleep(60)
 """
     ranks(monkeypatch, tmp_path, script)
+    monkeypatch.setattr(children, "NOTICING_SECONDS", 0.2)
     monkeypatch.setattr(children, "ENDING_SECONDS", 0.5)
     said = r"^rank 1 was killed by SIGKILL, perhaps by the kernel, .*; it last computes in epoch 3, batch 17$"
     with pytest.raises(TrainError, match=said):
@@ -68,6 +69,7 @@ time.sleep(60)
 )
 def test_one_error_for_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, zero: str, one: str, said: str) -> None:
     """What a rank says of itself is told before what another says of it, and what all say is said once."""
+    monkeypatch.setattr(children, "NOTICING_SECONDS", 0.2)
     quiet = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if "disk" in one else ""
     ranks(monkeypatch, tmp_path, f"{NOTING}\n{quiet}\nif rank == 0: {zero}\nelse: {one}\n")
     with pytest.raises(TrainError, match=f"^{said}"):

@@ -143,7 +143,7 @@ def test_nodes_that_do_not_meet(nodes: list[Node], sets: Path, tmp_path: Path) -
     mistakes = [
         (1, "2", "10.211.77.99", "no answer from the master at 10.211.77.99:29500 within 8 s"),  # nobody has this address
         (1, "2", f"node0:{PORT}", f"what listens at node0:{PORT} is no rendezvous"),  # somebody else listens
-        (0, "2", f"node0:{PORT}", f"port {PORT} can't be opened on this machine; is it in use?"),
+        (0, "2", f"node0:{PORT}", f"port {PORT} can't be opened on this machine: it is in use"),
         (0, "3", "node0:29513", "met only 2 of 3 ranks at node0:29513 within 8 s; missing: [2]"),
         (1, "3", "node0:29513", "met only 2 of 3 ranks at node0:29513 "),  # it, too, after 8 s, or when the master has ended
     ]

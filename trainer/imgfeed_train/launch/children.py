@@ -16,7 +16,8 @@ from ..errors import TrainError
 from .notes import read_child
 from .place import HOW, LISTENER, NOTES, Place
 
-ENDING_SECONDS = 20.0  # for the other ranks, once one has failed and they were told to end
+NOTICING_SECONDS = 8.0  # in which the other ranks may find out that one has failed, and end by themselves
+ENDING_SECONDS = 20.0  # for them, once they were told to end
 
 
 @dataclass
@@ -110,7 +111,9 @@ def _mark(children: list[Child]) -> None:
 
 
 def _end(children: list[Child], stop: Any) -> None:
-    """End those that still run, by force where asking does not do, and wait for them."""
+    """End those that do not end by themselves, by force where asking does not do, and wait for them."""
+    if _ended(children, 0, NOTICING_SECONDS):
+        return
     for child in children:
         child.told = not child.ended
     stop(signal.SIGTERM, None)

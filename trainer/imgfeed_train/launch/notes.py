@@ -1,7 +1,7 @@
 """What each rank is doing, told to the others and to its parent: so that an error can name the rank that is late, or gone.
 
 A rank that waits in a collective knows only that somebody is missing. So every rank notes what it does, and a thread of its
-own passes the note on each second, also while the rank itself is stuck:
+own passes the note on to the others each second, also while the rank itself is stuck:
 
     rank 0   beat 41   epoch 3, batch 17: computes, for 12 s
     rank 1   beat 29   epoch 3, batch 17: waits for its data, for 0 s      <- its beats stand still: it is stopped, or gone
@@ -59,6 +59,8 @@ class Notes:
         """Note what this rank does from now on; without a place, at the one before."""
         _, e, b, _ = self._now
         self._now = (what, e if epoch is None else epoch, b if batch is None else batch, time.monotonic())
+        if self._place.notes >= 0:
+            self._leave(self._text())
 
     def close(self) -> None:
         """Pass on the last note."""
@@ -74,12 +76,19 @@ class Notes:
 
     def _tell(self) -> None:
         self._beat += 1
-        what, epoch, batch, since = self._now
-        text = json.dumps(asdict(Note(what, epoch, batch, time.monotonic() - since, self._beat)))
+        text = self._text()
         if self._place.notes >= 0:
-            os.pwrite(self._place.notes, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
+            self._leave(text)
         if self._store is not None:
             self._store.set(f"note/{self._place.rank}", text)
+
+    def _text(self) -> str:
+        what, epoch, batch, since = self._now
+        return json.dumps(asdict(Note(what, epoch, batch, time.monotonic() - since, self._beat)))
+
+    def _leave(self, text: str) -> None:
+        """Leave the parent a note: at once, as the process may be killed before the next beat."""
+        os.pwrite(self._place.notes, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
 
     def late(self) -> str:
         """Return which rank the others wait for, as far as the notes tell; it takes some seconds. Empty for one rank."""

@@ -16,10 +16,14 @@ from typing import Any
 
 import torch
 
+from ..data.loaders import Feed
+from ..data.sets import Splits
 from ..errors import TrainError
 from ..flags import file_text
 from ..launch.agree import every_rank
+from ..launch.place import Place
 from ..settings import CONFIG, LOG, Settings
+from ..step import Step
 
 
 class Watch:
@@ -124,6 +128,23 @@ class Watch:
             self._wandb.finish(exit_code=status)
         if self.on:
             self._log.close()
+
+
+def plan(feed: Feed, step: Step, sets: Splits, place: Place) -> dict[str, Any]:
+    """Return the numbers that the settings leave open."""
+    return {
+        "world": place.world,
+        "how": place.how,
+        "batch_size": feed.batch_size,
+        "drop_last": feed.drop_last,
+        "batches": len(feed.loader),
+        "epochs": step.s.epochs,
+        "parameters": sum(p.numel() for p in step.model.parameters()),
+        "classes": len(feed.loader.dataset.classes),
+        "encoding": feed.loader.dataset.encoding,
+        "train_samples": sets.samples[sets.train],
+        "val_samples": sets.samples[sets.val] if sets.val else 0,
+    }
 
 
 def _finite(value: Any) -> Any:
