@@ -30,6 +30,7 @@ var (
 	Jpegtran    = &Program{"jpegtran of libjpeg-turbo", []string{"jpegtran"}, "-version", "libjpeg-turbo", "apt install libjpeg-turbo-progs"}
 	ImageMagick = &Program{"ImageMagick", []string{"magick", "convert"}, "-version", "ImageMagick", "apt install imagemagick"}
 	Make        = &Program{"GNU make", []string{"make"}, "--version", "GNU Make", "apt install make"}
+	Objdump     = &Program{"objdump of GNU binutils", []string{"objdump"}, "--version", "GNU objdump", "apt install binutils"}
 	Go          = &Program{"the go command", []string{"go"}, "version", "go version", "put it on PATH"}
 )
 
