@@ -69,7 +69,7 @@ func TestDamagedPNG(t *testing.T) {
 			"no IEND":                      file(idat),
 			"half an IEND":                 file(idat, iend[:6]),
 			"wrong checksum of IDAT":       file(wrong(bytes.Clone(idat)), iend),
-			"wrong checksum after IDAT":   file(idat, wrong(appendChunk(nil, "tEXt", []byte("a\x00b"))), iend),
+			"wrong checksum after IDAT":    file(idat, wrong(appendChunk(nil, "tEXt", []byte("a\x00b"))), iend),
 			"too many pixels":              file(appendChunk(nil, "IDAT", deflated(append(bytes.Clone(raw), raw...))), iend),
 			"no checksum of deflated data": file(appendChunk(nil, "IDAT", packed[:len(packed)-4]), iend),
 		} {
