@@ -174,8 +174,8 @@ func (s *stage) publish() error {
 	if err := syncDir(s.partial); err != nil {
 		return err
 	}
-	err = os.Rename(s.partial, s.dir) // works over an empty folder, too
-	if err != nil && s.replace && errors.Is(err, fs.ErrExist) {
+	err = unix.Rename(s.partial, s.dir) // which takes the place of an empty folder, where os.Rename refuses
+	if err != nil && s.replace && (errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY)) {
 		if err = checkPlace(s.dir, true); err == nil {
 			err = exchange(s.partial, s.dir)
 		}

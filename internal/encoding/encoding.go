@@ -95,3 +95,9 @@ func CheckSize(r *shard.Record, width, height int) error {
 	}
 	return nil
 }
+
+// TooNarrow says that an image is so much longer in one direction than in the other that Resize(256), which presets begin with, refuses it.
+func TooNarrow(width, height int) bool {
+	_, _, err := transform.Resize{Size: [2]int{256}}.Resized(width, height)
+	return err != nil
+}

@@ -30,6 +30,7 @@ type builder struct {
 	input   input
 	writer  *shard.SetWriter
 	rejects rejectList
+	narrow  narrowImages
 	summary Summary
 	packed  int
 }
@@ -77,6 +78,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		return sum, err
 	}
 	sum = b.summary
+	sum.Notes = b.narrow.notes()
 	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
 	for _, s := range m.Shards {
 		sum.OutputBytes += s.Bytes
@@ -216,6 +218,7 @@ func (b *builder) write(im *inFlight) error {
 		sum.ImageBytes += int64(len(im.sample.Image))
 		sum.AuxBytes += int64(len(im.sample.Aux))
 		b.packed++
+		b.narrow.add(&im.sample)
 	}
 	b.report(StagePack, b.packed+sum.Rejected, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
 	return nil

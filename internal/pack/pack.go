@@ -144,6 +144,6 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 		return Summary{}, err
 	}
 	sum, err := newBuilder(split.Name, newInput(split), o).build(ctx, out)
-	sum.Notes = split.Notes()
+	sum.Notes = append(split.Notes(), sum.Notes...)
 	return sum, err
 }
