@@ -25,7 +25,7 @@ func pixelsSet(t *testing.T, codec string) (dir, path string) {
 	if _, err := synth.Write(t.Context(), data, synth.Options{Classes: 1, Train: 12, Val: -1, Size: 300}); err != nil {
 		t.Fatal(err)
 	}
-	splits, err := source.Open(filepath.Join(data, "train"), source.Options{})
+	splits, err := source.Open(filepath.Join(data, "train"), source.Options{ForceClasses: true})
 	if err != nil {
 		t.Fatal(err)
 	}

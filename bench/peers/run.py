@@ -114,7 +114,7 @@ def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
         copies.append(work / "images" / "class" / f"{i:07d}.jpg")
         shutil.copyfile(path, copies[-1])
     data = work / "set"
-    subprocess.run([str(imgshard), "build", str(work / "images"), "-o", str(data)], stdout=sys.stderr, check=True)
+    subprocess.run([str(imgshard), "build", str(work / "images"), "-o", str(data), "--force-classes"], stdout=sys.stderr, check=True)
     rejects = data / "rejects.jsonl"
     if rejects.exists():
         rejected = rejects.read_text()

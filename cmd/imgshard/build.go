@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
@@ -56,6 +57,7 @@ const shardBytesMin = bytesize.Size(1 << 20)
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	out        string
+	outGiven   bool
 	partitions int
 	seed       uint64
 	size       bytesize.Size
@@ -76,6 +78,7 @@ func newBuildCommand() *cobra.Command {
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
+			f.outGiven = c.Flags().Changed("output")
 			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
 		},
 	}
@@ -88,10 +91,32 @@ func newBuildCommand() *cobra.Command {
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
-	fl.StringVar(&f.sources.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
-	fl.StringVar(&f.sources.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Caffe's val.txt or valprep.sh (default the known ones)")
-	fl.StringVar(&f.sources.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids, for WebDataset's labels (default classes.txt beside the tars)")
+	addSourceFlags(fl, &f.sources)
 	return c
+}
+
+// addSourceFlags adds the flags that say what looking at a source cannot tell.
+func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
+	fl.StringVar(&o.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
+	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Caffe's val.txt or valprep.sh (default the known ones)")
+	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids, for WebDataset's labels (default classes.txt beside the tars)")
+	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
+	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
+	fl.BoolVar(&o.ForceClasses, "force-classes", false, "take folders for classes, as torchvision's ImageFolder would, although that is nearly certainly a mistake")
+	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "take what is there of tars that were cut off")
+}
+
+// checkSourceFlags refuses values of these flags that mean nothing.
+func checkSourceFlags(src string, o source.Options) error {
+	switch {
+	case src == "":
+		return errors.New("SRC is empty, as an unset variable is: name a file or folder (. is this one)")
+	case o.ClassesFrom < 1 || o.ClassesFrom > source.ClassesFromMax:
+		return fmt.Errorf("--classes-from %d: a class is a folder from 1 to %d levels deep", o.ClassesFrom, source.ClassesFromMax)
+	case o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString:
+		return fmt.Errorf("--class-order %q: %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
+	}
+	return nil
 }
 
 func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f buildFlags) error {
@@ -103,6 +128,12 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	}
 	if f.size < shardBytesMin {
 		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}
+	}
+	if f.outGiven && f.out == "" {
+		return usageError{errors.New("--output is empty, as an unset variable is: name a folder, or leave it away")}
+	}
+	if err := checkSourceFlags(src, f.sources); err != nil {
+		return usageError{err}
 	}
 	ctx, stop := untilHangup(ctx)
 	defer stop()

@@ -145,3 +145,37 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 		}
 	}
 }
+
+// TestBuildRefusesEmptyPaths gives what an unset variable gives, and values that mean nothing.
+func TestBuildRefusesEmptyPaths(t *testing.T) {
+	for _, args := range [][]string{{""}, {"x", "-o", ""}, {"x", "--classes-from", "0"}, {"x", "--class-order", "length"}} {
+		if _, diag, status := imgshard(t, append([]string{"build"}, args...)...); status != 2 {
+			t.Errorf("%q: status %d, %s", args, status, diag)
+		}
+	}
+}
+
+// TestBuildTakesAnEmptyFolder packs to where an empty folder is, and insists on classes by flags.
+func TestBuildTakesAnEmptyFolder(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	if err := os.Mkdir(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")); err != nil {
+		t.Fatal(err)
+	}
+	src := filepath.Join(dir, "demo")
+	if _, diag, status := imgshard(t, "build", src, "-o", out); status != 1 || !strings.Contains(diag, "build "+src+"/classes, or --classes-from 2") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	if _, diag, status := imgshard(t, "build", src, "-o", out, "--classes-from", "2"); status != 0 {
+		t.Error(diag)
+	}
+	if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 2 || m.Samples != 4 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}

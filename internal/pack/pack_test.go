@@ -220,7 +220,7 @@ func TestRejects(t *testing.T) {
 
 func TestNoImageAtAll(t *testing.T) {
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x": []byte("text")})
+	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x": []byte("text"), "b/y": []byte("text")})
 	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "has no image") || !strings.Contains(err.Error(), "a/x") {
 		t.Errorf("error %v", err)
 	}
@@ -228,7 +228,7 @@ func TestNoImageAtAll(t *testing.T) {
 }
 
 func TestKeyTwice(t *testing.T) {
-	files := synthetic(t, 1, 2)
+	files := synthetic(t, 2, 2)
 	var entries []sourcetest.File
 	for key, data := range files {
 		entries = append(entries, sourcetest.File{Name: key, Data: data}, sourcetest.File{Name: "./" + key, Data: data})
@@ -340,7 +340,7 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
 	writeTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
-	splits, err := source.Open(dir, source.Options{})
+	splits, err := source.Open(dir, source.Options{ForceClasses: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	}
 	requireNothing(t, dir, "train", "train-shards", "val")
 	again := func(o Options) ([]Summary, error) {
-		splits, err := source.Open(dir, source.Options{})
+		splits, err := source.Open(dir, source.Options{ForceClasses: true})
 		if err != nil {
 			t.Fatal(err)
 		}

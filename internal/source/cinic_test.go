@@ -46,7 +46,7 @@ func TestCINIC(t *testing.T) {
 	if want := []string{"train train-shards", "val valid-shards", "test test-shards"}; !slices.Equal(got, want) {
 		t.Errorf("splits %q, want %q", got, want)
 	}
-	if notes := splits[0].Notes(); len(notes) > 0 {
+	if notes := splits[0].Notes(); len(notes) != 1 || !strings.Contains(notes[0], "90,000 images, and here are 10: 89,990 are missing") {
 		t.Errorf("notes %q", notes)
 	}
 	alone := open(t, filepath.Join(root, "test"), Options{})

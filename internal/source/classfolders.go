@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -59,33 +60,61 @@ type classFoldersLayout struct{ inFolder }
 func (l *classFoldersLayout) describe() string { return "a folder of class folders" }
 
 func (l *classFoldersLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	entries, err := readTop(l.root)
-	if err != nil {
+	w := &classFoldersWalk{classFoldersLayout: l, ctx: ctx, fn: fn, classes: newClassCounts(s.opts), skipped: make(skippedFolders)}
+	if err := w.above("", 1, nil); err != nil {
 		return labels{}, err
 	}
-	var classes, beside []string
+	if len(w.beside) > 0 {
+		s.note("%d files beside the class folders are left out (%s)", len(w.beside), someNames(w.beside))
+	}
+	w.skipped.note(s)
+	return w.classes.labels(s)
+}
+
+// classFoldersWalk is the state of one walk.
+type classFoldersWalk struct {
+	*classFoldersLayout
+	ctx     context.Context
+	fn      func(Item) error
+	classes classCounts
+	beside  []string
+	skipped skippedFolders
+}
+
+// above walks over the folders down to those that are the classes; key is the one to list, which lies level-1 folders deep.
+func (w *classFoldersWalk) above(key string, level int, above []fs.FileInfo) error {
+	dir := filepath.Join(w.root, filepath.FromSlash(key))
+	entries, err := readFolder(dir, key, w.skipped)
+	if err != nil {
+		return err
+	}
 	for _, e := range entries {
+		below := path.Join(key, e.name)
+		if level == 1 && strings.HasPrefix(e.name, devkitPrefix) {
+			continue
+		}
 		if !e.dir {
-			beside = append(beside, e.name)
+			w.beside = append(w.beside, below)
 			continue
 		}
 		if reason := nameReason(e.name); reason != "" {
-			return labels{}, &FormatError{Path: l.root, Entry: e.name, Msg: "a class folder cannot be used because " + reason + ": rename it"}
+			return &FormatError{Path: dir, Entry: e.name, Msg: "a class folder cannot be used because " + reason + ": rename it"}
 		}
-		n := 0
-		err := l.walkBelow(ctx, e.name, []fs.FileInfo{e.info}, func(it Item) error { n++; return fn(it) })
+		chain := append(slices.Clip(above), e.info)
+		if level < w.classes.level {
+			err = w.above(below, level+1, chain)
+		} else {
+			w.classes.class(e.name)
+			err = w.walkBelow(w.ctx, below, chain, w.skipped, func(it Item) error {
+				w.classes.add(e.name, it.Key[len(below)+1:])
+				return w.fn(it)
+			})
+		}
 		if err != nil {
-			return labels{}, err
+			return err
 		}
-		if n == 0 {
-			s.note("class %s has no files", e.name)
-		}
-		classes = append(classes, e.name)
 	}
-	if len(beside) > 0 {
-		s.note("%d files beside the class folders are left out (%s)", len(beside), someNames(beside))
-	}
-	return newLabels(classes), nil
+	return nil
 }
 
 // folderTarLayout is a tar of class folders.
@@ -113,12 +142,13 @@ func openTarOfFolders(p *place) ([]*Split, error) {
 }
 
 func (l *folderTarLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &classWalk{tarWalk: tarWalk{ctx: ctx, fn: fn, strip: l.strip}, classes: make(map[string]int)}
+	w := newClassWalk(ctx, s, fn)
+	w.strip = l.strip
 	err := l.each(s, w.folders)
 	if err != nil {
 		return labels{}, err
 	}
-	return w.labels(s), nil
+	return w.labels(s)
 }
 
 // folders walks over a tar of class folders.
@@ -138,13 +168,13 @@ func (w *classWalk) folders(t *tarReader) error {
 }
 
 func (w *classWalk) inFolder(t *tarReader, h *tar.Header) error {
-	class, _, below := strings.Cut(h.Name, "/")
 	if h.Typeflag == tar.TypeDir {
-		if _, ok := w.classes[class]; !ok {
-			w.classes[class] = 0
+		if class, rest, ok := keyClass(h.Name+"/", w.classes.level); ok && rest == "" {
+			w.classes.class(class)
 		}
 		return nil
 	}
+	class, rest, below := keyClass(h.Name, w.classes.level)
 	if !below {
 		w.beside = append(w.beside, h.Name)
 		return t.noLabel(h.Name)
@@ -152,5 +182,5 @@ func (w *classWalk) inFolder(t *tarReader, h *tar.Header) error {
 	if reason := nameReason(class); reason != "" {
 		return t.errorf(h.Name, "a class folder cannot be used because %s: rename it", reason)
 	}
-	return w.add(t, h, class, h.Name)
+	return w.add(t, h, class, rest, h.Name)
 }

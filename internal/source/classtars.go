@@ -3,7 +3,9 @@ package source
 import (
 	"archive/tar"
 	"bufio"
+	"compress/gzip"
 	"context"
+	"errors"
 	"path"
 	"path/filepath"
 	"strings"
@@ -57,12 +59,8 @@ func openFolderOfTars(p *place) ([]*Split, error) {
 	var paths []string
 	for _, name := range names {
 		file := filepath.Join(p.path, name)
-		ok, err := sniffTar(file)
-		if err != nil {
+		if err := checkClassTar(p, name); err != nil {
 			return nil, err
-		}
-		if !ok {
-			return nil, &FormatError{Path: file, Msg: "called a tar, but it is none", Err: errNotTar}
 		}
 		paths = append(paths, file)
 	}
@@ -74,8 +72,35 @@ func openFolderOfTars(p *place) ([]*Split, error) {
 	return []*Split{s}, err
 }
 
+// checkClassTar checks that a file is a tar of images, as far as its first members say.
+func checkClassTar(p *place, name string) error {
+	q, err := p.in(name, "")
+	if err != nil {
+		if errors.Is(err, gzip.ErrHeader) {
+			err = &FormatError{Path: filepath.Join(p.path, name), Msg: "called a tar, but it is none", Err: errNotTar}
+		}
+		return err
+	}
+	defer q.close()
+	if q.tar == nil {
+		return &FormatError{Path: q.path, Msg: "called a tar, but it is none", Err: errNotTar}
+	}
+	for i := range 3 {
+		m, err := q.member(i)
+		if err != nil {
+			return nil // an empty tar, or one whose damage the walk names
+		}
+		if namedTar(m.name) {
+			return &FormatError{Path: q.path, Entry: m.name, Msg: "a tar of tars among those of classes, as when it was unpacked beside itself: " +
+				"build it alone, or move it out of the folder"}
+		}
+	}
+	return nil
+}
+
 func (l *classTarsLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &classWalk{tarWalk: tarWalk{ctx: ctx, fn: fn}, classes: make(map[string]int)}
+	w := newClassWalk(ctx, s, fn)
+	w.classes.level = 1 // a tar is the class
 	buf := bufio.NewReaderSize(nil, readAheadBytes)
 	err := l.each(s, func(t *tarReader) error {
 		if !l.whole {
@@ -93,13 +118,17 @@ func (l *classTarsLayout) walk(ctx context.Context, s *Split, fn func(Item) erro
 			if err != nil {
 				return err
 			}
-			return w.class(inner, path.Base(stem(h.Name)))
+			err = w.class(inner, path.Base(stem(h.Name)))
+			if err == nil && !inner.endMarked() {
+				s.cut = append(s.cut, inner.path+": "+inner.inner)
+			}
+			return err
 		})
 	})
 	if err != nil {
 		return labels{}, err
 	}
-	return w.labels(s), nil
+	return w.labels(s)
 }
 
 // class walks over the tar of one class.
@@ -107,12 +136,13 @@ func (w *classWalk) class(t *tarReader, class string) error {
 	if reason := nameReason(class); reason != "" {
 		return t.errorf("", "a class cannot be used because %s: rename it", reason)
 	}
-	if _, twice := w.classes[class]; twice {
+	if _, twice := w.classes.counts[class]; twice {
 		return t.errorf("", "class %s occurs in two tars", class)
 	}
-	w.classes[class] = 0
+	w.classes.class(class)
 	return w.files(t, func(h *tar.Header) error {
 		// A class tar made of the folder holds "n01440764/x.JPEG"; its key is the same as that of "x.JPEG".
-		return w.add(t, h, class, class+"/"+strings.TrimPrefix(h.Name, class+"/"))
+		rest := strings.TrimPrefix(h.Name, class+"/")
+		return w.add(t, h, class, rest, class+"/"+rest)
 	})
 }

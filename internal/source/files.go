@@ -27,7 +27,7 @@ func (f *inFolder) streamed() bool { return false }
 func (f *inFolder) bytes() int64   { return 0 }
 
 // walkBelow gives the files of one class, also those in folders below it; above are the folders on the way there, against links in circles.
-func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInfo, fn func(Item) error) error {
+func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInfo, skipped skippedFolders, fn func(Item) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInf
 	if len(above) > folderDepthMax {
 		return &FormatError{Path: path, Msg: fmt.Sprintf("more than %d folders deep", folderDepthMax)}
 	}
-	entries, err := readFolder(path)
+	entries, err := readFolder(path, key, skipped)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInf
 		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
 			return &FormatError{Path: filepath.Join(path, e.name), Msg: "a link to a folder that it lies in: remove it"}
 		}
-		if err := f.walkBelow(ctx, below, append(slices.Clip(above), e.info), fn); err != nil {
+		if err := f.walkBelow(ctx, below, append(slices.Clip(above), e.info), skipped, fn); err != nil {
 			return err
 		}
 	}
@@ -125,12 +125,13 @@ func (e folderEntry) rejectReason() string {
 
 // readTop is readFolder of a dataset's uppermost folder: ImageNet's development kit, which lies there with many, is no part of a dataset.
 func readTop(path string) ([]folderEntry, error) {
-	entries, err := readFolder(path)
+	entries, err := readFolder(path, "", nil)
 	return slices.DeleteFunc(entries, func(e folderEntry) bool { return strings.HasPrefix(e.name, devkitPrefix) }), err
 }
 
-// readFolder lists a folder without junk, in sorted order.
-func readFolder(path string) ([]folderEntry, error) {
+// readFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
+// folder's path in the dataset.
+func readFolder(path, key string, skipped skippedFolders) ([]folderEntry, error) {
 	names, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
@@ -138,6 +139,9 @@ func readFolder(path string) ([]folderEntry, error) {
 	entries := make([]folderEntry, 0, len(names))
 	for _, d := range names {
 		if junk(d.Name()) {
+			if skipped != nil && d.IsDir() {
+				skipped.look(joinKey(key, d.Name()), filepath.Join(path, d.Name()))
+			}
 			continue
 		}
 		e := folderEntry{name: d.Name(), dir: d.IsDir(), regular: d.Type().IsRegular()}
@@ -155,4 +159,12 @@ func readFolder(path string) ([]folderEntry, error) {
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// joinKey is the key of a name in a folder; "" is the dataset's own.
+func joinKey(folder, name string) string {
+	if folder == "" {
+		return name
+	}
+	return folder + "/" + name
 }

@@ -110,7 +110,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Layout(), "of ILSVRC2012's validation images") {
 			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Layout(), got, want)
 		}
-		if !slices.Equal(s.Classes(), ilsvrcVal().classes) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "5 of the 50000") {
+		if !slices.Equal(s.Classes(), ilsvrcVal().classes) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
 			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
 		}
 	}

@@ -96,7 +96,7 @@ func namedSplit(p string) string {
 	base := strings.ToLower(filepath.Base(stem(p)))
 	for _, s := range []struct{ in, name string }{{"val", "val"}, {"test", "test"}, {"train", "train"}} {
 		for part := range strings.FieldsFuncSeq(base, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
-			if part == s.in || part == "valid" && s.name == "val" || part == "validation" && s.name == "val" {
+			if part == s.in || s.name == "val" && (part == "valid" || part == "validation") || s.name == "train" && part == "training" {
 				return s.name
 			}
 		}

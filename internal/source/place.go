@@ -168,7 +168,7 @@ func (p *place) newSplit(l layout) *Split {
 	if p.opts.Split != "" {
 		name = p.opts.Split
 	}
-	return &Split{Name: name, Path: p.path, Output: stem(p.path) + "-shards", layout: l}
+	return &Split{Name: name, Path: p.path, Output: stem(p.path) + "-shards", layout: l, opts: p.opts}
 }
 
 // noSets refuses shard sets among the classes.

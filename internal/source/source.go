@@ -35,7 +35,21 @@ type Options struct {
 	// Classes is a file with the name of a class in each line, the first that of label 0, for WebDataset's tars, whose labels are numbers; empty
 	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
 	Classes string
+	// ClassesFrom says which folder below the path is the class, counted from 1; 0 is 1.
+	ClassesFrom int
+	// ClassOrder is how classes stand that all are numbers; "" is ClassOrderNumeric.
+	ClassOrder string
+	// ForceClasses takes folders for classes that are nearly certainly none.
+	ForceClasses bool
+	// AllowTruncated takes tars that were cut off.
+	AllowTruncated bool
 }
+
+// Orders of classes that all are numbers.
+const (
+	ClassOrderNumeric = "numeric"
+	ClassOrderString  = "string" // as torchvision's ImageFolder has them
+)
 
 // Item is one sample of a split, or a file that cannot be one.
 type Item struct {
@@ -65,8 +79,9 @@ type layout interface {
 // labels are the classes of a split and the label of each key.
 type labels struct {
 	classes []string
-	// byKey holds the labels of flat images; nil: the key's first folder is its class.
+	// byKey holds the labels of flat images; nil: the key's folder of this level is its class.
 	byKey map[string]int32
+	level int              // from 1; 0 is 1
 	index map[string]int32 // class → label
 	// numbered says that the classes' names are nothing but their labels: what another split calls these labels are better ones.
 	numbered bool
@@ -106,11 +121,13 @@ type Split struct {
 	Output string
 
 	kind     *Kind
+	opts     Options
 	decoded  bool
 	layout   layout
 	labels   labels
 	expected []string
 	notes    []string
+	cut      []string // tars that were cut off
 }
 
 // Layout says in words what was found, such as "a folder of class folders".
@@ -140,10 +157,20 @@ func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(clas
 // Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Items of hostile or
 // malformed tars end it with a *FormatError.
 func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
-	l, err := s.layout.walk(ctx, s, fn)
+	images := 0
+	l, err := s.layout.walk(ctx, s, func(it Item) error {
+		if it.Reason == "" {
+			images++
+		}
+		return fn(it)
+	})
 	if err != nil {
 		return err
 	}
+	if err := s.checkCut(images, len(l.classes)); err != nil {
+		return err
+	}
+	s.noteKnown(images, l.classes)
 	if s.expected != nil && !slices.Equal(s.expected, l.classes) {
 		if l, err = s.relabel(l); err != nil {
 			return err
@@ -153,9 +180,30 @@ func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	return nil
 }
 
+// checkCut refuses tars that were cut off.
+func (s *Split) checkCut(images, classes int) error {
+	if len(s.cut) == 0 {
+		return nil
+	}
+	if s.opts.AllowTruncated {
+		s.note("%d tars do not end as tars should, and are taken as they are (%s)", len(s.cut), someNames(s.cut))
+		return nil
+	}
+	return &FormatError{Path: s.cut[0], Msg: fmt.Sprintf("does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
+		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), grouped(images), grouped(classes))}
+}
+
+func andOthers(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", as %d others were", n)
+}
+
 // relabel turns the labels of the split's own classes into those of the expected ones.
 func (s *Split) relabel(own labels) (labels, error) {
 	l := newLabels(s.expected)
+	l.level = own.level
 	if own.numbered {
 		if len(own.classes) > len(s.expected) {
 			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has the label %d, and the other split has only %d classes: "+
@@ -169,6 +217,13 @@ func (s *Split) relabel(own labels) (labels, error) {
 	if len(foreign) > 0 {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
 			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(used), len(s.expected), someNames(foreign))}
+	}
+	if own.byKey == nil && len(used) < len(s.expected) && !s.opts.ForceClasses {
+		has := newLabels(used)
+		missing := slices.DeleteFunc(slices.Clone(s.expected), func(c string) bool { _, ok := has.index[c]; return ok })
+		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has %d of the other split's %d classes (%s missing): complete it. "+
+			"torchvision's ImageFolder would give the two splits labels that disagree; --force-classes labels both by the other split's classes",
+			len(used), len(s.expected), someNames(missing))}
 	}
 	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
 	if own.byKey != nil {
@@ -191,7 +246,7 @@ func (s *Split) Label(key string) (int32, error) {
 		}
 		return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
 	}
-	class, _, _ := strings.Cut(key, "/")
+	class, _, _ := keyClass(key, s.labels.level)
 	if label, ok := s.labels.index[class]; ok {
 		return label, nil
 	}

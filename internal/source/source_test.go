@@ -192,12 +192,16 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 			want[key] = it
 		}
 	}
-	s := open(t, root, Options{})
+	if _, err := items(open(t, root, Options{})); err == nil || !strings.Contains(err.Error(), "no files (n03)") || !strings.Contains(err.Error(), "--force-classes") {
+		t.Errorf("an empty class gives %v", err)
+	}
+	s := open(t, root, Options{ForceClasses: true})
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}
 	notes := strings.Join(s.Notes(), "\n")
-	if !strings.Contains(notes, "README.txt") || !strings.Contains(notes, "n03 has no files") || len(s.Notes()) != 2 {
+	skipped := "3 folders with images are skipped, since they are hidden or a system's (.ipynb_checkpoints, __MACOSX, n10/@eaDir)"
+	if !strings.Contains(notes, "README.txt") || !strings.Contains(notes, "n03 has no files") || !strings.Contains(notes, skipped) || len(s.Notes()) != 3 {
 		t.Errorf("notes %q", s.Notes())
 	}
 }
@@ -286,6 +290,13 @@ func TestSplitsAgreeOnLabels(t *testing.T) {
 	}
 	mustItems(t, splits[0])
 	splits[1].ExpectClasses(splits[0].Classes())
+	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "has 2 of the other split's 3 classes (b missing)") {
+		t.Errorf("a split that lacks a class gives %v", err)
+	}
+	if splits, err = Open(root, Options{ForceClasses: true}); err != nil {
+		t.Fatal(err)
+	}
+	splits[1].ExpectClasses([]string{"a", "b", "c"})
 	got := mustItems(t, splits[1])
 	if got["c/2"].label != 2 || got["a/2"].label != 0 || len(splits[1].Classes()) != 3 {
 		t.Errorf("val: %v, classes %q", got, splits[1].Classes())
@@ -357,7 +368,7 @@ func TestEntriesOfTarsThatAreNoFiles(t *testing.T) {
 	data := sourcetest.Tar(t, sourcetest.File{Name: "n01/"}, sourcetest.File{Name: "n02/"}, sourcetest.File{Name: "n01/a.JPEG", Data: []byte("A")},
 		sourcetest.File{Name: "n01/link.JPEG", Type: '2', Link: "/etc/passwd"}, sourcetest.File{Name: "n01/hard.JPEG", Type: '1', Link: "n01/a.JPEG"},
 		sourcetest.File{Name: "n01/dev.JPEG", Type: '3'}, sourcetest.File{Name: "n01/._a.JPEG", Data: []byte("junk")}, sourcetest.File{Name: "README", Data: []byte("x")})
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{ForceClasses: true})
 	want := map[string]item{"n01/a.JPEG": {data: "A"}}
 	for name, reason := range map[string]string{"link": reasonTarLink, "hard": reasonTarLink, "dev": reasonNotRegular} {
 		want["n01/"+name+".JPEG"] = item{reason: reason}
@@ -374,22 +385,36 @@ func TestNamesThatAreTooLongTogether(t *testing.T) {
 	class, name := strings.Repeat("c", 200), strings.Repeat("x", keyBytesMax-200)
 	inner := sourcetest.Tar(t, sourcetest.File{Name: name, Data: []byte("x")}, sourcetest.File{Name: name[1:], Data: []byte("y")})
 	data := sourcetest.Tar(t, sourcetest.File{Name: class + ".tar", Data: inner})
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{ForceClasses: true})
 	want := map[string]item{class + "/" + name: {reason: "its name has more than 4096 bytes"}, class + "/" + name[1:]: {data: "y"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("%d items, which differ from the %d wanted", len(got), len(want))
 	}
 }
 
-func TestTarWithoutItsEndIsNoted(t *testing.T) {
-	data := sourcetest.TarOfTree(t, tree(), "", 1)
-	data = data[:len(data)-2*tarBlockBytes]
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{})
-	if got := mustItems(t, s); len(got) != len(tree()) {
-		t.Errorf("%d items, want %d", len(got), len(tree()))
+// TestTarWithoutItsEnd cuts tars where a member ends, which reads well, and loses what came after.
+func TestTarWithoutItsEnd(t *testing.T) {
+	whole := sourcetest.TarOfTree(t, tree(), "", 1)
+	inner := sourcetest.ClassTars(t, tree(), 1)
+	end := 2 * tarBlockBytes
+	var cutInside []sourcetest.File
+	for _, class := range []string{"n01", "n02", "n10"} {
+		cutInside = append(cutInside, sourcetest.File{Name: class + ".tar", Data: inner[class][:len(inner[class])-end]})
 	}
-	if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "incomplete") {
-		t.Errorf("notes %q", s.Notes())
+	for name, data := range map[string][]byte{
+		"train.tar": whole[:len(whole)-end], "train.tgz": sourcetest.Gzip(t, whole[:len(whole)-end]), "classes.tar": sourcetest.Tar(t, cutInside...),
+	} {
+		path := sourcetest.Write(t, filepath.Join(t.TempDir(), name), data)
+		if _, err := items(open(t, path, Options{})); err == nil || !strings.Contains(err.Error(), "has 6 images of 3 classes, which --allow-truncated takes") {
+			t.Errorf("%s: error %v", name, err)
+		}
+		s := open(t, path, Options{AllowTruncated: true})
+		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) {
+			t.Errorf("%s: items %v", name, got)
+		}
+		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "do not end as tars should") {
+			t.Errorf("%s: notes %q", name, s.Notes())
+		}
 	}
 }
 

@@ -50,6 +50,9 @@ var (
 // Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
 // is needed to tell the kind.
 func Open(path string, opts Options) ([]*Split, error) {
+	if path == "" {
+		return nil, &FormatError{Path: `""`, Msg: "the path is empty, as an unset variable is: name a file or folder (. is this one)"}
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 const (
@@ -17,32 +18,50 @@ const (
 //	imagenet/ILSVRC2012_img_train.tar and ….val.tar
 var splitFolders = Kind{
 	Name:   "both splits",
-	Forms:  []string{"a folder with train/ and val/ (or valid/, validation/), each of any kind", "with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
+	Forms:  []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind", "with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
 	Labels: "those of each; val's classes are among train's and have their labels",
 	open:   openSplitFolders,
 }
 
+// splitFolderNames are what the folders of a split are called by custom, in any case of letters; the first that is there is taken.
+var splitFolderNames = []struct {
+	split string
+	names []string
+}{
+	{"train", []string{"train", "training"}},
+	{"val", []string{"val", "valid", "validation"}},
+	{"test", []string{"test", "testing"}},
+}
+
 // isSplitFolder says that a folder of this name holds a split by custom.
 func isSplitFolder(name string) bool {
-	switch name {
-	case "train", "val", "valid", "validation", "test":
-		return true
+	for _, s := range splitFolderNames {
+		if slices.Contains(s.names, strings.ToLower(name)) {
+			return true
+		}
 	}
 	return false
+}
+
+// splitFolder returns the folder of a split, "" if there is none.
+func (p *place) splitFolder(split string) string {
+	for _, s := range splitFolderNames {
+		for _, name := range s.names {
+			if s.split != split {
+				continue
+			}
+			if i := slices.IndexFunc(p.folders, func(f string) bool { return strings.EqualFold(f, name) }); i >= 0 {
+				return p.folders[i]
+			}
+		}
+	}
+	return ""
 }
 
 // findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder, since a
 // class may be called so.
 func (p *place) findSplits() (train, val string) {
-	hasFolder := func(name string) bool { return slices.Contains(p.folders, name) }
-	if hasFolder("train") {
-		train = "train"
-	}
-	for _, name := range []string{"val", "valid", "validation"} {
-		if val == "" && hasFolder(name) {
-			val = name
-		}
-	}
+	train, val = p.splitFolder("train"), p.splitFolder("val")
 	onlySplits := !slices.ContainsFunc(p.folders, func(name string) bool { return !isSplitFolder(name) })
 	foldersSayIt := (train != "" && val != "") || (onlySplits && (train != "" || val != ""))
 	if len(p.folders) > 0 && !foldersSayIt {
@@ -77,10 +96,10 @@ func openSplitFolders(p *place) ([]*Split, error) {
 		}
 		splits = append(splits, of...)
 	}
-	if p.opts.Split == "" && slices.Contains(p.folders, "test") {
+	if test := p.splitFolder("test"); p.opts.Split == "" && test != "" {
 		// Most have no labels, or are nothing that can be packed: that is no error.
-		if of, err := p.openPart("test", "test"); err == nil && of[0].kind.testLabelled {
-			splits, taken = append(splits, of...), append(taken, "test")
+		if of, err := p.openPart(test, "test"); err == nil && of[0].kind.testLabelled {
+			splits, taken = append(splits, of...), append(taken, test)
 		}
 	}
 	for _, f := range p.folders {

@@ -27,9 +27,8 @@ type tarReader struct {
 	inner   string // the name of the entry that holds this tar, "" for the file itself
 	file    *os.File
 	count   *countingReader
-	rest    io.Reader // what the entries are read from: at the end, what follows them
-	plain   bool      // not compressed
-	peeking bool      // only the front is of interest: what follows the end is not read
+	rest    *endReader // what the entries are read from: at the end, what follows them
+	peeking bool       // only the front is of interest: what follows the end is not read
 }
 
 // countingReader counts the bytes that were read of a file, for the places in errors.
@@ -74,7 +73,6 @@ func (t *tarReader) within(name string, buf *bufio.Reader) (*tarReader, error) {
 
 // start looks at the first bytes and sets up what unpacks them.
 func (t *tarReader) start(buf *bufio.Reader) error {
-	t.plain = true
 	head, err := buf.Peek(tarBlockBytes)
 	if err != nil && err != io.EOF {
 		return t.wrap("", err)
@@ -88,12 +86,13 @@ func (t *tarReader) start(buf *bufio.Reader) error {
 		if head, err = unpacked.Peek(tarBlockBytes); err != nil && err != io.EOF {
 			return t.wrap("", err)
 		}
-		buf, t.plain = unpacked, false
+		buf = unpacked
 	}
 	if !isTar(head) {
 		return &FormatError{Path: t.path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
 	}
-	t.tar, t.rest = tar.NewReader(buf), buf
+	t.rest = &endReader{r: buf}
+	t.tar = tar.NewReader(t.rest)
 	return nil
 }
 
@@ -131,20 +130,25 @@ func (t *tarReader) checkRest() error {
 	}
 }
 
-// endMarked says that a plain tar file ends in the two blocks of zeros that every tar should end in. One that was cut short between two entries
-// reads well but lacks them.
-func (t *tarReader) endMarked() bool {
-	if !t.plain || t.file == nil {
-		return true
-	}
-	info, err := t.file.Stat()
-	if err != nil || info.Size() < 2*tarBlockBytes {
-		return false
-	}
-	end := make([]byte, 2*tarBlockBytes)
-	_, err = t.file.ReadAt(end, info.Size()-int64(len(end)))
-	return err == nil && len(bytes.Trim(end, "\x00")) == 0
+// endReader remembers how many zeros were read last: a tar ends in two blocks of them.
+type endReader struct {
+	r     io.Reader
+	zeros int
 }
+
+func (e *endReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if tail := len(bytes.TrimRight(p[:n], "\x00")); tail > 0 {
+		e.zeros = n - tail
+	} else {
+		e.zeros += n
+	}
+	return n, err
+}
+
+// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between two
+// entries reads well but lacks them.
+func (t *tarReader) endMarked() bool { return t.rest.zeros >= 2*tarBlockBytes }
 
 // name is an entry's name for people: that of the inner tar too.
 func (t *tarReader) name(entry string) string {

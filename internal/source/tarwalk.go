@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -47,7 +45,7 @@ func (t *inTars) each(s *Split, fn func(t *tarReader) error) error {
 		}
 		err = fn(r)
 		if err == nil && !r.endMarked() {
-			s.note("%s does not end as a tar should: it may be incomplete", p)
+			s.cut = append(s.cut, p)
 		}
 		r.Close()
 		if err != nil {
@@ -59,9 +57,10 @@ func (t *inTars) each(s *Split, fn func(t *tarReader) error) error {
 
 // tarWalk is the state of one walk over tars.
 type tarWalk struct {
-	ctx   context.Context
-	fn    func(Item) error
-	strip string // "train/": the folder that all entries lie in, no part of a key
+	ctx     context.Context
+	fn      func(Item) error
+	strip   string // "train/": the folder that all entries lie in, no part of a key
+	skipped skippedFolders
 }
 
 // files calls fn for every entry of a tar but folders.
@@ -104,7 +103,13 @@ func (w *tarWalk) entry(t *tarReader) (*tar.Header, error) {
 			}
 			name = strings.TrimSuffix(rest, "/")
 		}
-		if name == "" || junkPath(name) {
+		if name == "" {
+			continue
+		}
+		if junkPath(name) {
+			if w.skipped != nil && h.Typeflag != tar.TypeDir {
+				w.skipped.add(name)
+			}
 			continue
 		}
 		h.Name = name
@@ -160,29 +165,28 @@ func (t *tarReader) noLabel(name string) error {
 // classWalk is a tarWalk over tars in which names stand for classes.
 type classWalk struct {
 	tarWalk
-	classes map[string]int // class → number of files
+	classes classCounts
 	beside  []string
 }
 
-// add takes a file of a class.
-func (w *classWalk) add(t *tarReader, h *tar.Header, class, key string) error {
+func newClassWalk(ctx context.Context, s *Split, fn func(Item) error) *classWalk {
+	return &classWalk{tarWalk: tarWalk{ctx: ctx, fn: fn, skipped: make(skippedFolders)}, classes: newClassCounts(s.opts)}
+}
+
+// add takes a file of a class, whose path in the class is rest.
+func (w *classWalk) add(t *tarReader, h *tar.Header, class, rest, key string) error {
 	if err := t.noLabel(h.Name); err != nil {
 		return err
 	}
-	w.classes[class]++
+	w.classes.add(class, rest)
 	return w.item(t, h, key)
 }
 
 // labels are those of the classes that were met.
-func (w *classWalk) labels(s *Split) labels {
+func (w *classWalk) labels(s *Split) (labels, error) {
 	if len(w.beside) > 0 {
 		s.note("%d files beside the classes are left out (%s)", len(w.beside), someNames(w.beside))
 	}
-	classes := slices.Sorted(maps.Keys(w.classes))
-	for _, c := range classes {
-		if w.classes[c] == 0 {
-			s.note("class %s has no files", c)
-		}
-	}
-	return newLabels(classes)
+	w.skipped.note(s)
+	return w.classes.labels(s)
 }

@@ -93,9 +93,6 @@ func (w *valWalk) add(name string) error {
 
 // labels are those of all that were added.
 func (w *valWalk) labels(s *Split) labels {
-	if n := len(w.byKey); n != valImages {
-		s.note("%d of the %d validation images are here", n, valImages)
-	}
 	if w.from != "" {
 		s.note("the labels are those of %s%s", w.from, w.differences())
 	}

@@ -1,0 +1,58 @@
+package source
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// skippedShownMax bounds how many folders that were skipped are remembered.
+const skippedShownMax = 1000
+
+// skippedLooksMax bounds how many names in such a folder are looked at.
+const skippedLooksMax = 256
+
+// skippedFolders are hidden folders and those of systems, which are no part of a dataset, but hold images all the same. torchvision's ImageFolder
+// takes them: a class called ".b" then moves all labels after it by one.
+type skippedFolders map[string]bool
+
+// add notes a file that is skipped, by its path, if it may be an image that someone put there.
+func (k skippedFolders) add(name string) {
+	base := path.Base(name)
+	if junk(base) || !strings.Contains(base, ".") || !namedImage(base) || len(k) == skippedShownMax {
+		return
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if junk(path.Base(dir)) {
+			k[dir] = true
+		}
+	}
+}
+
+// look notes a folder that is skipped if there is an image in it.
+func (k skippedFolders) look(key, folder string) {
+	looked := 0
+	// What is no part of the dataset need not be readable, and not be looked through.
+	fs.WalkDir(os.DirFS(folder), ".", func(name string, d fs.DirEntry, err error) error {
+		if looked++; err != nil || looked > skippedLooksMax || len(k) == skippedShownMax {
+			return fs.SkipAll
+		}
+		if !d.IsDir() {
+			k.add(path.Join(key, name))
+		}
+		return nil
+	})
+}
+
+// note names them.
+func (k skippedFolders) note(s *Split) {
+	if len(k) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(k))
+	s.note("%d folders with images are skipped, since they are hidden or a system's (%s); torchvision's ImageFolder would take them, "+
+		"each beside the classes as a class of its own: rename or remove them", len(names), someNames(names))
+}
