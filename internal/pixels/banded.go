@@ -51,7 +51,6 @@ func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) 
 	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}
 	c.enc.begin(&c.kernels, rgb, stride, head)
-	defer c.kernels.leave(false)
 	start := len(dst)
 	dst = head.append(dst)
 	offsets := len(dst)

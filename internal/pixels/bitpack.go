@@ -117,7 +117,6 @@ func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: idBitpack}
 	c.enc.begin(&c.kernels, rgb, stride, head)
-	defer c.kernels.leave(false)
 
 	chunks, pairs := head.chunks(), (h+1)/2
 	pairMax := pairLengthBytes + (chunkHeaderBytes+chunkPayloadMax)*chunks

@@ -48,7 +48,9 @@ func (w *window) bandStart(band int) (int, error) {
 func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectangle) error {
 	k := &b.kernels
 	t.choose(k)
-	defer k.leave(t.nonTemporal)
+	if t.nonTemporal {
+		defer k.fence()
+	}
 	bandRows := 1 << w.head.bandLog
 	x := r.Min.X - w.firstChunk*chunkColumns
 	b.prefetcher.begin((r.Max.Y - r.Min.Y&^(bandRows-1)) / 2)

@@ -1,6 +1,12 @@
+//go:generate go run ../lanes/generate -neon rows_avx2.go chunks_avx2.go
+
 package pixels
 
-import "github.com/imgfeed/imgfeed/internal/kernel"
+import (
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
 
 // kernels are the inner loops of the codecs. Every set of them does exactly what the generic set does.
 //
@@ -29,6 +35,9 @@ type kernels struct {
 	// streamCopy copies src to dst past the caches; the same goes for dst and its length. nil if stream is.
 	streamCopy func(dst, src []byte)
 
+	// fence orders what stream and streamCopy have written before all that is written from now on. nil if stream is.
+	fence func()
+
 	// planar writes width pixels as three runs of R, G and B, planeBytes apart.
 	planar func(dst []byte, planeBytes int, planes []byte, stride, width int, flip bool)
 
@@ -42,10 +51,6 @@ type kernels struct {
 	// pack writes the headers and payloads of one pair of rows and returns the payload's length. It may write 64
 	// bytes behind it.
 	pack func(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int
-
-	// leave ends the use of the others for one image: it clears what would slow other code's SSE instructions down, and
-	// if streamed it orders what stream has written before all that is written from now on.
-	leave func(streamed bool)
 }
 
 var genericKernels = kernels{
@@ -57,7 +62,6 @@ var genericKernels = kernels{
 	split:      splitGeneric,
 	residuals:  residualsGeneric,
 	pack:       packGeneric,
-	leave:      func(bool) {},
 }
 
 // streamAlign is what the place and the length of a streamed row must be multiples of.
@@ -70,3 +74,11 @@ func kernelsFor(level kernel.Level) kernels {
 	}
 	return acceleratedKernels(level)
 }
+
+// start returns the address of a slice's first byte.
+//
+// A pointer that has left the memory it points into is an error even if nothing reads there: the garbage collector ends
+// the process when it finds one that points to where no object is. So kernels walk their slices by loops that leave
+// before the step behind the last element, and work on one element at least; blobs have slack behind them, in which a
+// pointer behind the last element still points into the blob.
+func start(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }

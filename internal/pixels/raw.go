@@ -54,7 +54,9 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 // copyRows writes the pixels of r: as they are where that will do, else by way of planes.
 func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
 	t.choose(&c.kernels)
-	defer c.kernels.leave(t.nonTemporal)
+	if t.nonTemporal {
+		defer c.kernels.fence()
+	}
 	plain := t.planeBytes == 0 && !t.flip
 	if !plain {
 		c.row.resize((t.width + chunkColumns - 1) / chunkColumns)

@@ -76,6 +76,9 @@ func newCodeTable(groups []Group) *codeTable {
 	return t
 }
 
+// of returns the header byte for two neighbouring groups, whose indices are in the low 16 bits.
+func (t *codeTable) of(left, right uint64) uint8 { return t[uint16(left)] | t[uint16(right)]<<4 }
+
 // rowPair holds two decoded rows as planes G, R−G+128 and B−G+128, each stride bytes from the last. It is also what the
 // next pair is predicted from.
 type rowPair struct {

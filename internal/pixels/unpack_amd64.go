@@ -32,7 +32,7 @@ func unpackAVX2(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 	}
 	unpackPairAVX2(t, start(headers), start(payload), start(rows.top), start(rows.bottom), rows.stride, chunks, start(ahead.memory), ahead.apart)
 	if first {
-		sumFirstRows(rows, chunks)
+		sumFirstRowsAVX2(rows, chunks)
 	}
 }
 
@@ -45,6 +45,6 @@ func unpackAVX512(t *groupTables, headers, payload []byte, rows *rowPair, chunks
 	}
 	unpackPairAVX512(t, start(headers), start(payload), start(rows.top), start(rows.bottom), rows.stride, chunks, start(ahead.memory), ahead.apart)
 	if first {
-		sumFirstRows(rows, chunks)
+		sumFirstRowsAVX2(rows, chunks)
 	}
 }

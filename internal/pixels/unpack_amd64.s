@@ -204,8 +204,8 @@ TEXT ·unpackPairAVX512(SB), NOSPLIT, $0-72
 	MOVQ      ahead+56(FP), R14
 	MOVQ      apart+64(FP), R15
 	MOVQ      ·constants512(SB), R9
-	VMOVDQU64 shuffles512_reverse8(R9), Z0
-	VMOVDQU64 shuffles512_identity(R9), Z1
+	VMOVDQU64 constantsAVX512_reverse8(R9), Z0
+	VMOVDQU64 constantsAVX512_identity(R9), Z1
 
 chunk:
 	PLANE512(0, (DX), (DI))

@@ -3,6 +3,9 @@
 // The three packages avx2, avx512 and neon beside this one, all named lanes, have the same names for vectors of 2, 4 and 1
 // lanes of 128 bits, and for what the lanes can do. A kernel that is written by these names is the same text for all: the
 // generator changes the package that is imported, the build constraint, and AVX2 in names to AVX512 or NEON.
+//
+// With -neon before the files it writes none for AVX-512: for kernels whose data AVX2 takes in whole vectors, and those of AVX-512
+// would be too long for.
 package main
 
 import (
@@ -28,13 +31,22 @@ func main() {
 	}
 }
 
-func run(paths []string) error {
+// levelsOf returns the levels that the arguments ask for, and the files.
+func levelsOf(args []string) ([]level, []string) {
+	if len(args) > 0 && args[0] == "-neon" {
+		return derived[1:], args[1:]
+	}
+	return derived, args
+}
+
+func run(args []string) error {
+	levels, paths := levelsOf(args)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		for _, l := range derived {
+		for _, l := range levels {
 			derivedText, err := derive(filepath.Base(path), text, l)
 			if err != nil {
 				return err

@@ -22,9 +22,10 @@ func TestDerivedFilesAreCurrent(t *testing.T) {
 			return err
 		}
 		for _, line := range directive.FindAllSubmatch(text, -1) {
-			for _, name := range strings.Fields(string(line[1])) {
+			levels, names := levelsOf(strings.Fields(string(line[1])))
+			for _, name := range names {
 				found++
-				checkDerived(t, filepath.Join(filepath.Dir(path), name))
+				checkDerived(t, filepath.Join(filepath.Dir(path), name), levels)
 			}
 		}
 		return nil
@@ -37,13 +38,13 @@ func TestDerivedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-func checkDerived(t *testing.T, path string) {
+func checkDerived(t *testing.T, path string, levels []level) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	for _, l := range derived {
+	for _, l := range levels {
 		want, err := derive(filepath.Base(path), text, l)
 		if err != nil {
 			t.Error(err)

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package kernel
 
 // Prefetch asks the processor to bring p into its second-level cache, and does not wait. It never faults.

@@ -1,0 +1,134 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && arm64
+
+package lanes
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// Qwords are two words of 64 bits.
+type Qwords = archsimd.Uint64x2
+
+// Load loads a vector of bytes.
+func Load(p unsafe.Pointer) Bytes { return archsimd.LoadUint8x16Array((*[16]uint8)(p)) }
+
+// Store stores a vector of bytes.
+func Store(v Bytes, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
+
+// LoadRepeated loads 16 bytes into every lane.
+func LoadRepeated(p unsafe.Pointer) Bytes { return Load(p) }
+
+func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x16(x) }
+
+func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x2(x) }
+
+// Take returns the bytes that the indices name, 0 for an index from 128 on. Others must be below 16.
+func Take(v, indices Bytes) Bytes { return v.LookupOrZero(indices) }
+
+var backwards = [16]uint8{15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}
+
+// Reverse returns all bytes in reverse.
+func Reverse(v Bytes) Bytes { return Take(v, Load(unsafe.Pointer(&backwards))) }
+
+// ShiftIn returns the last byte of before, followed by all of v but its last.
+func ShiftIn(before, v Bytes) Bytes { return v.ConcatShiftBytesRight(before, 15) }
+
+// PrefixSums replaces each byte by the sum of carry and the bytes up to it, mod 256; last is the last of them, everywhere.
+// carry must be a byte everywhere, too.
+func PrefixSums(v, carry Bytes) (sums, last Bytes) {
+	zero := Bytes{}
+	v = v.Add(v.ConcatShiftBytesRight(zero, 15))
+	v = v.Add(v.ConcatShiftBytesRight(zero, 14))
+	v = v.Add(v.ConcatShiftBytesRight(zero, 12))
+	v = v.Add(v.ConcatShiftBytesRight(zero, 8)).Add(carry)
+	return v, Take(v, BroadcastBytes(15))
+}
+
+// Sums are sums of bytes that are still to be added up.
+type Sums = archsimd.Uint16x8
+
+// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
+func AddBytes(sums Sums, v Bytes) Sums {
+	return sums.Add(v.ExtendLo8ToUint16().Add(v.HiToLo().ExtendLo8ToUint16()))
+}
+
+// Total returns the sum of sums.
+func Total(sums Sums) int {
+	all := sums.ExtendLo4ToUint32().Add(sums.HiToLo().ExtendLo4ToUint32())
+	return int(all.ReduceSum())
+}
+
+// The indices that spread 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels. Those are
+// three vectors, but no two bytes of a channel have the same place in theirs, so that one vector of indices serves all three.
+var places, mirroredPlaces = makePlaces(0), makePlaces(15)
+
+func makePlaces(flip int) (t [3][16]uint8) {
+	for pixel := range 16 {
+		for c := range 3 {
+			t[c][(3*pixel+c)%16] = uint8(pixel ^ flip)
+		}
+	}
+	return t
+}
+
+// thirds has ones in bytes 0, 3, 6, … (and in 1, 4, 7, …).
+var thirds = [2][16]int8{
+	{-1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1},
+	{0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0},
+}
+
+// ByteMask says for each byte yes or no.
+type ByteMask = archsimd.Mask8x16
+
+// Weaving returns what Weave takes besides the channels.
+func Weaving(mirrored bool) (wr, wg, wb Bytes, first, second ByteMask) {
+	places := &places
+	if mirrored {
+		places = &mirroredPlaces
+	}
+	return Load(unsafe.Pointer(&places[0])), Load(unsafe.Pointer(&places[1])), Load(unsafe.Pointer(&places[2])),
+		archsimd.LoadInt8x16Array(&thirds[0]).ToMask(), archsimd.LoadInt8x16Array(&thirds[1]).ToMask()
+}
+
+// Weave makes of vectors of each channel three of pixels, R, G, B, R, ….
+func Weave(r, g, b, wr, wg, wb Bytes, first, second ByteMask) (v0, v1, v2 Bytes) {
+	r, g, b = Take(r, wr), Take(g, wg), Take(b, wb)
+	return r.IfElse(first, g.IfElse(second, b)), g.IfElse(first, b.IfElse(second, r)), b.IfElse(first, r.IfElse(second, g))
+}
+
+// StorePixels stores what Weave has made.
+func StorePixels(v0, v1, v2 Bytes, p unsafe.Pointer) {
+	Store(v0, p)
+	Store(v1, unsafe.Add(p, 16))
+	Store(v2, unsafe.Add(p, 32))
+}
+
+// StorePixelsMirrored stores what Weave has made, the last lane first: here there is one.
+func StorePixelsMirrored(v0, v1, v2 Bytes, p unsafe.Pointer) { StorePixels(v0, v1, v2, p) }
+
+// unweaving takes 16 pixels of R, G, B in three vectors apart: entry [c][v] says which byte of vector v each byte of
+// channel c is.
+var unweaving = func() (t [3][3][16]uint8) {
+	for c := range 3 {
+		for i := range 16 {
+			for v := range 3 {
+				t[c][v][i] = 128
+			}
+			place := 3*i + c
+			t[c][place/16][i] = uint8(place % 16)
+		}
+	}
+	return t
+}()
+
+// LoadPixels loads what StorePixels stores.
+func LoadPixels(p unsafe.Pointer) (v0, v1, v2 Bytes) {
+	return Load(p), Load(unsafe.Add(p, 16)), Load(unsafe.Add(p, 32))
+}
+
+// Channel returns R, G or B (0, 1 or 2) of what LoadPixels has loaded.
+func Channel(v0, v1, v2 Bytes, c int) Bytes {
+	t := &unweaving[c]
+	return Take(v0, Load(unsafe.Pointer(&t[0]))).Or(Take(v1, Load(unsafe.Pointer(&t[1])))).Or(Take(v2, Load(unsafe.Pointer(&t[2]))))
+}
