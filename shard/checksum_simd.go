@@ -25,10 +25,10 @@ const (
 	foldFrom       = 1024 // shorter ones go through hash/crc32
 )
 
-// Constants to fold over a distance of n bytes: x^(8n+32) and x^(8n−32) modulo the polynomial, reflected, times two.
+// Constants to fold over a distance of n bytes: x^(8n+32) and x^(8n−32) modulo the polynomial, reflected, times two; four times.
 var (
-	fold64   = [2]uint64{0x740eef02, 0x9e4addf8}
-	foldPage = [2]uint64{0xc2a5b65e, 0x18714ea86}
+	fold64   = [8]uint64{0x740eef02, 0x9e4addf8, 0x740eef02, 0x9e4addf8, 0x740eef02, 0x9e4addf8, 0x740eef02, 0x9e4addf8}
+	foldPage = [8]uint64{0xc2a5b65e, 0x18714ea86, 0xc2a5b65e, 0x18714ea86, 0xc2a5b65e, 0x18714ea86, 0xc2a5b65e, 0x18714ea86}
 )
 
 // checksumOf returns the checksum function for a level.
@@ -63,13 +63,22 @@ func checksumAVX512(p []byte) uint32 {
 	if len(p) < foldFrom {
 		return checksumGeneric(p)
 	}
+	var folded [8]uint64
+	done := foldAVX512(&folded, p)
+	return finish((*[64]byte)(unsafe.Pointer(&folded)), p[done:])
+}
+
+// foldAVX512 folds all of p but less than 64 bytes, and returns how many it has. The memory for the result is zeroed elsewhere:
+// the compiler does so by SSE.
+//
+//go:noinline
+func foldAVX512(folded *[8]uint64, p []byte) (done int) {
 	load := func(at int) archsimd.Uint64x8 {
 		return archsimd.LoadUint64x8Array((*[8]uint64)(unsafe.Pointer(&p[at : at+64][0])))
 	}
-	near := archsimd.LoadUint64x8Array(&[8]uint64{fold64[0], fold64[1], fold64[0], fold64[1], fold64[0], fold64[1], fold64[0], fold64[1]})
-	far := archsimd.LoadUint64x8Array(&[8]uint64{foldPage[0], foldPage[1], foldPage[0], foldPage[1], foldPage[0], foldPage[1], foldPage[0], foldPage[1]})
+	near, far := archsimd.LoadUint64x8Array(&fold64), archsimd.LoadUint64x8Array(&foldPage)
 	a := load(0).Xor(archsimd.LoadUint64x8Array(&initial))
-	done := 64
+	done = 64
 	for ; len(p)-done >= foldGroupBytes; done += foldGroupBytes {
 		var b, c, d archsimd.Uint64x8
 		for i := done; i < done+foldPageBytes; i += 64 {
@@ -86,8 +95,7 @@ func checksumAVX512(p []byte) uint32 {
 	for ; len(p)-done >= 64; done += 64 {
 		a = fold512(a, near).Xor(load(done))
 	}
-	var folded [8]uint64
-	a.StoreArray(&folded)
+	a.StoreArray(folded)
 	archsimd.ClearAVXUpperBits()
-	return finish((*[64]byte)(unsafe.Pointer(&folded)), p[done:])
+	return done
 }
