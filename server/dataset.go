@@ -87,9 +87,17 @@ func (s *session) classes(classesRequest) error {
 	return s.connection.send(classesReply{Classes: classes})
 }
 
+// checkIndex refuses an index that no sample has.
+func (s *session) checkIndex(index int) error {
+	if index < 0 || index >= s.set.Len() {
+		return badRequest("there is no sample %d: indices are 0 to %d", index, s.set.Len()-1)
+	}
+	return nil
+}
+
 func (s *session) key(m keyRequest) error {
-	if m.Index < 0 || m.Index >= s.set.Len() {
-		return badRequest("there is no sample %d: indices are 0 to %d", m.Index, s.set.Len()-1)
+	if err := s.checkIndex(m.Index); err != nil {
+		return err
 	}
 	key, err := s.set.Key(m.Index)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestRandomMessages(t *testing.T) {
 	pieces := []string{
 		`{"type":"release","slot":0}`, `{"type":"release","slot":1}`, `{"type":"release","slot":-1}`, `{"type":"release","slot":9223372036854775807}`,
 		`{"type":"stop"}`, `{"type":"start","epoch":1}`, `{"type":"start","epoch":9223372036854775807,"consumed":3}`, `{"type":"start","consumed":20}`,
-		`{"type":"stats"}`, `{"type":"labels"}`, `{"type":"classes"}`, `{"type":"key","index":3}`, `{"type":"key","index":-3}`, `{"type":"hello","version":1}`,
+		`{"type":"stats"}`, `{"type":"labels"}`, `{"type":"classes"}`, `{"type":"key","index":3}`, `{"type":"key","index":-3}`, `{"type":"sample","index":-3}`, `{"type":"order","epoch":-1}`, `{"type":"hello","version":1}`,
 		`{"type":"open","batch_size":1,"transform":"eval"}`, `{"type":"batch"}`, `{"type":"release"}`, `{"type":"release","slot":null}`, `{"type":"start","epoch":{}}`,
 	}
 	noLeaks(ts, func() {
@@ -384,7 +384,7 @@ func FuzzConnection(f *testing.F) {
 	hello := helloRequest{Version: 1}
 	open := openRequest{Transform: onePixel, BatchSize: 2, Slots: 1}
 	f.Add(frames(hello))
-	f.Add(frames(hello, open, labelsRequest{}, classesRequest{}, keyRequest{Index: 1}, statsRequest{}))
+	f.Add(frames(hello, open, labelsRequest{}, classesRequest{}, keyRequest{Index: 1}, sampleRequest{Index: 1}, orderRequest{Epoch: 1}, statsRequest{}))
 	f.Add(frames(hello, open, startRequest{Epoch: 1}, releaseRequest{Slot: 0}, stopRequest{}, startRequest{Consumed: 4}))
 	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = transportSocket, true, of[int64](3), true, plan.DropLast.String()
 	f.Add(frames(hello, open, startRequest{Epoch: 1}))

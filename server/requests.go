@@ -14,6 +14,8 @@ var requests = []request{
 	inSession((*session).labels, labelsReply{}),
 	inSession((*session).classes, classesReply{}),
 	inSession((*session).key, keyReply{}),
+	inSession((*session).sample, sampleReply{}),
+	inSession((*session).order, orderReply{}),
 	inSession((*session).start, startedReply{}, batchMessage{}, endMessage{}),
 	inSession((*session).release),
 	inSession((*session).stop),

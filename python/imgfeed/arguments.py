@@ -32,11 +32,6 @@ DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", 
 REFUSED = {
     "sampler": "the server makes the order from seed and epoch: use shuffle=, seed= and set_epoch()",
     "batch_sampler": "the server makes the batches: use batch_size=, shuffle=, seed= and drop_last=",
-    "collate_fn": "batches come collated, in memory that no worker of Python has touched: change them in the loop",
-    "worker_init_fn": "there are no worker processes of Python to initialise",
-    "multiprocessing_context": "there are no worker processes of Python to start",
-    "generator": "order and random crops are keyed by seed= and the epoch",
-    "prefetch_factor": "the ring's size says how many batches are prefetched: use slots=",
     "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",
 }
 
@@ -108,6 +103,24 @@ def text(want: str) -> Kind:
         return value
 
     return Kind(want, check)
+
+
+def _function(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a function, or None")
+    return value
+
+
+def _generator(name: str, value: Any) -> Any:
+    if value is not None and not callable(getattr(value, "initial_seed", None)):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a torch.Generator, or None")
+    return value
+
+
+def _context(name: str, value: Any) -> Any:
+    if value is None or callable(getattr(value, "get_start_method", None)):
+        return value
+    return choice("fork", "spawn", "forkserver").check(name, value)
 
 
 def _path(name: str, value: Any) -> str:
@@ -288,6 +301,15 @@ class Options:
 
     persistent_workers: bool = field(metadata=_row("torch compatibility", switch()))
     in_order: bool = field(metadata=_row("torch compatibility", switch()))
+    collate_fn: Any = field(metadata=_row("torch compatibility", Kind("a function of a list of samples, or None", _function)))
+    generator: Any = field(metadata=_row("torch compatibility", Kind("a torch.Generator, or None", _generator)))
+    worker_init_fn: Any = field(metadata=_row("torch compatibility", Kind("a function, or None", _function)))
+    multiprocessing_context: Any = field(
+        metadata=_row("torch compatibility", Kind("'fork', 'spawn', 'forkserver', their context, or None", _context))
+    )
+    prefetch_factor: int | None = field(
+        metadata=_row("torch compatibility", whole(1, SLOTS_MAX, f"a whole number, 1 to {SLOTS_MAX:,}, or None", optional=True))
+    )
 
     def __post_init__(self) -> None:
         """Raise ValueError for arguments that don't fit together."""
@@ -297,6 +319,8 @@ class Options:
             raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
         if self.normalize is not None and self.dtype is not None and not self.dtype.is_floating_point:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
+        if self.generator is not None and self.seed:
+            raise ValueError("imgfeed: generator and seed both key the order: give one of them")
         if self.framework == "numpy" and self.of_torch:
             raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
 
@@ -304,6 +328,13 @@ class Options:
     def policy(self) -> str:
         """What happens at the end of an epoch that does not divide evenly, as the wire calls it."""
         return "drop_last" if self.drop_last else "pad" if self.even_batches else "uneven"
+
+    @property
+    def order_seed(self) -> int:
+        """What keys the order and the draws: seed, or the one that a generator began with, signed."""
+        if self.generator is None:
+            return self.seed
+        return ((int(self.generator.initial_seed()) + (1 << 63)) % (1 << 64)) - (1 << 63)
 
     @property
     def of_torch(self) -> list[str]:

@@ -186,6 +186,22 @@ class Session:
         with self._lock:
             return str(self._request({"type": "key", "index": index}, "key")["key"])
 
+    def sample(self, index: int) -> tuple[Array, int]:
+        """Return a stored image, whole: uint8 RGB of shape (height, width, 3), and its label."""
+        with self._lock:
+            reply = self._request({"type": "sample", "index": index}, "sample")
+            pixels = np.empty((reply["height"], reply["width"], 3), dtype=np.uint8)
+            self.connection.receive_raw(pixels.data.cast("B"))
+            return pixels, int(reply["label"])
+
+    def order(self, epoch: int) -> Array:
+        """Return the index of every sample that an epoch gives this rank, int64, in the order of the batches."""
+        with self._lock:
+            raw = np.empty(self._request({"type": "order", "epoch": epoch}, "order")["count"], dtype="<i8")
+            if len(raw):
+                self.connection.receive_raw(raw.data.cast("B"))
+            return raw
+
     def stats(self) -> wire.Message:
         """Return the server's account of this session; ``waiting_for`` says what it waits for."""
         with self._lock:

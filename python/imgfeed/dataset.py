@@ -1,21 +1,23 @@
-"""What a loader says about its data: as much of torch's Dataset and DistributedSampler as training scripts ask for."""
+"""What a loader says about its data: as much of torch's Dataset as training scripts ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import INT64_MAX, whole
+from .arguments import INT64_MAX, INT64_MIN, whole
 from .service import Service
 
 INDEX = whole(0, INT64_MAX, "a sample's index, 0 or more")
+ANY_INDEX = whole(INT64_MIN, INT64_MAX, "a sample's index; negative ones count from the end")
 
 
 class Dataset:
-    """The split that a loader serves. Its samples come by iterating the loader; ``dataset[i]`` does not exist."""
+    """The split that a loader serves. Iterating the loader gives its samples; ``dataset[i]`` is for looking at single ones."""
 
     def __init__(self, service: Service) -> None:
         """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
@@ -28,6 +30,21 @@ class Dataset:
     def __len__(self) -> int:
         """Return the number of samples in the split, of all ranks together."""
         return self._samples
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        """Return a sample as it is stored, without the transform: a PIL image (RGB) and its label.
+
+        It is the file's own image, or the resized one of a set whose encoding resized it.
+        """
+        number = ANY_INDEX.check("index", index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"imgfeed: there is no sample {number}: the split has {len(self)}")
+        try:
+            pil = importlib.import_module("PIL.Image")
+        except ImportError:
+            raise ImportError("imgfeed: dataset[i] is an image of Pillow, which is not installed") from None
+        pixels, label = self._service.session().sample(number % len(self))
+        return pil.fromarray(pixels), label
 
     @cached_property
     def classes(self) -> list[str]:
@@ -47,35 +64,3 @@ class Dataset:
     def key(self, index: int) -> str:
         """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""
         return self._service.session().key(INDEX.check("index", index))
-
-
-class Sampler:
-    """The loader's order, under the name by which scripts for DistributedSampler reach it."""
-
-    def __init__(self, set_epoch: Callable[[int], None], samples: int) -> None:
-        """Take set_epoch, and how many samples a rank gets in an epoch."""
-        self._set_epoch = set_epoch
-        self._samples = samples
-
-    def set_epoch(self, epoch: int) -> None:
-        """As :meth:`imgfeed.DataLoader.set_epoch`."""
-        self._set_epoch(epoch)
-
-    def __len__(self) -> int:
-        """Return how many samples this rank gets in an epoch."""
-        return self._samples
-
-
-def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:
-    """Return how many of samples a rank gets in a whole epoch."""
-    if policy == "drop_last":
-        return samples // world
-    if policy == "uneven":
-        return max(0, -(-(samples - rank) // world))
-    return -(-samples // world)
-
-
-def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: int) -> int:
-    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``uneven``."""
-    mine = rank_samples(samples, rank, world, policy)
-    return mine // batch_size if policy == "drop_last" else -(-mine // batch_size)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
-from . import arguments, errors, outputs, ranks, state
+from . import arguments, errors, outputs, state
 from .cuda import CudaOutput
-from .dataset import Dataset, Sampler, rank_batches, rank_samples
+from .dataset import Dataset
 from .epoch import EpochIterator, Needs
+from .sampler import BatchSampler, Sampler, rank_batches
 from .service import Service
 
 #: A list of operations, or the name of a preset.
@@ -63,7 +64,8 @@ class DataLoader:
         seed: Keys the order and the random crops. The same on all ranks.
 
     Ranks:
-        rank, world: This process among all; from torch.distributed or torchrun's variables if not given.
+        rank, world: This process among all; from torch.distributed or torchrun's variables if not given, anew for every
+            iteration: a loader may be made before the process group.
 
     Output:
         framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
@@ -83,14 +85,30 @@ class DataLoader:
         timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
 
     Torch compatibility:
-        persistent_workers, in_order: Taken and not needed: the server lasts, and batches always come in order.
-        sampler, batch_sampler, collate_fn, worker_init_fn, multiprocessing_context, generator, prefetch_factor,
-            pin_memory_device: Refused, with what to do instead, unless None.
+        collate_fn: Makes a batch of a list of samples (image, label, …), as for torch's loader; it costs a copy or more.
+        generator: A torch.Generator: the seed that it began with is taken for seed.
+        persistent_workers, in_order, worker_init_fn, multiprocessing_context, prefetch_factor: Taken and not needed: the
+            server lasts, batches always come in order, and there are no worker processes of Python.
+        sampler, batch_sampler, pin_memory_device: Refused, with what to do instead, unless None.
 
     Raises:
         ImgfeedError: See its subclasses in imgfeed.errors. TypeError and ValueError: for an argument of a wrong type, or
         out of its range, and for arguments that don't fit together.
     """
+
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    num_workers: int
+    pin_memory: bool
+    timeout: float
+    collate_fn: Callable[[list[Any]], Any] | None
+    generator: Any
+    in_order: bool
+    multiprocessing_context: Any
+    persistent_workers: bool
+    prefetch_factor: int | None
+    worker_init_fn: Callable[[int], None] | None
 
     def __init__(
         self,
@@ -122,42 +140,55 @@ class DataLoader:
         timeout: float = 0,
         persistent_workers: bool = True,
         in_order: bool = True,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        generator: Any = None,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        prefetch_factor: int | None = None,
         **others: Any,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
         options = arguments.check(locals(), others)
-        self.rank, self.world = ranks.rank_and_world(options.rank, options.world)
-        self.batch_size = options.batch_size
-        self.shuffle = options.shuffle
-        self.seed = options.seed
-        self.drop_last = options.drop_last
-        self.num_workers = options.num_workers
-        self.pin_memory = options.pin_memory
-        self.timeout = options.timeout
+        self._options = options
+        for name in DataLoader.__annotations__:
+            setattr(self, name, getattr(options, name))
+        self.seed = options.order_seed
+        self.pin_memory_device = ""  # torch's default
         self._output = _output(options)
-        self._service = Service(replace(options, rank=self.rank, world=self.world), self._output.attach)
+        self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
         self._needs = Needs(self._service, self._output, self._progress, options.timeout, options.with_index)
         served = self._service.served
         self._identity = {
             "split": served.split,
             "fingerprint": served.fingerprint,
-            "seed": options.seed,
+            "seed": options.order_seed,
             "shuffle": options.shuffle,
         }
-        self._batches = rank_batches(served.samples, self.rank, self.world, options.policy, options.batch_size)
         #: What is served: its length, ``classes``, ``class_to_idx`` and ``targets``.
         self.dataset = Dataset(self._service)
-        #: The order, for scripts that call ``loader.sampler.set_epoch``.
-        self.sampler = Sampler(self._progress.set_epoch, rank_samples(served.samples, self.rank, self.world, options.policy))
+        #: The order, for scripts that call ``loader.sampler.set_epoch``, and what is made of it.
+        self.sampler = Sampler(self._service, self._progress, options)
+        self.batch_sampler = BatchSampler(self.sampler, options.batch_size, options.drop_last)
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in a whole epoch."""
-        return self._batches
+        policy, size = self._options.policy, self._options.batch_size
+        return rank_batches(self._service.served.samples, self.rank, self.world, policy, size)
+
+    @property
+    def rank(self) -> int:
+        """Which of the processes this one is now: torch.distributed may be initialised after the loader was made."""
+        return self._service.rank_and_world[0]
+
+    @property
+    def world(self) -> int:
+        """How many processes there are, as it is now."""
+        return self._service.rank_and_world[1]
 
     def __iter__(self) -> EpochIterator:
         """Begin an epoch, where a loaded state says or at its start."""
-        session = self._service.session()
+        session = self._service.session_of_rank()
         epoch, consumed = self._progress.start
         try:
             started = session.start(epoch, min(consumed, len(self.dataset)))
@@ -204,21 +235,41 @@ class DataLoader:
         self.close()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse to change an argument that the session was opened with, as torch's loader does."""
-        if name in self.__dict__ and (name in arguments.ARGUMENTS or name in arguments.REFUSED):
+        """Refuse to change an argument that the session was opened with, as torch's loader does.
+
+        worker_init_fn may be set, as frameworks do to seed workers. There are none.
+        """
+        made = name in self.__dict__ or isinstance(getattr(type(self), name, None), property)
+        if made and name != "worker_init_fn" and (name in arguments.ARGUMENTS or name in arguments.REFUSED):
             raise ValueError(f"imgfeed: {name} can't be changed when the loader is made: make another one")
         super().__setattr__(name, value)
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        """Refuse to be pickled or copied: a connection can't be, and a copy would share it."""
-        raise TypeError(
-            "imgfeed: a DataLoader can't be pickled or copied, as it holds a connection: make one in each process, with the "
-            "same arguments; state_dict() holds its place"
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the same loader again: pickled, copied, or sent to another process.
+
+        It is the recipe, and where the next iteration begins; the connection is made anew, and rank and world are found
+        anew where they were not given.
+        """
+        recipe = {f.name: getattr(self._options, f.name) for f in fields(self._options)}
+        recipe.update(seed=self._options.order_seed, generator=None)  # not every torch can pickle a generator
+        return _remade, (type(self), recipe, tuple(self._progress.start))
+
+
+def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, int]) -> DataLoader:
+    loader = kind(**recipe)
+    loader._progress.load(state.Place(*start))
+    return loader
 
 
 def _output(options: arguments.Options) -> outputs.Output:
     """Return the output that a loader's arguments ask for. Raises ValueError for a device that is not here."""
+    plain = _tensors(options)
+    if options.collate_fn is None or outputs.is_default_collate(options.collate_fn):
+        return plain
+    return outputs.CollatedOutput(plain, options.collate_fn)
+
+
+def _tensors(options: arguments.Options) -> outputs.Output:
     if not outputs.torch_wanted(options.framework):
         if options.of_torch:
             raise ValueError(f"imgfeed: these need torch, which is not installed: {', '.join(options.of_torch)}")

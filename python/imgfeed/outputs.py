@@ -102,6 +102,48 @@ class TorchOutput(HostOutput):
         return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
 
 
+class CollatedOutput:
+    """Hands batches to the caller as a function of his makes them of single samples, as torch's loader has it."""
+
+    def __init__(self, output: Output, collate: Callable[[list[Any]], Any]) -> None:
+        """Take the output that gives whole batches."""
+        self._output = output
+        self._collate = collate
+
+    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
+        """See :class:`Output`."""
+        whole = self._output.batches(fetch, slots)
+
+        def following() -> tuple[Batch, Any] | None:
+            batch = whole()
+            if batch is None:
+                return None
+            images, labels, *rest = batch[1]
+            # As of torch's own datasets: the image an array, the label a number.
+            return batch[0], self._collate(list(zip(images, labels.tolist(), *map(_rows, rest), strict=True)))
+
+        return following
+
+    def attach(self, ring: Ring) -> None:
+        """See :class:`Output`."""
+        self._output.attach(ring)
+
+    def drain(self) -> None:
+        """See :class:`Output`."""
+        self._output.drain()
+
+
+def _rows(column: Any) -> Any:
+    """Return what each sample has of a column: an index as a number, params as an array."""
+    return column.tolist() if column.ndim == 1 else column
+
+
+def is_default_collate(function: Any) -> bool:
+    """Return whether a function is torch's default_collate, which makes of samples the batch that is there already."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and function is getattr(data, "default_collate", None)
+
+
 def torch() -> Any:
     """Return the torch module."""
     return importlib.import_module("torch")

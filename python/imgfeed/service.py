@@ -23,13 +23,14 @@ class Service:
     """
 
     def __init__(self, options: Options, attach: Callable[[Ring], None]) -> None:
-        """Open the data. options name rank and world; attach is called with the ring of every session that has one."""
+        """Open the data. attach is called with the ring of every session that has one."""
         self._options = options
         self._attach = attach
         self._session: Session | None = None
         self._server: OwnServer | None = None
         self._end: weakref.finalize[[], Any] | None = None
         self._served: SetInfo | None = None
+        self._opened_as = (0, 1)  # rank and world of the session
         self.session()
 
     @property
@@ -63,6 +64,20 @@ class Service:
         self._session = session
         return session
 
+    def session_of_rank(self) -> Session:
+        """Return the session for an epoch: a new one, too, where this process's rank is not what it was when it was opened.
+
+        Programs make loaders before torch.distributed is initialised, which then says another rank and world.
+        """
+        if self._session is not None and self._opened_as != self.rank_and_world:
+            self.close()
+        return self.session()
+
+    @property
+    def rank_and_world(self) -> tuple[int, int]:
+        """The rank of this process and the world's size, as they are now."""
+        return ranks.rank_and_world(self._options.rank, self._options.world)
+
     def close(self) -> None:
         """Close the connection, and end the server if it is this process's own. Batches that are held stay valid."""
         if self._end is not None:
@@ -79,7 +94,8 @@ class Service:
         raise explained from error
 
     def _open(self, session: Session) -> None:
-        options, request = self._options, self._request()
+        options, (rank, world) = self._options, self.rank_and_world
+        request = self._request(rank, world)
         if options.split is None and len(session.sets) > 1:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
@@ -95,22 +111,22 @@ class Service:
                 log.warning("imgfeed: %s", note)
         elif served.fingerprint != self._served.fingerprint:
             raise errors.ServerError(f"imgfeed: {options.dataset} holds other data than when this loader was made")
-        self._served = served
+        self._served, self._opened_as = served, (rank, world)
         if session.ring is not None:
             self._attach(session.ring)
 
-    def _request(self) -> dict[str, Any]:
+    def _request(self, rank: int, world: int) -> dict[str, Any]:
         """Return the options as docs/format/wire.md's ``open`` has them."""
         o = self._options
         optional = {"split": o.split, "resampler": o.resampler}
         return {
             "transform": o.transform,
             "batch_size": o.batch_size,
-            "seed": o.seed,
+            "seed": o.order_seed,
             "shuffle": o.shuffle,
             "policy": o.policy,
-            "rank": o.rank,
-            "world": o.world,
+            "rank": rank,
+            "world": world,
             "layout": o.layout,
             "slots": o.slots,
             "with_params": o.with_params,

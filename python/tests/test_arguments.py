@@ -40,7 +40,8 @@ def test_defaults_are_what_is_wanted() -> None:
 def test_a_foreign_type_is_refused_at_once(name: str) -> None:
     if name in ("device", "dtype"):
         pytest.importorskip("torch")
-    for foreign in (object(), 1j, {1, 2}, lambda: None):
+    functions = ("collate_fn", "worker_init_fn")
+    for foreign in (object(), 1j, {1, 2}, *(() if name in functions else (lambda: None,))):
         given: dict[str, Any] = {"dataset": "/none", name: foreign}
         with pytest.raises(TypeError, match=rf"^imgfeed: {name}\b"):
             DataLoader(**given)
@@ -214,7 +215,7 @@ def test_only_torch_has_devices_and_types(load: Load) -> None:
 
 def test_arguments_do_not_change_later(load: Load) -> None:
     loader = load(8)
-    for name in ("batch_size", "sampler", "dataset", "timeout", "shuffle"):
+    for name in ("batch_size", "sampler", "batch_sampler", "dataset", "timeout", "shuffle", "rank", "collate_fn"):
         with pytest.raises(ValueError, match=f"{name} can't be changed"):
             setattr(loader, name, 1)
     assert loader.batch_size == 8

@@ -1,0 +1,100 @@
+"""The order of a loader's samples, as much of it as programs written for torch's samplers ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from .arguments import Options
+from .service import Service
+from .state import Progress
+
+
+class Sampler:
+    """The loader's order, under the names of torch's DistributedSampler. The server makes it: there is no other to be had."""
+
+    def __init__(self, service: Service, progress: Progress, options: Options) -> None:
+        """Take the loader's own service and progress."""
+        self._service = service
+        self._progress = progress
+        self._options = options
+
+    def set_epoch(self, epoch: int) -> None:
+        """As :meth:`imgfeed.DataLoader.set_epoch`."""
+        self._progress.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        """Return how many samples this rank gets in an epoch, so none of a batch that drop_last leaves out."""
+        samples, policy, size = self._service.served.samples, self._options.policy, self._options.batch_size
+        if policy == "drop_last":
+            return size * rank_batches(samples, self.rank, self.num_replicas, policy, size)
+        return rank_samples(samples, self.rank, self.num_replicas, policy)
+
+    def __iter__(self) -> Iterator[int]:
+        """Give the index of every sample of this rank, in the order of the whole epoch that the next iteration is of."""
+        return iter(self._service.session_of_rank().order(self.epoch).tolist())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration is of."""
+        return self._progress.start.epoch
+
+    @property
+    def rank(self) -> int:
+        """As the loader's."""
+        return self._service.rank_and_world[0]
+
+    @property
+    def num_replicas(self) -> int:
+        """The world's size."""
+        return self._service.rank_and_world[1]
+
+    @property
+    def shuffle(self) -> bool:
+        """As the loader's."""
+        return self._options.shuffle
+
+    @property
+    def seed(self) -> int:
+        """As the loader's."""
+        return self._options.order_seed
+
+    @property
+    def drop_last(self) -> bool:
+        """As the loader's."""
+        return self._options.drop_last
+
+
+class BatchSampler:
+    """The loader's batches of indices, under the names of torch's BatchSampler."""
+
+    def __init__(self, sampler: Sampler, batch_size: int, drop_last: bool) -> None:
+        """Cut a sampler's order into batches."""
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __len__(self) -> int:
+        """Return how many batches this rank gets in an epoch."""
+        return math.ceil(len(self.sampler) / self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Give the indices of each batch of the whole epoch that the next iteration is of."""
+        order = list(self.sampler)
+        for first in range(0, len(order), self.batch_size):
+            yield order[first : first + self.batch_size]
+
+
+def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:
+    """Return how many of samples a rank gets in a whole epoch."""
+    if policy == "drop_last":
+        return samples // world
+    if policy == "uneven":
+        return max(0, -(-(samples - rank) // world))
+    return -(-samples // world)
+
+
+def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: int) -> int:
+    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``uneven``."""
+    mine = rank_samples(samples, rank, world, policy)
+    return mine // batch_size if policy == "drop_last" else -(-mine // batch_size)

@@ -1,0 +1,185 @@
+"""What programs that were written for torch's DataLoader look at, and what they do with a loader."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import RANDOM, SAMPLES, SMALL, copied, imgshard, indices, same
+
+from imgfeed import DataLoader
+
+Load = Callable[..., DataLoader]
+#: What torch 2's DataLoader has, and programs read.
+ATTRIBUTES = {
+    "batch_sampler", "batch_size", "collate_fn", "dataset", "drop_last", "generator", "in_order", "multiprocessing_context",
+    "num_workers", "persistent_workers", "pin_memory", "pin_memory_device", "prefetch_factor", "sampler",
+    "timeout", "worker_init_fn",
+}  # fmt: skip
+
+
+def test_every_attribute_of_torchs_loader_is_there(load: Load) -> None:
+    given: dict[str, Any] = {
+        "in_order": False, "multiprocessing_context": "spawn", "persistent_workers": False, "prefetch_factor": 4,
+        "worker_init_fn": print, "drop_last": True, "timeout": 30,
+    }  # fmt: skip
+    loader = load(8, **given)
+    assert [name for name in ATTRIBUTES if not hasattr(loader, name)] == []
+    assert {name: getattr(loader, name) for name in given} == given
+    loader.worker_init_fn = None  # as Lightning sets it, to seed workers that there are not
+    assert loader.pin_memory_device == ""
+    assert len(list(loader)) == SAMPLES // 8
+
+
+def test_torch_has_no_attribute_that_is_not_listed() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    public = {name for name in vars(data.DataLoader([])) if not name.startswith("_")}
+    assert public <= ATTRIBUTES
+
+
+@pytest.mark.parametrize("policy", [{}, {"drop_last": True}, {"even_batches": False}])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_samplers_give_the_indices_of_the_batches(load: Load, policy: dict[str, bool], shuffle: bool) -> None:
+    for rank in range(2):
+        loader = load(8, rank=rank, world=2, shuffle=shuffle, seed=7, **policy)
+        loader.sampler.set_epoch(3)
+        want = list(loader.batch_sampler)
+        assert len(want) == len(loader.batch_sampler) == len(loader)
+        assert list(loader.sampler) == list(itertools.chain(*want)) and len(loader.sampler) == sum(map(len, want))
+        assert [batch[2].tolist() for batch in loader] == want
+        sampler = loader.batch_sampler.sampler
+        assert sampler is loader.sampler
+        assert (sampler.epoch, sampler.rank, sampler.num_replicas, sampler.shuffle, sampler.seed) == (4, rank, 2, shuffle, 7)
+        assert sampler.drop_last == loader.batch_sampler.drop_last == loader.drop_last
+        assert loader.batch_sampler.batch_size == 8
+        assert list(loader.batch_sampler) == [batch[2].tolist() for batch in loader]  # and those of the epoch after
+        assert (list(loader.batch_sampler) != want) == shuffle
+
+
+def test_asking_for_the_order_leaves_a_running_epoch_alone(load: Load) -> None:
+    loader = load(8)
+    seen: list[int] = []
+    for batch in loader:
+        assert len(list(loader.sampler)) == SAMPLES
+        seen += batch[2].tolist()
+    assert seen == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("encoding", [(), ("--encoding", "pixels", "--resize", "48")])
+def test_a_sample_is_the_stored_image(images: Path, tmp_path: Path, encoding: tuple[str, ...]) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    if encoding:
+        resampler = "pillow-13" if int(pil.__version__.split(".")[0]) >= 13 else "pillow-12"
+        encoding = (*encoding, "--resampler", resampler)
+    imgshard("build", images, "-o", tmp_path / "train-shards", *encoding)
+    with DataLoader(tmp_path / "train-shards", 8, framework="numpy", num_workers=1, transform=SMALL) as loader:
+        for i in (0, 1, np.int64(17), SAMPLES - 1):
+            image, label = loader.dataset[i]
+            want = pil.open(images / loader.dataset.key(i)).convert("RGB")
+            if encoding:
+                short = min(want.size)
+                want = want.resize([side * 48 // short for side in want.size], pil.BILINEAR)
+            assert image.mode == "RGB" and image.size == want.size
+            assert image.tobytes() == want.tobytes()
+            assert label == loader.dataset.targets[i] == loader.dataset.classes.index(Path(loader.dataset.key(i)).parts[0])
+        assert loader.dataset[-1][0].tobytes() == image.tobytes()
+        for beyond in (SAMPLES, -SAMPLES - 1):
+            with pytest.raises(IndexError, match=f"no sample {beyond}: the split has {SAMPLES}"):
+                loader.dataset[beyond]
+        with pytest.raises(TypeError, match="index is '3'"):
+            loader.dataset["3"]  # type: ignore[index]
+        assert len([label for _, label in loader.dataset]) == SAMPLES  # type: ignore[attr-defined]
+
+
+def test_collate_fn_gets_samples(load: Load) -> None:
+    plain, made = load(8, with_params=True, transform=RANDOM), load(8, with_params=True, transform=RANDOM, collate_fn=list)
+    for (pixels, labels, index, params), samples in zip(plain, made, strict=True):
+        assert len(samples) == len(labels)
+        for k, (image, label, i, draw) in enumerate(samples):
+            assert np.array_equal(image, pixels[k]) and np.array_equal(draw, params[k])
+            assert type(label) is int and type(i) is int and (label, i) == (labels[k], index[k])
+
+
+def test_collate_fn_as_torch_calls_it(load: Load) -> None:
+    torch = pytest.importorskip("torch")
+    data = pytest.importorskip("torch.utils.data")
+    plain = load(8, framework="torch")
+    again = load(8, framework="torch", collate_fn=lambda samples: data.default_collate(list(samples)))
+    known = load(8, framework="torch", collate_fn=data.default_collate)
+    for want, batch, whole in zip(plain, again, known, strict=True):
+        assert all(torch.equal(a, b) and torch.equal(a, c) for a, b, c in zip(want, batch, whole, strict=True))
+    ring = known._service.session().ring
+    assert ring is not None and ring.memory.ctypes.data <= whole[0].data_ptr() < ring.memory.ctypes.data + ring.memory.nbytes
+
+
+def test_a_generators_seed_is_the_seed(load: Load) -> None:
+    torch = pytest.importorskip("torch")
+    for seed in (5, 2**63 - 1, -1):
+        generator = torch.Generator().manual_seed(seed)
+        torch.rand(3, generator=generator)  # its state is not looked at
+        loader = load(8, shuffle=True, generator=generator)
+        assert loader.seed == seed and loader.generator is generator
+        assert indices(loader) == indices(load(8, shuffle=True, seed=seed))
+        assert pickle.loads(pickle.dumps(loader)).seed == seed
+    with pytest.raises(ValueError, match="generator and seed both key the order"):
+        load(8, seed=3, generator=generator)
+
+
+@pytest.mark.parametrize("how", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy])
+def test_a_pickled_loader_is_its_recipe(load: Load, how: Callable[[Any], Any]) -> None:
+    loader = load(8, shuffle=True, seed=3, transform=RANDOM, with_params=True, rank=1, world=2)
+    loader.set_epoch(2)
+    with how(loader) as other:
+        assert other._service.session() is not loader._service.session()
+        assert all(same(a, b) for a, b in zip(loader, other, strict=True))
+        next(iter(loader))
+        loader.load_state_dict(loader.state_dict())
+    with how(loader) as other:  # with the place at which the next iteration begins
+        rest = [copied(batch) for batch in other]
+        assert len(rest) == len(loader) - 1
+        assert all(same(a, b) for a, b in zip(loader, rest, strict=True))
+
+
+def _indices(loader: DataLoader) -> list[int]:
+    with loader:
+        return indices(loader)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_a_loader_goes_to_another_process(shards: Path, start: str) -> None:
+    with DataLoader(shards, 8, framework="numpy", with_index=True, transform=SMALL, num_workers=1, shuffle=True) as loader:
+        want = list(loader.sampler)
+        with multiprocessing.get_context(start).Pool(1) as pool:
+            assert pool.apply(_indices, (loader,)) == want
+        assert indices(loader) == want
+
+
+def test_rank_and_world_may_be_told_after_the_loader_is_made(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    loader = load(8)
+    assert (loader.rank, loader.world, len(loader)) == (0, 1, -(-SAMPLES // 8))
+    assert indices(loader) == list(range(SAMPLES))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert (loader.rank, loader.world, len(loader), len(loader.sampler)) == (1, 2, -(-SAMPLES // 16), -(-SAMPLES // 2))
+    mine = [(2 * k + 1) % SAMPLES for k in range(-(-SAMPLES // 2))]
+    assert list(loader.sampler)[:-1] == mine[:-1]
+    assert indices(loader)[:-1] == mine[:-1] and len(indices(loader)) == len(mine)
+    assert loader.state_dict()["epoch"] == 3
+
+
+def test_several_loaders_in_threads(load: Load) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    loaders = [load(8, shuffle=True, seed=seed) for seed in range(4)]
+    want = [list(loader.sampler) for loader in loaders]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(indices, loaders)) == want
