@@ -32,7 +32,7 @@ class Spy(data.DataLoader):
     """A loader that knows the index of each sample."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, with_index=True, **options)
+        super().__init__(*arguments, **{**options, "with_index": True})
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return Noted(self, super().__iter__())

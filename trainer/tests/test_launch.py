@@ -114,6 +114,12 @@ def test_port_in_use() -> None:
             rendezvous(Place(0, 2, host="127.0.0.1", port=port), "gloo", 2, 30)
 
 
+def test_master_that_is_another_machine() -> None:
+    """192.0.2.7 is nobody's (RFC 5737), and so not this machine's."""
+    with pytest.raises(RendezvousError, match=r"--master 192\.0\.2\.7 does not lead to this machine, .*its own -nr"):
+        rendezvous(Place(0, 2, host="192.0.2.7", port=free_port()), "gloo", 2, 30)
+
+
 def test_master_that_is_something_else() -> None:
     """A port on which another program listens and never answers: an error, in time."""
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import socket
@@ -14,6 +13,8 @@ from typing import Any
 
 from ..errors import RendezvousError
 from .place import Place
+
+OWN_SECONDS = 10.0  # in which rank 0 reaches itself under the master's name
 
 
 def rendezvous(place: Place, backend: str, timeout_seconds: float, collective_seconds: float) -> Any:
@@ -73,6 +74,7 @@ def _store(place: Place, master: str, timeout_seconds: float) -> Any:
         socket.getaddrinfo(place.host, place.port)
     except OSError as e:
         raise RendezvousError(f"rank {place.rank}: the master's name {place.host!r} can't be resolved: {e}") from e
+    listener = _listen(place, timeout_seconds) if hosts_it else -1
     if not hosts_it:
         _await_master(place, master, timeout_seconds)
     wait = timedelta(seconds=timeout_seconds)
@@ -80,7 +82,7 @@ def _store(place: Place, master: str, timeout_seconds: float) -> Any:
 
     def connect() -> None:
         try:
-            fd = {"master_listen_fd": place.listener} if place.listener >= 0 else {}
+            fd = {"master_listen_fd": listener} if hosts_it else {}
             made.append(dist.TCPStore(place.host, place.port, is_master=hosts_it, timeout=wait, wait_for_workers=False, **fd))
         except RuntimeError as e:
             made.append(e)
@@ -94,29 +96,31 @@ def _store(place: Place, master: str, timeout_seconds: float) -> Any:
         return store
     said = str(store).splitlines()[0]
     if hosts_it:
-        raise RendezvousError(f"rank 0: {_why_no_master(place)} ({said})") from store
+        raise RendezvousError(f"rank 0: the store of the ranks can't be opened at {master}: {said}") from store
     raise RendezvousError(f"rank {place.rank}: what listens at {master} is no rendezvous of torch ({said})") from store
 
 
-def _why_no_master(place: Place) -> str:
-    """Return what keeps rank 0 from being the master: a port that is taken, or a machine that is another's."""
-    with socket.socket() as probe:
-        try:
-            probe.bind(("", place.port))
-        except OSError as e:
-            if e.errno == errno.EADDRINUSE:
-                other = "Choose another with --master HOST:PORT"
-                return f"port {place.port} can't be opened on this machine: it is in use. {other}"
-            return f"port {place.port} can't be opened on this machine: {e.strerror}."
-    there = socket.gethostbyname(place.host)
-    with socket.socket() as probe, contextlib.suppress(OSError):
-        probe.bind((there, 0))
-        return f"the port {place.port} of this machine can't be reached at {place.host}: is it open?"
-    address = "" if place.host == there else f" ({there})"
-    return (
-        f"--master {place.host}{address} is no address of this machine, {socket.gethostname()}. Rank 0 runs on the machine "
-        "that --master names: give this one its own -nr, or name this machine's address"
-    )
+def _listen(place: Place, timeout_seconds: float) -> int:
+    """Return the descriptor of rank 0's listener at the master's port, which it reaches under the master's name itself.
+
+    Raises RendezvousError where the port is taken, or the name is another machine's.
+    """
+    if place.listener >= 0:
+        return place.listener
+    try:
+        listener = socket.create_server(("", place.port))
+    except OSError as e:
+        why = "it is in use. Choose another with --master HOST:PORT" if e.errno == errno.EADDRINUSE else e.strerror
+        raise RendezvousError(f"rank 0: port {place.port} can't be opened on this machine: {why}") from e
+    try:
+        socket.create_connection((place.host, place.port), timeout=min(OWN_SECONDS, timeout_seconds)).close()
+    except OSError as e:
+        listener.close()
+        raise RendezvousError(
+            f"rank 0: --master {place.host} does not lead to this machine, {socket.gethostname()} ({e}). Rank 0 runs on the "
+            "machine that --master names: give this one its own -nr, or name an address of this machine"
+        ) from e
+    return listener.detach()
 
 
 def _await_master(place: Place, master: str, timeout_seconds: float) -> None:
