@@ -22,7 +22,7 @@ var newCommands = []func() *cobra.Command{
 	newBuildCommand,
 	newRepackCommand,
 	newSynthCommand,
-	newInfoCommand,
+	newInspectCommand,
 	newLsCommand,
 	newCatCommand,
 	newVerifyCommand,

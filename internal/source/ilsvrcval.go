@@ -108,7 +108,7 @@ func (l *valTar) walk(ctx context.Context, s *Split, fn func(Item) error) (label
 			if err := val.add(h.Name); err != nil {
 				return t.errorf(h.Name, "%v", err)
 			}
-			return w.item(t, h, h.Name)
+			return w.item(t, h, h.Name, val.byKey[h.Name])
 		})
 	})
 	if err != nil {

@@ -60,6 +60,9 @@ type Item struct {
 	Size int64
 	// Data is the content when the split is Streamed, valid until the call that got the Item returns; else nil: Read gets it.
 	Data io.Reader
+	// Label is the sample's when Labelled; else only the end of the walk tells it.
+	Label    int32
+	Labelled bool
 }
 
 // layout is how a split lies on disk.

@@ -117,9 +117,12 @@ func (w *tarWalk) entry(t *tarReader) (*tar.Header, error) {
 	}
 }
 
-// item hands one file on.
-func (w *tarWalk) item(t *tarReader, h *tar.Header, key string) error {
+// item hands one file on, whose label may be known already.
+func (w *tarWalk) item(t *tarReader, h *tar.Header, key string, label ...int32) error {
 	it := Item{Key: key, Reason: cmp.Or(imageReason(h), nameReason(key))}
+	if len(label) > 0 {
+		it.Label, it.Labelled = label[0], true
+	}
 	if it.Reason == "" {
 		it.Size, it.Data = h.Size, &entryReader{t: t, name: h.Name}
 	}

@@ -362,6 +362,7 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 		w.counts[sm.label]++
 	}
 	if it.Reason == "" {
+		it.Label, it.Labelled = sm.label, true
 		it.Size, it.Data = int64(w.content.Len()), bytes.NewReader(w.content.Bytes())
 	}
 	return w.fn(it)

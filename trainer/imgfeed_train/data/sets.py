@@ -45,13 +45,13 @@ class Splits:
 
 
 def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
-    """Return the sets in a folder by split, as `imgshard info` finds them. Raises TrainError with its words.
+    """Return the sets in a folder by split, as `imgshard inspect` finds them. Raises TrainError with its words.
 
     For a dataset in the folder that is not packed it is a NotPackedError, which names pack, the command that does it.
     """
     from imgfeed.launcher import find_binary  # noqa: PLC0415 - only folders need it
 
-    command = [find_binary("imgshard"), "info", "--json", data]
+    command = [find_binary("imgshard"), "inspect", "--json", data]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         if not Path(data).exists():

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+const (
+	// inspectSamples is how many samples of a split are shown.
+	inspectSamples = 10
+	// inspectLimit is how long the images of a split are counted.
+	inspectLimit = time.Second
+)
+
+// inspection is what inspect says of a path: the sets there, or the splits of a dataset that build would pack.
+type inspection struct {
+	Sets    []inspectedSet    `json:"sets"`
+	Sources []inspectedSource `json:"sources"`
+	Build   string            `json:"build,omitempty"` // the command that packs the sources
+}
+
+type inspectedSet struct {
+	Split       string         `json:"split"`
+	Path        string         `json:"path"`
+	Samples     int            `json:"samples"`
+	Encoding    shard.Encoding `json:"encoding"`
+	Partitions  int            `json:"partitions"`
+	Fingerprint string         `json:"fingerprint"`
+	Classes     []string       `json:"classes"`
+}
+
+type inspectedSource struct {
+	Split    string            `json:"split"`
+	Path     string            `json:"path"`
+	Layout   string            `json:"layout"`
+	Output   string            `json:"output"` // where build would put the set
+	Images   int               `json:"images"` // how many were met
+	Counted  bool              `json:"counted"`
+	Bytes    int64             `json:"bytes"`   // of the tars; 0 for folders
+	Classes  []string          `json:"classes"` // null when not Counted
+	First    []inspectedSample `json:"first"`
+	Warnings []string          `json:"warnings"`
+	Refused  string            `json:"refused,omitempty"` // why build would not pack it
+}
+
+type inspectedSample struct {
+	Key    string `json:"key"`
+	Label  *int32 `json:"label"` // null: only the whole split tells
+	Class  string `json:"class"`
+	Format string `json:"format"`
+}
+
+func newInspectCommand() *cobra.Command {
+	var asJSON bool
+	var options source.Options
+	cmd := &cobra.Command{
+		Use:     "inspect PATH",
+		Aliases: []string{"info"},
+		Short:   "Say what is at PATH: shard sets, or a dataset to pack",
+		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, or else the splits of a dataset that
+imgshard build would pack: how they are laid out, their images and classes as far as a second of counting tells, the first
+ten keys with labels and classes, what build would warn of or refuse, and the command that packs them. Nothing is changed.
+The images of tars are not counted, and their labels not known before all is read where names stand for classes.
+
+With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
+"classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
+"label", "class", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
+Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSourceFlags(args[0], options); err != nil {
+				return usageError{err}
+			}
+			report, err := inspect(cmd.Context(), args[0], options)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+			}
+			report.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	addSourceFlags(cmd.Flags(), &options)
+	return cmd
+}
+
+// inspect looks for sets, and where there is none for datasets.
+func inspect(ctx context.Context, path string, options source.Options) (inspection, error) {
+	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
+	found, err := shard.FindSets(path)
+	if err != nil {
+		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) { // a tar is no folder, and can be packed
+			return report, err
+		}
+		splits, why := source.Open(path, options)
+		if why != nil {
+			return report, fmt.Errorf("%w; and no dataset to pack: %w", err, why)
+		}
+		return report, report.addSources(ctx, path, splits)
+	}
+	for _, split := range slices.Sorted(maps.Keys(found)) {
+		m, err := shard.ReadManifest(found[split])
+		if err != nil {
+			return report, err
+		}
+		report.Sets = append(report.Sets, inspectedSet{
+			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: m.Encoding, Partitions: m.Partitions,
+			Fingerprint: m.Fingerprint, Classes: m.Classes,
+		})
+	}
+	return report, nil
+}
+
+// addSources looks into the splits of a dataset. The classes of the first are those of the others, as in a build.
+func (r *inspection) addSources(ctx context.Context, path string, splits []*source.Split) error {
+	refused := false
+	var classes []string
+	for _, s := range splits {
+		if classes != nil {
+			s.ExpectClasses(classes)
+		}
+		p, err := s.Preview(ctx, inspectSamples, inspectLimit)
+		if err != nil {
+			return err
+		}
+		if classes == nil {
+			classes = p.Classes
+		}
+		one := inspectedSource{
+			Split: s.Name, Path: s.Path, Layout: s.Layout(), Output: s.Output,
+			Images: p.Images, Counted: p.Whole, Bytes: s.Bytes(), Classes: p.Classes,
+			First: []inspectedSample{}, Warnings: append([]string{}, p.Notes...),
+		}
+		if p.Refused != nil {
+			one.Refused, refused = p.Refused.Error(), true
+		}
+		for _, sample := range p.Samples {
+			line := inspectedSample{Key: sample.Key, Class: sample.Class, Format: sample.Format}
+			if sample.Known {
+				line.Label = &sample.Label
+			}
+			one.First = append(one.First, line)
+		}
+		r.Sources = append(r.Sources, one)
+	}
+	if !refused {
+		r.Build = "imgshard build " + shellQuoted(path)
+	}
+	return nil
+}
+
+// shellQuoted writes a path as a shell takes it.
+func shellQuoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,=:@", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// print writes what people read.
+func (r inspection) print(w io.Writer) {
+	for _, s := range r.Sets {
+		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, counted(s.Samples, "image", "images"),
+			counted(len(s.Classes), "class", "classes"), counted(s.Partitions, "partition", "partitions"), printable(s.Path))
+	}
+	for _, s := range r.Sources {
+		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,
+			printable(s.Path), printable(s.Output))
+		s.print(w)
+	}
+	if r.Build != "" {
+		fmt.Fprintf(w, "pack it: %s\n", r.Build)
+	}
+}
+
+func (s inspectedSource) print(w io.Writer) {
+	switch {
+	case s.Counted:
+		fmt.Fprintf(w, "  holds     %s of %s\n", counted(s.Images, "image", "images"), counted(len(s.Classes), "class", "classes"))
+	case s.Bytes > 0:
+		fmt.Fprintf(w, "  holds     %s, not counted\n", bytesText(s.Bytes))
+	case s.Refused == "":
+		fmt.Fprintf(w, "  holds     %s images and more, not all counted\n", grouped(s.Images))
+	}
+	for _, sample := range s.First {
+		label := "?"
+		if sample.Label != nil {
+			label = fmt.Sprint(*sample.Label)
+		}
+		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, printable(sample.Class), printable(sample.Key), sample.Format)
+	}
+	for _, n := range s.Warnings {
+		fmt.Fprintf(w, "  note      %s\n", n)
+	}
+	if s.Refused != "" {
+		fmt.Fprintf(w, "  refused   %s\n", s.Refused)
+	}
+}
