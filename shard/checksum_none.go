@@ -1,4 +1,4 @@
-//go:build !goexperiment.simd || !go1.27 || go1.28 || !amd64
+//go:build !goexperiment.simd || !go1.27 || go1.28 || !(amd64 || arm64)
 
 package shard
 

@@ -37,7 +37,7 @@ func checksumOf(level kernel.Level) func([]byte) uint32 {
 		return checksumAVX512
 	}
 	if level >= kernel.AVX2 && cpu.X86.HasSSE42 && cpu.X86.HasPCLMULQDQ {
-		return checksumAVX2
+		return checksumStretches
 	}
 	return checksumGeneric
 }

@@ -1,4 +1,4 @@
-//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+//go:build goexperiment.simd && go1.27 && !go1.28 && (amd64 || arm64)
 
 package shard
 
@@ -8,9 +8,10 @@ import (
 	"unsafe"
 )
 
-// A processor's CRC instruction takes eight bytes, its result comes three cycles later, and newer processors begin two or
-// three of them in each. hash/crc32 goes through three stretches of memory side by side and so begins one a cycle;
-// crcStretches goes through eight, which is also good for waiting for memory less.
+// A processor's CRC instruction takes eight bytes, its result comes three cycles later (two on Neoverse), and x86's newer
+// processors begin two or three of them in each, Neoverse one. hash/crc32 goes through three stretches of memory side by side
+// and so begins one a cycle, and on arm64 through one; crcStretches goes through eight, which is also good for waiting for memory
+// less.
 //
 // The states of the stretches are then put together: a state that n bytes follow counts x^8n times (modulo the polynomial).
 // The product of two reflected polynomials of 32 bits is one of 64 bits, times x, and the CRC instruction multiplies what
@@ -66,7 +67,8 @@ func multiplyPolynomials(a, b uint32) (product uint32) {
 	return product
 }
 
-func checksumAVX2(p []byte) uint32 {
+// checksumStretches is for AVX2 and NEON, and for processors that have CRC-32C and carry-less multiplication.
+func checksumStretches(p []byte) uint32 {
 	long, short := powersOnce()
 	state := ^uint32(0)
 	for ; len(p) >= stretches*longStretch; p = p[stretches*longStretch:] {
