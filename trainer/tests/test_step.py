@@ -17,6 +17,7 @@ from torch import nn
 
 from imgfeed_train import optim
 from imgfeed_train.data import transforms as data
+from imgfeed_train.errors import TrainError
 from imgfeed_train.evaluate import evaluate
 from imgfeed_train.launch.place import Place
 from imgfeed_train.model import build, parts
@@ -291,3 +292,24 @@ def test_an_overflow_in_one_ranks_shard_is_everybodys(tmp_path: Path) -> None:
         subprocess.Popen([*command, str(rank), str(tmp_path / "meet")], stdout=subprocess.PIPE, text=True) for rank in range(2)
     ]
     assert [rank.communicate(timeout=300)[0].strip() for rank in ranks] == ["1 32768.0 True"] * 2
+
+
+def test_a_step_whose_loss_is_no_number_is_left_out() -> None:
+    """With its statistics: batch norm has seen the images, which are not to count."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 3))
+    step = Step(settings("--nan", "skip", "--ema", "0.9"), CPU, model, classes=3, steps_per_epoch=10)
+    images, labels = batch()
+    step.batch(images, labels)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    step.batch(images * math.inf, labels)
+    assert (step.skipped, step.schedule.last_epoch, step.why_skipped) == (1, 1, "its loss was not finite")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    step.batch(images, labels)
+    assert (step.skipped, step.schedule.last_epoch, int(step.bad[0])) == (1, 2, 0)
+    assert flat(model).isfinite().all()
+    step.sums.zero_()
+    for _ in range(10):
+        step.batch(images * math.inf, labels)
+    with pytest.raises(TrainError, match="not finite for 10 steps in a row up to here"):
+        step.check_finite("here", kept=False)
