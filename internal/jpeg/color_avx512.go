@@ -30,10 +30,10 @@ func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {
 		yy := LoadBytes(unsafe.Add(py, i))
 		b, r := LoadBytes(unsafe.Add(pb, i)).Sub(center), LoadBytes(unsafe.Add(pr, i)).Sub(center)
 		b2, r2 := b.Add(b), r.Add(r)
-		red := yy.Add(r).Add(MulHigh(r2, kr).Add(one).ShiftAllRight(1))
-		blue := yy.Add(b2).Add(MulHigh(b2, kb).Add(one).ShiftAllRight(1))
+		red := yy.Add(r).Add(ShiftRight(MulHigh(r2, kr).Add(one), 1))
+		blue := yy.Add(b2).Add(ShiftRight(MulHigh(b2, kb).Add(one), 1))
 		lo, hi := Zip(b, r)
-		green := yy.Sub(r).Add(HighWords(DotLo(lo, hi, &greenAVX512).Add(half), DotHi(lo, hi, &greenAVX512).Add(half)))
+		green := yy.Sub(r).Add(HighWords(Dot(lo, &greenAVX512).Add(half), Dot(hi, &greenAVX512).Add(half)))
 		StoreRGB(red, green, blue, unsafe.Add(out, 3*i))
 		if i == n-step {
 			Leave()

@@ -10,254 +10,226 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
 
-// The factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them: idct1D's terms
-// multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
-var (
-	evenSumsAVX512 = [2]Pair{ // of (input 0 + input 4, input 0 - input 4)
-		Pairs(1<<idctBits, 0),
-		Pairs(0, 1<<idctBits),
-	}
-	even26AVX512 = [2]Pair{ // of inputs (2, 6)
-		Pairs(fix0541196100+fix0765366865, fix0541196100),
-		Pairs(fix0541196100, fix0541196100-fix1847759065),
-	}
-	oddSumsAVX512 = [2]Pair{ // of (input 7 + input 3, input 5 + input 1)
-		Pairs(fix1175875602-fix1961570560, fix1175875602),
-		Pairs(fix1175875602, fix1175875602-fix0390180644),
-	}
-	odd71AVX512 = [2]Pair{ // of inputs (7, 1): for odd terms 0 and 3
+// idctFactorsAVX512 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
+// idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
+type idctFactorsAVX512 struct {
+	one                 [2]Pair // of (input 0 + input 4, input 0 - input 4)
+	even26              [2]Pair // of inputs (2, 6)
+	oddSums             [2]Pair // of (input 7 + input 3, input 5 + input 1)
+	odd71               [2]Pair // of inputs (7, 1): for odd terms 0 and 3
+	odd53               [2]Pair // of inputs (5, 3): for odd terms 1 and 2
+	lowEven02, lowOdd13 [4]Pair // where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3)
+}
+
+// factorsAVX512 is a pointer because the compiler then needs no instructions for each table's address.
+var factorsAVX512 = &idctFactorsAVX512{
+	one:     [2]Pair{Pairs(1<<idctBits, 0), Pairs(0, 1<<idctBits)},
+	even26:  [2]Pair{Pairs(fix0541196100+fix0765366865, fix0541196100), Pairs(fix0541196100, fix0541196100-fix1847759065)},
+	oddSums: [2]Pair{Pairs(fix1175875602-fix1961570560, fix1175875602), Pairs(fix1175875602, fix1175875602-fix0390180644)},
+	odd71: [2]Pair{
 		Pairs(fix0298631336-fix0899976223, -fix0899976223),
 		Pairs(-fix0899976223, fix1501321110-fix0899976223),
-	}
-	odd53AVX512 = [2]Pair{ // of inputs (5, 3): for odd terms 1 and 2
+	},
+	odd53: [2]Pair{
 		Pairs(fix2053119869-fix2562915447, -fix2562915447),
 		Pairs(-fix2562915447, fix3072711026-fix2562915447),
-	}
-	// The same where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3).
-	even02AVX512 = [4]Pair{
+	},
+	lowEven02: [4]Pair{
 		Pairs(1<<idctBits, fix0541196100+fix0765366865),
 		Pairs(1<<idctBits, fix0541196100),
 		Pairs(1<<idctBits, -fix0541196100),
 		Pairs(1<<idctBits, -fix0541196100-fix0765366865),
-	}
-	odd13AVX512 = [4]Pair{
+	},
+	lowOdd13: [4]Pair{
 		Pairs(-fix0899976223+fix1175875602, -fix1961570560+fix1175875602),
 		Pairs(-fix0390180644+fix1175875602, -fix2562915447+fix1175875602),
 		Pairs(fix1175875602, fix3072711026-fix2562915447-fix1961570560+fix1175875602),
 		Pairs(fix1501321110-fix0899976223-fix0390180644+fix1175875602, fix1175875602),
+	},
+}
+
+// The one-dimensional pass. even returns the even terms of the zipped inputs (0+4, 0-4) and (2, 6), odd the odd ones of
+// (7+3, 5+1), (7, 1) and (5, 3); evenLow and oddLow those of (0, 2) and (1, 3), where inputs 4 to 7 are zero.
+
+func evenAVX512(k *idctFactorsAVX512, a, b Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
+	t0, t1 := First(a, &k.one[0]).Add(round), Second(a, &k.one[1]).Add(round)
+	t3, t2 := Dot(b, &k.even26[0]), Dot(b, &k.even26[1])
+	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
+}
+
+func oddAVX512(k *idctFactorsAVX512, z, c, d Zipped) (o0, o1, o2, o3 Dwords) {
+	z3, z4 := Dot(z, &k.oddSums[0]), Dot(z, &k.oddSums[1])
+	return Dot(c, &k.odd71[0]).Add(z3), Dot(d, &k.odd53[0]).Add(z4), Dot(d, &k.odd53[1]).Add(z3), Dot(c, &k.odd71[1]).Add(z4)
+}
+
+func evenLowAVX512(k *idctFactorsAVX512, a Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
+	return Dot(a, &k.lowEven02[0]).Add(round), Dot(a, &k.lowEven02[1]).Add(round),
+		Dot(a, &k.lowEven02[2]).Add(round), Dot(a, &k.lowEven02[3]).Add(round)
+}
+
+func oddLowAVX512(k *idctFactorsAVX512, c Zipped) (o0, o1, o2, o3 Dwords) {
+	return Dot(c, &k.lowOdd13[0]), Dot(c, &k.lowOdd13[1]), Dot(c, &k.lowOdd13[2]), Dot(c, &k.lowOdd13[3])
+}
+
+// rowAVX512 loads row r of Count blocks of a quad, dequantised.
+func rowAVX512(q, quant unsafe.Pointer, r int) Words {
+	return LoadWords(unsafe.Add(q, r*64)).Mul(LoadWords(unsafe.Add(quant, r*64)))
+}
+
+// clearAVX512 zeroes the first rows of Count blocks.
+func clearAVX512(q unsafe.Pointer, rows int) {
+	for r := range rows {
+		StoreWords(Words{}, unsafe.Add(q, r*64))
 	}
-)
-
-// The one-dimensional pass for the lower four words of each lane (Lo) and the upper four (Hi). even returns the even terms of the
-// zipped inputs (0+4, 0-4) and (2, 6), odd the odd ones of (7+3, 5+1), (7, 1) and (5, 3); evenLow and oddLow those of (0, 2) and
-// (1, 3), where inputs 4 to 7 are zero.
-
-func evenLoAVX512(a0, a1, b0, b1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	t0, t1 := DotLo(a0, a1, &evenSumsAVX512[0]).Add(round), DotLo(a0, a1, &evenSumsAVX512[1]).Add(round)
-	t3, t2 := DotLo(b0, b1, &even26AVX512[0]), DotLo(b0, b1, &even26AVX512[1])
-	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
-}
-
-func oddLoAVX512(z0, z1, c0, c1, d0, d1 Words) (o0, o1, o2, o3 Dwords) {
-	z3, z4 := DotLo(z0, z1, &oddSumsAVX512[0]), DotLo(z0, z1, &oddSumsAVX512[1])
-	return DotLo(c0, c1, &odd71AVX512[0]).Add(z3), DotLo(d0, d1, &odd53AVX512[0]).Add(z4),
-		DotLo(d0, d1, &odd53AVX512[1]).Add(z3), DotLo(c0, c1, &odd71AVX512[1]).Add(z4)
-}
-
-func evenLowLoAVX512(a0, a1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	return DotLo(a0, a1, &even02AVX512[0]).Add(round), DotLo(a0, a1, &even02AVX512[1]).Add(round),
-		DotLo(a0, a1, &even02AVX512[2]).Add(round), DotLo(a0, a1, &even02AVX512[3]).Add(round)
-}
-
-func oddLowLoAVX512(c0, c1 Words) (o0, o1, o2, o3 Dwords) {
-	return DotLo(c0, c1, &odd13AVX512[0]), DotLo(c0, c1, &odd13AVX512[1]), DotLo(c0, c1, &odd13AVX512[2]), DotLo(c0, c1, &odd13AVX512[3])
-}
-
-func evenHiAVX512(a0, a1, b0, b1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	t0, t1 := DotHi(a0, a1, &evenSumsAVX512[0]).Add(round), DotHi(a0, a1, &evenSumsAVX512[1]).Add(round)
-	t3, t2 := DotHi(b0, b1, &even26AVX512[0]), DotHi(b0, b1, &even26AVX512[1])
-	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
-}
-
-func oddHiAVX512(z0, z1, c0, c1, d0, d1 Words) (o0, o1, o2, o3 Dwords) {
-	z3, z4 := DotHi(z0, z1, &oddSumsAVX512[0]), DotHi(z0, z1, &oddSumsAVX512[1])
-	return DotHi(c0, c1, &odd71AVX512[0]).Add(z3), DotHi(d0, d1, &odd53AVX512[0]).Add(z4),
-		DotHi(d0, d1, &odd53AVX512[1]).Add(z3), DotHi(c0, c1, &odd71AVX512[1]).Add(z4)
-}
-
-func evenLowHiAVX512(a0, a1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	return DotHi(a0, a1, &even02AVX512[0]).Add(round), DotHi(a0, a1, &even02AVX512[1]).Add(round),
-		DotHi(a0, a1, &even02AVX512[2]).Add(round), DotHi(a0, a1, &even02AVX512[3]).Add(round)
-}
-
-func oddLowHiAVX512(c0, c1 Words) (o0, o1, o2, o3 Dwords) {
-	return DotHi(c0, c1, &odd13AVX512[0]), DotHi(c0, c1, &odd13AVX512[1]), DotHi(c0, c1, &odd13AVX512[2]), DotHi(c0, c1, &odd13AVX512[3])
-}
-
-// packAVX512 finishes the first pass: two halves are shifted and saturated to 16 bits.
-func packAVX512(lo, hi Dwords) Words {
-	return NarrowSigned(lo.ShiftAllRight(shift1), hi.ShiftAllRight(shift1))
-}
-
-// samplePackAVX512 finishes the second pass, whose rounding has moved samples to 0..255: two halves are shifted and clamped.
-func samplePackAVX512(lo, hi Dwords) Words {
-	return NarrowToByteRange(lo.ShiftAllRight(shift2), hi.ShiftAllRight(shift2))
 }
 
 // largeAVX512 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
 // has others, and the generic transform is left to tell.
-func largeAVX512(r0 Words) bool {
-	return !IsZero(r0.ShiftAllLeft(pass1Bits).ShiftAllRight(pass1Bits).Xor(r0))
-}
-
-// rowAVX512 loads row r of Count blocks of a quad from a block on.
-func rowAVX512(q *quad, r, block int) Words { return LoadWords(unsafe.Pointer(&q[r*32+block*8])) }
-
-// clearAVX512 zeroes the first rows of Count blocks.
-func clearAVX512(q *quad, block, rows int) {
-	for r := range rows {
-		StoreWords(Words{}, unsafe.Pointer(&q[r*32+block*8]))
+func largeAVX512(q, quant unsafe.Pointer) bool {
+	limit, beyond := BroadcastWords(1<<(15-pass1Bits)), Words{}
+	for block := 0; block < 4; block += Count {
+		beyond = beyond.Or(rowAVX512(unsafe.Add(q, block*16), unsafe.Add(quant, block*16), 0).Add(limit))
 	}
+	return !IsZero(beyond.And(BroadcastWords(-1 << (16 - pass1Bits))))
 }
 
 // idctAVX512 has a block in each 128-bit lane of the vectors. It is one long function because the eight rows would
 // travel through memory between shorter ones.
 func idctAVX512(q, quant *quad, dst []byte, stride int) {
-	for block := 0; block < 4; block += Count {
-		if largeAVX512(rowAVX512(q, 0, block).Mul(rowAVX512(quant, 0, block))) {
-			Leave()
-			idctGeneric(q, quant, dst, stride)
-			return
-		}
+	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
+	if largeAVX512(in, steps) {
+		Leave()
+		idctGeneric(q, quant, dst, stride)
+		return
 	}
 	_ = dst[7*stride+31]
-	p := unsafe.Pointer(unsafe.SliceData(dst))
+	p, k := unsafe.Pointer(unsafe.SliceData(dst)), factorsAVX512
 	for block := 0; block < 4; block += Count {
-		r0 := rowAVX512(q, 0, block).Mul(rowAVX512(quant, 0, block))
-		r1 := rowAVX512(q, 1, block).Mul(rowAVX512(quant, 1, block))
-		r2 := rowAVX512(q, 2, block).Mul(rowAVX512(quant, 2, block))
-		r3 := rowAVX512(q, 3, block).Mul(rowAVX512(quant, 3, block))
-		r4 := rowAVX512(q, 4, block).Mul(rowAVX512(quant, 4, block))
-		r5 := rowAVX512(q, 5, block).Mul(rowAVX512(quant, 5, block))
-		r6 := rowAVX512(q, 6, block).Mul(rowAVX512(quant, 6, block))
-		r7 := rowAVX512(q, 7, block).Mul(rowAVX512(quant, 7, block))
-		clearAVX512(q, block, 8)
+		r0 := rowAVX512(in, steps, 0)
+		r1 := rowAVX512(in, steps, 1)
+		r2 := rowAVX512(in, steps, 2)
+		r3 := rowAVX512(in, steps, 3)
+		r4 := rowAVX512(in, steps, 4)
+		r5 := rowAVX512(in, steps, 5)
+		r6 := rowAVX512(in, steps, 6)
+		r7 := rowAVX512(in, steps, 7)
+		clearAVX512(in, 8)
 		round := BroadcastDwords(round1)
-		s04, d04, s73, s51 := r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
-		m0, m1 := Zip(s04, d04)
+		m0, m1 := Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 := Zip(r2, r6)
-		z0, z1 := Zip(s73, s51)
+		z0, z1 := Zip(r7.Add(r3), r5.Add(r1))
 		c0, c1 := Zip(r7, r1)
 		d0, d1 := Zip(r5, r3)
-		e0, e1, e2, e3 := evenLoAVX512(m0, m1, n0, n1, round)
-		o0, o1, o2, o3 := oddLoAVX512(z0, z1, c0, c1, d0, d1)
-		f0, f1, f2, f3 := evenHiAVX512(m0, m1, n0, n1, round)
-		p0, p1, p2, p3 := oddHiAVX512(z0, z1, c0, c1, d0, d1)
-		r0, r7 = packAVX512(e0.Add(o3), f0.Add(p3)), packAVX512(e0.Sub(o3), f0.Sub(p3))
-		r1, r6 = packAVX512(e1.Add(o2), f1.Add(p2)), packAVX512(e1.Sub(o2), f1.Sub(p2))
-		r2, r5 = packAVX512(e2.Add(o1), f2.Add(p1)), packAVX512(e2.Sub(o1), f2.Sub(p1))
-		r3, r4 = packAVX512(e3.Add(o0), f3.Add(p0)), packAVX512(e3.Sub(o0), f3.Sub(p0))
+		e0, e1, e2, e3 := evenAVX512(k, m0, n0, round)
+		o0, o1, o2, o3 := oddAVX512(k, z0, c0, d0)
+		f0, f1, f2, f3 := evenAVX512(k, m1, n1, round)
+		p0, p1, p2, p3 := oddAVX512(k, z1, c1, d1)
+		r0, r7 = ShiftNarrow(e0.Add(o3), f0.Add(p3), shift1), ShiftNarrow(e0.Sub(o3), f0.Sub(p3), shift1)
+		r1, r6 = ShiftNarrow(e1.Add(o2), f1.Add(p2), shift1), ShiftNarrow(e1.Sub(o2), f1.Sub(p2), shift1)
+		r2, r5 = ShiftNarrow(e2.Add(o1), f2.Add(p1), shift1), ShiftNarrow(e2.Sub(o1), f2.Sub(p1), shift1)
+		r3, r4 = ShiftNarrow(e3.Add(o0), f3.Add(p0), shift1), ShiftNarrow(e3.Sub(o0), f3.Sub(p0), shift1)
 
 		// Transpose each lane's 8×8 words.
-		a0, a1, a2, a3 := Lo16(r0, r1), Hi16(r0, r1), Lo16(r2, r3), Hi16(r2, r3)
-		b0, b1, b2, b3 := Lo32(a0, a2), Hi32(a0, a2), Lo32(a1, a3), Hi32(a1, a3)
-		a0, a1, a2, a3 = Lo16(r4, r5), Hi16(r4, r5), Lo16(r6, r7), Hi16(r6, r7)
-		b4, b5, b6, b7 := Lo32(a0, a2), Hi32(a0, a2), Lo32(a1, a3), Hi32(a1, a3)
-		r0, r1, r2, r3 = Lo64(b0, b4), Hi64(b0, b4), Lo64(b1, b5), Hi64(b1, b5)
-		r4, r5, r6, r7 = Lo64(b2, b6), Hi64(b2, b6), Lo64(b3, b7), Hi64(b3, b7)
+		a0, a1, a2, a3 := Transpose(r0, r1, r2, r3)
+		b0, b1, b2, b3 := Transpose(r4, r5, r6, r7)
+		r0, r1 = JoinHalves(a0, b0)
+		r2, r3 = JoinHalves(a1, b1)
+		r4, r5 = JoinHalves(a2, b2)
+		r6, r7 = JoinHalves(a3, b3)
 
 		// The words of a vector are now in a column; pairs of columns are joined as bytes, which halves the way back.
 		round = BroadcastDwords(round2)
-		s04, d04, s73, s51 = r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
-		m0, m1 = Zip(s04, d04)
+		m0, m1 = Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 = Zip(r2, r6)
-		z0, z1 = Zip(s73, s51)
+		z0, z1 = Zip(r7.Add(r3), r5.Add(r1))
 		c0, c1 = Zip(r7, r1)
 		d0, d1 = Zip(r5, r3)
-		e0, e1, e2, e3 = evenLoAVX512(m0, m1, n0, n1, round)
-		o0, o1, o2, o3 = oddLoAVX512(z0, z1, c0, c1, d0, d1)
-		f0, f1, f2, f3 = evenHiAVX512(m0, m1, n0, n1, round)
-		p0, p1, p2, p3 = oddHiAVX512(z0, z1, c0, c1, d0, d1)
-		s0, s7 := samplePackAVX512(e0.Add(o3), f0.Add(p3)), samplePackAVX512(e0.Sub(o3), f0.Sub(p3))
-		s1, s6 := samplePackAVX512(e1.Add(o2), f1.Add(p2)), samplePackAVX512(e1.Sub(o2), f1.Sub(p2))
-		s2, s5 := samplePackAVX512(e2.Add(o1), f2.Add(p1)), samplePackAVX512(e2.Sub(o1), f2.Sub(p1))
-		s3, s4 := samplePackAVX512(e3.Add(o0), f3.Add(p0)), samplePackAVX512(e3.Sub(o0), f3.Sub(p0))
+		e0, e1, e2, e3 = evenAVX512(k, m0, n0, round)
+		o0, o1, o2, o3 = oddAVX512(k, z0, c0, d0)
+		f0, f1, f2, f3 = evenAVX512(k, m1, n1, round)
+		p0, p1, p2, p3 = oddAVX512(k, z1, c1, d1)
+		s0, s7 := ShiftToByteRange(e0.Add(o3), f0.Add(p3), shift2), ShiftToByteRange(e0.Sub(o3), f0.Sub(p3), shift2)
+		s1, s6 := ShiftToByteRange(e1.Add(o2), f1.Add(p2), shift2), ShiftToByteRange(e1.Sub(o2), f1.Sub(p2), shift2)
+		s2, s5 := ShiftToByteRange(e2.Add(o1), f2.Add(p1), shift2), ShiftToByteRange(e2.Sub(o1), f2.Sub(p1), shift2)
+		s3, s4 := ShiftToByteRange(e3.Add(o0), f3.Add(p0), shift2), ShiftToByteRange(e3.Sub(o0), f3.Sub(p0), shift2)
 		c01, c23, c45, c67 := PairBytes(s0, s1), PairBytes(s2, s3), PairBytes(s4, s5), PairBytes(s6, s7)
-		a0, a1, a2, a3 = Lo16(c01, c23), Hi16(c01, c23), Lo16(c45, c67), Hi16(c45, c67)
-		StoreHalves(Lo32(a0, a2), p, stride)
-		StoreHalves(Hi32(a0, a2), unsafe.Add(p, 2*stride), stride)
-		StoreHalves(Lo32(a1, a3), unsafe.Add(p, 4*stride), stride)
-		StoreHalves(Hi32(a1, a3), unsafe.Add(p, 6*stride), stride)
-		p = unsafe.Add(p, 8*Count)
+		a0, a1, a2, a3 = Transpose(c01, c23, c45, c67)
+		StoreHalves(a0, p, stride)
+		StoreHalves(a1, unsafe.Add(p, 2*stride), stride)
+		StoreHalves(a2, unsafe.Add(p, 4*stride), stride)
+		StoreHalves(a3, unsafe.Add(p, 6*stride), stride)
+		in, steps, p = unsafe.Add(in, 16*Count), unsafe.Add(steps, 16*Count), unsafe.Add(p, 8*Count)
 	}
 	Leave()
 }
 
 // idctLowAVX512 needs half the first pass: in each lane only four columns of four rows.
 func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
-	for block := 0; block < 4; block += Count {
-		if largeAVX512(rowAVX512(q, 0, block).Mul(rowAVX512(quant, 0, block))) {
-			Leave()
-			idctGeneric(q, quant, dst, stride)
-			return
-		}
+	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
+	if largeAVX512(in, steps) {
+		Leave()
+		idctGeneric(q, quant, dst, stride)
+		return
 	}
 	_ = dst[7*stride+31]
-	p := unsafe.Pointer(unsafe.SliceData(dst))
+	p, k := unsafe.Pointer(unsafe.SliceData(dst)), factorsAVX512
 	for block := 0; block < 4; block += Count {
-		r0 := rowAVX512(q, 0, block).Mul(rowAVX512(quant, 0, block))
-		r1 := rowAVX512(q, 1, block).Mul(rowAVX512(quant, 1, block))
-		r2 := rowAVX512(q, 2, block).Mul(rowAVX512(quant, 2, block))
-		r3 := rowAVX512(q, 3, block).Mul(rowAVX512(quant, 3, block))
-		clearAVX512(q, block, 4)
+		r0 := rowAVX512(in, steps, 0)
+		r1 := rowAVX512(in, steps, 1)
+		r2 := rowAVX512(in, steps, 2)
+		r3 := rowAVX512(in, steps, 3)
+		clearAVX512(in, 4)
 		round := BroadcastDwords(round1)
-		m0, m1 := Zip(r0, r2)
-		c0, c1 := Zip(r1, r3)
-		e0, e1, e2, e3 := evenLowLoAVX512(m0, m1, round)
-		o0, o1, o2, o3 := oddLowLoAVX512(c0, c1)
+		m0, _ := Zip(r0, r2)
+		c0, _ := Zip(r1, r3)
+		e0, e1, e2, e3 := evenLowAVX512(k, m0, round)
+		o0, o1, o2, o3 := oddLowAVX512(k, c0)
 		// Rows 0 and 4, 1 and 5, 2 and 6, 3 and 7 share a vector; transposing gives four columns of eight rows.
-		r0, r1 = packAVX512(e0.Add(o3), e3.Sub(o0)), packAVX512(e1.Add(o2), e2.Sub(o1))
-		r2, r3 = packAVX512(e2.Add(o1), e1.Sub(o2)), packAVX512(e3.Add(o0), e0.Sub(o3))
-		a0, a1, a2, a3 := Lo16(r0, r1), Hi16(r0, r1), Lo16(r2, r3), Hi16(r2, r3)
-		b0, b1, b2, b3 := Lo32(a0, a2), Hi32(a0, a2), Lo32(a1, a3), Hi32(a1, a3)
-		r0, r1, r2, r3 = Lo64(b0, b2), Hi64(b0, b2), Lo64(b1, b3), Hi64(b1, b3)
+		r0, r1 = ShiftNarrow(e0.Add(o3), e3.Sub(o0), shift1), ShiftNarrow(e1.Add(o2), e2.Sub(o1), shift1)
+		r2, r3 = ShiftNarrow(e2.Add(o1), e1.Sub(o2), shift1), ShiftNarrow(e3.Add(o0), e0.Sub(o3), shift1)
+		a0, a1, a2, a3 := Transpose(r0, r1, r2, r3)
+		r0, r1 = JoinHalves(a0, a2)
+		r2, r3 = JoinHalves(a1, a3)
 
 		round = BroadcastDwords(round2)
-		m0, m1 = Zip(r0, r2)
-		c0, c1 = Zip(r1, r3)
-		e0, e1, e2, e3 = evenLowLoAVX512(m0, m1, round)
-		o0, o1, o2, o3 = oddLowLoAVX512(c0, c1)
-		f0, f1, f2, f3 := evenLowHiAVX512(m0, m1, round)
-		p0, p1, p2, p3 := oddLowHiAVX512(c0, c1)
-		s0, s7 := samplePackAVX512(e0.Add(o3), f0.Add(p3)), samplePackAVX512(e0.Sub(o3), f0.Sub(p3))
-		s1, s6 := samplePackAVX512(e1.Add(o2), f1.Add(p2)), samplePackAVX512(e1.Sub(o2), f1.Sub(p2))
-		s2, s5 := samplePackAVX512(e2.Add(o1), f2.Add(p1)), samplePackAVX512(e2.Sub(o1), f2.Sub(p1))
-		s3, s4 := samplePackAVX512(e3.Add(o0), f3.Add(p0)), samplePackAVX512(e3.Sub(o0), f3.Sub(p0))
+		m0, m1 := Zip(r0, r2)
+		c0, c1 := Zip(r1, r3)
+		e0, e1, e2, e3 = evenLowAVX512(k, m0, round)
+		o0, o1, o2, o3 = oddLowAVX512(k, c0)
+		f0, f1, f2, f3 := evenLowAVX512(k, m1, round)
+		p0, p1, p2, p3 := oddLowAVX512(k, c1)
+		s0, s7 := ShiftToByteRange(e0.Add(o3), f0.Add(p3), shift2), ShiftToByteRange(e0.Sub(o3), f0.Sub(p3), shift2)
+		s1, s6 := ShiftToByteRange(e1.Add(o2), f1.Add(p2), shift2), ShiftToByteRange(e1.Sub(o2), f1.Sub(p2), shift2)
+		s2, s5 := ShiftToByteRange(e2.Add(o1), f2.Add(p1), shift2), ShiftToByteRange(e2.Sub(o1), f2.Sub(p1), shift2)
+		s3, s4 := ShiftToByteRange(e3.Add(o0), f3.Add(p0), shift2), ShiftToByteRange(e3.Sub(o0), f3.Sub(p0), shift2)
 		c01, c23, c45, c67 := PairBytes(s0, s1), PairBytes(s2, s3), PairBytes(s4, s5), PairBytes(s6, s7)
-		a0, a1, a2, a3 = Lo16(c01, c23), Hi16(c01, c23), Lo16(c45, c67), Hi16(c45, c67)
-		StoreHalves(Lo32(a0, a2), p, stride)
-		StoreHalves(Hi32(a0, a2), unsafe.Add(p, 2*stride), stride)
-		StoreHalves(Lo32(a1, a3), unsafe.Add(p, 4*stride), stride)
-		StoreHalves(Hi32(a1, a3), unsafe.Add(p, 6*stride), stride)
-		p = unsafe.Add(p, 8*Count)
+		a0, a1, a2, a3 = Transpose(c01, c23, c45, c67)
+		StoreHalves(a0, p, stride)
+		StoreHalves(a1, unsafe.Add(p, 2*stride), stride)
+		StoreHalves(a2, unsafe.Add(p, 4*stride), stride)
+		StoreHalves(a3, unsafe.Add(p, 6*stride), stride)
+		in, steps, p = unsafe.Add(in, 16*Count), unsafe.Add(steps, 16*Count), unsafe.Add(p, 8*Count)
 	}
 	Leave()
 }
 
+// idctDCAVX512 does as sampleOfDC.
 func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
-	round, center, top := BroadcastWords(16), BroadcastWords(128), BroadcastWords(255)
+	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
+	round, center := BroadcastWords(16), BroadcastWords(128)
 	for block := 0; block < 4; block += Count {
-		dc := SpreadFirst(rowAVX512(q, 0, block).Mul(rowAVX512(quant, 0, block)))
-		clearAVX512(q, block, 1)
-		dc = dc.ShiftAllLeft(pass1Bits).AddSaturated(round).ShiftAllRight(5).Add(center).Max(Words{}).Min(top)
+		dc := SpreadFirst(rowAVX512(in, steps, 0))
+		clearAVX512(in, 1)
+		dc = dc.Add(dc)
+		dc = ToByteRange(ShiftRight(dc.Add(dc).AddSaturated(round), 5).Add(center))
 		samples := PairBytes(dc, dc)
 		StoreHalves(samples, p, stride)
 		StoreHalves(samples, unsafe.Add(p, 2*stride), stride)
 		StoreHalves(samples, unsafe.Add(p, 4*stride), stride)
 		StoreHalves(samples, unsafe.Add(p, 6*stride), stride)
-		p = unsafe.Add(p, 8*Count)
+		in, steps, p = unsafe.Add(in, 16*Count), unsafe.Add(steps, 16*Count), unsafe.Add(p, 8*Count)
 	}
 	Leave()
 }

@@ -10,254 +10,226 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// The factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them: idct1D's terms
-// multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
-var (
-	evenSumsNEON = [2]Pair{ // of (input 0 + input 4, input 0 - input 4)
-		Pairs(1<<idctBits, 0),
-		Pairs(0, 1<<idctBits),
-	}
-	even26NEON = [2]Pair{ // of inputs (2, 6)
-		Pairs(fix0541196100+fix0765366865, fix0541196100),
-		Pairs(fix0541196100, fix0541196100-fix1847759065),
-	}
-	oddSumsNEON = [2]Pair{ // of (input 7 + input 3, input 5 + input 1)
-		Pairs(fix1175875602-fix1961570560, fix1175875602),
-		Pairs(fix1175875602, fix1175875602-fix0390180644),
-	}
-	odd71NEON = [2]Pair{ // of inputs (7, 1): for odd terms 0 and 3
+// idctFactorsNEON are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
+// idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
+type idctFactorsNEON struct {
+	one                 [2]Pair // of (input 0 + input 4, input 0 - input 4)
+	even26              [2]Pair // of inputs (2, 6)
+	oddSums             [2]Pair // of (input 7 + input 3, input 5 + input 1)
+	odd71               [2]Pair // of inputs (7, 1): for odd terms 0 and 3
+	odd53               [2]Pair // of inputs (5, 3): for odd terms 1 and 2
+	lowEven02, lowOdd13 [4]Pair // where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3)
+}
+
+// factorsNEON is a pointer because the compiler then needs no instructions for each table's address.
+var factorsNEON = &idctFactorsNEON{
+	one:     [2]Pair{Pairs(1<<idctBits, 0), Pairs(0, 1<<idctBits)},
+	even26:  [2]Pair{Pairs(fix0541196100+fix0765366865, fix0541196100), Pairs(fix0541196100, fix0541196100-fix1847759065)},
+	oddSums: [2]Pair{Pairs(fix1175875602-fix1961570560, fix1175875602), Pairs(fix1175875602, fix1175875602-fix0390180644)},
+	odd71: [2]Pair{
 		Pairs(fix0298631336-fix0899976223, -fix0899976223),
 		Pairs(-fix0899976223, fix1501321110-fix0899976223),
-	}
-	odd53NEON = [2]Pair{ // of inputs (5, 3): for odd terms 1 and 2
+	},
+	odd53: [2]Pair{
 		Pairs(fix2053119869-fix2562915447, -fix2562915447),
 		Pairs(-fix2562915447, fix3072711026-fix2562915447),
-	}
-	// The same where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3).
-	even02NEON = [4]Pair{
+	},
+	lowEven02: [4]Pair{
 		Pairs(1<<idctBits, fix0541196100+fix0765366865),
 		Pairs(1<<idctBits, fix0541196100),
 		Pairs(1<<idctBits, -fix0541196100),
 		Pairs(1<<idctBits, -fix0541196100-fix0765366865),
-	}
-	odd13NEON = [4]Pair{
+	},
+	lowOdd13: [4]Pair{
 		Pairs(-fix0899976223+fix1175875602, -fix1961570560+fix1175875602),
 		Pairs(-fix0390180644+fix1175875602, -fix2562915447+fix1175875602),
 		Pairs(fix1175875602, fix3072711026-fix2562915447-fix1961570560+fix1175875602),
 		Pairs(fix1501321110-fix0899976223-fix0390180644+fix1175875602, fix1175875602),
+	},
+}
+
+// The one-dimensional pass. even returns the even terms of the zipped inputs (0+4, 0-4) and (2, 6), odd the odd ones of
+// (7+3, 5+1), (7, 1) and (5, 3); evenLow and oddLow those of (0, 2) and (1, 3), where inputs 4 to 7 are zero.
+
+func evenNEON(k *idctFactorsNEON, a, b Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
+	t0, t1 := First(a, &k.one[0]).Add(round), Second(a, &k.one[1]).Add(round)
+	t3, t2 := Dot(b, &k.even26[0]), Dot(b, &k.even26[1])
+	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
+}
+
+func oddNEON(k *idctFactorsNEON, z, c, d Zipped) (o0, o1, o2, o3 Dwords) {
+	z3, z4 := Dot(z, &k.oddSums[0]), Dot(z, &k.oddSums[1])
+	return Dot(c, &k.odd71[0]).Add(z3), Dot(d, &k.odd53[0]).Add(z4), Dot(d, &k.odd53[1]).Add(z3), Dot(c, &k.odd71[1]).Add(z4)
+}
+
+func evenLowNEON(k *idctFactorsNEON, a Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
+	return Dot(a, &k.lowEven02[0]).Add(round), Dot(a, &k.lowEven02[1]).Add(round),
+		Dot(a, &k.lowEven02[2]).Add(round), Dot(a, &k.lowEven02[3]).Add(round)
+}
+
+func oddLowNEON(k *idctFactorsNEON, c Zipped) (o0, o1, o2, o3 Dwords) {
+	return Dot(c, &k.lowOdd13[0]), Dot(c, &k.lowOdd13[1]), Dot(c, &k.lowOdd13[2]), Dot(c, &k.lowOdd13[3])
+}
+
+// rowNEON loads row r of Count blocks of a quad, dequantised.
+func rowNEON(q, quant unsafe.Pointer, r int) Words {
+	return LoadWords(unsafe.Add(q, r*64)).Mul(LoadWords(unsafe.Add(quant, r*64)))
+}
+
+// clearNEON zeroes the first rows of Count blocks.
+func clearNEON(q unsafe.Pointer, rows int) {
+	for r := range rows {
+		StoreWords(Words{}, unsafe.Add(q, r*64))
 	}
-)
-
-// The one-dimensional pass for the lower four words of each lane (Lo) and the upper four (Hi). even returns the even terms of the
-// zipped inputs (0+4, 0-4) and (2, 6), odd the odd ones of (7+3, 5+1), (7, 1) and (5, 3); evenLow and oddLow those of (0, 2) and
-// (1, 3), where inputs 4 to 7 are zero.
-
-func evenLoNEON(a0, a1, b0, b1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	t0, t1 := DotLo(a0, a1, &evenSumsNEON[0]).Add(round), DotLo(a0, a1, &evenSumsNEON[1]).Add(round)
-	t3, t2 := DotLo(b0, b1, &even26NEON[0]), DotLo(b0, b1, &even26NEON[1])
-	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
-}
-
-func oddLoNEON(z0, z1, c0, c1, d0, d1 Words) (o0, o1, o2, o3 Dwords) {
-	z3, z4 := DotLo(z0, z1, &oddSumsNEON[0]), DotLo(z0, z1, &oddSumsNEON[1])
-	return DotLo(c0, c1, &odd71NEON[0]).Add(z3), DotLo(d0, d1, &odd53NEON[0]).Add(z4),
-		DotLo(d0, d1, &odd53NEON[1]).Add(z3), DotLo(c0, c1, &odd71NEON[1]).Add(z4)
-}
-
-func evenLowLoNEON(a0, a1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	return DotLo(a0, a1, &even02NEON[0]).Add(round), DotLo(a0, a1, &even02NEON[1]).Add(round),
-		DotLo(a0, a1, &even02NEON[2]).Add(round), DotLo(a0, a1, &even02NEON[3]).Add(round)
-}
-
-func oddLowLoNEON(c0, c1 Words) (o0, o1, o2, o3 Dwords) {
-	return DotLo(c0, c1, &odd13NEON[0]), DotLo(c0, c1, &odd13NEON[1]), DotLo(c0, c1, &odd13NEON[2]), DotLo(c0, c1, &odd13NEON[3])
-}
-
-func evenHiNEON(a0, a1, b0, b1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	t0, t1 := DotHi(a0, a1, &evenSumsNEON[0]).Add(round), DotHi(a0, a1, &evenSumsNEON[1]).Add(round)
-	t3, t2 := DotHi(b0, b1, &even26NEON[0]), DotHi(b0, b1, &even26NEON[1])
-	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
-}
-
-func oddHiNEON(z0, z1, c0, c1, d0, d1 Words) (o0, o1, o2, o3 Dwords) {
-	z3, z4 := DotHi(z0, z1, &oddSumsNEON[0]), DotHi(z0, z1, &oddSumsNEON[1])
-	return DotHi(c0, c1, &odd71NEON[0]).Add(z3), DotHi(d0, d1, &odd53NEON[0]).Add(z4),
-		DotHi(d0, d1, &odd53NEON[1]).Add(z3), DotHi(c0, c1, &odd71NEON[1]).Add(z4)
-}
-
-func evenLowHiNEON(a0, a1 Words, round Dwords) (e0, e1, e2, e3 Dwords) {
-	return DotHi(a0, a1, &even02NEON[0]).Add(round), DotHi(a0, a1, &even02NEON[1]).Add(round),
-		DotHi(a0, a1, &even02NEON[2]).Add(round), DotHi(a0, a1, &even02NEON[3]).Add(round)
-}
-
-func oddLowHiNEON(c0, c1 Words) (o0, o1, o2, o3 Dwords) {
-	return DotHi(c0, c1, &odd13NEON[0]), DotHi(c0, c1, &odd13NEON[1]), DotHi(c0, c1, &odd13NEON[2]), DotHi(c0, c1, &odd13NEON[3])
-}
-
-// packNEON finishes the first pass: two halves are shifted and saturated to 16 bits.
-func packNEON(lo, hi Dwords) Words {
-	return NarrowSigned(lo.ShiftAllRight(shift1), hi.ShiftAllRight(shift1))
-}
-
-// samplePackNEON finishes the second pass, whose rounding has moved samples to 0..255: two halves are shifted and clamped.
-func samplePackNEON(lo, hi Dwords) Words {
-	return NarrowToByteRange(lo.ShiftAllRight(shift2), hi.ShiftAllRight(shift2))
 }
 
 // largeNEON reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
 // has others, and the generic transform is left to tell.
-func largeNEON(r0 Words) bool {
-	return !IsZero(r0.ShiftAllLeft(pass1Bits).ShiftAllRight(pass1Bits).Xor(r0))
-}
-
-// rowNEON loads row r of Count blocks of a quad from a block on.
-func rowNEON(q *quad, r, block int) Words { return LoadWords(unsafe.Pointer(&q[r*32+block*8])) }
-
-// clearNEON zeroes the first rows of Count blocks.
-func clearNEON(q *quad, block, rows int) {
-	for r := range rows {
-		StoreWords(Words{}, unsafe.Pointer(&q[r*32+block*8]))
+func largeNEON(q, quant unsafe.Pointer) bool {
+	limit, beyond := BroadcastWords(1<<(15-pass1Bits)), Words{}
+	for block := 0; block < 4; block += Count {
+		beyond = beyond.Or(rowNEON(unsafe.Add(q, block*16), unsafe.Add(quant, block*16), 0).Add(limit))
 	}
+	return !IsZero(beyond.And(BroadcastWords(-1 << (16 - pass1Bits))))
 }
 
 // idctNEON has a block in each 128-bit lane of the vectors. It is one long function because the eight rows would
 // travel through memory between shorter ones.
 func idctNEON(q, quant *quad, dst []byte, stride int) {
-	for block := 0; block < 4; block += Count {
-		if largeNEON(rowNEON(q, 0, block).Mul(rowNEON(quant, 0, block))) {
-			Leave()
-			idctGeneric(q, quant, dst, stride)
-			return
-		}
+	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
+	if largeNEON(in, steps) {
+		Leave()
+		idctGeneric(q, quant, dst, stride)
+		return
 	}
 	_ = dst[7*stride+31]
-	p := unsafe.Pointer(unsafe.SliceData(dst))
+	p, k := unsafe.Pointer(unsafe.SliceData(dst)), factorsNEON
 	for block := 0; block < 4; block += Count {
-		r0 := rowNEON(q, 0, block).Mul(rowNEON(quant, 0, block))
-		r1 := rowNEON(q, 1, block).Mul(rowNEON(quant, 1, block))
-		r2 := rowNEON(q, 2, block).Mul(rowNEON(quant, 2, block))
-		r3 := rowNEON(q, 3, block).Mul(rowNEON(quant, 3, block))
-		r4 := rowNEON(q, 4, block).Mul(rowNEON(quant, 4, block))
-		r5 := rowNEON(q, 5, block).Mul(rowNEON(quant, 5, block))
-		r6 := rowNEON(q, 6, block).Mul(rowNEON(quant, 6, block))
-		r7 := rowNEON(q, 7, block).Mul(rowNEON(quant, 7, block))
-		clearNEON(q, block, 8)
+		r0 := rowNEON(in, steps, 0)
+		r1 := rowNEON(in, steps, 1)
+		r2 := rowNEON(in, steps, 2)
+		r3 := rowNEON(in, steps, 3)
+		r4 := rowNEON(in, steps, 4)
+		r5 := rowNEON(in, steps, 5)
+		r6 := rowNEON(in, steps, 6)
+		r7 := rowNEON(in, steps, 7)
+		clearNEON(in, 8)
 		round := BroadcastDwords(round1)
-		s04, d04, s73, s51 := r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
-		m0, m1 := Zip(s04, d04)
+		m0, m1 := Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 := Zip(r2, r6)
-		z0, z1 := Zip(s73, s51)
+		z0, z1 := Zip(r7.Add(r3), r5.Add(r1))
 		c0, c1 := Zip(r7, r1)
 		d0, d1 := Zip(r5, r3)
-		e0, e1, e2, e3 := evenLoNEON(m0, m1, n0, n1, round)
-		o0, o1, o2, o3 := oddLoNEON(z0, z1, c0, c1, d0, d1)
-		f0, f1, f2, f3 := evenHiNEON(m0, m1, n0, n1, round)
-		p0, p1, p2, p3 := oddHiNEON(z0, z1, c0, c1, d0, d1)
-		r0, r7 = packNEON(e0.Add(o3), f0.Add(p3)), packNEON(e0.Sub(o3), f0.Sub(p3))
-		r1, r6 = packNEON(e1.Add(o2), f1.Add(p2)), packNEON(e1.Sub(o2), f1.Sub(p2))
-		r2, r5 = packNEON(e2.Add(o1), f2.Add(p1)), packNEON(e2.Sub(o1), f2.Sub(p1))
-		r3, r4 = packNEON(e3.Add(o0), f3.Add(p0)), packNEON(e3.Sub(o0), f3.Sub(p0))
+		e0, e1, e2, e3 := evenNEON(k, m0, n0, round)
+		o0, o1, o2, o3 := oddNEON(k, z0, c0, d0)
+		f0, f1, f2, f3 := evenNEON(k, m1, n1, round)
+		p0, p1, p2, p3 := oddNEON(k, z1, c1, d1)
+		r0, r7 = ShiftNarrow(e0.Add(o3), f0.Add(p3), shift1), ShiftNarrow(e0.Sub(o3), f0.Sub(p3), shift1)
+		r1, r6 = ShiftNarrow(e1.Add(o2), f1.Add(p2), shift1), ShiftNarrow(e1.Sub(o2), f1.Sub(p2), shift1)
+		r2, r5 = ShiftNarrow(e2.Add(o1), f2.Add(p1), shift1), ShiftNarrow(e2.Sub(o1), f2.Sub(p1), shift1)
+		r3, r4 = ShiftNarrow(e3.Add(o0), f3.Add(p0), shift1), ShiftNarrow(e3.Sub(o0), f3.Sub(p0), shift1)
 
 		// Transpose each lane's 8×8 words.
-		a0, a1, a2, a3 := Lo16(r0, r1), Hi16(r0, r1), Lo16(r2, r3), Hi16(r2, r3)
-		b0, b1, b2, b3 := Lo32(a0, a2), Hi32(a0, a2), Lo32(a1, a3), Hi32(a1, a3)
-		a0, a1, a2, a3 = Lo16(r4, r5), Hi16(r4, r5), Lo16(r6, r7), Hi16(r6, r7)
-		b4, b5, b6, b7 := Lo32(a0, a2), Hi32(a0, a2), Lo32(a1, a3), Hi32(a1, a3)
-		r0, r1, r2, r3 = Lo64(b0, b4), Hi64(b0, b4), Lo64(b1, b5), Hi64(b1, b5)
-		r4, r5, r6, r7 = Lo64(b2, b6), Hi64(b2, b6), Lo64(b3, b7), Hi64(b3, b7)
+		a0, a1, a2, a3 := Transpose(r0, r1, r2, r3)
+		b0, b1, b2, b3 := Transpose(r4, r5, r6, r7)
+		r0, r1 = JoinHalves(a0, b0)
+		r2, r3 = JoinHalves(a1, b1)
+		r4, r5 = JoinHalves(a2, b2)
+		r6, r7 = JoinHalves(a3, b3)
 
 		// The words of a vector are now in a column; pairs of columns are joined as bytes, which halves the way back.
 		round = BroadcastDwords(round2)
-		s04, d04, s73, s51 = r0.Add(r4), r0.Sub(r4), r7.Add(r3), r5.Add(r1)
-		m0, m1 = Zip(s04, d04)
+		m0, m1 = Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 = Zip(r2, r6)
-		z0, z1 = Zip(s73, s51)
+		z0, z1 = Zip(r7.Add(r3), r5.Add(r1))
 		c0, c1 = Zip(r7, r1)
 		d0, d1 = Zip(r5, r3)
-		e0, e1, e2, e3 = evenLoNEON(m0, m1, n0, n1, round)
-		o0, o1, o2, o3 = oddLoNEON(z0, z1, c0, c1, d0, d1)
-		f0, f1, f2, f3 = evenHiNEON(m0, m1, n0, n1, round)
-		p0, p1, p2, p3 = oddHiNEON(z0, z1, c0, c1, d0, d1)
-		s0, s7 := samplePackNEON(e0.Add(o3), f0.Add(p3)), samplePackNEON(e0.Sub(o3), f0.Sub(p3))
-		s1, s6 := samplePackNEON(e1.Add(o2), f1.Add(p2)), samplePackNEON(e1.Sub(o2), f1.Sub(p2))
-		s2, s5 := samplePackNEON(e2.Add(o1), f2.Add(p1)), samplePackNEON(e2.Sub(o1), f2.Sub(p1))
-		s3, s4 := samplePackNEON(e3.Add(o0), f3.Add(p0)), samplePackNEON(e3.Sub(o0), f3.Sub(p0))
+		e0, e1, e2, e3 = evenNEON(k, m0, n0, round)
+		o0, o1, o2, o3 = oddNEON(k, z0, c0, d0)
+		f0, f1, f2, f3 = evenNEON(k, m1, n1, round)
+		p0, p1, p2, p3 = oddNEON(k, z1, c1, d1)
+		s0, s7 := ShiftToByteRange(e0.Add(o3), f0.Add(p3), shift2), ShiftToByteRange(e0.Sub(o3), f0.Sub(p3), shift2)
+		s1, s6 := ShiftToByteRange(e1.Add(o2), f1.Add(p2), shift2), ShiftToByteRange(e1.Sub(o2), f1.Sub(p2), shift2)
+		s2, s5 := ShiftToByteRange(e2.Add(o1), f2.Add(p1), shift2), ShiftToByteRange(e2.Sub(o1), f2.Sub(p1), shift2)
+		s3, s4 := ShiftToByteRange(e3.Add(o0), f3.Add(p0), shift2), ShiftToByteRange(e3.Sub(o0), f3.Sub(p0), shift2)
 		c01, c23, c45, c67 := PairBytes(s0, s1), PairBytes(s2, s3), PairBytes(s4, s5), PairBytes(s6, s7)
-		a0, a1, a2, a3 = Lo16(c01, c23), Hi16(c01, c23), Lo16(c45, c67), Hi16(c45, c67)
-		StoreHalves(Lo32(a0, a2), p, stride)
-		StoreHalves(Hi32(a0, a2), unsafe.Add(p, 2*stride), stride)
-		StoreHalves(Lo32(a1, a3), unsafe.Add(p, 4*stride), stride)
-		StoreHalves(Hi32(a1, a3), unsafe.Add(p, 6*stride), stride)
-		p = unsafe.Add(p, 8*Count)
+		a0, a1, a2, a3 = Transpose(c01, c23, c45, c67)
+		StoreHalves(a0, p, stride)
+		StoreHalves(a1, unsafe.Add(p, 2*stride), stride)
+		StoreHalves(a2, unsafe.Add(p, 4*stride), stride)
+		StoreHalves(a3, unsafe.Add(p, 6*stride), stride)
+		in, steps, p = unsafe.Add(in, 16*Count), unsafe.Add(steps, 16*Count), unsafe.Add(p, 8*Count)
 	}
 	Leave()
 }
 
 // idctLowNEON needs half the first pass: in each lane only four columns of four rows.
 func idctLowNEON(q, quant *quad, dst []byte, stride int) {
-	for block := 0; block < 4; block += Count {
-		if largeNEON(rowNEON(q, 0, block).Mul(rowNEON(quant, 0, block))) {
-			Leave()
-			idctGeneric(q, quant, dst, stride)
-			return
-		}
+	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
+	if largeNEON(in, steps) {
+		Leave()
+		idctGeneric(q, quant, dst, stride)
+		return
 	}
 	_ = dst[7*stride+31]
-	p := unsafe.Pointer(unsafe.SliceData(dst))
+	p, k := unsafe.Pointer(unsafe.SliceData(dst)), factorsNEON
 	for block := 0; block < 4; block += Count {
-		r0 := rowNEON(q, 0, block).Mul(rowNEON(quant, 0, block))
-		r1 := rowNEON(q, 1, block).Mul(rowNEON(quant, 1, block))
-		r2 := rowNEON(q, 2, block).Mul(rowNEON(quant, 2, block))
-		r3 := rowNEON(q, 3, block).Mul(rowNEON(quant, 3, block))
-		clearNEON(q, block, 4)
+		r0 := rowNEON(in, steps, 0)
+		r1 := rowNEON(in, steps, 1)
+		r2 := rowNEON(in, steps, 2)
+		r3 := rowNEON(in, steps, 3)
+		clearNEON(in, 4)
 		round := BroadcastDwords(round1)
-		m0, m1 := Zip(r0, r2)
-		c0, c1 := Zip(r1, r3)
-		e0, e1, e2, e3 := evenLowLoNEON(m0, m1, round)
-		o0, o1, o2, o3 := oddLowLoNEON(c0, c1)
+		m0, _ := Zip(r0, r2)
+		c0, _ := Zip(r1, r3)
+		e0, e1, e2, e3 := evenLowNEON(k, m0, round)
+		o0, o1, o2, o3 := oddLowNEON(k, c0)
 		// Rows 0 and 4, 1 and 5, 2 and 6, 3 and 7 share a vector; transposing gives four columns of eight rows.
-		r0, r1 = packNEON(e0.Add(o3), e3.Sub(o0)), packNEON(e1.Add(o2), e2.Sub(o1))
-		r2, r3 = packNEON(e2.Add(o1), e1.Sub(o2)), packNEON(e3.Add(o0), e0.Sub(o3))
-		a0, a1, a2, a3 := Lo16(r0, r1), Hi16(r0, r1), Lo16(r2, r3), Hi16(r2, r3)
-		b0, b1, b2, b3 := Lo32(a0, a2), Hi32(a0, a2), Lo32(a1, a3), Hi32(a1, a3)
-		r0, r1, r2, r3 = Lo64(b0, b2), Hi64(b0, b2), Lo64(b1, b3), Hi64(b1, b3)
+		r0, r1 = ShiftNarrow(e0.Add(o3), e3.Sub(o0), shift1), ShiftNarrow(e1.Add(o2), e2.Sub(o1), shift1)
+		r2, r3 = ShiftNarrow(e2.Add(o1), e1.Sub(o2), shift1), ShiftNarrow(e3.Add(o0), e0.Sub(o3), shift1)
+		a0, a1, a2, a3 := Transpose(r0, r1, r2, r3)
+		r0, r1 = JoinHalves(a0, a2)
+		r2, r3 = JoinHalves(a1, a3)
 
 		round = BroadcastDwords(round2)
-		m0, m1 = Zip(r0, r2)
-		c0, c1 = Zip(r1, r3)
-		e0, e1, e2, e3 = evenLowLoNEON(m0, m1, round)
-		o0, o1, o2, o3 = oddLowLoNEON(c0, c1)
-		f0, f1, f2, f3 := evenLowHiNEON(m0, m1, round)
-		p0, p1, p2, p3 := oddLowHiNEON(c0, c1)
-		s0, s7 := samplePackNEON(e0.Add(o3), f0.Add(p3)), samplePackNEON(e0.Sub(o3), f0.Sub(p3))
-		s1, s6 := samplePackNEON(e1.Add(o2), f1.Add(p2)), samplePackNEON(e1.Sub(o2), f1.Sub(p2))
-		s2, s5 := samplePackNEON(e2.Add(o1), f2.Add(p1)), samplePackNEON(e2.Sub(o1), f2.Sub(p1))
-		s3, s4 := samplePackNEON(e3.Add(o0), f3.Add(p0)), samplePackNEON(e3.Sub(o0), f3.Sub(p0))
+		m0, m1 := Zip(r0, r2)
+		c0, c1 := Zip(r1, r3)
+		e0, e1, e2, e3 = evenLowNEON(k, m0, round)
+		o0, o1, o2, o3 = oddLowNEON(k, c0)
+		f0, f1, f2, f3 := evenLowNEON(k, m1, round)
+		p0, p1, p2, p3 := oddLowNEON(k, c1)
+		s0, s7 := ShiftToByteRange(e0.Add(o3), f0.Add(p3), shift2), ShiftToByteRange(e0.Sub(o3), f0.Sub(p3), shift2)
+		s1, s6 := ShiftToByteRange(e1.Add(o2), f1.Add(p2), shift2), ShiftToByteRange(e1.Sub(o2), f1.Sub(p2), shift2)
+		s2, s5 := ShiftToByteRange(e2.Add(o1), f2.Add(p1), shift2), ShiftToByteRange(e2.Sub(o1), f2.Sub(p1), shift2)
+		s3, s4 := ShiftToByteRange(e3.Add(o0), f3.Add(p0), shift2), ShiftToByteRange(e3.Sub(o0), f3.Sub(p0), shift2)
 		c01, c23, c45, c67 := PairBytes(s0, s1), PairBytes(s2, s3), PairBytes(s4, s5), PairBytes(s6, s7)
-		a0, a1, a2, a3 = Lo16(c01, c23), Hi16(c01, c23), Lo16(c45, c67), Hi16(c45, c67)
-		StoreHalves(Lo32(a0, a2), p, stride)
-		StoreHalves(Hi32(a0, a2), unsafe.Add(p, 2*stride), stride)
-		StoreHalves(Lo32(a1, a3), unsafe.Add(p, 4*stride), stride)
-		StoreHalves(Hi32(a1, a3), unsafe.Add(p, 6*stride), stride)
-		p = unsafe.Add(p, 8*Count)
+		a0, a1, a2, a3 = Transpose(c01, c23, c45, c67)
+		StoreHalves(a0, p, stride)
+		StoreHalves(a1, unsafe.Add(p, 2*stride), stride)
+		StoreHalves(a2, unsafe.Add(p, 4*stride), stride)
+		StoreHalves(a3, unsafe.Add(p, 6*stride), stride)
+		in, steps, p = unsafe.Add(in, 16*Count), unsafe.Add(steps, 16*Count), unsafe.Add(p, 8*Count)
 	}
 	Leave()
 }
 
+// idctDCNEON does as sampleOfDC.
 func idctDCNEON(q, quant *quad, dst []byte, stride int) {
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))
-	round, center, top := BroadcastWords(16), BroadcastWords(128), BroadcastWords(255)
+	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
+	round, center := BroadcastWords(16), BroadcastWords(128)
 	for block := 0; block < 4; block += Count {
-		dc := SpreadFirst(rowNEON(q, 0, block).Mul(rowNEON(quant, 0, block)))
-		clearNEON(q, block, 1)
-		dc = dc.ShiftAllLeft(pass1Bits).AddSaturated(round).ShiftAllRight(5).Add(center).Max(Words{}).Min(top)
+		dc := SpreadFirst(rowNEON(in, steps, 0))
+		clearNEON(in, 1)
+		dc = dc.Add(dc)
+		dc = ToByteRange(ShiftRight(dc.Add(dc).AddSaturated(round), 5).Add(center))
 		samples := PairBytes(dc, dc)
 		StoreHalves(samples, p, stride)
 		StoreHalves(samples, unsafe.Add(p, 2*stride), stride)
 		StoreHalves(samples, unsafe.Add(p, 4*stride), stride)
 		StoreHalves(samples, unsafe.Add(p, 6*stride), stride)
-		p = unsafe.Add(p, 8*Count)
+		in, steps, p = unsafe.Add(in, 16*Count), unsafe.Add(steps, 16*Count), unsafe.Add(p, 8*Count)
 	}
 	Leave()
 }

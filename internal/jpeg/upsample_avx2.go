@@ -16,8 +16,8 @@ func upsampleH2V1AVX2(dst, row []byte, count int) {
 	one, two, three := BroadcastWords(1), BroadcastWords(2), BroadcastWords(3)
 	for i := 0; i < count; i += step {
 		near := LoadBytes(unsafe.Add(in, i+1)).Mul(three)
-		left := near.Add(LoadBytes(unsafe.Add(in, i))).Add(one).ShiftAllRight(2)
-		right := near.Add(LoadBytes(unsafe.Add(in, i+2))).Add(two).ShiftAllRight(2)
+		left := ShiftRight(near.Add(LoadBytes(unsafe.Add(in, i))).Add(one), 2)
+		right := ShiftRight(near.Add(LoadBytes(unsafe.Add(in, i+2))).Add(two), 2)
 		StoreWords(PairBytes(left, right), unsafe.Add(out, 2*i))
 	}
 	Leave()
@@ -33,7 +33,7 @@ func upsampleH1V2AVX2(dst, near, far []byte, count, bias int) {
 	for i := 0; i < count; i += step {
 		v := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i)))
 		w := MulAdd(LoadBytes(unsafe.Add(a, i+step/2)), three, LoadBytes(unsafe.Add(b, i+step/2)))
-		StoreLowBytes(v.Add(round).ShiftAllRight(2), w.Add(round).ShiftAllRight(2), unsafe.Add(out, i))
+		StoreLowBytes(ShiftRight(v.Add(round), 2), ShiftRight(w.Add(round), 2), unsafe.Add(out, i))
 	}
 	Leave()
 }
@@ -49,7 +49,7 @@ func upsampleH2V2AVX2(dst, near, far []byte, count int) {
 		this := MulAdd(LoadBytes(unsafe.Add(a, i+1)), three, LoadBytes(unsafe.Add(b, i+1))).Mul(three)
 		left := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i))).Add(eight)
 		right := MulAdd(LoadBytes(unsafe.Add(a, i+2)), three, LoadBytes(unsafe.Add(b, i+2))).Add(seven)
-		StoreWords(PairBytes(this.Add(left).ShiftAllRight(4), this.Add(right).ShiftAllRight(4)), unsafe.Add(out, 2*i))
+		StoreWords(PairBytes(ShiftRight(this.Add(left), 4), ShiftRight(this.Add(right), 4)), unsafe.Add(out, 2*i))
 	}
 	Leave()
 }

@@ -39,42 +39,54 @@ func BroadcastWords(x int16) Words { return archsimd.BroadcastInt16x32(x) }
 
 func BroadcastDwords(x int32) Dwords { return archsimd.BroadcastInt32x16(x) }
 
-// Zip makes of two vectors of words what DotLo and DotHi take: on x86 the words alternating, by lane.
-func Zip(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
+// Zipped is half of two vectors of words that Zip has joined, as Dot takes it: on x86 the words alternate, by lane.
+type Zipped = Words
 
-// DotLo returns a·k0 + b·k1 for the lower four words of each lane, of a and b as Zip left them.
-func DotLo(lo, hi Words, k *Pair) Dwords {
-	return lo.DotProductPairs(archsimd.LoadInt16x32Array((*[32]int16)(k[:])))
-}
+// Zip joins the lower four words of each lane of a and b, and the upper four.
+func Zip(a, b Words) (lo, hi Zipped) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
 
-// DotHi is DotLo for the upper four words.
-func DotHi(lo, hi Words, k *Pair) Dwords {
-	return hi.DotProductPairs(archsimd.LoadInt16x32Array((*[32]int16)(k[:])))
+// Dot returns a·k0 + b·k1 of zipped words.
+func Dot(z Zipped, k *Pair) Dwords {
+	return z.DotProductPairs(archsimd.LoadInt16x32Array((*[32]int16)(k[:])))
 }
 
-// Lo16, Hi16, Lo32, Hi32, Lo64 and Hi64 interleave the words, dwords or qwords of the lanes' lower or upper halves.
-func Lo16(a, b Words) Words { return a.InterleaveLoGrouped(b) }
-func Hi16(a, b Words) Words { return a.InterleaveHiGrouped(b) }
-func Lo32(a, b Words) Words {
-	return a.ToBits().ReshapeToUint32s().InterleaveLoGrouped(b.ToBits().ReshapeToUint32s()).ReshapeToUint16s().BitsToInt16()
-}
-func Hi32(a, b Words) Words {
-	return a.ToBits().ReshapeToUint32s().InterleaveHiGrouped(b.ToBits().ReshapeToUint32s()).ReshapeToUint16s().BitsToInt16()
-}
-func Lo64(a, b Words) Words {
-	return a.ToBits().ReshapeToUint64s().InterleaveLoGrouped(b.ToBits().ReshapeToUint64s()).ReshapeToUint16s().BitsToInt16()
-}
-func Hi64(a, b Words) Words {
-	return a.ToBits().ReshapeToUint64s().InterleaveHiGrouped(b.ToBits().ReshapeToUint64s()).ReshapeToUint16s().BitsToInt16()
+// First is Dot with a pair (k0, 0), Second with (0, k1).
+func First(z Zipped, k *Pair) Dwords  { return Dot(z, k) }
+func Second(z Zipped, k *Pair) Dwords { return Dot(z, k) }
+
+// Transpose transposes 4×8 words of each lane: c0 has columns 0 and 1, c3 has 6 and 7.
+func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
+	a0, a1 := r0.InterleaveLoGrouped(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHiGrouped(r1).ToBits().ReshapeToUint32s()
+	a2, a3 := r2.InterleaveLoGrouped(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHiGrouped(r3).ToBits().ReshapeToUint32s()
+	return a0.InterleaveLoGrouped(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHiGrouped(a2).ReshapeToUint16s().BitsToInt16(),
+		a1.InterleaveLoGrouped(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHiGrouped(a3).ReshapeToUint16s().BitsToInt16()
 }
 
-// NarrowSigned saturates the dwords of lo and hi to the words of one vector, by lane.
-func NarrowSigned(lo, hi Dwords) Words { return lo.SaturateToInt16ConcatGrouped(hi) }
-
-// NarrowToByteRange saturates the dwords of lo and hi to 0..255, as words of one vector, by lane.
-func NarrowToByteRange(lo, hi Dwords) Words {
-	return lo.SaturateToUint16ConcatGrouped(hi).Min(archsimd.BroadcastUint16x32(255)).BitsToInt16()
+// JoinHalves returns the lower halves of each lane of a and b, and the upper ones.
+func JoinHalves(a, b Words) (lo, hi Words) {
+	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
+	return x.InterleaveLoGrouped(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHiGrouped(y).ReshapeToUint16s().BitsToInt16()
 }
+
+// ShiftRight shifts words arithmetically by a constant.
+func ShiftRight(v Words, n uint64) Words { return v.ShiftAllRight(n) }
+
+// ShiftNarrow shifts dwords right by a constant up to 16 and saturates those of lo and hi to the words of one vector, by lane.
+func ShiftNarrow(lo, hi Dwords, n uint64) Words {
+	return lo.ShiftAllRight(n).SaturateToInt16ConcatGrouped(hi.ShiftAllRight(n))
+}
+
+// ShiftToByteRange shifts dwords right by a constant from 16 on and saturates those of lo and hi to 0..255, as words of one
+// vector, by lane.
+func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
+	return lo.ShiftAllRight(n).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(n)).Min(archsimd.BroadcastUint16x32(255)).BitsToInt16()
+}
+
+// ToByteRange saturates words to 0..255.
+func ToByteRange(v Words) Words { return v.Max(Words{}).Min(BroadcastWords(255)) }
+
+// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+func PairBytes(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
 
 // IsZero reports whether all words are zero.
 func IsZero(v Words) bool { return v.NotEqual(Words{}).ToBits() == 0 }
@@ -101,10 +113,7 @@ func MulAdd(a, b, c Words) Words { return a.Mul(b).Add(c) }
 func MulHigh(a, b Words) Words { return a.MulHigh(b) }
 
 // HighWords returns the upper halves of the dwords of lo and hi, by lane.
-func HighWords(lo, hi Dwords) Words { return NarrowSigned(lo.ShiftAllRight(16), hi.ShiftAllRight(16)) }
-
-// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
-func PairBytes(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
+func HighWords(lo, hi Dwords) Words { return ShiftNarrow(lo, hi, 16) }
 
 var firstWord = func() (t [64]int8) {
 	for i := range t {

@@ -39,50 +39,67 @@ func BroadcastWords(x int16) Words { return archsimd.BroadcastInt16x8(x) }
 
 func BroadcastDwords(x int32) Dwords { return archsimd.BroadcastInt32x4(x) }
 
-// Zip makes of two vectors of words what DotLo and DotHi take. NEON multiplies without alternating words.
-func Zip(a, b Words) (lo, hi Words) { return a, b }
+// Zipped is half of two vectors of words that Zip has joined, as Dot takes it. NEON multiplies without alternating words: the
+// lower halves of the vectors count.
+type Zipped struct{ a, b Words }
 
-// DotLo returns a·k0 + b·k1 for the lower four words.
-func DotLo(a, b Words, k *Pair) Dwords {
-	return a.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[:8]))).Add(b.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[8:]))))
-}
-
-// DotHi is DotLo for the upper four words.
-func DotHi(a, b Words, k *Pair) Dwords {
-	k0, k1 := archsimd.LoadInt16x8Array((*[8]int16)(k[:8])), archsimd.LoadInt16x8Array((*[8]int16)(k[8:]))
-	return a.HiToLo().MulWidenLo(k0.HiToLo()).Add(b.HiToLo().MulWidenLo(k1.HiToLo()))
+// Zip joins the lower four words of a and b, and the upper four.
+func Zip(a, b Words) (lo, hi Zipped) {
+	a8, b8 := a.ToBits().ReshapeToUint8s(), b.ToBits().ReshapeToUint8s()
+	a8, b8 = a8.ConcatShiftBytesRight(a8, 8), b8.ConcatShiftBytesRight(b8, 8)
+	return Zipped{a, b}, Zipped{a8.ReshapeToUint16s().BitsToInt16(), b8.ReshapeToUint16s().BitsToInt16()}
 }
 
-// Lo16, Hi16, Lo32, Hi32, Lo64 and Hi64 interleave the words, dwords or qwords of the lower or upper halves.
-func Lo16(a, b Words) Words { return a.InterleaveLo(b) }
-func Hi16(a, b Words) Words { return a.InterleaveHi(b) }
-func Lo32(a, b Words) Words {
-	return a.ToBits().ReshapeToUint32s().InterleaveLo(b.ToBits().ReshapeToUint32s()).ReshapeToUint16s().BitsToInt16()
-}
-func Hi32(a, b Words) Words {
-	return a.ToBits().ReshapeToUint32s().InterleaveHi(b.ToBits().ReshapeToUint32s()).ReshapeToUint16s().BitsToInt16()
-}
-func Lo64(a, b Words) Words {
-	return a.ToBits().ReshapeToUint64s().InterleaveLo(b.ToBits().ReshapeToUint64s()).ReshapeToUint16s().BitsToInt16()
-}
-func Hi64(a, b Words) Words {
-	return a.ToBits().ReshapeToUint64s().InterleaveHi(b.ToBits().ReshapeToUint64s()).ReshapeToUint16s().BitsToInt16()
+// Dot returns a·k0 + b·k1 of zipped words.
+func Dot(z Zipped, k *Pair) Dwords {
+	return z.a.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[:8]))).Add(z.b.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[8:]))))
 }
 
-// joinHalves puts the lower half of hi above that of lo.
-func joinHalves(lo, hi archsimd.Uint64x2) archsimd.Uint64x2 {
-	return lo.BitsToFloat64().SetElem(1, hi.BitsToFloat64().GetElem(0)).ToBits()
+// First is Dot with a pair (k0, 0), Second with (0, k1).
+func First(z Zipped, k *Pair) Dwords {
+	return z.a.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[:8])))
+}
+func Second(z Zipped, k *Pair) Dwords {
+	return z.b.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[8:])))
 }
 
-// NarrowSigned saturates the dwords of lo and hi to the words of one vector.
-func NarrowSigned(lo, hi Dwords) Words {
-	return joinHalves(lo.SaturateToInt16().ToBits().ReshapeToUint64s(), hi.SaturateToInt16().ToBits().ReshapeToUint64s()).ReshapeToUint16s().BitsToInt16()
+// Transpose transposes 4×8 words: c0 has columns 0 and 1, c3 has 6 and 7.
+func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
+	a0, a1 := r0.InterleaveLo(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHi(r1).ToBits().ReshapeToUint32s()
+	a2, a3 := r2.InterleaveLo(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHi(r3).ToBits().ReshapeToUint32s()
+	return a0.InterleaveLo(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHi(a2).ReshapeToUint16s().BitsToInt16(),
+		a1.InterleaveLo(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHi(a3).ReshapeToUint16s().BitsToInt16()
 }
 
-// NarrowToByteRange saturates the dwords of lo and hi to 0..255, as words of one vector.
-func NarrowToByteRange(lo, hi Dwords) Words {
-	v := joinHalves(lo.SaturateToUint16().ReshapeToUint64s(), hi.SaturateToUint16().ReshapeToUint64s()).ReshapeToUint16s()
-	return v.Min(archsimd.BroadcastUint16x8(255)).BitsToInt16()
+// JoinHalves returns the lower halves of a and b, and the upper ones.
+func JoinHalves(a, b Words) (lo, hi Words) {
+	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
+	return x.InterleaveLo(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHi(y).ReshapeToUint16s().BitsToInt16()
+}
+
+// Shifts are by vectors, which the compiler makes once in a basic block: for archsimd's shifts by a number it makes them each time.
+// A call of a function here costs an instruction that does nothing if its line has no operation of its own: a place for tracebacks.
+
+// ShiftRight shifts words arithmetically by a constant.
+func ShiftRight(v Words, n uint64) Words { return v.Shift(archsimd.BroadcastInt16x8(-int16(n))) }
+
+// ShiftNarrow shifts dwords right by a constant up to 16 and saturates those of lo and hi to the words of one vector. Shifting
+// left with saturation and taking the upper halves is the same with one instruction less.
+func ShiftNarrow(lo, hi Dwords, n uint64) Words {
+	return HighWords(lo.ShiftSaturated(BroadcastDwords(16-int32(n))), hi.ShiftSaturated(BroadcastDwords(16-int32(n))))
+}
+
+// ShiftToByteRange shifts dwords right by a constant from 16 on and saturates those of lo and hi to 0..255, as words of one vector.
+func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
+	return ToByteRange(ShiftRight(HighWords(lo, hi), n-16))
+}
+
+// ToByteRange saturates words to 0..255.
+func ToByteRange(v Words) Words { return v.Max(Words{}).Min(BroadcastWords(255)) }
+
+// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+func PairBytes(a, b Words) Words {
+	return a.ToBits().ReshapeToUint8s().InterleaveEven(b.ToBits().ReshapeToUint8s()).ReshapeToUint16s().BitsToInt16()
 }
 
 // IsZero reports whether all words are zero.
@@ -109,11 +126,6 @@ func MulHigh(a, b Words) Words { return HighWords(a.MulWidenLo(b), a.HiToLo().Mu
 // HighWords returns the upper halves of the dwords of lo and hi.
 func HighWords(lo, hi Dwords) Words {
 	return lo.ToBits().ReshapeToUint16s().ConcatOdd(hi.ToBits().ReshapeToUint16s()).BitsToInt16()
-}
-
-// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
-func PairBytes(a, b Words) Words {
-	return a.ToBits().ReshapeToUint8s().InterleaveEven(b.ToBits().ReshapeToUint8s()).ReshapeToUint16s().BitsToInt16()
 }
 
 // SpreadFirst puts the first word in all places.
