@@ -98,10 +98,11 @@ func newBuildCommand() *cobra.Command {
 // addSourceFlags adds the flags that say what looking at a source cannot tell.
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
-	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Caffe's val.txt or valprep.sh (default the known ones)")
+	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
 	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids, for WebDataset's labels (default classes.txt beside the tars)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
+	fl.BoolVar(&o.Test, "test", false, "take the folder test/ too, although its images have no labels: theirs are -1")
 	fl.BoolVar(&o.ForceClasses, "force-classes", false, "take folders for classes, as torchvision's ImageFolder would, although that is nearly certainly a mistake")
 	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "take what is there of tars that were cut off")
 }

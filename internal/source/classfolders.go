@@ -16,7 +16,7 @@ import (
 //	train/n01440764/n01440764_10026.JPEG
 var classFolders = Kind{
 	Name:   "class folders",
-	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar of it"},
+	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
 	Labels: "the place of the class in sorted order",
 	open:   openClassFolders,
 }
@@ -34,7 +34,7 @@ func openClassFolders(p *place) ([]*Split, error) {
 	if err := p.halfDone(); err != nil {
 		return nil, err
 	}
-	return []*Split{p.newSplit(&classFoldersLayout{inFolder{p.path}})}, nil
+	return []*Split{p.newSplit(&classFoldersLayout{inFolder{p.path, p.tree}})}, nil
 }
 
 // halfDone says that the files beside class folders should have been unpacked or sorted into them: leaving them out would lose much.
@@ -84,7 +84,7 @@ type classFoldersWalk struct {
 // above walks over the folders down to those that are the classes; key is the one to list, which lies level-1 folders deep.
 func (w *classFoldersWalk) above(key string, level int, above []fs.FileInfo) error {
 	dir := filepath.Join(w.root, filepath.FromSlash(key))
-	entries, err := readFolder(dir, key, w.skipped)
+	entries, err := readFolder(w.tree, dir, key, w.skipped)
 	if err != nil {
 		return err
 	}

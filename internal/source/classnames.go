@@ -3,8 +3,8 @@ package source
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -50,7 +50,7 @@ func findClassNames(folders []string, opts Options) (classNames, error) {
 
 // readClassNames reads a file of names, one a line, the first for label 0.
 func readClassNames(p string) (classNames, error) {
-	text, err := readLines(p, "class names")
+	text, err := readLines(fileSystem{}, p, "class names")
 	if err != nil {
 		return classNames{}, err
 	}
@@ -77,8 +77,8 @@ func readClassNames(p string) (classNames, error) {
 }
 
 // readLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in errors.
-func readLines(p, what string) (string, error) {
-	info, err := os.Stat(p)
+func readLines(t fileTree, p, what string) (string, error) {
+	info, err := t.stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &FormatError{Path: p, Msg: "there is no such file of " + what, Err: err}
 	}
@@ -88,7 +88,12 @@ func readLines(p, what string) (string, error) {
 	if !info.Mode().IsRegular() || info.Size() > linesBytesMax {
 		return "", &FormatError{Path: p, Msg: fmt.Sprintf("no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)}
 	}
-	data, err := os.ReadFile(p)
+	f, err := t.open(p)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax))
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 

@@ -21,7 +21,10 @@ const folderDepthMax = 32
 const devkitPrefix = "ILSVRC2012_devkit"
 
 // inFolder is the part of a layout that all have whose samples are files below a folder.
-type inFolder struct{ root string }
+type inFolder struct {
+	root string
+	tree fileTree
+}
 
 func (f *inFolder) streamed() bool { return false }
 func (f *inFolder) bytes() int64   { return 0 }
@@ -35,7 +38,7 @@ func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInf
 	if len(above) > folderDepthMax {
 		return &FormatError{Path: path, Msg: fmt.Sprintf("more than %d folders deep", folderDepthMax)}
 	}
-	entries, err := readFolder(path, key, skipped)
+	entries, err := readFolder(f.tree, path, key, skipped)
 	if err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInf
 // read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
 func (f *inFolder) read(key string, buf []byte) ([]byte, error) {
 	path := filepath.Join(f.root, filepath.FromSlash(key))
-	info, err := os.Stat(path)
+	info, err := f.tree.stat(path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func (f *inFolder) read(key string, buf []byte) ([]byte, error) {
 	if info.Size() > ImageBytesMax {
 		return nil, &RejectError{Reason: reasonTooLarge(info.Size())}
 	}
-	file, err := os.Open(path)
+	file, err := f.tree.open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +127,15 @@ func (e folderEntry) rejectReason() string {
 }
 
 // readTop is readFolder of a dataset's uppermost folder: ImageNet's development kit, which lies there with many, is no part of a dataset.
-func readTop(path string) ([]folderEntry, error) {
-	entries, err := readFolder(path, "", nil)
+func readTop(t fileTree, path string) ([]folderEntry, error) {
+	entries, err := readFolder(t, path, "", nil)
 	return slices.DeleteFunc(entries, func(e folderEntry) bool { return strings.HasPrefix(e.name, devkitPrefix) }), err
 }
 
 // readFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
 // folder's path in the dataset.
-func readFolder(path, key string, skipped skippedFolders) ([]folderEntry, error) {
-	names, err := os.ReadDir(path)
+func readFolder(t fileTree, path, key string, skipped skippedFolders) ([]folderEntry, error) {
+	names, err := t.list(path)
 	if err != nil {
 		return nil, err
 	}
@@ -140,13 +143,13 @@ func readFolder(path, key string, skipped skippedFolders) ([]folderEntry, error)
 	for _, d := range names {
 		if junk(d.Name()) {
 			if skipped != nil && d.IsDir() {
-				skipped.look(joinKey(key, d.Name()), filepath.Join(path, d.Name()))
+				skipped.look(t, joinKey(key, d.Name()), filepath.Join(path, d.Name()))
 			}
 			continue
 		}
 		e := folderEntry{name: d.Name(), dir: d.IsDir(), regular: d.Type().IsRegular()}
 		if e.dir || d.Type()&fs.ModeSymlink != 0 {
-			info, err := os.Stat(filepath.Join(path, d.Name()))
+			info, err := t.stat(filepath.Join(path, d.Name()))
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				e.dangling = true

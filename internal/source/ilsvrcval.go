@@ -60,7 +60,7 @@ func openValFolder(p *place) ([]*Split, error) {
 	if err := val.walk().add(p.files[0]); err != nil {
 		return nil, &FormatError{Path: p.path, Entry: p.files[0], Msg: err.Error()}
 	}
-	return []*Split{p.newSplit(&valFolder{inFolder{p.path}, val})}, nil
+	return []*Split{p.newSplit(&valFolder{inFolder{p.path, p.tree}, val})}, nil
 }
 
 // valFolder is the images in a folder.
@@ -72,7 +72,7 @@ type valFolder struct {
 func (l *valFolder) describe() string { return "a folder of ILSVRC2012's validation images" }
 
 func (l *valFolder) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	entries, err := readTop(l.root)
+	entries, err := readTop(l.tree, l.root)
 	if err != nil {
 		return labels{}, err
 	}

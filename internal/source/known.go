@@ -18,6 +18,8 @@ func (s *Split) known(classes []string) (knownSet, bool) {
 	switch {
 	case s.kind == &ilsvrcValidation:
 		return knownSet{"ILSVRC2012's validation set", valImages}, true
+	case s.kind == &ilsvrcTest:
+		return knownSet{"ILSVRC2012's test set", testImages}, true
 	case ilsvrc && s.Name == "train":
 		return knownSet{"ILSVRC2012's training set", 1_281_167}, true
 	case ilsvrc && s.Name == "val":

@@ -68,9 +68,9 @@ func nameReason(key string) string {
 	return ""
 }
 
-// stem strips the suffixes of tars from a path: "/data/n01440764.tar.gz" becomes "/data/n01440764".
+// stem strips the suffixes of archives from a path: "/data/n01440764.tar.gz" becomes "/data/n01440764".
 func stem(p string) string {
-	for _, suffix := range []string{".tar", ".tar.gz", ".tgz"} {
+	for _, suffix := range []string{".tar", ".tar.gz", ".tgz", ".zip"} {
 		if s, ok := cutSuffixFold(p, suffix); ok && filepath.Base(s) != "" {
 			return s
 		}
@@ -86,7 +86,10 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 }
 
 // namedTar says that a file name claims to be a tar's. What a file is, is told by its content; this is for telling what a folder is meant to be.
-func namedTar(name string) bool { return stem(name) != name }
+func namedTar(name string) bool {
+	_, zip := cutSuffixFold(name, ".zip")
+	return !zip && stem(name) != name
+}
 
 // splitName suggests a split's name from a path's last part.
 func splitName(p string) string { return cmp.Or(namedSplit(p), "train") }

@@ -2,13 +2,14 @@ package source
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
@@ -20,11 +21,13 @@ const membersMax = 1 << 16
 
 // place is a file or folder that may hold a dataset: what can be told of it by listing the folder, or by the first members of the tar.
 type place struct {
-	path  string
-	split string // what the split there is called, as far as names tell
-	part  bool   // one of the splits of the folder around it
-	opts  Options
-	kinds []*Kind
+	path   string
+	split  string // what the split there is called, as far as names tell
+	part   bool   // one of the splits of the folder around it
+	output string // where sets stand is called after this; "": after path
+	opts   Options
+	kinds  []*Kind
+	tree   fileTree
 
 	// Of a folder: what is in it, but for what is no part of any dataset.
 	folder  bool
@@ -46,9 +49,9 @@ type member struct {
 }
 
 // newPlace lists a folder, or opens a file.
-func newPlace(path string, opts Options, kinds []*Kind) (*place, error) {
-	p := &place{path: path, split: splitName(path), opts: opts, kinds: kinds}
-	info, err := os.Stat(path)
+func newPlace(path string, opts Options, kinds []*Kind, t fileTree) (*place, error) {
+	p := &place{path: path, split: splitName(path), opts: opts, kinds: kinds, tree: t}
+	info, err := t.stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
@@ -56,6 +59,10 @@ func newPlace(path string, opts Options, kinds []*Kind) (*place, error) {
 		return nil, err
 	case info.IsDir():
 		return p, p.list()
+	case t != fileSystem{}:
+		return nil, &FormatError{Path: path, Msg: "a file in a zip, of which only folders of images are read: unpack the zip"}
+	case info.Mode().IsRegular() && isZip(path):
+		return p, p.openZip()
 	}
 	p.tar, p.ended = openTar(path)
 	if p.ended == nil {
@@ -72,10 +79,35 @@ func (p *place) close() {
 	}
 }
 
+// openZip makes the place the folder that a zip holds: that of its only folder, if there is nothing beside it.
+func (p *place) openZip() error {
+	z, err := openZip(p.path)
+	if err != nil {
+		return err
+	}
+	p.tree = z
+	zipPath := p.path
+	for {
+		if err := p.list(); err != nil {
+			return err
+		}
+		if len(p.folders) != 1 || len(p.files)+len(p.sets) > 0 || isSplitFolder(p.folders[0]) || namedNoClass(p.folders[0]) && p.folders[0] != "data" {
+			break
+		}
+		only := filepath.Join(p.path, p.folders[0])
+		if inside, err := readFolder(p.tree, only, "", nil); err != nil || !slices.ContainsFunc(inside, func(e folderEntry) bool { return e.dir }) {
+			break // it is a class
+		}
+		p.path, p.folders = only, nil
+	}
+	p.split, p.output = splitName(zipPath), stem(zipPath)
+	return nil
+}
+
 // list lists a folder.
 func (p *place) list() error {
 	p.folder = true
-	entries, err := readTop(p.path)
+	entries, err := readTop(p.tree, p.path)
 	if err != nil {
 		return err
 	}
@@ -105,9 +137,14 @@ func isShardSet(path string) bool {
 
 // in is a place in the folder, one of its splits if that has a name.
 func (p *place) in(name, split string) (*place, error) {
-	q, err := newPlace(filepath.Join(p.path, name), p.opts, p.kinds)
+	q, err := newPlace(filepath.Join(p.path, name), p.opts, p.kinds, p.tree)
 	if err == nil && split != "" {
 		q.split, q.part = split, true
+	}
+	if err == nil && p.output != "" {
+		if q.output = p.output; split != "" {
+			q.output += "-" + split
+		}
 	}
 	return q, err
 }
@@ -168,7 +205,7 @@ func (p *place) newSplit(l layout) *Split {
 	if p.opts.Split != "" {
 		name = p.opts.Split
 	}
-	return &Split{Name: name, Path: p.path, Output: stem(p.path) + "-shards", layout: l, opts: p.opts}
+	return &Split{Name: name, Path: p.path, Output: cmp.Or(p.output, stem(p.path)) + "-shards", layout: l, opts: p.opts}
 }
 
 // noSets refuses shard sets among the classes.

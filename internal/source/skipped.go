@@ -1,9 +1,7 @@
 package source
 
 import (
-	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -33,18 +31,23 @@ func (k skippedFolders) add(name string) {
 }
 
 // look notes a folder that is skipped if there is an image in it.
-func (k skippedFolders) look(key, folder string) {
+func (k skippedFolders) look(t fileTree, key, folder string) {
 	looked := 0
 	// What is no part of the dataset need not be readable, and not be looked through.
-	fs.WalkDir(os.DirFS(folder), ".", func(name string, d fs.DirEntry, err error) error {
-		if looked++; err != nil || looked > skippedLooksMax || len(k) == skippedShownMax {
-			return fs.SkipAll
+	entries, _ := t.list(folder)
+	for _, e := range entries {
+		if looked++; looked > skippedLooksMax || len(k) == skippedShownMax {
+			return
 		}
-		if !d.IsDir() {
-			k.add(path.Join(key, name))
+		if e.IsDir() {
+			below, _ := t.list(path.Join(folder, e.Name()))
+			for _, b := range below[:min(len(below), skippedLooksMax)] {
+				k.add(path.Join(key, e.Name(), b.Name()))
+			}
+			continue
 		}
-		return nil
-	})
+		k.add(path.Join(key, e.Name()))
+	}
 }
 
 // note names them.

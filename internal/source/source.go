@@ -43,6 +43,10 @@ type Options struct {
 	ForceClasses bool
 	// AllowTruncated takes tars that were cut off.
 	AllowTruncated bool
+	// Test takes test images too, whose labels are unknown: they are -1.
+	Test bool
+
+	valFrom, valText string // a file of the labels of ILSVRC2012's validation images that lay beside them, and its content
 }
 
 // Orders of classes that all are numbers.
@@ -105,7 +109,9 @@ func (l labels) used() []string {
 	}
 	has := make([]bool, len(l.classes))
 	for _, label := range l.byKey {
-		has[label] = true
+		if label >= 0 {
+			has[label] = true
+		}
 	}
 	var used []string
 	for i, c := range l.classes {
@@ -232,7 +238,9 @@ func (s *Split) relabel(own labels) (labels, error) {
 	if own.byKey != nil {
 		l.byKey = make(map[string]int32, len(own.byKey))
 		for key, label := range own.byKey {
-			l.byKey[key] = l.index[own.classes[label]]
+			if l.byKey[key] = -1; label >= 0 {
+				l.byKey[key] = l.index[own.classes[label]]
+			}
 		}
 	}
 	return l, nil

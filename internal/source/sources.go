@@ -26,8 +26,10 @@ type Kind struct {
 func Kinds() []*Kind {
 	return []*Kind{
 		&cifar10,
+		&kaggle,
 		&splitFolders,
 		&webDatasets,
+		&ilsvrcTest,
 		&ilsvrcValidation,
 		&classTars,
 		&cinic10,
@@ -57,7 +59,7 @@ func Open(path string, opts Options) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlace(path, opts, Kinds())
+	p, err := newPlace(path, opts, Kinds(), fileSystem{})
 	if err != nil {
 		return nil, err
 	}

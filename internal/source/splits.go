@@ -97,14 +97,22 @@ func openSplitFolders(p *place) ([]*Split, error) {
 		splits = append(splits, of...)
 	}
 	if test := p.splitFolder("test"); p.opts.Split == "" && test != "" {
-		// Most have no labels, or are nothing that can be packed: that is no error.
-		if of, err := p.openPart(test, "test"); err == nil && of[0].kind.testLabelled {
+		// Most have no labels, or are nothing that can be packed: that is no error, unless they are asked for.
+		of, err := p.openPart(test, "test")
+		if err != nil && p.opts.Test {
+			return nil, err
+		}
+		if err == nil && (of[0].kind.testLabelled || p.opts.Test) {
 			splits, taken = append(splits, of...), append(taken, test)
 		}
 	}
 	for _, f := range p.folders {
 		if !slices.Contains(taken, f) {
-			splits[0].note("folder %s is left out; build it by itself if it is wanted", filepath.Join(p.path, f))
+			hint := "build it by itself if it is wanted"
+			if isSplitFolder(f) {
+				hint += ", or --test takes it too"
+			}
+			splits[0].note("folder %s is left out; %s", filepath.Join(p.path, f), hint)
 		}
 	}
 	return splits, nil

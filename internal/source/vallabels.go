@@ -17,6 +17,7 @@ const (
 	valImages     = 50_000
 	valNamePrefix = "ILSVRC2012_val_"
 	valNameSuffix = ".JPEG"
+	kaggleHeader  = "ImageId"
 	valNameWanted = "the validation images of ILSVRC2012 are called ILSVRC2012_val_00000001.JPEG to ILSVRC2012_val_00050000.JPEG"
 )
 
@@ -54,10 +55,17 @@ var ilsvrcVal = sync.OnceValue(func() *valLabels {
 
 // openValLabels reads the file that was given, or takes the program's own table.
 func openValLabels(opts Options) (*valLabels, error) {
-	if opts.ValLabels == "" {
-		return ilsvrcVal(), nil
+	switch {
+	case opts.ValLabels != "":
+		text, err := readLines(fileSystem{}, opts.ValLabels, "labels of the validation images")
+		if err != nil {
+			return nil, err
+		}
+		return parseValLabels(opts.ValLabels, text)
+	case opts.valText != "":
+		return parseValLabels(opts.valFrom, opts.valText)
 	}
-	return readValLabels(opts.ValLabels)
+	return ilsvrcVal(), nil
 }
 
 // valNumber is the number in the name of a validation image.
@@ -116,22 +124,26 @@ func (w *valWalk) differences() string {
 	return fmt.Sprintf(", of which %d differ from ILSVRC2012's", n)
 }
 
-// readValLabels reads a file of labels. Each line is one of
+// parseValLabels reads a file of labels. Each line is one of
 //
 //	n01751748                                           the wnid of the first image, the second, …
 //	ILSVRC2012_val_00000001.JPEG n01751748              an image and its wnid
 //	ILSVRC2012_val_00000001.JPEG 65                     an image and its label, as Caffe's val.txt has them
 //	mv ILSVRC2012_val_00000001.JPEG n01751748/          a line of valprep.sh, whose mkdir, comments and empty lines are skipped
-func readValLabels(p string) (*valLabels, error) {
-	text, err := readLines(p, "labels of the validation images")
-	if err != nil {
-		return nil, err
-	}
+//	ILSVRC2012_val_00000001,n01751748 85 1 499 272      an image, its wnid and boxes, as Kaggle's LOC_val_solution.csv has them
+func parseValLabels(p, text string) (*valLabels, error) {
 	classOf := make([]string, valImages) // a class, or a label as text
 	inOrder, line := 0, 0
 	for s := range strings.Lines(text) {
 		line++
 		fields := strings.Fields(s)
+		if image, said, ok := strings.Cut(strings.TrimSpace(s), ","); ok {
+			if line == 1 && image == kaggleHeader {
+				continue
+			}
+			fields = append([]string{strings.TrimSuffix(image, valNameSuffix) + valNameSuffix}, strings.Fields(said)...)
+			fields = fields[:min(2, len(fields))]
+		}
 		script := len(fields) > 0 && (strings.HasPrefix(fields[0], "#") || fields[0] == "mkdir")
 		if script || len(fields) == 0 && inOrder == 0 {
 			continue
