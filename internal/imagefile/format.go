@@ -26,13 +26,15 @@ const (
 
 // formats is the list of what is known, by number.
 var formats = [...]format{
-	JPEG:    jpegFormat,
-	PNG:     pngFormat,
-	Encoded: {name: "encoded"},
-	WebP:    webpFormat,
-	GIF:     gifFormat,
-	BMP:     bmpFormat,
-	TIFF:    tiffFormat,
+	JPEG:     jpegFormat,
+	PNG:      pngFormat,
+	Encoded:  {name: "encoded"},
+	WebP:     webpFormat,
+	GIF:      gifFormat,
+	BMP:      bmpFormat,
+	TIFF:     tiffFormat,
+	AVIF:     avifFormat,
+	JPEG2000: jpeg2000Format,
 }
 
 // A format is all that the package knows of one. A format without config is known by name and not read.

@@ -135,6 +135,9 @@ func TestUnsupported(t *testing.T) {
 		{"huge bitmap", kind(t, "rgb.bmp", huge(18)), "16384×16384 pixels, more than the limit", true},
 		{"half a GIF", kind(t, "palette.gif", func([]byte) {})[:40], "gif: ", false},
 		{"half a WebP", kind(t, "lossless.webp", func([]byte) {})[:40], "webp: ", false},
+		{"AVIF", []byte("\x00\x00\x00\x20ftypavif\x00\x00\x00\x00"), "images of the format avif are not read", true},
+		{"JPEG 2000", []byte("\x00\x00\x00\x0cjP  \r\n\x87\n\x00\x00\x00\x14ftypjp2 "), "images of the format jpeg2000 are not read", true},
+		{"JPEG 2000's codestream", []byte("\xff\x4f\xff\x51\x00\x2f\x00\x00"), "images of the format jpeg2000 are not read", true},
 		{"animated WebP", append([]byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00"), "\x12\x00\x00\x0c\x00\x00ANIM\x00\x00\x00\x00"...),
 			"webp: animated images are not read", true},
 	} {
@@ -143,7 +146,7 @@ func TestUnsupported(t *testing.T) {
 			t.Errorf("%s: %v, unsupported is %v; want %q, %v", c.name, err, IsUnsupported(err), c.want, c.is)
 		}
 	}
-	for _, f := range []Format{TIFF, Encoded, 99} {
+	for _, f := range []Format{TIFF, AVIF, JPEG2000, Encoded, 99} {
 		if _, _, err := NewDecoder(kernel.Generic).Open(f, []byte("data"), nil); !IsUnsupported(err) || !strings.Contains(err.Error(), f.String()) {
 			t.Errorf("%v: %v", f, err)
 		}
