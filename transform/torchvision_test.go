@@ -73,8 +73,8 @@ func writeRecords(w io.Writer, folder string, draws int, algorithm resample.Algo
 	}
 	engine, indexer := NewEngine(kernel.Active()), jpeg.New(kernel.Active())
 	for i, file := range files {
-		if filepath.Ext(file) == ".rgb" || filepath.Ext(file) == ".gif" || filepath.Ext(file) == ".webp" {
-			continue // the promise is JPEG and PNG
+		if filepath.Ext(file) == ".rgb" || filepath.Ext(file) == ".gif" {
+			continue // the promise is JPEG, PNG and WebP
 		}
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -75,8 +75,6 @@ func straight(c color.Color) (r, g, b byte) {
 		return c.R, c.G, c.B
 	case color.RGBA:
 		return c.R, c.G, c.B
-	case color.NYCbCrA:
-		return color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
 	}
 	n := color.NRGBAModel.Convert(c).(color.NRGBA)
 	return n.R, n.G, n.B

@@ -2,35 +2,351 @@ package imagefile
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"image"
+	"io"
 
-	"golang.org/x/image/webp"
+	"golang.org/x/image/vp8"
+	"golang.org/x/image/vp8l"
 )
 
-// WebP is Google's format, lossy or lossless.
+// WebP is Google's format (RFC 9649), lossy (VP8, RFC 6386) or lossless, of which the first frame is read.
 const WebP Format = 4
 
 var webpFormat = format{
 	name:       "webp",
 	magic:      []string{"RIFF????WEBP"},
 	extensions: []string{"webp"},
-	config:     webp.DecodeConfig,
+	config:     webpConfig,
 	decode:     decodeWebP,
 }
 
-func decodeWebP(dst *RGB, _ image.Config, data []byte) error {
-	img, err := webp.Decode(bytes.NewReader(data))
-	switch {
-	case err == nil:
-		dst.convert(img)
-	case animatedWebP(data):
-		err = &UnsupportedError{"webp: animated images are not read"}
-	}
-	return err
+// Where things lie in a file and its chunks (RFC 9649, section 2).
+const (
+	webpHeaderBytes = 12 // "RIFF", size of the rest, "WEBP"
+	webpChunkBytes  = 8  // name, size of the content
+	webpVP8XBytes   = 10 // flags, three reserved bytes, canvas
+	webpANIMBytes   = 6  // background, loops
+	webpANMFBytes   = 16 // place, size, duration, flags
+	vp8HeaderBytes  = 10 // RFC 6386, section 9.1
+	vp8lHeaderBytes = 5
+	// of VP8X
+	webpAnimation = 1 << 1
+	webpAlpha     = 1 << 4
+	webpFlags     = 0x3e
+)
+
+// A webpFrame is a still image or a frame of an animation: what it is made of, and where it lies on the canvas.
+type webpFrame struct {
+	box      image.Rectangle
+	alpha    []byte // content of ALPH, which goes with lossy
+	lossy    []byte // content of VP8
+	lossless []byte // content of VP8L
 }
 
-// animatedWebP reports whether the first chunk is VP8X, and its flags say that the file is an animation.
-func animatedWebP(data []byte) bool {
-	const chunk, flags, animation = 12, 20, 1 << 1
-	return len(data) > flags && begins(data[chunk:], "VP8X") && data[flags]&animation != 0
+func (f *webpFrame) hasImage() bool { return f.lossy != nil || f.lossless != nil }
+
+// webpConfig returns the size of the canvas, by the first chunk.
+func webpConfig(r io.Reader) (config image.Config, err error) {
+	var head [webpHeaderBytes + webpChunkBytes + webpVP8XBytes]byte
+	n, err := io.ReadFull(r, head[:])
+	if err == io.ErrUnexpectedEOF && n > webpHeaderBytes+webpChunkBytes {
+		err = nil // a lossless image may be that small
+	}
+	if err != nil {
+		return config, err
+	}
+	first := head[webpHeaderBytes:n]
+	size, err := webpSize(string(first[:4]), first[webpChunkBytes:])
+	config.Width, config.Height = size.X, size.Y
+	return config, err
+}
+
+// webpSize returns the size that a file's first chunk, or that of an image, gives.
+func webpSize(chunk string, content []byte) (image.Point, error) {
+	switch chunk {
+	case "VP8X":
+		if len(content) < webpVP8XBytes {
+			return image.Point{}, io.ErrUnexpectedEOF
+		}
+		return image.Pt(1+uint24(content[4:]), 1+uint24(content[7:])), nil
+	case "VP8 ":
+		return vp8Size(content)
+	case "VP8L":
+		return vp8lSize(content)
+	}
+	return image.Point{}, fmt.Errorf("the first chunk is %q, none of VP8, VP8L and VP8X", chunk)
+}
+
+// vp8Size reads the header of a lossy image (RFC 6386, section 9.1): of a frame that stands by itself, and is shown.
+func vp8Size(content []byte) (size image.Point, err error) {
+	if len(content) < vp8HeaderBytes {
+		return size, io.ErrUnexpectedEOF
+	}
+	tag := uint24(content)
+	const versionMax = 3
+	switch {
+	case tag&1 != 0:
+		return size, errors.New("the lossy image needs frames before it")
+	case tag>>1&7 > versionMax:
+		return size, fmt.Errorf("the lossy image is of VP8's version %d, the last is %d", tag>>1&7, versionMax)
+	case tag>>4&1 == 0:
+		return size, errors.New("the lossy image is a frame that is not shown")
+	case string(content[3:6]) != "\x9d\x01\x2a":
+		return size, errors.New("the lossy image lacks its start code")
+	}
+	const bits = 1<<14 - 1 // above are hints on scaling
+	size.X = int(binary.LittleEndian.Uint16(content[6:])) & bits
+	size.Y = int(binary.LittleEndian.Uint16(content[8:])) & bits
+	if size.X == 0 || size.Y == 0 {
+		return size, fmt.Errorf("the lossy image has %d×%d pixels", size.X, size.Y)
+	}
+	return size, nil
+}
+
+// vp8lSize reads the header of a lossless image (RFC 9649, section 3.4).
+func vp8lSize(content []byte) (size image.Point, err error) {
+	if len(content) < vp8lHeaderBytes {
+		return size, io.ErrUnexpectedEOF
+	}
+	if content[0] != 0x2f {
+		return size, errors.New("the lossless image lacks its signature")
+	}
+	const bits = 1<<14 - 1
+	word := binary.LittleEndian.Uint32(content[1:])
+	return image.Pt(1+int(word&bits), 1+int(word>>14&bits)), nil
+}
+
+func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
+
+// parseWebP returns the size of the canvas and the first frame. It looks at the chunks of all frames: a damaged file is not half
+// good, and Pillow does not read it.
+func parseWebP(data []byte) (canvas image.Point, frame webpFrame, err error) {
+	if len(data) < webpHeaderBytes {
+		return canvas, frame, io.ErrUnexpectedEOF
+	}
+	end := int(binary.LittleEndian.Uint32(data[4:])) + 8
+	if end > len(data) {
+		return canvas, frame, io.ErrUnexpectedEOF
+	}
+	data = data[:end] // what follows is none of it
+	if end < webpHeaderBytes {
+		return canvas, frame, fmt.Errorf("the file says that it has %d bytes", end)
+	}
+	chunk, content, next, err := webpChunk(data, webpHeaderBytes)
+	if err != nil {
+		return canvas, frame, err
+	}
+	if canvas, err = webpSize(chunk, content); err != nil {
+		return canvas, frame, err
+	}
+	if chunk == "VP8X" {
+		frame, err = parseExtendedWebP(data, next, canvas, content[0])
+		return canvas, frame, err
+	}
+	if rest := end - next; rest > 0 && rest < webpChunkBytes {
+		return canvas, frame, fmt.Errorf("%d bytes after the chunk %q are too few for another", rest, chunk)
+	}
+	return canvas, frame, frame.add(chunk, content)
+}
+
+// webpChunk returns name and content of the chunk at data[at:], and where the next one begins (RFC 9649, section 2.3).
+func webpChunk(data []byte, at int) (name string, content []byte, next int, err error) {
+	if len(data)-at < webpChunkBytes {
+		return "", nil, 0, io.ErrUnexpectedEOF
+	}
+	head := data[at : at+webpChunkBytes]
+	n := int(binary.LittleEndian.Uint32(head[4:]))
+	start := at + webpChunkBytes
+	if n+n&1 > len(data)-start {
+		return "", nil, 0, fmt.Errorf("the chunk %q at byte %d has %d bytes, of which %d are there", head[:4], at, n, len(data)-start)
+	}
+	return string(head[:4]), data[start : start+n], start + n + n&1, nil
+}
+
+// parseExtendedWebP parses what follows VP8X (RFC 9649, section 2.7): a still image as large as the canvas, or frames that lie
+// within it. Chunks that are none of these are left alone.
+func parseExtendedWebP(data []byte, at int, canvas image.Point, flags byte) (first webpFrame, err error) {
+	if flags&^webpFlags != 0 {
+		return first, fmt.Errorf("the flags %#02x are unknown", flags&^webpFlags)
+	}
+	animated := flags&webpAnimation != 0
+	begun := false
+	for at < len(data) {
+		chunk, content, next, err := webpChunk(data, at)
+		if err != nil {
+			return first, err
+		}
+		frame := webpFrame{}
+		switch chunk {
+		case "VP8X":
+			err = errors.New("there are two headers of extended files")
+		case "ANIM":
+			if begun = true; len(content) < webpANIMBytes {
+				err = io.ErrUnexpectedEOF
+			}
+		case "ANMF":
+			if !begun || !animated {
+				err = errors.New("a frame of no animation")
+			} else if frame, err = parseWebPFrame(content, canvas); err == nil && !first.hasImage() {
+				first = frame
+			}
+		case "ALPH", "VP8 ", "VP8L":
+			if animated || begun {
+				err = errors.New("an image between the frames of an animation")
+			} else if chunk != "ALPH" || flags&webpAlpha != 0 {
+				err = first.add(chunk, content)
+			}
+		}
+		if err != nil {
+			return first, fmt.Errorf("the chunk %q at byte %d: %w", chunk, at, err)
+		}
+		at = next
+	}
+	switch {
+	case !first.hasImage():
+		return first, errors.New("there is no image in the file")
+	case !animated && first.box.Max != canvas:
+		return first, fmt.Errorf("the image has %v pixels, the canvas %v", first.box.Max, canvas)
+	}
+	return first, nil
+}
+
+// parseWebPFrame parses an ANMF chunk's content: place and size, then chunks (RFC 9649, section 2.7.1.2). How it is blended says
+// nothing of the first frame, since nothing is below it.
+func parseWebPFrame(content []byte, canvas image.Point) (frame webpFrame, err error) {
+	if len(content) < webpANMFBytes {
+		return frame, io.ErrUnexpectedEOF
+	}
+	place := image.Pt(2*uint24(content), 2*uint24(content[3:]))
+	for at := webpANMFBytes; !frame.hasImage(); {
+		chunk, part, next, err := webpChunk(content, at)
+		if err == nil {
+			err = frame.add(chunk, part)
+		}
+		if err != nil {
+			return frame, err
+		}
+		at = next
+	}
+	frame.box = frame.box.Add(place)
+	if !frame.box.In(image.Rectangle{Max: canvas}) {
+		return frame, fmt.Errorf("the frame's place is %v, the canvas has %v pixels", frame.box, canvas)
+	}
+	return frame, nil
+}
+
+// add takes a chunk of an image: its alpha, or then the image itself, which says its size.
+func (f *webpFrame) add(chunk string, content []byte) (err error) {
+	switch chunk {
+	case "ALPH":
+		if f.alpha != nil || f.hasImage() {
+			return errors.New("alpha that goes with no image")
+		}
+		f.alpha = content
+		return nil
+	case "VP8 ":
+		f.box.Max, err = vp8Size(content)
+	case "VP8L":
+		f.box.Max, err = vp8lSize(content)
+	default:
+		return fmt.Errorf("the chunk %q stands where an image should", chunk)
+	}
+	switch {
+	case err != nil:
+		return err
+	case f.hasImage():
+		return errors.New("there are two images")
+	case chunk == "VP8 ":
+		f.lossy = content
+	case f.alpha != nil:
+		return errors.New("a lossless image with the alpha of a lossy one")
+	default:
+		f.lossless = content
+	}
+	return nil
+}
+
+// decodeWebP decodes the first frame onto the canvas, without alpha. Around the frame Pillow has transparent black, whatever the
+// background that the file asks for.
+func decodeWebP(dst *RGB, _ image.Config, data []byte) error {
+	canvas, frame, err := parseWebP(data)
+	if err != nil {
+		return err
+	}
+	dst.Resize(canvas.X, canvas.Y)
+	if frame.box != (image.Rectangle{Max: canvas}) {
+		clear(dst.Pix)
+	}
+	stride := 3 * canvas.X
+	pix := dst.Pix[frame.box.Min.Y*stride+3*frame.box.Min.X:]
+	if frame.lossless != nil {
+		return decodeVP8L(pix, stride, frame.lossless)
+	}
+	if err := checkWebPAlpha(frame.alpha, frame.box.Size()); err != nil {
+		return fmt.Errorf("alpha: %w", err)
+	}
+	return decodeVP8(pix, stride, frame.lossy, frame.box.Size())
+}
+
+func decodeVP8L(pix []byte, stride int, data []byte) error {
+	img, err := vp8l.Decode(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	m, ok := img.(*image.NRGBA)
+	if !ok {
+		return fmt.Errorf("the decoder gives %T", img)
+	}
+	for y := range m.Rect.Dy() {
+		copyPixels(pix[y*stride:][:3*m.Rect.Dx()], m.Pix[y*m.Stride:], 4, 1)
+	}
+	return nil
+}
+
+func decodeVP8(pix []byte, stride int, data []byte, size image.Point) error {
+	d := vp8.NewDecoder()
+	d.Init(bytes.NewReader(data), len(data))
+	if _, err := d.DecodeFrameHeader(); err != nil {
+		return err
+	}
+	m, err := d.DecodeFrame()
+	if err != nil {
+		return err
+	}
+	planes := limitedYUV{y: m.Y, u: m.Cb, v: m.Cr, yStride: m.YStride, uvStride: m.CStride, width: size.X, height: size.Y}
+	planes.writeRGB(pix, stride)
+	return nil
+}
+
+// checkWebPAlpha decodes a lossy image's alpha (RFC 9649, section 2.7.1.2), of which nothing is used: a file whose alpha is damaged is
+// damaged.
+func checkWebPAlpha(alpha []byte, size image.Point) error {
+	if alpha == nil {
+		return nil
+	}
+	if len(alpha) == 0 {
+		return io.ErrUnexpectedEOF
+	}
+	// From the low bits: method, filter, 0 or 1 for how it was simplified, which changes nothing, and two bits that are reserved.
+	const reserved = 0xe0
+	switch method := alpha[0] & 3; {
+	case alpha[0]&reserved != 0:
+		return fmt.Errorf("the header %#02x is unknown", alpha[0])
+	case method == 0: // as it is
+		if len(alpha)-1 < size.X*size.Y {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	case method == 1: // the green of a lossless image that has no header
+		var head [vp8lHeaderBytes]byte
+		head[0] = 0x2f
+		binary.LittleEndian.PutUint32(head[1:], uint32(size.X-1)|uint32(size.Y-1)<<14)
+		_, err := vp8l.Decode(io.MultiReader(bytes.NewReader(head[:]), bytes.NewReader(alpha[1:])))
+		return err
+	default:
+		return fmt.Errorf("packed by the unknown method %d", method)
+	}
 }

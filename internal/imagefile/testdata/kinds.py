@@ -35,6 +35,21 @@ def saved(image: Image.Image, kind: str, **options: object) -> bytes:
     return buf.getvalue()
 
 
+def animated(canvas: tuple[int, int], frames: list[tuple[int, int, bytes]]) -> bytes:
+    """A WebP of still ones at places of their own, on an opaque background; what Pillow writes begins at (0, 0)."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+
+    def numbers(*values: int) -> bytes:
+        return b"".join(struct.pack("<I", v)[:3] for v in values)
+
+    body = chunk(b"VP8X", b"\2\0\0\0" + numbers(canvas[0] - 1, canvas[1] - 1)) + chunk(b"ANIM", b"\x10\x20\x30\xff\0\0")
+    for x, y, still in frames:
+        body += chunk(b"ANMF", numbers(x // 2, y // 2, W - 1, H - 1, 100) + b"\0" + still[12:])
+    return b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body
+
+
 def files() -> dict[str, bytes]:
     rng = np.random.default_rng(7)
     channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -72,6 +87,9 @@ def files() -> dict[str, bytes]:
     out["bytes.jpg"] = saved(rgb, "JPEG", quality=90)
     out["grey.jpg"] = saved(rgb.convert("L"), "JPEG", quality=90)
     out["cmyk.jpg"] = saved(rgb.convert("CMYK"), "JPEG", quality=90)
+    out["lossy.webp"] = saved(rgb, "WEBP", quality=80)
+    out["alpha-lossy.webp"] = saved(alpha, "WEBP", quality=80)
+    out["animated.webp"] = animated((24, 17), [(4, 2, out["lossy.webp"]), (0, 0, out["lossless.webp"])])
     return out
 
 
