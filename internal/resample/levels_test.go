@@ -13,7 +13,7 @@ import (
 func accelerated(t testing.TB) []kernel.Level {
 	levels := kernel.Available()[1:]
 	if len(levels) == 0 {
-		t.Skip("no accelerated kernels in this build (GOEXPERIMENT=simd on amd64) or for this processor")
+		t.Skip("no accelerated kernels in this build (GOEXPERIMENT=simd on amd64 or arm64) or for this processor")
 	}
 	return levels
 }

@@ -15,8 +15,8 @@
 // crop computes no row and no column outside the crop ([SourceRegion] says which source pixels that needs), and the
 // result is written where it belongs, as NHWC or NCHW, mirrored or not.
 //
-// The generic Go code is the reference. Accelerated kernels for AVX2 and AVX-512 give the same bytes; they are built
-// with GOEXPERIMENT=simd on amd64 and chosen by the [kernel.Level] given to [New].
+// The generic Go code is the reference. Accelerated kernels for AVX2, AVX-512 and NEON give the same bytes; they are built
+// with GOEXPERIMENT=simd on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
 package resample
 
 import (

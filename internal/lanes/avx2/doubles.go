@@ -1,0 +1,38 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package lanes
+
+import (
+	"math"
+	"simd/archsimd"
+	"unsafe"
+)
+
+// Doubles has two float64 for each lane.
+type Doubles = archsimd.Float64x4
+
+// Constants of float64 are loaded as vectors from memory: of a scalar the compiler would make a vector by instructions of
+// SSE's encoding.
+
+// LoadDoubles loads the first elements.
+func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x4Array((*[4]float64)(v[:])) }
+
+// StoreDoubles stores a vector of float64.
+func StoreDoubles(v Doubles, p unsafe.Pointer) { v.StoreArray((*[4]float64)(p)) }
+
+// StoreInts stores numbers as int32, rounded towards zero.
+func StoreInts(v Doubles, p unsafe.Pointer) { v.ConvertToInt32().StoreArray((*[4]int32)(p)) }
+
+// Trunc rounds towards zero.
+func Trunc(v Doubles) Doubles { return v.Trunc() }
+
+// Abs clears the signs.
+func Abs(v Doubles) Doubles {
+	return v.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x4(math.MinInt64)).ToBits().BitsToFloat64()
+}
+
+// CopySigns gives v, which is positive, the signs of another vector.
+func CopySigns(v, signs Doubles) Doubles {
+	sign := signs.ToBits().BitsToInt64().And(archsimd.BroadcastInt64x4(math.MinInt64))
+	return v.ToBits().BitsToInt64().Or(sign).ToBits().BitsToFloat64()
+}

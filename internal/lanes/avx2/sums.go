@@ -1,0 +1,208 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package lanes
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
+// taps as words. Weights do not fit the words that VPMADDWD multiplies, so each is high·2¹¹ + low with low in -1024..1023,
+// and two multiplications of the pairs give, exactly, modulo 2³²,
+//
+//	sum = ((Σ high·byte + 1024) << 11) + Σ low·byte      (1024 << 11 is the rounding, half of 1 << 22)
+//
+// Sums that need no clipping are made with low parts, and thus everything, four times as large: a shift of 13 instead of
+// 11 makes the result the sum's top byte.
+const (
+	splitBits = 11
+	splitHalf = 1 << (splitBits - 1)
+)
+
+// SplitWeights makes of the weights of two taps what MulPairs takes; top says that the result is the sum's top byte.
+func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
+	half, word := BroadcastDwords(splitHalf), BroadcastDwords(0xffff)
+	high0, high1 := k0.Add(half).ShiftAllRight(splitBits), k1.Add(half).ShiftAllRight(splitBits)
+	low0, low1 := k0.Sub(high0.ShiftAllLeft(splitBits)), k1.Sub(high1.ShiftAllLeft(splitBits))
+	if top {
+		low0, low1 = low0.ShiftAllLeft(2), low1.ShiftAllLeft(2)
+	}
+	return high0.And(word).Or(high1.ShiftAllLeft(16)), low0.And(word).Or(low1.ShiftAllLeft(16))
+}
+
+// SplitWeight is SplitWeights for one dword.
+func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
+	high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
+	low0, low1 := k0-high0<<splitBits, k1-high1<<splitBits
+	if top {
+		low0, low1 = low0<<2, low1<<2
+	}
+	return high0&0xffff | high1<<16, low0&0xffff | low1<<16
+}
+
+// SumStart returns what sums begin with.
+func SumStart(_ bool) Dwords { return BroadcastDwords(splitHalf) }
+
+// MulPairs begins the two parts of a sum.
+func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
+	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)
+}
+
+// MulAddPairs adds to them.
+func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords) {
+	return sumHigh.Add(pairs.DotProductPairs(high)), sumLow.Add(pairs.DotProductPairs(low))
+}
+
+// MulPixels is MulPairs for the bytes that Take takes, and MulAddPixels MulAddPairs.
+func MulPixels(start Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
+	pairs := v.PermuteOrZeroGrouped(indices.BitsToInt8()).ReshapeToUint16s().BitsToInt16()
+	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)
+}
+
+func MulAddPixels(sumHigh, sumLow Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
+	pairs := v.PermuteOrZeroGrouped(indices.BitsToInt8()).ReshapeToUint16s().BitsToInt16()
+	return sumHigh.Add(pairs.DotProductPairs(high)), sumLow.Add(pairs.DotProductPairs(low))
+}
+
+// Raise returns what the low part of a sum must be added to.
+func Raise(high Dwords, top bool) Dwords {
+	if top {
+		return high.ShiftAllLeft(splitBits + 2)
+	}
+	return high.ShiftAllLeft(splitBits)
+}
+
+// WholeStart returns what sums begin with that AddPairs adds to, which keeps them in one part.
+func WholeStart(top bool) Dwords { return Raise(SumStart(top), top) }
+
+// AddPairs adds two taps to sums.
+func AddPairs(sum Dwords, pairs, high, low Words, top bool) Dwords {
+	return sum.Add(Raise(pairs.DotProductPairs(high), top)).Add(pairs.DotProductPairs(low))
+}
+
+// Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
+func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
+
+// BroadcastPair returns a dword as pairs of words.
+func BroadcastPair(x int32) Words {
+	return BroadcastDwords(x).ToBits().ReshapeToUint16s().BitsToInt16()
+}
+
+// Shuffles of bytes within lanes.
+var (
+	topFirst  = lanewise(3, -1, -1, -1, 7, -1, -1, -1, 11, -1, -1, -1, 15, -1, -1, -1) // each dword's top byte, to its first word
+	topSecond = lanewise(-1, -1, 3, -1, -1, -1, 7, -1, -1, -1, 11, -1, -1, -1, 15, -1) // or its second
+	pairWords = lanewise(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)         // the halves' words by turns
+	// joinBytes orders a lane's bytes a0 c0 a1 c1 .. b0 d0 b1 d1 .. as a0..a3 b0..b3 c0..c3 d0..d3, and joinDwords then
+	// puts the lanes' parts side by side.
+	joinBytes  = lanewise(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)
+	joinDwords = [8]uint32{0, 4, 1, 5, 2, 6, 3, 7}
+	// topParts bring the top bytes of even outputs and of odd ones to where they belong in the lane's first half, and in
+	// its second.
+	topParts = [4][32]uint8{
+		lanewise(3, -1, 7, -1, 11, -1, 15, -1, -1, -1, -1, -1, -1, -1, -1, -1), lanewise(-1, 3, -1, 7, -1, 11, -1, 15, -1, -1, -1, -1, -1, -1, -1, -1),
+		lanewise(-1, -1, -1, -1, -1, -1, -1, -1, 3, -1, 7, -1, 11, -1, 15, -1), lanewise(-1, -1, -1, -1, -1, -1, -1, -1, -1, 3, -1, 7, -1, 11, -1, 15),
+	}
+	triples = [8]uint32{0, 1, 2, 4, 5, 6, 7, 7}
+	spreads = [4][8]uint32{{0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2, 2, 3, 3, 3, 3}, {4, 4, 4, 4, 5, 5, 5, 5}, {6, 6, 6, 6, 7, 7, 7, 7}}
+)
+
+func lanewise(index ...int) (table [32]uint8) {
+	for i := range table {
+		table[i] = uint8(index[i%16])
+	}
+	return table
+}
+
+// PairTables returns what TopPairs and ClipPairs take.
+func PairTables() (top0, top1, clip Bytes) {
+	return Load(unsafe.Pointer(&topFirst)), Load(unsafe.Pointer(&topSecond)), Load(unsafe.Pointer(&pairWords))
+}
+
+// TopPairs makes pairs of words of two vectors' top bytes.
+func TopPairs(x, y Dwords, top0, top1 Bytes) Words {
+	return Take(x.ToBits().ReshapeToUint8s(), top0).Or(Take(y.ToBits().ReshapeToUint8s(), top1)).ReshapeToUint16s().BitsToInt16()
+}
+
+// ClipPairs makes pairs of words of two vectors' sums, clipped to 0..255.
+func ClipPairs(x, y Dwords, clip Bytes) Words {
+	return Take(clipWords(x, y).ReshapeToUint8s(), clip).ReshapeToUint16s().BitsToInt16()
+}
+
+func clipWords(x, y Dwords) archsimd.Uint16x16 {
+	return x.ShiftAllRight(22).SaturateToUint16ConcatGrouped(y.ShiftAllRight(22)).Min(archsimd.BroadcastUint16x16(255))
+}
+
+// PackTable is the type of what PackTops and PackClipped take.
+type PackTable = archsimd.Uint32x8
+
+// PackTables returns it.
+func PackTables() (bytes Bytes, dwords PackTable) {
+	return Load(unsafe.Pointer(&joinBytes)), archsimd.LoadUint32x8Array(&joinDwords)
+}
+
+// PackTops puts the top bytes of four vectors side by side.
+func PackTops(a, b, c, d Dwords, bytes Bytes, dwords PackTable) Bytes {
+	ab := a.ToBits().ShiftAllRight(24).BitsToInt32().SaturateToUint16ConcatGrouped(b.ToBits().ShiftAllRight(24).BitsToInt32())
+	cd := c.ToBits().ShiftAllRight(24).BitsToInt32().SaturateToUint16ConcatGrouped(d.ToBits().ShiftAllRight(24).BitsToInt32())
+	return ab.Or(cd.ShiftAllLeft(8)).ReshapeToUint8s().PermuteOrZeroGrouped(bytes.BitsToInt8()).ReshapeToUint32s().Permute(dwords).ReshapeToUint8s()
+}
+
+// PackClipped puts the sums of four vectors, clipped to 0..255, side by side.
+func PackClipped(a, b, c, d Dwords, bytes Bytes, dwords PackTable) Bytes {
+	words := clipWords(a, b).Or(clipWords(c, d).ShiftAllLeft(8))
+	return words.ReshapeToUint8s().PermuteOrZeroGrouped(bytes.BitsToInt8()).ReshapeToUint32s().Permute(dwords).ReshapeToUint8s()
+}
+
+// JoinTops puts the top bytes of even and odd outputs in order, of the lanes' first halves and of their second ones.
+func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
+	return Take(even0.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[0]))).
+		Or(Take(odd0.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[1])))).
+		Or(Take(even1.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[2])))).
+		Or(Take(odd1.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[3]))))
+}
+
+// JoinClipped is the same for sums, clipped to 0..255.
+func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
+	return clipWords(even0, even1).Or(clipWords(odd0, odd1).ShiftAllLeft(8)).ReshapeToUint8s()
+}
+
+// LoadDwords loads a vector of dwords.
+func LoadDwords(p unsafe.Pointer) Dwords { return archsimd.LoadInt32x8Array((*[8]int32)(p)) }
+
+// StoreDwords stores a vector of dwords.
+func StoreDwords(v Dwords, p unsafe.Pointer) { v.StoreArray((*[8]int32)(p)) }
+
+// Spread spreads the dwords j·Count.. over the vector, each over a lane.
+func Spread(v Dwords, j int) Dwords { return v.Permute(archsimd.LoadUint32x8Array(&spreads[j])) }
+
+// LoadApart loads each lane's 16 bytes from a place of its own. It reads a whole vector at the first.
+func LoadApart(a, b unsafe.Pointer) Bytes {
+	return Load(a).SetHi(archsimd.LoadUint8x16Array((*[16]uint8)(b)))
+}
+
+// Offsets returns the offsets of the lanes.
+func Offsets(p *int32) (a, b int) {
+	offsets := (*[2]int32)(unsafe.Pointer(p))
+	return int(offsets[0]), int(offsets[1])
+}
+
+// TripleTable returns what StoreTriples takes.
+func TripleTable() PackTable { return archsimd.LoadUint32x8Array(&triples) }
+
+// StoreTriples stores the first three dwords of each lane side by side, and overwrites a vector's length.
+func StoreTriples(v Words, p unsafe.Pointer, table PackTable) {
+	v.ToBits().ReshapeToUint32s().Permute(table).BitsToInt32().StoreArray((*[8]int32)(p))
+}
+
+// ToWords returns bytes as words.
+func ToWords(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16() }
+
+// LoadLaneIndices loads a table of LookupLane.
+func LoadLaneIndices(table *[16]int8) archsimd.Int8x16 { return archsimd.LoadInt8x16Array(table) }
+
+// LookupLane takes 16 bytes at p by a table, as Lookup does, and stores them at to.
+func LookupLane(p, to unsafe.Pointer, index archsimd.Int8x16) {
+	archsimd.LoadUint8x16Array((*[16]uint8)(p)).PermuteOrZero(index).StoreArray((*[16]uint8)(to))
+}

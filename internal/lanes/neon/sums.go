@@ -1,0 +1,183 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && arm64
+
+package lanes
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
+// taps as words, a + b·2¹⁶. NEON multiplies dwords, modulo 2³², so a·k0 + b·k1 is (a + b·2¹⁶)·k0 + b·(k1 - k0·2¹⁶), and
+// the upper word is all that must be taken apart. Sums begin with half of what the result is rounded to; those that need no
+// clipping are made four times as large, so that the result is the top byte.
+
+// SplitWeights makes of the weights of two taps what MulPairs takes; top says that the result is the sum's top byte.
+func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
+	if top {
+		k0, k1 = k0.ShiftAllLeft(2), k1.ShiftAllLeft(2)
+	}
+	return k0, k1.Sub(k0.ShiftAllLeft(16))
+}
+
+// SplitWeight is SplitWeights for one dword.
+func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
+	if top {
+		k0, k1 = k0<<2, k1<<2
+	}
+	return k0, k1 - k0<<16
+}
+
+// SumStart returns what sums begin with.
+func SumStart(top bool) Dwords {
+	if top {
+		return BroadcastDwords(1 << 23)
+	}
+	return BroadcastDwords(1 << 21)
+}
+
+// MulPairs begins the two parts of a sum.
+func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
+	w := pairs.ToBits().ReshapeToUint32s()
+	return w.BitsToInt32().MulAdd(dwords(high), start), w.ShiftAllRight(16).BitsToInt32().Mul(dwords(low))
+}
+
+// MulAddPairs adds to them.
+func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords) {
+	w := pairs.ToBits().ReshapeToUint32s()
+	return w.BitsToInt32().MulAdd(dwords(high), sumHigh), w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), sumLow)
+}
+
+func dwords(v Words) Dwords { return v.ToBits().ReshapeToUint32s().BitsToInt32() }
+
+// MulPixels is MulPairs for the bytes that Take takes, and MulAddPixels MulAddPairs.
+func MulPixels(start Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
+	w := v.LookupOrZero(indices).ReshapeToUint32s()
+	return w.BitsToInt32().MulAdd(dwords(high), start), w.ShiftAllRight(16).BitsToInt32().Mul(dwords(low))
+}
+
+func MulAddPixels(sumHigh, sumLow Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
+	w := v.LookupOrZero(indices).ReshapeToUint32s()
+	return w.BitsToInt32().MulAdd(dwords(high), sumHigh), w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), sumLow)
+}
+
+// Raise returns what the low part of a sum must be added to: here the high part.
+func Raise(high Dwords, _ bool) Dwords { return high }
+
+// WholeStart returns what sums begin with that AddPairs adds to, which keeps them in one part.
+func WholeStart(top bool) Dwords { return SumStart(top) }
+
+// AddPairs adds two taps to sums.
+func AddPairs(sum Dwords, pairs, high, low Words, _ bool) Dwords {
+	w := pairs.ToBits().ReshapeToUint32s()
+	return w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), w.BitsToInt32().MulAdd(dwords(high), sum))
+}
+
+// Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
+func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLo(b), a.InterleaveHi(b) }
+
+// BroadcastPair returns a dword as pairs of words.
+func BroadcastPair(x int32) Words {
+	return BroadcastDwords(x).ToBits().ReshapeToUint16s().BitsToInt16()
+}
+
+// spreads repeats a dword.
+var spreads = [4][16]uint8{
+	{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}, {4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7},
+	{8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11}, {12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15},
+}
+
+// PairTables returns what TopPairs and ClipPairs take on x86.
+func PairTables() (top0, top1, clip Bytes) { return }
+
+// TopPairs makes pairs of words of two vectors' top bytes.
+func TopPairs(x, y Dwords, _, _ Bytes) Words {
+	return upperPairs(x, y).ShiftAllRight(8).BitsToInt16()
+}
+
+// ClipPairs makes pairs of words of two vectors' sums, clipped to 0..255.
+func ClipPairs(x, y Dwords, _ Bytes) Words {
+	return clip(upperPairs(x, y)).ExtendLo8ToUint16().BitsToInt16()
+}
+
+// upperPairs returns the upper words of two vectors by turns, and upperWords those of the first before those of the second.
+func upperPairs(x, y Dwords) archsimd.Uint16x8 {
+	return x.ToBits().ReshapeToUint16s().InterleaveOdd(y.ToBits().ReshapeToUint16s())
+}
+
+func upperWords(x, y Dwords) archsimd.Uint16x8 {
+	return x.ToBits().ReshapeToUint16s().ConcatOdd(y.ToBits().ReshapeToUint16s())
+}
+
+// clip clips the upper words of sums to bytes, in the vector's lower half.
+func clip(upper archsimd.Uint16x8) archsimd.Uint8x16 {
+	return upper.BitsToInt16().ShiftAllRight(22 - 16).SaturateToUint8()
+}
+
+// joinLower puts the lower half of hi above that of lo, in the way that the compiler makes one instruction of with clip's last.
+func joinLower(lo, hi Bytes) Bytes {
+	upper := hi.ReshapeToUint64s().BitsToFloat64().GetElem(0)
+	return lo.ReshapeToUint64s().BitsToFloat64().SetElem(1, upper).ToBits().ReshapeToUint8s()
+}
+
+// PackTable is the type of what PackTops and PackClipped take on x86.
+type PackTable = archsimd.Uint8x16
+
+// PackTables returns it.
+func PackTables() (bytes, dwords PackTable) { return }
+
+// PackTops puts the top bytes of four vectors side by side.
+func PackTops(a, b, c, d Dwords, _, _ PackTable) Bytes {
+	return upperWords(a, b).ReshapeToUint8s().ConcatOdd(upperWords(c, d).ReshapeToUint8s())
+}
+
+// PackClipped puts the sums of four vectors, clipped to 0..255, side by side.
+func PackClipped(a, b, c, d Dwords, _, _ PackTable) Bytes {
+	return joinLower(clip(upperWords(a, b)), clip(upperWords(c, d)))
+}
+
+// JoinTops puts the top bytes of even and odd outputs in order, of the first half and of the second.
+func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
+	return upperPairs(even0, odd0).ReshapeToUint8s().ConcatOdd(upperPairs(even1, odd1).ReshapeToUint8s())
+}
+
+// JoinClipped is the same for sums, clipped to 0..255.
+func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
+	return joinLower(clip(upperPairs(even0, odd0)), clip(upperPairs(even1, odd1)))
+}
+
+// LoadDwords loads a vector of dwords.
+func LoadDwords(p unsafe.Pointer) Dwords { return archsimd.LoadInt32x4Array((*[4]int32)(p)) }
+
+// StoreDwords stores a vector of dwords.
+func StoreDwords(v Dwords, p unsafe.Pointer) { v.StoreArray((*[4]int32)(p)) }
+
+// Spread spreads dword j over the vector.
+func Spread(v Dwords, j int) Dwords {
+	return v.ToBits().ReshapeToUint8s().LookupOrZero(archsimd.LoadUint8x16Array(&spreads[j])).ReshapeToUint32s().BitsToInt32()
+}
+
+// LoadApart loads 16 bytes from the first place.
+func LoadApart(a, _ unsafe.Pointer) Bytes { return Load(a) }
+
+// Offsets returns the lane's offset first.
+func Offsets(p *int32) (a, b int) { return int(*p), 0 }
+
+// TripleTable returns what StoreTriples takes on x86.
+func TripleTable() PackTable { return PackTable{} }
+
+// StoreTriples stores the first three dwords, and overwrites a vector's length.
+func StoreTriples(v Words, p unsafe.Pointer, _ PackTable) { StoreWords(v, p) }
+
+// ToWords returns bytes as words.
+func ToWords(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16() }
+
+// LoadLaneIndices loads a table of LookupLane.
+func LoadLaneIndices(table *[16]int8) archsimd.Uint8x16 {
+	return archsimd.LoadInt8x16Array(table).ToBits()
+}
+
+// LookupLane takes 16 bytes at p by a table, as Lookup does, and stores them at to.
+func LookupLane(p, to unsafe.Pointer, index archsimd.Uint8x16) {
+	archsimd.LoadUint8x16Array((*[16]uint8)(p)).LookupOrZero(index).StoreArray((*[16]uint8)(to))
+}

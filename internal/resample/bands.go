@@ -1,0 +1,176 @@
+package resample
+
+import "unsafe"
+
+// How the kernels work.
+//
+// The horizontal pass takes two source rows at a time and leaves their bytes as the two words of a pair, in a ring of
+// such row pairs: the shape in which the kernels multiply (internal/lanes says how) in the vertical pass. Output vectors are
+// in its outer loop and rows in the inner one, so that a vector's tables stay in registers. That inner loop leaves before it
+// steps beyond the last row pair, and there is one at least: a pointer that has left the source, even if nothing reads by it,
+// could make the garbage collector end the process.
+
+const (
+	tapsMax    = 4096 // more taps go to the generic code: far beyond 1/20 of any photo, and sums stay in range
+	vectorsMin = 4    // of 16 bytes in a row of the ring: vertical kernels work on four vectors of the processor at a time
+)
+
+// pixels01 and pixels23 bring the RGB bytes of pixels 0 and 1, or 2 and 3, to pairs of words.
+var (
+	pixels01 = [16]uint8{0, 128, 3, 128, 1, 128, 4, 128, 2, 128, 5, 128, 128, 128, 128, 128}
+	pixels23 = [16]uint8{6, 128, 9, 128, 7, 128, 10, 128, 8, 128, 11, 128, 128, 128, 128, 128}
+)
+
+// simdState is the memory of the accelerated kernels.
+type simdState struct {
+	taps     []int32 // of the horizontal pass, as its kernels want them
+	bases    []int32 // of each window: bytes from the source row's begin
+	vertical []int32 // for each output row and pair of taps: two entries, as kernels.split makes them
+	ring     []byte
+	tail     []byte // copies of source rows that lie too close to the end of the buffer to be read with slack, or rows of a vertical pass that comes first
+	line     []byte // one output row, and what vectors write after it
+	plan     bandPlan
+}
+
+// A bandPlan is what the row loop and the kernels need to know about the shape of the data.
+type bandPlan struct {
+	*kernels
+	vectors    int // of 16 bytes in an output row
+	ring       unsafe.Pointer
+	ringStride int // bytes between row pairs in the ring
+	ringMask   int // number of row pairs in the ring, less 1
+	reach      int // bytes after the begin of a source row up to which kernels read
+	batch      int // row pairs that are made at a time
+	bases      []int32
+	taps       unsafe.Pointer
+	tapPairs   int // of the horizontal pass, for each of its windows
+	rowPairs   int // of the vertical pass: pairs of entries of its table for each output row
+	tailStride int // bytes between the rows of a vertical pass that comes first
+	horizontal horizontalKernel
+}
+
+// resizeSIMD does what resizeGeneric and resizeGenericVerticalFirst do, with the kernels of r.level; false if there are
+// none for the case.
+func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst bool) bool {
+	h, v := &r.horizontal, &r.vertical
+	k := kernelsOf(r.level)
+	if k == nil || h.taps > tapsMax || v.taps > tapsMax {
+		return false
+	}
+	p := &r.simd.plan // kept there because it is passed to functions by way of variables, and would escape
+	*p = bandPlan{kernels: k}
+	p.vectors = max(vectorsMin, (3*h.n+15)/16)
+	p.ringStride = 64*p.vectors + 64
+	p.prepare(r, p)
+	if verticalFirst {
+		r.prepareVerticalFirst(p)
+	} else {
+		r.prepareVertical(p)
+	}
+	slots := 8
+	for slots < p.rowPairs+p.batch {
+		slots *= 2
+	}
+	p.ringMask = slots - 1
+	r.simd.ring = grown(r.simd.ring, slots*p.ringStride)
+	p.ring = unsafe.Pointer(&r.simd.ring[0])
+	r.simd.line = grown(r.simd.line, 16*p.vectors)
+	if verticalFirst {
+		r.runVerticalFirst(dst, src, stride, p)
+	} else {
+		r.runBands(dst, src, stride, p)
+	}
+	return true
+}
+
+// prepareVertical splits the vertical weights for the ring's row pairs. Pair 0 holds the rows v.first and v.first+1; a
+// window that begins on an odd row has weight 0 on its first.
+func (r *Resampler) prepareVertical(p *bandPlan) {
+	v := &r.vertical
+	pairs := v.taps/2 + 1
+	p.rowPairs = pairs
+	r.simd.vertical = grown(r.simd.vertical, 2*pairs*v.n)
+	for y := range v.n {
+		odd := (int(v.low[y]) - v.first) & 1
+		count := int(v.count[y])
+		row := r.simd.vertical[2*pairs*y:][:2*pairs]
+		for i := range pairs {
+			var k0, k1 int32
+			if t := 2*i - odd; t >= 0 && t < count {
+				k0 = v.weight[t*v.pitch+y]
+			}
+			if t := 2*i + 1 - odd; t < count {
+				k1 = v.weight[t*v.pitch+y]
+			}
+			row[2*i], row[2*i+1] = p.split(k0, k1, !v.signed)
+		}
+	}
+}
+
+// runBands makes the output's rows one by one, and row pairs of the ring as they are needed.
+func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
+	v := &r.vertical
+	rows := v.end - v.first
+	done := 0
+	for y := range v.n {
+		top := int(v.low[y]) - v.first
+		firstPair, endPair := top>>1, (top+int(v.count[y])+1)>>1
+		for done < endPair {
+			done += r.fillRing(src, stride, rows, done, p)
+		}
+		pairs := endPair - firstPair
+		to, direct := r.rowPlace(dst, y, p)
+		p.vertical.of(v.signed, pairs)(p, to, firstPair, r.verticalWeights(p, y)[:2*pairs])
+		r.putPlaced(dst, y, direct)
+	}
+}
+
+// fillRing runs the horizontal pass for some row pairs from pair done on and returns how many. Rows whose vectors would
+// read beyond the source's end are copied to a buffer with slack first; so is the last one of an odd number, twice.
+func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) int {
+	pairs := min(p.batch, (rows+1)/2-done, p.ringMask+1-done&p.ringMask)
+	to := unsafe.Pointer(&r.simd.ring[(done&p.ringMask)*p.ringStride])
+	safe := 0 // pairs of rows that have p.reach readable bytes
+	if room := len(src) - p.reach; room >= 0 {
+		safe = min(rows, room/stride+1)/2 - done
+	}
+	if safe > 0 {
+		pairs = min(pairs, safe)
+		p.horizontal(p, to, unsafe.Pointer(&src[2*done*stride]), stride, pairs)
+		return pairs
+	}
+	rowBytes := 3 * (r.horizontal.end - r.horizontal.first)
+	r.simd.tail = grown(r.simd.tail, 2*pairs*p.reach)
+	for i := range 2 * pairs {
+		y := min(2*done+i, rows-1)
+		copy(r.simd.tail[i*p.reach:][:p.reach], src[y*stride:][:rowBytes])
+	}
+	p.horizontal(p, to, unsafe.Pointer(&r.simd.tail[0]), p.reach, pairs)
+	return pairs
+}
+
+// rowPlace returns where kernels make output row y. They write 16·vectors bytes: into dst where the next rows will overwrite
+// what is too much, and otherwise to a line, from which putPlaced takes them.
+func (r *Resampler) rowPlace(dst Output, y int, p *bandPlan) (to unsafe.Pointer, direct bool) {
+	at, size := 3*dst.Width*y, 3*dst.Width*dst.Height
+	if dst.Layout == NHWC && at+16*p.vectors <= size {
+		return unsafe.Pointer(&dst.Pix[at]), true
+	}
+	return unsafe.Pointer(&r.simd.line[0]), false
+}
+
+func (r *Resampler) putPlaced(dst Output, y int, direct bool) {
+	if !direct {
+		r.putRow(dst, y, r.simd.line[:3*dst.Width])
+	}
+}
+
+// ringRow returns where row pair i begins in the ring.
+func (p *bandPlan) ringRow(i int) unsafe.Pointer {
+	return unsafe.Add(p.ring, (i&p.ringMask)*p.ringStride)
+}
+
+// verticalWeights returns row y's table of split weights, two entries for each pair.
+func (r *Resampler) verticalWeights(p *bandPlan, y int) []int32 {
+	return r.simd.vertical[2*p.rowPairs*y:][:2*p.rowPairs]
+}
