@@ -112,6 +112,9 @@ func MulAdd(a, b, c Words) Words { return a.Mul(b).Add(c) }
 // MulHigh returns the upper halves of the products.
 func MulHigh(a, b Words) Words { return a.MulHigh(b) }
 
+// Half halves words and rounds up.
+func Half(v Words) Words { return v.Sub(v.ShiftAllRight(1)) }
+
 // HighWords returns the upper halves of the dwords of lo and hi, by lane.
 func HighWords(lo, hi Dwords) Words { return ShiftNarrow(lo, hi, 16) }
 

@@ -123,6 +123,9 @@ func MulAdd(a, b, c Words) Words { return a.MulAdd(b, c) }
 // MulHigh returns the upper halves of the products.
 func MulHigh(a, b Words) Words { return HighWords(a.MulWidenLo(b), a.HiToLo().MulWidenLo(b.HiToLo())) }
 
+// Half halves words and rounds up.
+func Half(v Words) Words { return v.Average(Words{}) }
+
 // HighWords returns the upper halves of the dwords of lo and hi.
 func HighWords(lo, hi Dwords) Words {
 	return lo.ToBits().ReshapeToUint16s().ConcatOdd(hi.ToBits().ReshapeToUint16s()).BitsToInt16()
@@ -137,8 +140,9 @@ func StoreLowBytes(a, b Words, p unsafe.Pointer) {
 }
 
 // rgbOrder are TBL's indices from words of R | G<<8 (first two) and of B (last two) to 24 bytes RGB: to the first 16 of them,
-// and to the last 16; 255 gives zero.
-var rgbOrder = func() (t [4][16]uint8) {
+// and to the last 16; 255 gives zero. By a pointer, so that four loads do not need four addresses.
+var rgbOrder = func() *[4][16]uint8 {
+	var t [4][16]uint8
 	for i := range 16 {
 		for part := range 2 {
 			k, rg, b := i+part*8, uint8(255), uint8(255)
@@ -150,14 +154,15 @@ var rgbOrder = func() (t [4][16]uint8) {
 			t[part][i], t[2+part][i] = rg, b
 		}
 	}
-	return t
+	return &t
 }()
 
 // StoreRGB saturates words to 0..255 and stores them interleaved.
 func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 	rg, bb := r.SaturateToUint8().InterleaveLo(g.SaturateToUint8()), b.SaturateToUint8()
-	head := rg.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[0])).Or(bb.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[2])))
-	tail := rg.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[1])).Or(bb.LookupOrZero(archsimd.LoadUint8x16Array(&rgbOrder[3])))
+	order := rgbOrder
+	head := rg.LookupOrZero(archsimd.LoadUint8x16Array(&order[0])).Or(bb.LookupOrZero(archsimd.LoadUint8x16Array(&order[2])))
+	tail := rg.LookupOrZero(archsimd.LoadUint8x16Array(&order[1])).Or(bb.LookupOrZero(archsimd.LoadUint8x16Array(&order[3])))
 	head.StoreArray((*[16]uint8)(p))
 	tail.StoreArray((*[16]uint8)(unsafe.Add(p, 8)))
 }
