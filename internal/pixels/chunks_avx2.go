@@ -10,6 +10,7 @@ import (
 
 // What goes along chunks, of which a row of one plane is a vector of AVX2 and two of NEON. AVX-512 takes the kernels of AVX2,
 // except where another is better by more than the width of its vectors.
+// Where Count is 1 a second step is written out: the compiler keeps loops of one round.
 
 // spreadBiasAVX2 repeats each of bytes 4 to 7 of an eight-byte word eight times: from a maskBias to the bias of each column.
 var spreadBiasAVX2 = func() (t [32]uint8) {
@@ -19,6 +20,13 @@ var spreadBiasAVX2 = func() (t [32]uint8) {
 	return t
 }()
 
+// predictStepAVX2 predicts a vector of two rows of a plane: the residuals of the bottom row are 32 bytes after those of the top row.
+func predictStepAVX2(src, top, bottom unsafe.Pointer) {
+	v := Load(src).Add(Load(bottom))
+	Store(v, top)
+	Store(v.Add(Load(unsafe.Add(src, chunkColumns))), bottom)
+}
+
 // predictAVX2 does nothing but load, add and store. There is one chunk at least.
 func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	if first {
@@ -27,10 +35,9 @@ func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	src, o := start(residuals), 0
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
 	for rest := 3 * chunks; ; src = unsafe.Add(src, 2*chunkColumns) {
-		for x := 0; x < chunkColumns; x += vectorAVX2 {
-			v := Load(unsafe.Add(src, x)).Add(Load(unsafe.Add(bottom, o+x)))
-			Store(v, unsafe.Add(top, o+x))
-			Store(v.Add(Load(unsafe.Add(src, chunkColumns+x))), unsafe.Add(bottom, o+x))
+		predictStepAVX2(src, unsafe.Add(top, o), unsafe.Add(bottom, o))
+		if Count == 1 {
+			predictStepAVX2(unsafe.Add(src, 16), unsafe.Add(top, o+16), unsafe.Add(bottom, o+16))
 		}
 		if rest--; rest == 0 {
 			break
@@ -45,20 +52,25 @@ func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 }
 
+// sumStepAVX2 does a vector of what sumFirstRowsAVX2 does, where left is the sample to the left of it, and returns its last one.
+func sumStepAVX2(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
+	residuals := Load(top)
+	values, last := PrefixSums(residuals, left)
+	Store(values, top)
+	Store(Load(bottom).Sub(residuals).Add(values), bottom)
+	return last
+}
+
 // sumFirstRowsAVX2 turns the first two rows of a band from what they are if the row above is all zeros into what they are:
 // the top row's samples are predicted by those to their left, the first by 128.
 func sumFirstRowsAVX2(rows *rowPair, chunks int) {
-	top, bottom := start(rows.top), start(rows.bottom)
+	top, bottom, mid := start(rows.top), start(rows.bottom), BroadcastBytes(128)
 	for plane := range 3 {
 		for c := range chunks {
-			last := BroadcastBytes(128)
-			for x := 0; x < chunkColumns; x += vectorAVX2 {
-				o := plane*rows.stride + c*chunkColumns + x
-				var values Bytes
-				residuals := Load(unsafe.Add(top, o))
-				values, last = PrefixSums(residuals, last)
-				Store(values, unsafe.Add(top, o))
-				Store(Load(unsafe.Add(bottom, o)).Sub(residuals).Add(values), unsafe.Add(bottom, o))
+			o := plane*rows.stride + c*chunkColumns
+			last := sumStepAVX2(unsafe.Add(top, o), unsafe.Add(bottom, o), mid)
+			if Count == 1 {
+				sumStepAVX2(unsafe.Add(top, o+16), unsafe.Add(bottom, o+16), last)
 			}
 		}
 	}
@@ -147,17 +159,20 @@ func packWithAVX2(scratch *[8]uint64, t *groupTables, codes *codeTable, headers,
 	src, out, head := start(residuals), start(payload), start(headers)
 	taken := uint(0)
 	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
-		for x := 0; x < chunkColumns; x += vectorAVX2 {
-			index := rangesAVX2(Load(unsafe.Add(src, x)), Load(unsafe.Add(src, chunkColumns+x)))
-			Store(index.ReshapeToUint8s(), unsafe.Add(unsafe.Pointer(scratch), x))
+		Store(rangesAVX2(Load(src), Load(unsafe.Add(src, chunkColumns))).ReshapeToUint8s(), unsafe.Pointer(scratch))
+		if Count == 1 {
+			Store(rangesAVX2(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16))).ReshapeToUint8s(), unsafe.Pointer(&scratch[2]))
 		}
 		left, right := codes.of(scratch[0], scratch[1]), codes.of(scratch[2], scratch[3])
 		*(*[2]uint8)(head) = [2]uint8{left, right}
 		lowest := BroadcastQwords(t.maskBias[left] | t.maskBias[right]<<16).ReshapeToUint8s()
-		for x := 0; x < chunkColumns; x += vectorAVX2 {
-			bias, row := Take(lowest, Load(unsafe.Pointer(&spreadBiasAVX2[x]))), unsafe.Add(unsafe.Pointer(scratch), x)
-			Store(transposeAVX2(Load(unsafe.Add(src, x)).Add(bias), m7, m14, m28), row)
-			Store(transposeAVX2(Load(unsafe.Add(src, chunkColumns+x)).Add(bias), m7, m14, m28), unsafe.Add(row, chunkColumns))
+		bias := Take(lowest, Load(unsafe.Pointer(&spreadBiasAVX2[0])))
+		Store(transposeAVX2(Load(src).Add(bias), m7, m14, m28), unsafe.Pointer(scratch))
+		Store(transposeAVX2(Load(unsafe.Add(src, chunkColumns)).Add(bias), m7, m14, m28), unsafe.Pointer(&scratch[4]))
+		if Count == 1 {
+			bias = Take(lowest, Load(unsafe.Pointer(&spreadBiasAVX2[16])))
+			Store(transposeAVX2(Load(unsafe.Add(src, 16)).Add(bias), m7, m14, m28), unsafe.Pointer(&scratch[2]))
+			Store(transposeAVX2(Load(unsafe.Add(src, chunkColumns+16)).Add(bias), m7, m14, m28), unsafe.Pointer(&scratch[6]))
 		}
 		w0, w1 := uint(t.width[left&15]), uint(t.width[left>>4])
 		w2, w3 := uint(t.width[right&15]), uint(t.width[right>>4])

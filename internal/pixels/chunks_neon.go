@@ -12,6 +12,7 @@ import (
 
 // What goes along chunks, of which a row of one plane is a vector of NEON and two of NEON. AVX-512 takes the kernels of NEON,
 // except where another is better by more than the width of its vectors.
+// Where Count is 1 a second step is written out: the compiler keeps loops of one round.
 
 // spreadBiasNEON repeats each of bytes 4 to 7 of an eight-byte word eight times: from a maskBias to the bias of each column.
 var spreadBiasNEON = func() (t [32]uint8) {
@@ -21,6 +22,13 @@ var spreadBiasNEON = func() (t [32]uint8) {
 	return t
 }()
 
+// predictStepNEON predicts a vector of two rows of a plane: the residuals of the bottom row are 32 bytes after those of the top row.
+func predictStepNEON(src, top, bottom unsafe.Pointer) {
+	v := Load(src).Add(Load(bottom))
+	Store(v, top)
+	Store(v.Add(Load(unsafe.Add(src, chunkColumns))), bottom)
+}
+
 // predictNEON does nothing but load, add and store. There is one chunk at least.
 func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 	if first {
@@ -29,10 +37,9 @@ func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 	src, o := start(residuals), 0
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
 	for rest := 3 * chunks; ; src = unsafe.Add(src, 2*chunkColumns) {
-		for x := 0; x < chunkColumns; x += vectorNEON {
-			v := Load(unsafe.Add(src, x)).Add(Load(unsafe.Add(bottom, o+x)))
-			Store(v, unsafe.Add(top, o+x))
-			Store(v.Add(Load(unsafe.Add(src, chunkColumns+x))), unsafe.Add(bottom, o+x))
+		predictStepNEON(src, unsafe.Add(top, o), unsafe.Add(bottom, o))
+		if Count == 1 {
+			predictStepNEON(unsafe.Add(src, 16), unsafe.Add(top, o+16), unsafe.Add(bottom, o+16))
 		}
 		if rest--; rest == 0 {
 			break
@@ -47,20 +54,25 @@ func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 }
 
+// sumStepNEON does a vector of what sumFirstRowsNEON does, where left is the sample to the left of it, and returns its last one.
+func sumStepNEON(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
+	residuals := Load(top)
+	values, last := PrefixSums(residuals, left)
+	Store(values, top)
+	Store(Load(bottom).Sub(residuals).Add(values), bottom)
+	return last
+}
+
 // sumFirstRowsNEON turns the first two rows of a band from what they are if the row above is all zeros into what they are:
 // the top row's samples are predicted by those to their left, the first by 128.
 func sumFirstRowsNEON(rows *rowPair, chunks int) {
-	top, bottom := start(rows.top), start(rows.bottom)
+	top, bottom, mid := start(rows.top), start(rows.bottom), BroadcastBytes(128)
 	for plane := range 3 {
 		for c := range chunks {
-			last := BroadcastBytes(128)
-			for x := 0; x < chunkColumns; x += vectorNEON {
-				o := plane*rows.stride + c*chunkColumns + x
-				var values Bytes
-				residuals := Load(unsafe.Add(top, o))
-				values, last = PrefixSums(residuals, last)
-				Store(values, unsafe.Add(top, o))
-				Store(Load(unsafe.Add(bottom, o)).Sub(residuals).Add(values), unsafe.Add(bottom, o))
+			o := plane*rows.stride + c*chunkColumns
+			last := sumStepNEON(unsafe.Add(top, o), unsafe.Add(bottom, o), mid)
+			if Count == 1 {
+				sumStepNEON(unsafe.Add(top, o+16), unsafe.Add(bottom, o+16), last)
 			}
 		}
 	}
@@ -149,17 +161,20 @@ func packWithNEON(scratch *[8]uint64, t *groupTables, codes *codeTable, headers,
 	src, out, head := start(residuals), start(payload), start(headers)
 	taken := uint(0)
 	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
-		for x := 0; x < chunkColumns; x += vectorNEON {
-			index := rangesNEON(Load(unsafe.Add(src, x)), Load(unsafe.Add(src, chunkColumns+x)))
-			Store(index.ReshapeToUint8s(), unsafe.Add(unsafe.Pointer(scratch), x))
+		Store(rangesNEON(Load(src), Load(unsafe.Add(src, chunkColumns))).ReshapeToUint8s(), unsafe.Pointer(scratch))
+		if Count == 1 {
+			Store(rangesNEON(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16))).ReshapeToUint8s(), unsafe.Pointer(&scratch[2]))
 		}
 		left, right := codes.of(scratch[0], scratch[1]), codes.of(scratch[2], scratch[3])
 		*(*[2]uint8)(head) = [2]uint8{left, right}
 		lowest := BroadcastQwords(t.maskBias[left] | t.maskBias[right]<<16).ReshapeToUint8s()
-		for x := 0; x < chunkColumns; x += vectorNEON {
-			bias, row := Take(lowest, Load(unsafe.Pointer(&spreadBiasNEON[x]))), unsafe.Add(unsafe.Pointer(scratch), x)
-			Store(transposeNEON(Load(unsafe.Add(src, x)).Add(bias), m7, m14, m28), row)
-			Store(transposeNEON(Load(unsafe.Add(src, chunkColumns+x)).Add(bias), m7, m14, m28), unsafe.Add(row, chunkColumns))
+		bias := Take(lowest, Load(unsafe.Pointer(&spreadBiasNEON[0])))
+		Store(transposeNEON(Load(src).Add(bias), m7, m14, m28), unsafe.Pointer(scratch))
+		Store(transposeNEON(Load(unsafe.Add(src, chunkColumns)).Add(bias), m7, m14, m28), unsafe.Pointer(&scratch[4]))
+		if Count == 1 {
+			bias = Take(lowest, Load(unsafe.Pointer(&spreadBiasNEON[16])))
+			Store(transposeNEON(Load(unsafe.Add(src, 16)).Add(bias), m7, m14, m28), unsafe.Pointer(&scratch[2]))
+			Store(transposeNEON(Load(unsafe.Add(src, chunkColumns+16)).Add(bias), m7, m14, m28), unsafe.Pointer(&scratch[6]))
 		}
 		w0, w1 := uint(t.width[left&15]), uint(t.width[left>>4])
 		w2, w3 := uint(t.width[right&15]), uint(t.width[right>>4])

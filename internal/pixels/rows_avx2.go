@@ -13,6 +13,38 @@ import (
 
 const vectorAVX2 = 16 * Count
 
+// placesAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels.
+// Those are three vectors, but no two bytes of a channel have the same place in theirs, so that one vector of indices serves all three:
+//
+//	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
+//
+// The same for all lanes. mirroredAVX2 take the pixels of a lane in reverse.
+var placesAVX2, mirroredAVX2 = makePlacesAVX2(0), makePlacesAVX2(15)
+
+func makePlacesAVX2(flip int) (t [3][vectorAVX2]uint8) {
+	for i := range vectorAVX2 {
+		for c := range 3 {
+			t[c][i&^15+(3*i+c)%16] = uint8(i&15 ^ flip)
+		}
+	}
+	return t
+}
+
+// thirdsAVX2 has ones in bytes 0, 3, 6, … (and in 1, 4, 7, …) of each lane.
+var thirdsAVX2 = func() (t [2][vectorAVX2]int8) {
+	for i := range vectorAVX2 {
+		if i&15%3 < 2 {
+			t[i&15%3][i] = -1
+		}
+	}
+	return t
+}()
+
+// weaveAVX2 makes of vectors of each channel, spread, three of pixels.
+func weaveAVX2(r, g, b Bytes, first, second ByteMask) (v0, v1, v2 Bytes) {
+	return r.IfElse(first, g.IfElse(second, b)), g.IfElse(first, b.IfElse(second, r)), b.IfElse(first, r.IfElse(second, g))
+}
+
 // channelsAVX2 loads R, G and B from planes G, R−G+128 and B−G+128.
 func channelsAVX2(p unsafe.Pointer, stride int, mid Bytes) (r, g, b Bytes) {
 	g = Load(p)
@@ -27,17 +59,22 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 		return
 	}
 	mid := BroadcastBytes(128)
-	wr, wg, wb, first, second := Weaving(flip)
+	places := &placesAVX2
+	if flip {
+		places = &mirroredAVX2
+	}
+	pr, pg, pb := Load(unsafe.Pointer(&places[0])), Load(unsafe.Pointer(&places[1])), Load(unsafe.Pointer(&places[2]))
+	first, second := LoadMask(unsafe.Pointer(&thirdsAVX2[0])), LoadMask(unsafe.Pointer(&thirdsAVX2[1]))
 	src, out := start(planes), start(dst)
 	for x := 0; x < width; x += vectorAVX2 {
 		x = min(x, width-vectorAVX2)
 		if flip {
 			r, g, b := channelsAVX2(unsafe.Add(src, width-vectorAVX2-x), stride, mid)
-			v0, v1, v2 := Weave(r, g, b, wr, wg, wb, first, second)
+			v0, v1, v2 := weaveAVX2(Take(r, pr), Take(g, pg), Take(b, pb), first, second)
 			StorePixelsMirrored(v0, v1, v2, unsafe.Add(out, 3*x))
 		} else {
 			r, g, b := channelsAVX2(unsafe.Add(src, x), stride, mid)
-			v0, v1, v2 := Weave(r, g, b, wr, wg, wb, first, second)
+			v0, v1, v2 := weaveAVX2(Take(r, pr), Take(g, pg), Take(b, pb), first, second)
 			StorePixels(v0, v1, v2, unsafe.Add(out, 3*x))
 		}
 	}

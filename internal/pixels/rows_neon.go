@@ -15,6 +15,38 @@ import (
 
 const vectorNEON = 16 * Count
 
+// placesNEON are the indices that spread 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels.
+// Those are three vectors, but no two bytes of a channel have the same place in theirs, so that one vector of indices serves all three:
+//
+//	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
+//
+// The same for all lanes. mirroredNEON take the pixels of a lane in reverse.
+var placesNEON, mirroredNEON = makePlacesNEON(0), makePlacesNEON(15)
+
+func makePlacesNEON(flip int) (t [3][vectorNEON]uint8) {
+	for i := range vectorNEON {
+		for c := range 3 {
+			t[c][i&^15+(3*i+c)%16] = uint8(i&15 ^ flip)
+		}
+	}
+	return t
+}
+
+// thirdsNEON has ones in bytes 0, 3, 6, … (and in 1, 4, 7, …) of each lane.
+var thirdsNEON = func() (t [2][vectorNEON]int8) {
+	for i := range vectorNEON {
+		if i&15%3 < 2 {
+			t[i&15%3][i] = -1
+		}
+	}
+	return t
+}()
+
+// weaveNEON makes of vectors of each channel, spread, three of pixels.
+func weaveNEON(r, g, b Bytes, first, second ByteMask) (v0, v1, v2 Bytes) {
+	return r.IfElse(first, g.IfElse(second, b)), g.IfElse(first, b.IfElse(second, r)), b.IfElse(first, r.IfElse(second, g))
+}
+
 // channelsNEON loads R, G and B from planes G, R−G+128 and B−G+128.
 func channelsNEON(p unsafe.Pointer, stride int, mid Bytes) (r, g, b Bytes) {
 	g = Load(p)
@@ -29,17 +61,22 @@ func interleaveNEON(dst, planes []byte, stride, width int, flip bool) {
 		return
 	}
 	mid := BroadcastBytes(128)
-	wr, wg, wb, first, second := Weaving(flip)
+	places := &placesNEON
+	if flip {
+		places = &mirroredNEON
+	}
+	pr, pg, pb := Load(unsafe.Pointer(&places[0])), Load(unsafe.Pointer(&places[1])), Load(unsafe.Pointer(&places[2]))
+	first, second := LoadMask(unsafe.Pointer(&thirdsNEON[0])), LoadMask(unsafe.Pointer(&thirdsNEON[1]))
 	src, out := start(planes), start(dst)
 	for x := 0; x < width; x += vectorNEON {
 		x = min(x, width-vectorNEON)
 		if flip {
 			r, g, b := channelsNEON(unsafe.Add(src, width-vectorNEON-x), stride, mid)
-			v0, v1, v2 := Weave(r, g, b, wr, wg, wb, first, second)
+			v0, v1, v2 := weaveNEON(Take(r, pr), Take(g, pg), Take(b, pb), first, second)
 			StorePixelsMirrored(v0, v1, v2, unsafe.Add(out, 3*x))
 		} else {
 			r, g, b := channelsNEON(unsafe.Add(src, x), stride, mid)
-			v0, v1, v2 := Weave(r, g, b, wr, wg, wb, first, second)
+			v0, v1, v2 := weaveNEON(Take(r, pr), Take(g, pg), Take(b, pb), first, second)
 			StorePixels(v0, v1, v2, unsafe.Add(out, 3*x))
 		}
 	}

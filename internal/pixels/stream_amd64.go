@@ -2,11 +2,7 @@
 
 package pixels
 
-import (
-	"unsafe"
-
-	lanes "github.com/imgfeed/imgfeed/internal/lanes/avx2"
-)
+import "unsafe"
 
 // A store to memory that is in no cache first reads it from there. Stores that go past the caches don't, which saves a third of
 // what decoding moves; simd/archsimd does not have them. A batch larger than the caches is not in them any more
@@ -55,9 +51,9 @@ func streamAVX512(dst, top, bottom []byte, stride, width int, flip bool) {
 
 func streamAVX2(dst, top, bottom []byte, stride, width int, flip bool) {
 	first, second, step := ends(top, bottom, width, flip)
-	shuffles := &lanes.Places
+	shuffles := &placesAVX2
 	if flip {
-		shuffles = &lanes.MirroredPlaces
+		shuffles = &mirroredAVX2
 	}
-	streamRowsAVX2(start(dst), first, second, stride, width/32, step, unsafe.Pointer(shuffles), unsafe.Pointer(&lanes.Thirds))
+	streamRowsAVX2(start(dst), first, second, stride, width/32, step, unsafe.Pointer(shuffles), unsafe.Pointer(&thirdsAVX2))
 }

@@ -59,76 +59,41 @@ func Total(sums Sums) int {
 	return int(all.ReduceSum())
 }
 
-// The indices that spread 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels. Those are
-// three vectors, but no two bytes of a channel have the same place in theirs, so that one vector of indices serves all three.
-var places, mirroredPlaces = makePlaces(0), makePlaces(15)
-
-func makePlaces(flip int) (t [3][16]uint8) {
-	for pixel := range 16 {
-		for c := range 3 {
-			t[c][(3*pixel+c)%16] = uint8(pixel ^ flip)
-		}
-	}
-	return t
-}
-
-// thirds has ones in bytes 0, 3, 6, … (and in 1, 4, 7, …).
-var thirds = [2][16]int8{
-	{-1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1},
-	{0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0},
-}
-
 // ByteMask says for each byte yes or no.
 type ByteMask = archsimd.Mask8x16
 
-// Weaving returns what Weave takes besides the channels.
-func Weaving(mirrored bool) (wr, wg, wb Bytes, first, second ByteMask) {
-	places := &places
-	if mirrored {
-		places = &mirroredPlaces
-	}
-	return Load(unsafe.Pointer(&places[0])), Load(unsafe.Pointer(&places[1])), Load(unsafe.Pointer(&places[2])),
-		archsimd.LoadInt8x16Array(&thirds[0]).ToMask(), archsimd.LoadInt8x16Array(&thirds[1]).ToMask()
-}
+// LoadMask loads a mask: bytes that are all ones or zeros.
+func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x16Array((*[16]int8)(p)).ToMask() }
 
-// Weave makes of vectors of each channel three of pixels, R, G, B, R, ….
-func Weave(r, g, b, wr, wg, wb Bytes, first, second ByteMask) (v0, v1, v2 Bytes) {
-	r, g, b = Take(r, wr), Take(g, wg), Take(b, wb)
-	return r.IfElse(first, g.IfElse(second, b)), g.IfElse(first, b.IfElse(second, r)), b.IfElse(first, r.IfElse(second, g))
-}
-
-// StorePixels stores what Weave has made.
+// StorePixels stores pixels of 16·Count times three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
 func StorePixels(v0, v1, v2 Bytes, p unsafe.Pointer) {
 	Store(v0, p)
 	Store(v1, unsafe.Add(p, 16))
 	Store(v2, unsafe.Add(p, 32))
 }
 
-// StorePixelsMirrored stores what Weave has made, the last lane first: here there is one.
+// StorePixelsMirrored is StorePixels with the last lane first: here there is one.
 func StorePixelsMirrored(v0, v1, v2 Bytes, p unsafe.Pointer) { StorePixels(v0, v1, v2, p) }
 
-// unweaving takes 16 pixels of R, G, B in three vectors apart: entry [c][v] says which byte of vector v each byte of
-// channel c is.
-var unweaving = func() (t [3][3][16]uint8) {
+// LoadPixels is the reverse of StorePixels.
+func LoadPixels(p unsafe.Pointer) (v0, v1, v2 Bytes) {
+	return Load(p), Load(unsafe.Add(p, 16)), Load(unsafe.Add(p, 32))
+}
+
+// channelOf takes pixels apart: entry [c][v] says which byte of vector v each byte of channel c is.
+var channelOf = func() (t [3][3][16 * Count]uint8) {
 	for c := range 3 {
-		for i := range 16 {
-			for v := range 3 {
-				t[c][v][i] = 128
-			}
-			place := 3*i + c
+		for i := range 16 * Count {
+			t[c][0][i], t[c][1][i], t[c][2][i] = 128, 128, 128
+			place := 3*(i%16) + c
 			t[c][place/16][i] = uint8(place % 16)
 		}
 	}
 	return t
 }()
 
-// LoadPixels loads what StorePixels stores.
-func LoadPixels(p unsafe.Pointer) (v0, v1, v2 Bytes) {
-	return Load(p), Load(unsafe.Add(p, 16)), Load(unsafe.Add(p, 32))
-}
-
 // Channel returns R, G or B (0, 1 or 2) of what LoadPixels has loaded.
 func Channel(v0, v1, v2 Bytes, c int) Bytes {
-	t := &unweaving[c]
+	t := &channelOf[c]
 	return Take(v0, Load(unsafe.Pointer(&t[0]))).Or(Take(v1, Load(unsafe.Pointer(&t[1])))).Or(Take(v2, Load(unsafe.Pointer(&t[2]))))
 }

@@ -21,6 +21,8 @@ type constantsAVX512 struct {
 	// to 63 of the pair of vectors) and 32 of B (bytes 64 to 95); the mirror tables do so in reverse.
 	interleaveLow, interleaveHigh [64]uint8
 	mirrorLow, mirrorHigh         [64]uint8
+	// reverse64 reverses 64 bytes.
+	reverse64 [64]uint8
 }
 
 func makeConstants512() *constantsAVX512 {
@@ -29,6 +31,7 @@ func makeConstants512() *constantsAVX512 {
 		t.reverse8[i] = int8(i&8 + 7 - i&7)
 		t.spreadBias[i] = int8(4 + i>>3&3)
 		t.identity[i] = 1 << (i & 7)
+		t.reverse64[i] = uint8(63 - i)
 		t.interleaveLow[i] = uint8(i%3*32 + i/3)
 		t.mirrorLow[i] = uint8(i%3*32 + 31 - i/3)
 	}
@@ -70,4 +73,53 @@ func packWithAVX512(scratch *[4]uint64, t *groupTables, codes *codeTable, header
 			return int(taken)
 		}
 	}
+}
+
+// interleaveAVX512 makes 32 pixels at a time: rows were written by that many, and loads of more would wait for two stores. The last
+// 32 may overlap those before.
+func interleaveAVX512(dst, planes []byte, stride, width int, flip bool) {
+	if width < 32 {
+		interleaveGeneric(dst, planes, stride, width, flip)
+		return
+	}
+	low, high := LoadUint8x64Array(&constants512.interleaveLow), LoadUint8x64Array(&constants512.interleaveHigh)
+	if flip {
+		low, high = LoadUint8x64Array(&constants512.mirrorLow), LoadUint8x64Array(&constants512.mirrorHigh)
+	}
+	mid := BroadcastUint8x32(128)
+	src, out := start(planes), start(dst)
+	for x := 0; x < width; x += 32 {
+		x = min(x, width-32)
+		p := unsafe.Add(src, x)
+		if flip {
+			p = unsafe.Add(src, width-32-x)
+		}
+		r, g, b := channelsAVX2(p, stride, mid)
+		redGreen, blue := Uint8x64{}.SetLo(r).SetHi(g), Uint8x64{}.SetLo(b)
+		o := unsafe.Add(out, 3*x)
+		redGreen.ConcatPermute(blue, low).StoreArray((*[64]uint8)(o))
+		redGreen.ConcatPermute(blue, high).GetLo().StoreArray((*[32]uint8)(unsafe.Add(o, 64)))
+	}
+	ClearAVXUpperBits()
+}
+
+// planarAVX512 mirrors rows 64 pixels at a time; otherwise longer vectors gain nothing. The last 64 may overlap those before.
+func planarAVX512(dst []byte, planeBytes int, planes []byte, stride, width int, flip bool) {
+	if width < 64 || !flip {
+		planarAVX2(dst, planeBytes, planes, stride, width, flip)
+		return
+	}
+	mid, reverse := BroadcastUint8x64(128), LoadUint8x64Array(&constants512.reverse64)
+	load := func(p unsafe.Pointer) Uint8x64 { return LoadUint8x64Array((*[64]uint8)(p)) }
+	src, out := start(planes), start(dst)
+	for x := 0; x < width; x += 64 {
+		x = min(x, width-64)
+		p, o := unsafe.Add(src, width-64-x), unsafe.Add(out, x)
+		g := load(p)
+		offset := g.Xor(mid)
+		load(unsafe.Add(p, stride)).Add(offset).Permute(reverse).StoreArray((*[64]uint8)(o))
+		g.Permute(reverse).StoreArray((*[64]uint8)(unsafe.Add(o, planeBytes)))
+		load(unsafe.Add(p, 2*stride)).Add(offset).Permute(reverse).StoreArray((*[64]uint8)(unsafe.Add(o, 2*planeBytes)))
+	}
+	ClearAVXUpperBits()
 }
