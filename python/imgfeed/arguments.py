@@ -8,14 +8,19 @@ What depends on several arguments is checked by :meth:`Options.__post_init__`.
 from __future__ import annotations
 
 import importlib
+import logging
 import math
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+
+from .vision import Pipeline, is_torchvisions, pipeline
+
+log = logging.getLogger("imgfeed")
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -161,19 +166,22 @@ def number(value: Any) -> float:
         return math.inf
 
 
-def _transform(name: str, value: Any) -> str | list[dict[str, Any]]:
-    """Return a transform as it goes over the wire. Which operations there are, and what they take, the server knows."""
-    if isinstance(value, str):
+def _transform(name: str, value: Any) -> str | Pipeline:
+    """Return a preset's name, or what server and client do. Which operations there are and what they take, the server knows."""
+    if isinstance(value, (str, Pipeline)):
         return value
+    if is_torchvisions(value):
+        made = pipeline(name, value)
+        return replace(made, operations=[_json(name, op) for op in made.operations])
     operations = value if isinstance(value, Sequence) else [value]
     foreign = next((op for op in operations if not isinstance(op, Mapping)), None)
     if foreign is not None or operations is not value:
         kind = type(value if foreign is None else foreign).__name__
         raise TypeError(
-            f"imgfeed: {name} holds a {kind}, want the name of a preset or a "
+            f"imgfeed: {name} holds a {kind}, want the name of a preset, a transform of torchvision, or a "
             'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]'
         )
-    return [_json(name, op) for op in operations]
+    return Pipeline([_json(name, op) for op in operations], ())
 
 
 def _json(where: str, value: Any) -> Any:
@@ -264,8 +272,8 @@ class Options:
 
     dataset: str = field(metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", _path)))
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
-    transform: str | list[dict[str, Any]] = field(
-        metadata=_row("data", Kind("a preset's name, or a list of operations", _transform))
+    transform: str | Pipeline = field(
+        metadata=_row("data", Kind("a preset's name, a transform of torchvision, or a list of operations", _transform))
     )
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", switch()))
@@ -319,10 +327,38 @@ class Options:
             raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
         if self.normalize is not None and self.dtype is not None and not self.dtype.is_floating_point:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
+        if isinstance(self.transform, Pipeline):
+            self._check_pipeline(self.transform)
         if self.generator is not None and self.seed:
             raise ValueError("imgfeed: generator and seed both key the order: give one of them")
         if self.framework == "numpy" and self.of_torch:
             raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
+
+    def _check_pipeline(self, made: Pipeline) -> None:
+        for name in ("normalize", "dtype"):
+            if made.numbers and getattr(self, name) is not None:
+                last = type(made.numbers[-1]).__name__
+                raise ValueError(
+                    f"imgfeed: transform ends in {last}, which makes numbers of the pixels already: leave out {name}="
+                )
+        if made.resizes_tensors:
+            text = (
+                f"imgfeed: transform has {made.resizes_tensors}: the feed resizes images, with Pillow's bits; torchvision's of "
+                "tensors differ by a level here and there"
+            )
+            if self.bit_exact:
+                raise ValueError(f"{text}, and bit_exact=True was asked for: convert after resizing")
+            log.warning(text)
+
+    @property
+    def operations(self) -> str | list[dict[str, Any]]:
+        """The transform as it goes over the wire."""
+        return self.transform.operations if isinstance(self.transform, Pipeline) else self.transform
+
+    @property
+    def finish(self) -> Callable[[Any], Any] | None:
+        """What is done to batches at the transform's end, if anything is."""
+        return self.transform.finish if isinstance(self.transform, Pipeline) and self.transform.numbers else None
 
     @property
     def policy(self) -> str:
@@ -340,6 +376,7 @@ class Options:
     def of_torch(self) -> list[str]:
         """The names of those arguments given that only torch can honour."""
         given = {"device": self.device, "normalize": self.normalize, "dtype": self.dtype, "pin_memory": self.pin_memory or None}
+        given["transform"] = self.finish
         return [name for name, value in given.items() if value is not None]
 
 

@@ -16,8 +16,8 @@ from .epoch import EpochIterator, Needs
 from .sampler import BatchSampler, Sampler, rank_batches
 from .service import Service
 
-#: A list of operations, or the name of a preset.
-Transform = str | Sequence[Mapping[str, Any]]
+#: A list of operations, the name of a preset, or a transform of torchvision.
+Transform = str | Sequence[Mapping[str, Any]] | Callable[..., Any]
 
 
 class DataLoader:
@@ -41,8 +41,8 @@ class DataLoader:
         dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
             this process. Or ``unix:PATH``, the socket of a running one. ``~`` is the home folder.
         split: Which split, where the server has several.
-        transform: ``eval``, ``train``, ``train-resize``, ``cifar``, or a list such as
-            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``.
+        transform: ``eval``, ``train``, ``train-resize``, ``cifar``, a list such as
+            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or a transform of torchvision.
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
             Operations that name one keep it.
@@ -283,5 +283,5 @@ def _tensors(options: arguments.Options) -> outputs.Output:
         pin = False
     if on_cuda and device.index is not None and device.index >= cuda.device_count():
         raise ValueError(f"imgfeed: device is '{device}', but torch finds {cuda.device_count()} CUDA device(s)")
-    tensors = outputs.TorchOutput(options.layout, pin and not on_cuda, options.normalize, options.dtype)
+    tensors = outputs.TorchOutput(options.layout, pin and not on_cuda, options.normalize, options.dtype, options.finish)
     return CudaOutput(device, tensors) if on_cuda else tensors

@@ -64,13 +64,14 @@ class NumpyOutput(HostOutput):
 class TorchOutput(HostOutput):
     """Hands batches to the caller as torch tensors; images are NCHW in shape whatever their order in memory."""
 
-    def __init__(self, layout: str, pin: bool, normalize: Any, dtype: Any) -> None:
-        """Take layout, normalize and dtype as in Options; pin copies each batch into page-locked memory of torch."""
+    def __init__(self, layout: str, pin: bool, normalize: Any, dtype: Any, finish: Callable[[Any], Any] | None) -> None:
+        """Take layout, normalize, dtype and finish as in Options; pin copies each batch into page-locked memory of torch."""
         self._torch = torch()
         self._nhwc = layout == "NHWC"
         self._pin = pin
         self._normalize = normalize
         self._dtype = dtype
+        self._finish = finish
         self._scale: dict[Any, tuple[Any, Any]] = {}
 
     def host(self, arrays: Arrays) -> Columns:
@@ -87,6 +88,8 @@ class TorchOutput(HostOutput):
 
     def finish(self, images: Any) -> Any:
         """Return images normalised and converted as asked, on the device where they are."""
+        if self._finish is not None:
+            return self._finish(images)
         if self._normalize is not None:
             if images.device not in self._scale:
                 self._scale[images.device] = self._constants(images.device)

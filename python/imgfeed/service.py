@@ -120,7 +120,7 @@ class Service:
         o = self._options
         optional = {"split": o.split, "resampler": o.resampler}
         return {
-            "transform": o.transform,
+            "transform": o.operations,
             "batch_size": o.batch_size,
             "seed": o.order_seed,
             "shuffle": o.shuffle,

@@ -81,7 +81,7 @@ class Compose:
         ({"num_workers": "2"}, "num_workers is '2'"),
         ({"timeout": "5"}, "timeout is '5', want seconds"),
         ({"rank": "0", "world": "2"}, "rank is '0'"),
-        ({"transform": None}, "transform holds a NoneType, want the name of a preset or a list"),
+        ({"transform": None}, "transform holds a NoneType, want the name of a preset, a transform of torchvision, or a list"),
         ({"transform": Compose()}, "transform holds a Compose, want"),
         ({"transform": [{"op": "Resize", "size": 40}, Compose()]}, "transform holds a Compose, want"),
         ({"transform": {"op": "Resize", "size": 40}}, "transform holds a dict, want"),

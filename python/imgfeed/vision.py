@@ -1,0 +1,154 @@
+"""torchvision's transforms as the feed's: the geometry is the server's, what makes numbers of pixels is done to whole batches.
+
+A pipeline of torchvision is a list: operations on images, of which the server does those that it knows, with the same names and
+parameters; then a conversion to a tensor; then what changes the tensor's type and scale. These are torchvision's own objects,
+called with a batch, on the device where it is: they do to each pixel what they did to a single image's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: Operations that the server knows, with the parameters that torchvision keeps in attributes of the same names.
+OPERATIONS: dict[str, tuple[str, ...]] = {
+    "Resize": ("size", "interpolation"),
+    "CenterCrop": ("size",),
+    "RandomCrop": ("size", "padding", "pad_if_needed", "padding_mode"),
+    "RandomResizedCrop": ("size", "scale", "ratio", "interpolation"),
+    "RandomHorizontalFlip": ("p",),
+}
+#: What makes a tensor of an image, pixels from 0 to 255: so they come from the feed.
+TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
+#: What changes a tensor's type and scale, pixel by pixel: done to batches by torchvision's own objects, but for ToTensor.
+NUMBERS = ("ToTensor", "ConvertImageDtype", "ToDtype", "Normalize")
+#: What changes nothing: the feed's images are RGB.
+NOTHING = ("Identity", "RGB")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline of torchvision, in two parts."""
+
+    operations: list[dict[str, Any]]  # for the server, as docs/transforms.md has them
+    numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
+    resizes_tensors: str = ""  # the operation that torchvision would have done to a tensor, not to a Pillow image
+
+    def finish(self, images: Any) -> Any:
+        """Return a batch of uint8 images, shape (B, 3, H, W), as the pipeline's end makes it."""
+        if not self.numbers:
+            return images
+        torch = importlib.import_module("torch")
+        images = importlib.import_module("torchvision.tv_tensors").Image(images) if _of_v2(self.numbers[0]) else images
+        for step in self.numbers:
+            images = _to_tensor(torch, images) if type(step).__name__ == "ToTensor" else step(images)
+        return images.as_subclass(torch.Tensor)
+
+
+def is_torchvisions(value: Any) -> bool:
+    """Return whether a value is a transform of torchvision, or torch's Sequential of some."""
+    module = type(value).__module__
+    return module.startswith("torchvision.transforms") or (module.startswith("torch.nn") and _steps(value) is not None)
+
+
+def pipeline(name: str, value: Any) -> Pipeline:
+    """Return a transform of torchvision in two parts.
+
+    Raises ValueError for what can't be done, naming it; name is the argument's.
+    """
+    operations: list[dict[str, Any]] = []
+    numbers: list[Any] = []
+    tensor = resizes = ""
+    for step in _flat(value):
+        kind = type(step).__name__ if is_torchvisions(step) else ""
+        if kind in NOTHING:
+            continue
+        if kind in TENSORS:
+            tensor = tensor or kind
+        elif kind in NUMBERS:
+            numbers.append(step)
+        elif kind not in OPERATIONS:
+            raise ValueError(_unknown(name, step))
+        elif numbers:
+            raise ValueError(f"imgfeed: {name} has {kind} after {type(numbers[-1]).__name__}: operations on images come first")
+        else:
+            operations.append(_operation(name, kind, step))
+            if tensor and "interpolation" in OPERATIONS[kind]:
+                resizes = resizes or f"{kind} after {tensor}"
+    return Pipeline(operations, tuple(numbers), resizes)
+
+
+def _to_tensor(torch: Any, images: Any) -> Any:
+    """Do to a batch what ToTensor, which takes images of Pillow only, does to one of them."""
+    return images.to(torch.get_default_dtype()).div(255)
+
+
+def _steps(value: Any) -> Sequence[Any] | None:
+    """Return what a container holds; None for one that is none."""
+    kind = type(value).__name__
+    if kind == "Compose":
+        return list(value.transforms)
+    if kind == "Sequential":
+        return list(value)
+    if kind == "ImageClassification":  # Weights.transforms()
+        v1 = importlib.import_module("torchvision.transforms")
+        torch = importlib.import_module("torch")
+        return [
+            v1.Resize(value.resize_size, interpolation=value.interpolation),
+            v1.CenterCrop(value.crop_size),
+            v1.PILToTensor(),
+            v1.ConvertImageDtype(torch.float),
+            v1.Normalize(value.mean, value.std),
+        ]
+    return None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    steps = _steps(value) if is_torchvisions(value) else None
+    if steps is None:
+        yield value
+        return
+    for step in steps:
+        yield from _flat(step)
+
+
+def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
+    """Return an operation as the server takes it. What it can't do of a known operation, it says itself."""
+    if getattr(step, "max_size", None) is not None or step.__dict__.get("size", 0) is None:
+        raise ValueError(f"imgfeed: {name}'s {kind} has max_size, which the feed has not: give the size of both sides, or crop")
+    if getattr(step, "fill", 0) not in (0, None, (0, 0, 0), [0, 0, 0]):
+        raise ValueError(f"imgfeed: {name}'s {kind} has fill={step.fill!r:.60}: the feed's borders are black")
+    given = {parameter: getattr(step, parameter) for parameter in OPERATIONS[kind]}
+    if given.get("padding", 0) is None:
+        del given["padding"]
+    elif "padding" in given and _of_v2(step):  # which keeps left, right, top, bottom of left, top, right, bottom
+        left, right, top, bottom = step.padding
+        given["padding"] = [left, top, right, bottom]
+    if "interpolation" in given:
+        given["interpolation"] = _filter(given["interpolation"])
+    return {"op": kind, **given}
+
+
+def _filter(mode: Any) -> str:
+    """Return a filter by its name: torchvision has an enumeration, its values, and Pillow's numbers."""
+    if isinstance(mode, int):
+        functional = importlib.import_module("torchvision.transforms.functional")
+        mode = functional._interpolation_modes_from_int(mode)
+    text = str(getattr(mode, "value", mode))
+    return "nearest" if text == "nearest-exact" else text  # of a Pillow image they are the same
+
+
+def _unknown(name: str, step: Any) -> str:
+    kind = type(step)
+    what = f"{kind.__module__}.{kind.__qualname__}" if isinstance(step, Callable) else repr(step)[:60]  # type: ignore[arg-type]
+    return (
+        f"imgfeed: {name} holds {what}, which the feed does not do. It does {', '.join(OPERATIONS)} of torchvision, then "
+        f"{', '.join((*TENSORS, *NUMBERS))}. Do others to the batch in the loop, on the GPU where there is one, "
+        "or to single samples in collate_fn="
+    )
+
+
+def _of_v2(step: Any) -> bool:
+    return type(step).__module__.startswith("torchvision.transforms.v2")

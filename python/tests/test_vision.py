@@ -1,0 +1,182 @@
+"""transform= takes torchvision's own objects, and batches are what torchvision makes of single images."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES, installed_resampler
+
+from imgfeed import DataLoader
+
+torch = pytest.importorskip("torch")
+v1 = pytest.importorskip("torchvision.transforms")
+Load = Callable[..., DataLoader]
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+versions = [pytest.param(v1, id="v1")]
+try:
+    from torchvision.transforms import v2
+
+    versions.append(pytest.param(v2, id="v2"))
+except ImportError:  # torchvision before 0.15
+    v2 = None
+bicubic = v1.InterpolationMode.BICUBIC
+
+
+def expected(pipeline: Any, images: Path, loader: DataLoader, index: Any) -> Any:
+    """What torchvision makes of the batch's images, one by one; uint8 where it leaves images of Pillow."""
+    image = pytest.importorskip("PIL.Image")
+    made = [pipeline(image.open(images / loader.dataset.key(int(i))).convert("RGB")) for i in index]
+    tensors = [one if isinstance(one, torch.Tensor) else v1.functional.pil_to_tensor(one) for one in made]
+    return torch.stack([one.as_subclass(torch.Tensor) for one in tensors])
+
+
+def compare(load: Load, images: Path, pipeline: Any, **options: Any) -> None:
+    loader = load(8, transform=pipeline, framework="torch", resampler=installed_resampler(), **options)
+    compared = 0
+    for batch, _, index in loader:
+        want = expected(pipeline, images, loader, index)
+        assert type(batch) is torch.Tensor and batch.dtype == want.dtype
+        assert torch.equal(batch, want)  # every bit, of floats too
+        compared += len(index)
+    assert compared == SAMPLES
+
+
+@pytest.mark.parametrize("t", versions)
+def test_what_is_not_random_is_torchvisions_bit_for_bit(load: Load, images: Path, t: Any) -> None:
+    compare(load, images, t.Compose([t.Resize(64), t.CenterCrop(48)]))
+    compare(load, images, t.Compose([t.Resize((40, 56), bicubic), t.RandomHorizontalFlip(1.0), t.PILToTensor()]))
+    compare(
+        load,
+        images,
+        t.Compose([t.Compose([t.Resize([64], interpolation=t.InterpolationMode.NEAREST)]), t.CenterCrop((32, 48))]),
+    )
+    compare(load, images, t.CenterCrop(200))
+    compare(load, images, t.Compose([t.CenterCrop(40), t.RandomCrop((40, 50), padding=(5, 0), pad_if_needed=True)]))
+
+
+@pytest.mark.parametrize("t", versions)
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_normalised_batches_are_torchvisions(load: Load, images: Path, t: Any, layout: str) -> None:
+    resize = [t.Resize(40), t.CenterCrop(32)]
+    compare(load, images, t.Compose([*resize, t.ToTensor()]), layout=layout)
+    compare(load, images, t.Compose([*resize, t.ToTensor(), t.Normalize(MEAN, STD)]), layout=layout)
+    compare(
+        load,
+        images,
+        t.Compose([*resize, t.PILToTensor(), t.ConvertImageDtype(torch.float32), t.Normalize(MEAN, STD)]),
+        layout=layout,
+    )
+    compare(
+        load,
+        images,
+        t.Compose([*resize, t.PILToTensor(), t.ConvertImageDtype(torch.float64), t.Normalize(MEAN, STD, inplace=True)]),
+    )
+
+
+@pytest.mark.skipif(v2 is None, reason="needs torchvision 0.15 or later")
+def test_normalised_batches_of_v2(load: Load, images: Path) -> None:
+    from torchvision import tv_tensors
+
+    resize = [v2.RGB(), v2.Resize(40), v2.CenterCrop(32)]
+    compare(load, images, v2.Compose([*resize, v2.ToImage(), v2.Identity()]))
+    compare(load, images, v2.Compose([*resize, v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]))
+    compare(load, images, v2.Compose([*resize, v2.ToImage(), v2.ToDtype(torch.float16, scale=True)]))
+    typed = v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=False)
+    compare(load, images, v2.Compose([*resize, v2.ToImage(), typed, v2.ToPureTensor()]))
+    compare(
+        load, images, v2.Compose([v2.ToImage(), v2.CenterCrop(100), v2.ToDtype(torch.float32, scale=True)])
+    )  # nothing is resized
+    compare(load, images, torch.nn.Sequential(*resize, v2.PILToTensor()))
+
+
+@pytest.mark.parametrize("weights", ["ResNet50_Weights.IMAGENET1K_V2", "ConvNeXt_Tiny_Weights.IMAGENET1K_V1"])
+def test_the_transforms_of_weights(load: Load, images: Path, weights: str) -> None:
+    models = pytest.importorskip("torchvision.models")
+    name, version = weights.split(".")
+    compare(load, images, getattr(getattr(models, name), version).transforms())
+
+
+@pytest.mark.parametrize("t", versions)
+def test_random_operations_have_torchvisions_parameters(load: Load, images: Path, t: Any) -> None:
+    functional, image = v1.functional, pytest.importorskip("PIL.Image")
+    crop = t.RandomResizedCrop((32, 40), scale=(0.3, 0.6), ratio=(0.9, 1.2), interpolation=bicubic)
+    loader = load(
+        8, transform=t.Compose([crop, t.RandomHorizontalFlip(0.3), t.ToTensor()]), with_params=True, framework="torch",
+        resampler=installed_resampler(),
+    )  # fmt: skip
+    flips = 0
+    for batch, _, index, params in loader:
+        for pixels, i, drawn in zip(batch, index, params, strict=True):
+            top, left, height, width, flip = drawn.tolist()
+            picture = image.open(images / loader.dataset.key(int(i))).convert("RGB")
+            share = height * width / (picture.width * picture.height)
+            assert 0.28 < share < 0.62 and 0.85 < width / height < 1.25
+            made = functional.resized_crop(picture, top, left, height, width, [32, 40], bicubic)
+            assert torch.equal(functional.to_tensor(functional.hflip(made) if flip else made), pixels)
+            flips += flip
+    assert 0.1 * SAMPLES < flips < 0.5 * SAMPLES
+    loader = load(8, transform=t.Compose([t.Resize((40, 40)), t.RandomCrop(32, padding=[1, 2, 3, 4])]), with_params=True)
+    for *_, params in loader:
+        assert (params[:, :2] >= [-2, -1]).all() and (params[:, :2] <= [12, 11]).all()
+
+
+@pytest.mark.parametrize("t", versions)
+def test_what_the_feed_does_not_do_is_named(t: Any) -> None:
+    class Own:
+        def __call__(self, image: Any) -> Any:
+            return image
+
+    class Resize(t.Resize):  # type: ignore[misc, name-defined]
+        """One with code of its own."""
+
+    for steps, words in [
+        ([t.ColorJitter(0.4)], r"holds torchvision\.transforms\..*ColorJitter, which the feed does not do.*collate_fn"),
+        ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which the feed does not do. It does Resize, CenterCrop"),
+        ([t.Resize(40), Own()], "Own, which the feed does not do"),
+        ([Resize(40)], "Resize, which the feed does not do"),
+        ([t.CenterCrop(32), t.ToTensor(), t.RandomErasing()], "RandomErasing, which the feed does not do"),
+        ([t.ToTensor(), t.CenterCrop(32)], "CenterCrop after ToTensor: operations on images come first"),
+        ([t.Resize(40, max_size=60)], "Resize has max_size, which the feed has not"),
+        ([t.RandomCrop(32, padding=4, fill=7)], "RandomCrop has fill=7: the feed's borders are black"),
+        ([t.RandomApply([t.CenterCrop(3)])], "RandomApply, which"),
+    ]:
+        with pytest.raises(ValueError, match=f"^imgfeed: transform.*{words}"):
+            DataLoader("/none", transform=t.Compose(steps))
+
+
+@pytest.mark.parametrize("t", versions)
+def test_what_the_server_does_not_do_it_says(load: Load, t: Any) -> None:
+    with pytest.raises(ValueError, match=r"padding_mode is .reflect."):
+        load(8, transform=t.RandomCrop(32, padding=4, padding_mode="reflect"))
+
+
+def test_a_pipeline_and_arguments_that_say_the_same(load: Load) -> None:
+    made = v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()])
+    for given in ({"normalize": "imagenet"}, {"dtype": torch.float16}):
+        with pytest.raises(
+            ValueError, match="transform ends in ToTensor, which makes numbers of the pixels already: leave out"
+        ):
+            load(8, transform=made, framework="torch", **given)
+    with pytest.raises(ValueError, match="these need torch, and framework is 'numpy': transform"):
+        load(8, transform=made, framework="numpy")
+    assert load(8, transform=v1.CenterCrop(32), framework="numpy", normalize=None).dataset
+
+
+def test_tensors_that_would_be_resized(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    made = v1.Compose([v1.PILToTensor(), v1.Resize(40), v1.CenterCrop(32)])
+    with caplog.at_level(logging.WARNING, "imgfeed"):
+        assert len(load(8, transform=made)) > 0
+    assert "Resize after PILToTensor: the feed resizes images, with Pillow's bits" in caplog.text
+    with pytest.raises(ValueError, match="bit_exact=True was asked for: convert after resizing"):
+        load(8, transform=made, bit_exact=True)
+
+
+def test_a_pipeline_goes_with_a_pickled_loader(load: Load) -> None:
+    loader = load(8, transform=v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()]), framework="torch")
+    with pickle.loads(pickle.dumps(loader)) as other:
+        assert all(torch.equal(a[0], b[0]) for a, b in zip(loader, other, strict=True))
