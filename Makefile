@@ -38,7 +38,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-trainer test-race fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,7 +62,7 @@ release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manu
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
 
-test: test-go test-python test-trainer ## every test but the trainer's long ones, and the trainer's where torch 2 is; last, what was skipped and what to install
+test: test-go test-python test-programs test-trainer ## every test but the trainer's long ones, and the trainer's where torch 2 is; last, what was skipped and what to install
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
 test-all: TRAINER_ONLY :=
@@ -77,6 +77,15 @@ test-go: $(READY)
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest --junitxml ../$(REPORTS)/python.xml
+
+# A start of one of these programs takes many seconds on a busy machine, and some tests start several.
+test-programs: build $(READY) ## frameworks as published on top of the loader; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
+	@if $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
+	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(TORCH_PYTHON) -m pytest -c python/pyproject.toml --rootdir python \
+	  -o faulthandler_timeout=300 --junitxml $(REPORTS)/programs.xml \
+	  python/tests/programs python/tests/test_vision.py python/tests/test_compatibility.py; \
+	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
+	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \

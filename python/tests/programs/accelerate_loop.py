@@ -1,0 +1,63 @@
+"""A loop with Accelerate that notes which samples each rank has had; it saves its state in an epoch, or goes on from there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from imgfeed import DataLoader
+
+SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
+SAVED_AT = (1, 2)  # epoch, and batches of it
+
+
+def main() -> None:
+    """Train for three epochs, each with an evaluation."""
+    parser = argparse.ArgumentParser()
+    for name in ("data", "out"):
+        parser.add_argument(name)
+    parser.add_argument("--resume")
+    args = parser.parse_args()
+    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
+    train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)  # before Accelerator(), as in its examples
+    val = DataLoader(args.data, 8, even_batches=False, **options)
+    accelerator = Accelerator(cpu=True)
+    model: Any = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    model, optimizer, train, val = accelerator.prepare(model, optimizer, train, val)
+    accelerator.register_for_checkpointing(train)
+    noted: dict[str, Any] = {"trained": [], "validated": [], "counted": []}
+    begun = 0
+    if args.resume:
+        accelerator.load_state(args.resume)
+        begun = train.state_dict()["epoch"]
+    for epoch in range(begun, 3):
+        model.train()
+        for images, labels, index in train:
+            noted["trained"].append([epoch, index.tolist()])
+            optimizer.zero_grad()
+            accelerator.backward(nn.functional.cross_entropy(model(images), labels))
+            optimizer.step()
+            if (epoch, sum(e == epoch for e, _ in noted["trained"])) == SAVED_AT and not args.resume:
+                accelerator.save_state(str(Path(args.out, "state")))
+        model.eval()
+        counts = torch.zeros(2)
+        for images, labels, index in val:
+            noted["validated"].append([epoch, index.tolist()])
+            with torch.no_grad():
+                right = accelerator.unwrap_model(model)(images).argmax(1) == labels
+            counts += torch.tensor([float(right.sum()), len(labels)])
+        noted["counted"].append(int(accelerator.reduce(counts)[1]))
+    noted["weights"] = [float(p.double().sum()) for p in model.parameters()]
+    Path(args.out, f"rank{accelerator.process_index}.json").write_text(json.dumps(noted))
+    accelerator.end_training()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A training with Lightning that notes which samples each rank has had."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import nn
+
+from imgfeed import DataLoader
+
+SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
+
+
+class Model(lightning.LightningModule):
+    """A linear classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3 * 32 * 32, 5)
+        self.trained: list[tuple[int, int, list[int]]] = []
+        self.validated: list[tuple[int, list[int]]] = []
+
+    def loss(self, batch: Any) -> Any:
+        images, labels, _ = batch
+        return nn.functional.cross_entropy(self.layer(images.flatten(1)), labels)
+
+    def training_step(self, batch: Any, number: int) -> Any:
+        self.trained.append((self.current_epoch, number, batch[2].tolist()))
+        return self.loss(batch)
+
+    def validation_step(self, batch: Any, number: int) -> None:
+        self.validated.append((self.current_epoch, batch[2].tolist()))
+        self.log("val_loss", self.loss(batch), sync_dist=True)
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=1e-3)
+
+
+def main() -> None:
+    """Train for three epochs, with a checkpoint after each third step."""
+    parser = argparse.ArgumentParser()
+    for name in ("data", "out"):
+        parser.add_argument(name)
+    parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--resume")
+    args = parser.parse_args()
+    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
+    lightning.seed_everything(1, workers=True)
+    train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)
+    val = DataLoader(args.data, 26, even_batches=False, **options)
+    trainer = lightning.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        devices=args.devices,
+        strategy="ddp" if args.devices > 1 else "auto",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        callbacks=[ModelCheckpoint(args.out, "{step}", every_n_train_steps=3, save_top_k=-1)],
+    )
+    model = Model()
+    trainer.fit(model, train, val, ckpt_path=args.resume)
+    noted = {"trained": model.trained, "validated": model.validated, "world": [train.rank, train.world]}
+    Path(args.out, f"rank{trainer.global_rank}.json").write_text(json.dumps(noted))
+
+
+if __name__ == "__main__":
+    main()

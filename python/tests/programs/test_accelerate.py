@@ -1,0 +1,33 @@
+"""Accelerate: one process and two, save_state and load_state in the middle of an epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from programs.conftest import plain, run
+
+pytest.importorskip("accelerate")
+EPOCHS = 3
+SAVED_AT = (1, 2)  # epoch, and batches of it: as in the program
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_loop_gives_the_samples_of_a_plain_one(shards: Path, tmp_path: Path, processes: int) -> None:
+    ranks = run("accelerate_loop.py", shards, tmp_path / "whole", processes)
+    samples = sorted(i for epoch in plain(shards, 0, 1, 1) for batch in epoch for i in batch)
+    done = 0
+    for rank, noted in enumerate(ranks):
+        want = plain(shards, rank, processes, EPOCHS, shuffle=True, seed=3)
+        assert noted["trained"] == [[e, batch] for e, epoch in enumerate(want) for batch in epoch]
+        once = plain(shards, rank, processes, EPOCHS, even_batches=False)
+        assert noted["validated"] == [[e, batch] for e, epoch in enumerate(once) for batch in epoch]
+        assert noted["counted"] == [len(samples)] * EPOCHS
+        done = SAVED_AT[0] * len(want[0]) + SAVED_AT[1]
+    assert sorted(i for noted in ranks for e, batch in noted["validated"] if e == 0 for i in batch) == samples
+
+    resumed = run("accelerate_loop.py", shards, tmp_path / "resumed", processes, "--resume", str(tmp_path / "whole" / "state"))
+    for noted, rest in zip(ranks, resumed, strict=True):
+        assert rest["trained"] == noted["trained"][done:]
+        assert rest["weights"] == noted["weights"]  # and so the training is the same

@@ -1,0 +1,40 @@
+"""Lightning: fit, validate, two ranks with gloo, and going on in the middle of an epoch from its own checkpoint."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from programs.conftest import plain, run
+
+pytest.importorskip("lightning")
+EPOCHS = 3
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_fit_gives_the_samples_of_a_plain_loop(shards: Path, tmp_path: Path, devices: int) -> None:
+    ranks = run("lightning_fit.py", shards, tmp_path / "whole", devices, "--devices", str(devices), launch=False)
+    samples = len({i for epoch in plain(shards, 0, 1, 1) for batch in epoch for i in batch})
+    steps = math.ceil(samples / (8 * devices))
+    for rank, noted in enumerate(ranks):
+        want = plain(shards, rank, devices, EPOCHS, shuffle=True, seed=3)
+        assert noted["world"] == [rank, devices]
+        assert noted["trained"] == [[e, n, batch] for e, epoch in enumerate(want) for n, batch in enumerate(epoch)]
+        once = plain(shards, rank, devices, EPOCHS, 26, even_batches=False)  # with two ranks, one has a batch more
+        assert noted["validated"] == [[e, batch] for e, epoch in enumerate(once) for batch in epoch]
+    for epoch in range(EPOCHS):
+        seen = [i for noted in ranks for e, batch in noted["validated"] if e == epoch for i in batch]
+        assert sorted(seen) == list(range(samples))  # each once
+        seen = [i for noted in ranks for e, _, batch in noted["trained"] if e == epoch for i in batch]
+        assert set(seen) == set(range(samples)) and len(seen) == math.ceil(samples / devices) * devices
+
+    step = steps + 3 - steps % 3  # of the second epoch, in its middle
+    assert steps < step < 2 * steps
+    checkpoint = tmp_path / "whole" / f"step={step}.ckpt"
+    arguments = ("--devices", str(devices), "--resume", str(checkpoint))
+    resumed = run("lightning_fit.py", shards, tmp_path / "resumed", devices, *arguments, launch=False)
+    for noted, rest in zip(ranks, resumed, strict=True):
+        assert rest["trained"] == noted["trained"][step:]
+        assert rest["validated"] == [[e, batch] for e, batch in noted["validated"] if e > 0]

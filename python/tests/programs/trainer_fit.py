@@ -1,0 +1,75 @@
+"""A training with the Trainer of Hugging Face that notes which samples each rank has had."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import Trainer, TrainingArguments
+
+from imgfeed import DataLoader
+
+SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
+
+
+def batch_of(samples: list[Any]) -> dict[str, Any]:
+    """Make the dictionary that a model of transformers takes."""
+    images, labels, index = zip(*samples, strict=True)
+    return {"pixel_values": torch.stack(images), "labels": torch.tensor(labels), "index": torch.tensor(index)}
+
+
+class Model(nn.Module):
+    """A linear classifier with the signature of transformers' own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3 * 32 * 32, 5)
+        self.trained: list[list[int]] = []
+        self.evaluated: list[list[int]] = []
+
+    def forward(self, pixel_values: Any, labels: Any, index: Any) -> dict[str, Any]:
+        (self.trained if self.training else self.evaluated).append(index.tolist())
+        logits = self.layer(pixel_values.flatten(1))
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+class ImageTrainer(Trainer):
+    """The Trainer, with loaders that are made already."""
+
+    def __init__(self, train: DataLoader, val: DataLoader, **kwargs: Any) -> None:
+        super().__init__(train_dataset=train.dataset, eval_dataset=val.dataset, **kwargs)
+        self.train_loader, self.val_loader = train, val
+
+    def get_train_dataloader(self) -> Any:
+        return self.train_loader
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        return self.val_loader
+
+
+def main() -> None:
+    """Train for three epochs, each with an evaluation."""
+    parser = argparse.ArgumentParser()
+    for name in ("data", "out"):
+        parser.add_argument(name)
+    args = parser.parse_args()
+    settings = TrainingArguments(
+        args.out, num_train_epochs=3, eval_strategy="epoch", save_strategy="no", use_cpu=True, report_to=[], disable_tqdm=True
+    )
+    options: dict[str, Any] = {
+        "transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1, "collate_fn": batch_of
+    }  # fmt: skip
+    train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)
+    model = Model()
+    trainer = ImageTrainer(train, DataLoader(args.data, 8, **options), model=model, args=settings)
+    trainer.train()
+    noted = {"trained": model.trained, "evaluated": model.evaluated, "steps": trainer.state.global_step}
+    Path(args.out, f"rank{trainer.args.process_index}.json").write_text(json.dumps(noted))
+
+
+if __name__ == "__main__":
+    main()
