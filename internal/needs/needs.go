@@ -4,8 +4,10 @@ package needs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -41,6 +43,17 @@ const versionLimit = 20 * time.Second
 func Python(packages ...string) *Program {
 	list := strings.Join(packages, " ")
 	return &Program{name: "Python with " + list, install: "pip install " + list + ", for the Python that PYTHON or IMGFEED_TEST_PYTHON names"}
+}
+
+// PythonWith returns the Python that IMGFEED_TEST_PYTHON names, or else python3, if it can import modules, and skips the test if it can't: for what is
+// compared where it can be had.
+func PythonWith(t testing.TB, modules ...string) string {
+	t.Helper()
+	python := cmp.Or(os.Getenv("IMGFEED_TEST_PYTHON"), "python3")
+	if err := exec.Command(python, "-W", "ignore", "-c", "import "+strings.Join(modules, ", ")).Run(); err != nil {
+		t.Skip(Python(modules...))
+	}
+	return python
 }
 
 var found sync.Map // *Program → func() string

@@ -14,7 +14,8 @@ type knownSet struct {
 
 // known returns what is published with these classes under this split's name; ok is false where several datasets have them.
 func (s *Split) known(classes []string) (knownSet, bool) {
-	ilsvrc := slices.Equal(classes, ilsvrcVal().classes)
+	// Hugging Face calls the classes by words, in the same order.
+	ilsvrc := slices.Equal(classes, ilsvrcVal().classes) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
 	switch {
 	case s.kind == &ilsvrcValidation:
 		return knownSet{"ILSVRC2012's validation set", valImages}, true

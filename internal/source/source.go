@@ -35,6 +35,8 @@ type Options struct {
 	// Classes is a file with the name of a class in each line, the first that of label 0, for WebDataset's tars, whose labels are numbers; empty
 	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
 	Classes string
+	// Label is the column of a parquet file with the labels; empty takes the likeliest.
+	Label string
 	// ClassesFrom says which folder below the path is the class, counted from 1; 0 is 1.
 	ClassesFrom int
 	// ClassOrder is how classes stand that all are numbers; "" is ClassOrderNumeric.
@@ -90,6 +92,8 @@ type labels struct {
 	byKey map[string]int32
 	level int              // from 1; 0 is 1
 	index map[string]int32 // class → label
+	// lookup finds the label of a key, where there is a shorter way than by byKey.
+	lookup func(key string) (int32, bool)
 	// numbered says that the classes' names are nothing but their labels: what another split calls these labels are better ones.
 	numbered bool
 }
@@ -218,7 +222,7 @@ func (s *Split) relabel(own labels) (labels, error) {
 			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has the label %d, and the other split has only %d classes: "+
 				"name them all by --classes FILE, or build the splits one at a time", len(own.classes)-1, len(s.expected))}
 		}
-		l.byKey = own.byKey
+		l.byKey, l.lookup = own.byKey, own.lookup
 		return l, nil
 	}
 	used := own.used()
@@ -227,7 +231,7 @@ func (s *Split) relabel(own labels) (labels, error) {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
 			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(used), len(s.expected), someNames(foreign))}
 	}
-	if own.byKey == nil && len(used) < len(s.expected) && !s.opts.ForceClasses {
+	if own.byKey == nil && own.lookup == nil && len(used) < len(s.expected) && !s.opts.ForceClasses {
 		has := newLabels(used)
 		missing := slices.DeleteFunc(slices.Clone(s.expected), func(c string) bool { _, ok := has.index[c]; return ok })
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has %d of the other split's %d classes (%s missing): complete it. "+
@@ -235,6 +239,15 @@ func (s *Split) relabel(own labels) (labels, error) {
 			len(used), len(s.expected), someNames(missing))}
 	}
 	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
+	if own.lookup != nil {
+		l.lookup = func(key string) (int32, bool) {
+			label, ok := own.lookup(key)
+			if label >= 0 && ok {
+				label = l.index[own.classes[label]]
+			}
+			return label, ok
+		}
+	}
 	if own.byKey != nil {
 		l.byKey = make(map[string]int32, len(own.byKey))
 		for key, label := range own.byKey {
@@ -251,6 +264,12 @@ func (s *Split) Classes() []string { return s.labels.classes }
 
 // Label returns the label of a key that Walk gave.
 func (s *Split) Label(key string) (int32, error) {
+	if s.labels.lookup != nil {
+		if label, ok := s.labels.lookup(key); ok {
+			return label, nil
+		}
+		return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
+	}
 	if s.labels.byKey != nil {
 		if label, ok := s.labels.byKey[key]; ok {
 			return label, nil

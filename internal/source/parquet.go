@@ -1,0 +1,438 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
+// column with the image file's bytes and one with the label, whose class names stand in the schema's metadata under "huggingface":
+//
+//	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
+//	data/validation-00000-of-00014.parquet
+//
+// A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
+var parquetFiles = Kind{
+	Name:   "Hugging Face parquet",
+	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
+	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
+	open:   openParquetFiles,
+	takes:  []option{optionClasses, optionLabel},
+}
+
+const (
+	parquetExtension = ".parquet"
+	// parquetBatch is how many values are taken of a page at a time.
+	parquetBatch = 64
+	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
+	parquetFooterBytesMax = 64 << 20
+)
+
+func openParquetFiles(p *place) ([]*Split, error) {
+	if !p.folder {
+		if !strings.EqualFold(filepath.Ext(p.path), parquetExtension) {
+			return nil, nil
+		}
+		s, err := newParquet(p, []string{p.path})
+		if s != nil {
+			s.Output = strings.TrimSuffix(p.path, filepath.Ext(p.path)) + "-shards"
+		}
+		return []*Split{s}, err
+	}
+	if (p.tree != fileSystem{}) {
+		return nil, nil
+	}
+	files := p.parquets()
+	if len(files) == 0 && slices.Contains(p.folders, "data") {
+		q, err := p.in("data", "")
+		if err != nil {
+			return nil, err
+		}
+		if files = q.parquets(); len(files) > 0 {
+			q.output = p.path
+			return openParquetFolder(q, files)
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	return openParquetFolder(p, files)
+}
+
+// parquets are the files of a folder that are called parquet.
+func (p *place) parquets() []string {
+	return slices.DeleteFunc(slices.Clone(p.files), func(f string) bool { return !strings.EqualFold(filepath.Ext(f), parquetExtension) })
+}
+
+// openParquetFolder opens the splits that files are named for.
+func openParquetFolder(p *place, files []string) ([]*Split, error) {
+	groups := make(map[string][]string)
+	for _, f := range files {
+		groups[namedSplit(f)] = append(groups[namedSplit(f)], filepath.Join(p.path, f))
+	}
+	names := slices.Sorted(maps.Keys(groups))
+	switch {
+	case len(groups) > 1 && groups[""] != nil:
+		return nil, &FormatError{Path: groups[""][0], Msg: "other files here are named for a split, and this one is not: rename it or move it elsewhere"}
+	case len(groups) > 1 && (p.opts.Split != "" || p.part):
+		return nil, &FormatError{Path: p.path, Msg: "holds files of several splits (" + strings.Join(names, ", ") + "): sort them into folders, or build them together"}
+	}
+	var splits []*Split
+	for _, name := range []string{"train", "val", "test", ""} {
+		if groups[name] == nil {
+			continue
+		}
+		s, err := newParquet(p, groups[name])
+		if err != nil {
+			return nil, err
+		}
+		if name == "test" && len(groups) > 1 && !p.opts.Test && s.layout.(*parquetSplit).unlabelled() {
+			splits[0].note("the test images have no labels and are left out: --test takes them, with the label -1")
+			continue
+		}
+		if p.opts.Split == "" && !p.part {
+			s.Name = cmp.Or(name, s.Name)
+		}
+		if len(groups) > 1 {
+			s.Output = cmp.Or(p.output, p.path) + "-" + name + "-shards"
+		}
+		splits = append(splits, s)
+	}
+	return splits, nil
+}
+
+// parquetSplit is the files of one split.
+type parquetSplit struct {
+	paths  []string
+	size   int64
+	names  classNames
+	column string // the labels', as it was asked for
+	labels map[string][]int32
+}
+
+func newParquet(p *place, paths []string) (*Split, error) {
+	names, err := findClassNames([]string{filepath.Dir(paths[0])}, p.opts)
+	if err != nil {
+		return nil, err
+	}
+	l := &parquetSplit{paths: paths, names: names, column: p.opts.Label}
+	for _, file := range paths {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, err
+		}
+		l.size += info.Size()
+	}
+	f, err := openParquet(paths[0], l.column)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if len(l.names.names) == 0 && len(f.classes) > 0 {
+		l.names = classNames{names: f.classes, from: "the schema of " + paths[0]}
+	}
+	s := p.newSplit(l)
+	return s, l.checkCount(s)
+}
+
+// checkCount compares the number of files with what their names say: train-00000-of-00294.parquet is one of 294.
+func (l *parquetSplit) checkCount(s *Split) error {
+	stem := strings.TrimSuffix(filepath.Base(l.paths[0]), filepath.Ext(l.paths[0]))
+	at := strings.LastIndex(stem, "-of-")
+	if at < 0 {
+		return nil
+	}
+	want, err := strconv.Atoi(strings.TrimLeft(stem[at+len("-of-"):], "0"))
+	if err != nil || want == len(l.paths) {
+		return nil
+	}
+	msg := fmt.Sprintf("is one of %d files by its name, and %d are here", want, len(l.paths))
+	if s.opts.AllowTruncated {
+		s.note("%s %s", l.paths[0], msg)
+		return nil
+	}
+	return &FormatError{Path: l.paths[0], Msg: msg + ": get the others, or take what is here with --allow-truncated"}
+}
+
+func (l *parquetSplit) describe() string {
+	if len(l.paths) == 1 {
+		return "a parquet file"
+	}
+	return fmt.Sprintf("%d parquet files", len(l.paths))
+}
+
+func (l *parquetSplit) streamed() bool { return true }
+func (l *parquetSplit) bytes() int64   { return l.size }
+
+func (l *parquetSplit) read(key string, _ []byte) ([]byte, error) {
+	return nil, fmt.Errorf("source: %q lies in a parquet file and cannot be read by its key", key)
+}
+
+// unlabelled says that the first label is -1, as those of test images are.
+func (l *parquetSplit) unlabelled() bool {
+	none := false
+	l.file(context.Background(), l.paths[0], func(_ int, r *parquetRow) error {
+		none = r.label < 0
+		return errEnough
+	})
+	return none
+}
+
+func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	l.labels = make(map[string][]int32)
+	var counts []int
+	unlabelled := 0
+	for _, file := range l.paths {
+		stem := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		err := l.file(ctx, file, func(row int, r *parquetRow) error {
+			if r.label < -1 || r.label >= numberedClassesMax {
+				return &FormatError{Path: file, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf("the label %d is not from 0 to %d", r.label, numberedClassesMax-1)}
+			}
+			if r.label < 0 {
+				unlabelled++
+			} else {
+				counts = append(counts, make([]int, max(0, int(r.label)+1-len(counts)))...)
+				counts[r.label]++
+			}
+			l.labels[stem] = append(l.labels[stem], int32(r.label))
+			key := fmt.Sprintf("%s/%05d", stem, row)
+			if r.path != "" {
+				key += "-" + path.Base(r.path)
+			}
+			it := Item{Key: key, Reason: cmp.Or(nameReason(key), r.reason), Label: int32(r.label), Labelled: true}
+			if it.Reason == "" {
+				it.Size, it.Data = int64(len(r.image)), bytes.NewReader(r.image)
+			}
+			return fn(it)
+		})
+		if err != nil {
+			return labels{}, err
+		}
+	}
+	if unlabelled > 0 {
+		s.note("%d rows have no label: theirs is -1", unlabelled)
+	}
+	out, err := l.names.labels(s, counts)
+	out.lookup = l.label
+	return out, err
+}
+
+// label finds the label of a key by its file and row.
+func (l *parquetSplit) label(key string) (int32, bool) {
+	stem, rest, _ := strings.Cut(key, "/")
+	digits, _, _ := strings.Cut(rest, "-")
+	row, err := strconv.Atoi(digits)
+	if of := l.labels[stem]; err == nil && row >= 0 && row < len(of) {
+		return of[row], true
+	}
+	return 0, false
+}
+
+// parquetRow is what is read of a row. The image is valid until the next one.
+type parquetRow struct {
+	image  []byte
+	path   string
+	reason string
+	label  int64
+}
+
+// parquetFile is one open file.
+type parquetFile struct {
+	*parquet.File
+	file                    *os.File
+	image, imagePath, label int // columns; -1: there is none
+	classes                 []string
+}
+
+func (f *parquetFile) Close() error { return f.file.Close() }
+
+// file calls fn for every row of a file.
+func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
+	f, err := openParquet(name, l.column)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	row := 0
+	defer func() { // the reader takes what the file says at its word in places
+		if r := recover(); r != nil {
+			err = &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf("cannot be read as parquet: %v", r)}
+		}
+	}()
+	for _, group := range f.RowGroups() {
+		err := f.group(group, func(r *parquetRow, err error) error {
+			if err != nil {
+				return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: "cannot be read as parquet", Err: err}
+			}
+			if err := errors.Join(ctx.Err(), fn(row, r)); err != nil {
+				return err
+			}
+			row++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// group calls fn for every row of a row group, or with the error that ends it.
+func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) error) error {
+	columns := group.ColumnChunks()
+	image, label := newParquetCursor(columns[f.image]), newParquetCursor(columns[f.label])
+	defer image.close()
+	defer label.close()
+	var paths *parquetCursor
+	if f.imagePath >= 0 {
+		paths = newParquetCursor(columns[f.imagePath])
+		defer paths.close()
+	}
+	for range group.NumRows() {
+		r, err := readParquetRow(image, paths, label)
+		if err := fn(r, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readParquetRow takes the next value of each column.
+func readParquetRow(image, paths, label *parquetCursor) (*parquetRow, error) {
+	r := &parquetRow{label: -1}
+	v, err := image.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case v.IsNull():
+		r.reason = "the row has no bytes of an image"
+	case len(v.ByteArray()) > ImageBytesMax:
+		r.reason = reasonTooLarge(int64(len(v.ByteArray())))
+	default:
+		r.image = v.ByteArray()
+	}
+	if v, err = label.next(); err != nil {
+		return nil, err
+	}
+	if !v.IsNull() {
+		if r.label = v.Int64(); v.Kind() == parquet.Int32 {
+			r.label = int64(v.Int32())
+		}
+	}
+	if paths != nil {
+		if v, err = paths.next(); err != nil {
+			return nil, err
+		}
+		if !v.IsNull() {
+			r.path = string(v.ByteArray())
+		}
+	}
+	return r, nil
+}
+
+// parquetCursor goes through the values of a column in a row group; it holds one page.
+type parquetCursor struct {
+	pages  parquet.Pages
+	page   parquet.Page
+	values parquet.ValueReader
+	batch  [parquetBatch]parquet.Value
+	at, n  int
+}
+
+func newParquetCursor(c parquet.ColumnChunk) *parquetCursor { return &parquetCursor{pages: c.Pages()} }
+
+// next returns the value of the next row, which is valid until the one after.
+func (c *parquetCursor) next() (parquet.Value, error) {
+	for c.at == c.n {
+		if c.page == nil {
+			page, err := c.pages.ReadPage()
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			if err != nil {
+				return parquet.Value{}, err
+			}
+			c.page, c.values = page, page.Values()
+		}
+		n, err := c.values.ReadValues(c.batch[:])
+		if err != nil && err != io.EOF {
+			return parquet.Value{}, err
+		}
+		if c.at, c.n = 0, n; n == 0 {
+			parquet.Release(c.page)
+			c.page = nil
+		}
+	}
+	c.at++
+	return c.batch[c.at-1], nil
+}
+
+func (c *parquetCursor) close() {
+	if c.page != nil {
+		parquet.Release(c.page)
+	}
+	c.pages.Close()
+}
+
+// openParquet reads a file's schema and finds the columns in it.
+func openParquet(name, label string) (f *parquetFile, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = &FormatError{Path: name, Msg: fmt.Sprintf("cannot be read as parquet: %v", r)}
+		}
+		if err != nil {
+			file.Close()
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkParquetFooter(file, info.Size()); err != nil {
+		return nil, &FormatError{Path: name, Msg: err.Error()}
+	}
+	opened, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, &FormatError{Path: name, Msg: "cannot be read as parquet", Err: err}
+	}
+	f = &parquetFile{File: opened, file: file}
+	return f, f.findColumns(name, label)
+}
+
+// checkParquetFooter reads the end of a file, which says how long the metadata before it are:
+//
+//	… | metadata | their length, 4 bytes | "PAR1"
+func checkParquetFooter(file io.ReaderAt, size int64) error {
+	var end [8]byte
+	if size < 12 {
+		return fmt.Errorf("%d bytes are no parquet file", size)
+	}
+	if _, err := file.ReadAt(end[:], size-8); err != nil {
+		return err
+	}
+	length := int64(end[0]) | int64(end[1])<<8 | int64(end[2])<<16 | int64(end[3])<<24
+	switch {
+	case string(end[4:]) != "PAR1":
+		return fmt.Errorf("does not end as parquet files do: the download is incomplete, or it is a pointer of Git LFS (git lfs pull)")
+	case length > size-12 || length > parquetFooterBytesMax:
+		return fmt.Errorf("says that its metadata have %d bytes, of %d in the file: it is damaged", length, size)
+	}
+	return nil
+}

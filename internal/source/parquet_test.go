@@ -1,0 +1,186 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/imgfeed/imgfeed/internal/needs"
+	"github.com/imgfeed/imgfeed/internal/sourcetest"
+)
+
+// writtenRow is a row that pyarrow read.
+type writtenRow struct {
+	Data  []byte // as JSON has it, in base64
+	Path  *string
+	Label *int32
+}
+
+// TestParquetOfPyarrow reads files of pyarrow's writer with several options, and compares each row with what pyarrow's reader gives.
+func TestParquetOfPyarrow(t *testing.T) {
+	python := needs.PythonWith(t, "pyarrow")
+	dir := t.TempDir()
+	out, err := exec.Command(python, "testdata/parquet.py", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Rows    map[string][]writtenRow
+		Version string
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("files by pyarrow %s", said.Version)
+	want := func(files ...string) map[string]item {
+		m := make(map[string]item)
+		for _, file := range files {
+			stem := strings.TrimSuffix(path.Base(file), ".parquet")
+			for i, row := range said.Rows[file] {
+				key, it := fmt.Sprintf("%s/%05d", stem, i), item{label: -1, data: string(row.Data)}
+				if row.Path != nil {
+					key += "-" + path.Base(*row.Path)
+				}
+				if row.Label != nil {
+					it.label = *row.Label
+				}
+				if row.Data == nil {
+					it.reason = "the row has no bytes of an image"
+				}
+				m[key] = it
+			}
+		}
+		return m
+	}
+	for _, name := range []string{"snappy", "plain", "zstd2", "dictionary", "binary"} {
+		splits, err := Open(filepath.Join(dir, name), Options{Test: true})
+		if err != nil || len(splits) != 3 {
+			t.Fatalf("%s: %v, %v", name, splits, err)
+		}
+		train, val, test := name+"/data/train-0000%d-of-00002.parquet", name+"/data/validation-00000-of-00001.parquet", name+"/data/test-00000-of-00001.parquet"
+		for i, want := range []map[string]item{want(fmt.Sprintf(train, 0), fmt.Sprintf(train, 1)), want(val), want(test)} {
+			s := splits[i]
+			if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %d items, which differ from the %d wanted", name, s.Name, len(got), len(want))
+			}
+			if !slices.Equal(s.Classes(), []string{"zebra", "ant", "bee"}) || s.Output != filepath.Join(dir, name)+"-"+s.Name+"-shards" {
+				t.Errorf("%s, %s: classes %q, output %s", name, s.Name, s.Classes(), s.Output)
+			}
+		}
+		if splits, err = Open(filepath.Join(dir, name), Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
+			t.Errorf("%s, without --test: %v, %v", name, splits, err)
+		}
+		if err := os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = Open(filepath.Join(dir, name), Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
+			t.Errorf("%s, a file less: %v", name, err)
+		}
+	}
+	odd := open(t, filepath.Join(dir, "odd"), Options{})
+	if got, want := mustItems(t, odd), want("odd/train.parquet"); !reflect.DeepEqual(got, want) {
+		t.Errorf("odd rows: %v, want %v", got, want)
+	}
+}
+
+type goImage struct {
+	Bytes []byte `parquet:"bytes"`
+	Path  string `parquet:"path"`
+}
+
+type goRow struct {
+	Image  goImage `parquet:"image"`
+	Label  int64   `parquet:"label"`
+	Coarse int32   `parquet:"coarse"`
+	Text   string  `parquet:"text"`
+}
+
+// goParquet is a file by parquet-go's writer, for where there is no Python.
+func goParquet(t testing.TB, features string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[goRow](&buf, parquet.KeyValueMetadata("huggingface", features), parquet.Compression(&parquet.Snappy))
+	for i := range 20 {
+		if _, err := w.Write([]goRow{{Image: goImage{[]byte(jpegStart + strings.Repeat("x", i)), fmt.Sprintf("%d.jpg", i)}, Label: int64(i % 2), Coarse: int32(i % 3)}}); err != nil {
+			t.Fatal(err)
+		}
+		if i%7 == 6 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestParquetColumns(t *testing.T) {
+	dir := t.TempDir()
+	one := `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}, "image": {"_type": "Image"}, "more": [{"_type": "Image"}]}}}`
+	file := sourcetest.Write(t, filepath.Join(dir, "train.parquet"), goParquet(t, one))
+	s := open(t, file, Options{})
+	got := mustItems(t, s)
+	if it := got["train/00003-3.jpg"]; len(got) != 20 || it.label != 1 || it.data != jpegStart+"xxx" || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
+		t.Errorf("items %v, classes %q", got, s.Classes())
+	}
+	s = open(t, file, Options{Label: "coarse"})
+	if got := mustItems(t, s); got["train/00005-5.jpg"].label != 2 || len(s.Classes()) != 3 {
+		t.Errorf("by another column: %v, classes %q", got, s.Classes())
+	}
+	names := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("x\ny\n"))
+	if s = open(t, file, Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
+		t.Errorf("classes %q", s.Classes())
+	}
+	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
+	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
+	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "holds no whole numbers": {Label: "text"}} {
+		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
+		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	whole := goParquet(t, one)
+	flipped := bytes.Clone(whole)
+	copy(flipped[40:], "damage damage damage")
+	for want, data := range map[string][]byte{
+		"download is incomplete": whole[:len(whole)-20], "no parquet file": []byte("PAR1"), "it is damaged": append(whole[:len(whole)-8:len(whole)-8], "\xff\xff\xff\x7fPAR1"...),
+		"cannot be read as parquet": flipped,
+	} {
+		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)
+		splits, err := Open(bad, Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// Whatever the bytes of a file, reading it gives labels of its classes or an error that names it.
+func FuzzParquet(f *testing.F) {
+	f.Add(goParquet(f, `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}}}`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid())+".parquet"), data)
+		splits, err := Open(file, Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err != nil && !strings.Contains(err.Error(), file) {
+			t.Errorf("an error without the file's name: %v", err)
+		}
+	})
+}

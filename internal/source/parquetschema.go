@@ -1,0 +1,122 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// hubFeature is what the schema's metadata say of a column: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
+type hubFeature struct {
+	Type  string          `json:"_type"`
+	Names json.RawMessage `json:"names"`
+}
+
+// hubFeatures reads them; what is malformed says nothing.
+func hubFeatures(f *parquet.File) map[string]hubFeature {
+	text, _ := f.Lookup("huggingface")
+	var meta struct {
+		Info struct {
+			Features map[string]json.RawMessage `json:"features"`
+		} `json:"info"`
+	}
+	if json.Unmarshal([]byte(text), &meta) != nil {
+		return nil
+	}
+	features := make(map[string]hubFeature)
+	for name, raw := range meta.Info.Features {
+		var one hubFeature
+		if json.Unmarshal(raw, &one) == nil { // of a list of features it is none
+			features[name] = one
+		}
+	}
+	return features
+}
+
+// imageColumns and labelColumns are what the columns are called where the metadata do not tell, the likeliest first.
+var (
+	imageColumns = []string{"image", "img", "jpg", "jpeg", "png", "webp", "pixel_values"}
+	labelColumns = []string{"label", "labels", "cls", "target", "class"}
+)
+
+// findColumns finds the columns of the images and of the labels.
+func (f *parquetFile) findColumns(name, label string) error {
+	features := hubFeatures(f.File)
+	var columns []string
+	for _, field := range f.Schema().Fields() {
+		columns = append(columns, field.Name())
+	}
+	image, err := pickColumn(columns, imageColumns, features, "Image", "")
+	if err == nil {
+		label, err = pickColumn(columns, labelColumns, features, "ClassLabel", label)
+	}
+	if err != nil {
+		return &FormatError{Path: name, Msg: err.Error()}
+	}
+	f.imagePath = -1
+	leaf, ok := f.leaf(parquet.ByteArray, image, "bytes")
+	if ok {
+		if p, ok := f.leaf(parquet.ByteArray, image, "path"); ok {
+			f.imagePath = p
+		}
+	} else if leaf, ok = f.leaf(parquet.ByteArray, image); !ok {
+		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)}
+	}
+	f.image = leaf
+	if f.label, ok = f.leaf(parquet.Int64, label); !ok {
+		if f.label, ok = f.leaf(parquet.Int32, label); !ok {
+			return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds no whole numbers: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))}
+		}
+	}
+	var names []string
+	if json.Unmarshal(features[label].Names, &names) == nil {
+		f.classes = names
+	}
+	for i, c := range f.classes {
+		if reason := nameReason(c); reason != "" || slices.Contains(f.classes[:i], c) {
+			return &FormatError{Path: name, Msg: fmt.Sprintf("the class name %.60q of the schema is none, or occurs twice", c)}
+		}
+	}
+	return nil
+}
+
+// leaf returns the index of a column that has one value a row of the type.
+func (f *parquetFile) leaf(kind parquet.Kind, path ...string) (int, bool) {
+	l, ok := f.Schema().Lookup(path...)
+	if !ok || l.MaxRepetitionLevel > 0 || l.Node == nil || !l.Node.Leaf() || l.Node.Type().Kind() != kind {
+		return -1, false
+	}
+	return int(l.ColumnIndex), true
+}
+
+// pickColumn takes the column that was asked for, or the only one of the feature's type, or the likeliest by name.
+func pickColumn(columns, likely []string, features map[string]hubFeature, feature, asked string) (string, error) {
+	if asked != "" {
+		if !slices.Contains(columns, asked) {
+			return "", fmt.Errorf("has no column %q: there are %s", asked, strings.Join(columns, ", "))
+		}
+		return asked, nil
+	}
+	var typed []string
+	for _, c := range slices.Sorted(maps.Keys(features)) {
+		if features[c].Type == feature && slices.Contains(columns, c) {
+			typed = append(typed, c)
+		}
+	}
+	if len(typed) == 1 {
+		return typed[0], nil
+	}
+	for _, c := range likely {
+		if slices.Contains(columns, c) && (len(typed) == 0 || slices.Contains(typed, c)) {
+			return c, nil
+		}
+	}
+	if len(typed) > 1 {
+		return "", fmt.Errorf("has several columns of the type %s (%s): name that of the labels by --label", feature, strings.Join(typed, ", "))
+	}
+	return "", fmt.Errorf("has no column that is known to be of the type %s (%s)", feature, strings.Join(columns, ", "))
+}
