@@ -29,6 +29,7 @@ func preparePixelsAVX2(r *Resampler, p *bandPlan) {
 	}
 	s.taps = grown(s.taps, 8*pairs*(pixels+4*Count))
 	p.bases, p.taps = s.bases, unsafe.Pointer(&s.taps[0])
+	p.horizontal, p.batch = pixelsAVX2.of(h.signed, pairs), 4
 	for i := 0; i < pixels; i += 4 * Count {
 		for t := range pairs {
 			k0, k1 := LoadDwords(unsafe.Pointer(&h.weight[2*t*h.pitch+i])), LoadDwords(unsafe.Pointer(&h.weight[(2*t+1)*h.pitch+i]))
@@ -40,7 +41,6 @@ func preparePixelsAVX2(r *Resampler, p *bandPlan) {
 			}
 		}
 	}
-	p.horizontal, p.batch = pixelsAVX2.of(h.signed, pairs), 4
 	Leave()
 }
 
