@@ -29,6 +29,23 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
     return rank, world
 
 
+def check_told(rank: int | None) -> None:
+    """Raise ValueError where there are several processes and none knows which one it is: all would take the samples of rank 0.
+
+    Launchers set WORLD_SIZE alone for programs that go on to initialise torch.distributed, and may have made a loader before.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    told = rank is not None or os.environ.get("RANK")
+    if told or (distributed is not None and distributed.is_available() and distributed.is_initialized()):
+        return
+    world = _from_env("WORLD_SIZE", 1)
+    if world > 1:
+        raise ValueError(
+            f"imgfeed: WORLD_SIZE is {world} and RANK is not set, so every process would take the samples of rank 0: "
+            "initialise torch.distributed first, set RANK, or give rank= and world="
+        )
+
+
 def threads_default() -> int:
     """Return how many threads should decode for this process: its processors, shared with the node's other ranks.
 

@@ -67,8 +67,10 @@ class Service:
     def session_of_rank(self) -> Session:
         """Return the session for an epoch: a new one, too, where this process's rank is not what it was when it was opened.
 
-        Programs make loaders before torch.distributed is initialised, which then says another rank and world.
+        Programs make loaders before torch.distributed is initialised, which then says another rank and world. Raises
+        ValueError where there are several processes, and nothing says which this is.
         """
+        ranks.check_told(self._options.rank)
         if self._session is not None and self._opened_as != self.rank_and_world:
             self.close()
         return self.session()

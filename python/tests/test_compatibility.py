@@ -176,6 +176,20 @@ def test_rank_and_world_may_be_told_after_the_loader_is_made(load: Load, monkeyp
     assert loader.state_dict()["epoch"] == 3
 
 
+def test_a_rank_that_nobody_tells(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the processes of a launcher that sets WORLD_SIZE alone, until torch.distributed is initialised."""
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loader = load(8)
+    with pytest.raises(
+        ValueError, match="WORLD_SIZE is 2 and RANK is not set, so every process would take the samples of rank 0"
+    ):
+        iter(loader)
+    assert indices(load(8, rank=1, world=2, even_batches=False)) == list(range(1, SAMPLES, 2))
+    monkeypatch.setenv("RANK", "1")
+    assert len(indices(loader)) == len(loader.sampler)
+
+
 def test_several_loaders_in_threads(load: Load) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
