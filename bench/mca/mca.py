@@ -149,6 +149,7 @@ def loops(arch: str, name: str, code: list[tuple[int, str]]):
         vectors = sum(bool(VECTOR[arch].search(text)) for text in body)
         if vectors >= (OUTER_MIN if inside else 1):
             function = name.removeprefix("github.com/imgfeed/imgfeed/")
+            function = re.sub(r"go\.shape\.\[(\d+)\]struct \{\}", r"\1", function)  # what a generic kernel was made for
             yield Loop(function, start - first, body, sum(stored(arch, text) for text in body))
 
 
