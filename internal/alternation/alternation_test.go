@@ -40,6 +40,8 @@ type exception struct {
 
 const separate = "code for short and long operands on ways of their own, VZEROUPPER before each return; none of the SSE is reached with upper halves in use"
 
+const parquet = "reads the tables of some datasets while they are packed, a column at a time; it never runs where sets are served"
+
 var exceptions = []exception{
 	{"cmpbody", mixes, separate},
 	{"countbody", mixes, separate},
@@ -53,6 +55,8 @@ var exceptions = []exception{
 	{"vendor/golang.org/x/crypto/chacha20poly1305.chacha20Poly1305Open.abi0", mixes, separate},
 	{"vendor/golang.org/x/crypto/chacha20poly1305.chacha20Poly1305Seal.abi0", mixes, separate},
 	{"vendor/golang.org/x/crypto/chacha20poly1305.chacha20Poly1305Open.abi0", leaves, "Go's own, on one of its ways; TLS is not between reading and batches"},
+	{"github.com/parquet-go/*", mixes, parquet},
+	{"github.com/parquet-go/*", leaves, parquet},
 	{"internal/runtime/gc/scan.expandAVX512_*", leaves, "called by scanSpanPackedAVX512 alone, through a table; it clears after them"},
 	{"runtime.asyncPreempt.abi0", mixes, "saves and restores all registers of a goroutine that a signal has interrupted: at most once in 10 ms"},
 	{"runtime.asyncPreempt.abi0", calls, "as above"},
