@@ -99,8 +99,8 @@ func newBuildCommand() *cobra.Command {
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
 	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
-	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids, for WebDataset's labels (default classes.txt beside the tars)")
-	fl.StringVar(&o.Label, "label", "", "column of a parquet file with the labels (default the likeliest)")
+	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids: names numbers, as WebDataset's (default classes.txt beside the tars), and selects and orders class folders and tars")
+	fl.StringVar(&o.Label, "label", "", "column of a parquet file with the labels (default the likeliest), or json.KEY for a key in the JSON of WebDataset's samples")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
 	fl.BoolVar(&o.Test, "test", false, "take the folder test/ too, although its images have no labels: theirs are -1")

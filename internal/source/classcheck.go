@@ -32,12 +32,49 @@ type classCount struct {
 
 // classCounts are the classes that a walk met where folders or tars stand for classes. A class is the level-th folder of a key, counted from 1.
 type classCounts struct {
-	level  int
-	counts map[string]*classCount
+	level   int
+	counts  map[string]*classCount
+	wanted  classNames // if it has names, only these are taken, in this order
+	index   map[string]int32
+	leftOut map[string]bool // classes that are not wanted
 }
 
-func newClassCounts(o Options) classCounts {
-	return classCounts{level: max(1, o.ClassesFrom), counts: make(map[string]*classCount)}
+func newClassCounts(o Options) (classCounts, error) {
+	c := classCounts{level: max(1, o.ClassesFrom), counts: make(map[string]*classCount), leftOut: make(map[string]bool)}
+	if o.Classes == "" {
+		return c, nil
+	}
+	var err error
+	c.wanted, err = findClassNames(nil, o)
+	c.index = newLabels(c.wanted.names).index
+	return c, err
+}
+
+// takes says that a class is wanted, and remembers those that are not.
+func (c classCounts) takes(class string) bool {
+	if c.index == nil {
+		return true
+	}
+	_, ok := c.index[class]
+	if !ok {
+		c.leftOut[class] = true
+	}
+	return ok
+}
+
+// selected gives the classes of the list, in its order.
+func (c classCounts) selected(s *Split, met []string) (labels, error) {
+	l := newLabels(c.wanted.names)
+	l.level = c.level
+	if len(met) == 0 {
+		return l, &FormatError{Path: s.Path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(maps.Keys(c.leftOut))),
+			len(c.wanted.names), c.wanted.from)}
+	}
+	if err := c.checkDepth(s, met); err != nil && !s.opts.ForceClasses {
+		return l, err
+	}
+	s.note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.from, len(c.wanted.names), len(met), len(c.leftOut))
+	return l, nil
 }
 
 // class notes a class, which may be empty.
@@ -86,6 +123,9 @@ func keyClass(key string, level int) (class, rest string, ok bool) {
 // labels gives the classes their order, after what is nearly certainly a mistake was refused.
 func (c classCounts) labels(s *Split) (labels, error) {
 	classes := slices.Sorted(maps.Keys(c.counts))
+	if c.index != nil {
+		return c.selected(s, classes)
+	}
 	if !s.opts.ForceClasses {
 		if err := c.check(s, classes); err != nil {
 			return labels{}, err

@@ -17,7 +17,8 @@ import (
 var classFolders = Kind{
 	Name:   "class folders",
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
-	Labels: "the place of the class in sorted order",
+	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
+	takes:  []option{optionClasses},
 	open:   openClassFolders,
 }
 
@@ -60,7 +61,11 @@ type classFoldersLayout struct{ inFolder }
 func (l *classFoldersLayout) describe() string { return "a folder of class folders" }
 
 func (l *classFoldersLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &classFoldersWalk{classFoldersLayout: l, ctx: ctx, fn: fn, classes: newClassCounts(s.opts), skipped: make(skippedFolders)}
+	classes, err := newClassCounts(s.opts)
+	if err != nil {
+		return labels{}, err
+	}
+	w := &classFoldersWalk{classFoldersLayout: l, ctx: ctx, fn: fn, classes: classes, skipped: make(skippedFolders)}
 	if err := w.above("", 1, nil); err != nil {
 		return labels{}, err
 	}
@@ -103,7 +108,7 @@ func (w *classFoldersWalk) above(key string, level int, above []fs.FileInfo) err
 		chain := append(slices.Clip(above), e.info)
 		if level < w.classes.level {
 			err = w.above(below, level+1, chain)
-		} else {
+		} else if w.classes.takes(e.name) {
 			w.classes.class(e.name)
 			err = w.walkBelow(w.ctx, below, chain, w.skipped, func(it Item) error {
 				w.classes.add(e.name, it.Key[len(below)+1:])
@@ -142,9 +147,12 @@ func openTarOfFolders(p *place) ([]*Split, error) {
 }
 
 func (l *folderTarLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := newClassWalk(ctx, s, fn)
+	w, err := newClassWalk(ctx, s, fn)
+	if err != nil {
+		return labels{}, err
+	}
 	w.strip = l.strip
-	err := l.each(s, w.folders)
+	err = l.each(s, w.folders)
 	if err != nil {
 		return labels{}, err
 	}
@@ -169,7 +177,7 @@ func (w *classWalk) folders(t *tarReader) error {
 
 func (w *classWalk) inFolder(t *tarReader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeDir {
-		if class, rest, ok := keyClass(h.Name+"/", w.classes.level); ok && rest == "" {
+		if class, rest, ok := keyClass(h.Name+"/", w.classes.level); ok && rest == "" && w.classes.takes(class) {
 			w.classes.class(class)
 		}
 		return nil
@@ -178,6 +186,9 @@ func (w *classWalk) inFolder(t *tarReader, h *tar.Header) error {
 	if !below {
 		w.beside = append(w.beside, h.Name)
 		return t.noLabel(h.Name)
+	}
+	if !w.classes.takes(class) {
+		return nil
 	}
 	if reason := nameReason(class); reason != "" {
 		return t.errorf(h.Name, "a class folder cannot be used because %s: rename it", reason)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,8 @@ import (
 var classTars = Kind{
 	Name:   "class tars",
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
-	Labels: "the place of the class in sorted order",
+	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
+	takes:  []option{optionClasses},
 	open:   openClassTars,
 }
 
@@ -99,10 +101,17 @@ func checkClassTar(p *place, name string) error {
 }
 
 func (l *classTarsLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := newClassWalk(ctx, s, fn)
+	w, err := newClassWalk(ctx, s, fn)
+	if err != nil {
+		return labels{}, err
+	}
 	w.classes.level = 1 // a tar is the class
 	buf := bufio.NewReaderSize(nil, readAheadBytes)
-	err := l.each(s, func(t *tarReader) error {
+	wanted := *l
+	if !l.whole {
+		wanted.paths = slices.DeleteFunc(slices.Clone(l.paths), func(p string) bool { return !w.classes.takes(path.Base(stem(p))) })
+	}
+	err = wanted.each(s, func(t *tarReader) error {
 		if !l.whole {
 			return w.class(t, path.Base(stem(t.path)))
 		}
@@ -112,6 +121,9 @@ func (l *classTarsLayout) walk(ctx context.Context, s *Split, fn func(Item) erro
 			}
 			if h.Typeflag != tar.TypeReg || !namedTar(h.Name) {
 				w.beside = append(w.beside, h.Name)
+				return nil
+			}
+			if !w.classes.takes(path.Base(stem(h.Name))) {
 				return nil
 			}
 			inner, err := t.within(h.Name, buf)

@@ -34,8 +34,9 @@ type Options struct {
 	ValLabels string
 	// Classes is a file with the name of a class in each line, the first that of label 0, for WebDataset's tars, whose labels are numbers; empty
 	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
+	// Of class folders and tars it selects those that are named, in this order.
 	Classes string
-	// Label is the column of a parquet file with the labels; empty takes the likeliest.
+	// Label is the column of a parquet file with the labels, empty takes the likeliest; or, as "json.label", a key in the JSON of WebDataset's samples.
 	Label string
 	// ClassesFrom says which folder below the path is the class, counted from 1; 0 is 1.
 	ClassesFrom int

@@ -46,7 +46,7 @@ type option struct {
 }
 
 var (
-	optionClasses   = option{"--classes", "for sources whose labels are numbers, as WebDataset's tars", func(o Options) string { return o.Classes }}
+	optionClasses   = option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) string { return o.Classes }}
 	optionLabel     = option{"--label", "for sources with a column or key for each of several labels", func(o Options) string { return o.Label }}
 	optionValLabels = option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
 )

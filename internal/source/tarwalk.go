@@ -172,8 +172,9 @@ type classWalk struct {
 	beside  []string
 }
 
-func newClassWalk(ctx context.Context, s *Split, fn func(Item) error) *classWalk {
-	return &classWalk{tarWalk: tarWalk{ctx: ctx, fn: fn, skipped: make(skippedFolders)}, classes: newClassCounts(s.opts)}
+func newClassWalk(ctx context.Context, s *Split, fn func(Item) error) (*classWalk, error) {
+	classes, err := newClassCounts(s.opts)
+	return &classWalk{tarWalk: tarWalk{ctx: ctx, fn: fn, skipped: make(skippedFolders)}, classes: classes}, err
 }
 
 // add takes a file of a class, whose path in the class is rest.

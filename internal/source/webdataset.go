@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,9 +32,9 @@ import (
 var webDatasets = Kind{
 	Name:         "WebDataset",
 	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
-	Labels:       "the number in x.cls; --classes names them",
+	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
 	open:         openWebDatasets,
-	takes:        []option{optionClasses},
+	takes:        []option{optionClasses, optionLabel},
 	testLabelled: true,
 }
 
@@ -41,6 +42,9 @@ const (
 	labelExtension = "cls"
 	// labelBytesMax bounds the file of a label.
 	labelBytesMax = 64
+	// jsonLabelPrefix begins an Options.Label that is a key in a sample's JSON, whose size is bounded.
+	jsonLabelPrefix = "json."
+	jsonBytesMax    = 1 << 20
 	// numberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
 	numberedClassesMax = 1 << 20
 	// sniffedMembersMax is in how many files of a tar, from its front, a sample must begin for the tar to be WebDataset's.
@@ -60,6 +64,14 @@ func (d *webDataset) describe() string {
 		return "a tar of WebDataset"
 	}
 	return fmt.Sprintf("%d tars of WebDataset", len(d.paths))
+}
+
+// labelMember is the extension of the member that holds a sample's label.
+func (o Options) labelMember() string {
+	if strings.HasPrefix(o.Label, jsonLabelPrefix) {
+		return "json"
+	}
+	return labelExtension
 }
 
 // splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
@@ -98,7 +110,7 @@ func sniffWebDataset(p *place) (is, empty bool, err error) {
 			last, image, label = key, false, false
 		}
 		image = image || key != "" && imagefile.HasExtension(extension)
-		label = label || key != "" && extension == labelExtension
+		label = label || key != "" && extension == p.opts.labelMember()
 		if image && label {
 			return true, false, nil
 		}
@@ -200,6 +212,9 @@ func openWebDatasetTar(p *place) ([]*Split, error) {
 
 // newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes are looked for in nameFolders.
 func newWebDataset(p *place, dir string, tars, others, nameFolders []string) (*Split, error) {
+	if p.opts.Label != "" && p.opts.labelMember() == labelExtension {
+		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", p.opts.Label)}
+	}
 	names, err := findClassNames(nameFolders, p.opts)
 	if err != nil {
 		return nil, err
@@ -231,18 +246,20 @@ type sample struct {
 // webDatasetWalker is the state of one walk.
 type webDatasetWalker struct {
 	tarWalk
-	sample     sample
-	content    bytes.Buffer // of the image, which may stand before its label
-	byKey      map[string]int32
-	incomplete map[string]struct{} // keys of samples that lack image or label
-	counts     []int               // samples of each label
-	leftOut    map[string]int      // members that are neither image nor label, by extension
-	complete   int                 // samples of this tar
-	members    int                 // of this tar
+	labelMember string // the extension of what holds the label
+	labelKey    string // the key in it, if it is JSON
+	sample      sample
+	content     bytes.Buffer // of the image, which may stand before its label
+	byKey       map[string]int32
+	incomplete  map[string]struct{} // keys of samples that lack image or label
+	counts      []int               // samples of each label
+	leftOut     map[string]int      // members that are neither image nor label, by extension
+	complete    int                 // samples of this tar
+	members     int                 // of this tar
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &webDatasetWalker{tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
+	w := &webDatasetWalker{labelMember: s.opts.labelMember(), labelKey: strings.TrimPrefix(s.opts.Label, jsonLabelPrefix), tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
 		incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
 	if err := d.each(s, func(t *tarReader) error { return w.tar(s, t) }); err != nil {
 		return labels{}, err
@@ -266,7 +283,7 @@ func (w *webDatasetWalker) tar(s *Split, t *tarReader) error {
 	if err == nil && w.members == 0 {
 		s.note("%s has no files", t.path)
 	} else if err == nil && w.complete == 0 {
-		err = t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", labelExtension)
+		err = t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
 	}
 	return err
 }
@@ -282,7 +299,7 @@ func (w *webDatasetWalker) member(t *tarReader, h *tar.Header) error {
 		w.sample.key = key
 	}
 	switch {
-	case key != "" && extension == labelExtension:
+	case key != "" && extension == w.labelMember:
 		return w.readLabel(t, h)
 	case key != "" && imagefile.HasExtension(extension):
 		return w.readImage(t, h)
@@ -299,6 +316,9 @@ func (w *webDatasetWalker) readLabel(t *tarReader, h *tar.Header) error {
 	if w.sample.label >= 0 {
 		return t.errorf(h.Name, "a second label for %q", w.sample.key)
 	}
+	if w.labelKey != "" {
+		return w.readJSONLabel(t, h)
+	}
 	if h.Typeflag != tar.TypeReg || h.Size > labelBytesMax {
 		return t.errorf(h.Name, "a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
 	}
@@ -306,7 +326,32 @@ func (w *webDatasetWalker) readLabel(t *tarReader, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	label, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	return w.setLabel(t, h, string(text))
+}
+
+// readJSONLabel reads the number that a key has in the member of a sample's JSON.
+func (w *webDatasetWalker) readJSONLabel(t *tarReader, h *tar.Header) error {
+	if h.Typeflag != tar.TypeReg || h.Size > jsonBytesMax {
+		return t.errorf(h.Name, "the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
+	}
+	text, err := io.ReadAll(&entryReader{t: t, name: h.Name})
+	if err != nil {
+		return err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return t.errorf(h.Name, "no JSON object: %v", err)
+	}
+	value, ok := values[w.labelKey]
+	if !ok || string(value) == "null" {
+		return nil // as a sample without a label
+	}
+	return w.setLabel(t, h, string(value))
+}
+
+// setLabel takes the text of a label.
+func (w *webDatasetWalker) setLabel(t *tarReader, h *tar.Header, text string) error {
+	label, err := strconv.Atoi(strings.TrimSpace(text))
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && label >= numberedClassesMax:
 		return t.errorf(h.Name, "the label %.40q is more than %d, the largest that is read", text, numberedClassesMax-1)
@@ -347,9 +392,9 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 	it := Item{Key: sm.key, Reason: cmp.Or(nameReason(sm.key), sm.reason)}
 	switch {
 	case sm.image == "":
-		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), labelExtension, filepath.Base(t.path))
+		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.path))
 	case sm.label < 0:
-		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), labelExtension, path.Base(sm.image), filepath.Base(t.path))
+		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.path))
 	default:
 		w.complete++
 	}
@@ -373,7 +418,7 @@ func (w *webDatasetWalker) checkKey(t *tarReader, sm sample) error {
 	if _, twice := w.byKey[sm.key]; !twice {
 		return nil
 	}
-	member := cmp.Or(sm.image, sm.key+"."+labelExtension)
+	member := cmp.Or(sm.image, sm.key+"."+w.labelMember)
 	if _, ok := w.incomplete[sm.key]; ok || sm.image == "" || sm.label < 0 {
 		return t.errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
 	}

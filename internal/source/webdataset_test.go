@@ -157,9 +157,8 @@ func TestWebDatasetClassNames(t *testing.T) {
 	if _, err := classes(Options{Classes: filepath.Join(dir, "nowhere")}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	folders := writeTree(t, filepath.Join(dir, "folders"), tree())
-	if _, err := Open(folders, Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
-		t.Errorf("--classes for class folders: %v", err)
+	if _, err := Open(writeTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
+		t.Errorf("--classes for validation images: %v", err)
 	}
 }
 
