@@ -194,15 +194,3 @@ func isTar(head []byte) bool {
 	stored, err := strconv.ParseInt(strings.Trim(string(block[148:156]), " \x00"), 8, 32)
 	return err == nil && int(stored) == sum
 }
-
-// sniffTar says whether a file is a tar or a tar.gz, by its content.
-func sniffTar(path string) (bool, error) {
-	t, err := openTar(path)
-	if errors.Is(err, errNotTar) || errors.Is(err, gzip.ErrHeader) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, t.Close()
-}
