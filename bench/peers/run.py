@@ -87,7 +87,8 @@ def output(*command: str) -> str:
 
 
 def build_go(package: str, to: Path) -> Path:
-    env = {**os.environ, "CGO_ENABLED": "0", "GOEXPERIMENT": os.environ.get("GOEXPERIMENT", "simd")}
+    toolchain = next(line.split()[1] for line in (ROOT / "go.mod").read_text().splitlines() if line.startswith("toolchain "))
+    env = {"GOEXPERIMENT": "simd", "GOTOOLCHAIN": toolchain, **os.environ, "CGO_ENABLED": "0"}
     subprocess.run(["go", "build", "-trimpath", "-o", str(to), package], cwd=ROOT, env=env, check=True)
     return to
 
