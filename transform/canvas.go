@@ -3,6 +3,8 @@ package transform
 import (
 	"fmt"
 	"image"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. As long
@@ -59,16 +61,53 @@ const renderedPixelsMax = 1 << 26
 func (c *canvas) render() error {
 	w, h := c.size()
 	if w*h > renderedPixelsMax {
-		return &SizeError{c.op.Name(), w, h, fmt.Sprintf("it would be kept in memory, where images of at most %d pixels are taken", renderedPixelsMax)}
+		return c.tooLarge(w, h)
 	}
-	to := &c.engine.between[c.rendered&1]
-	c.rendered++
-	to.Resize(w, h)
+	to := c.next(w, h)
 	if err := c.engine.render(Output{Pix: to.Pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
 		return err
 	}
 	c.from, c.step = to, wholeImage(w, h)
 	return nil
+}
+
+// tooLarge says that the operation at work would keep an image of w × h pixels in memory.
+func (c *canvas) tooLarge(w, h int) error {
+	return &SizeError{c.op.Name(), w, h, fmt.Sprintf("it would be kept in memory, where images of at most %d pixels are taken", renderedPixelsMax)}
+}
+
+// next returns the engine's image that the canvas is not on, with room for w × h pixels.
+func (c *canvas) next(w, h int) *rgbImage {
+	to := &c.engine.between[c.rendered&1]
+	c.rendered++
+	to.Resize(w, h)
+	return to
+}
+
+// inMemory returns the image as the operations so far have left it, in memory of the engine: for an operation that changes
+// pixels where they are.
+func (c *canvas) inMemory() (*imagefile.RGB, error) {
+	w, h := c.size()
+	if c.rendered == 0 || c.step != wholeImage(w, h) {
+		if err := c.render(); err != nil {
+			return nil, err
+		}
+	}
+	return c.from.raw(), nil
+}
+
+// redraw returns the image as the operations so far have left it, and one of w × h pixels that takes its place: for an operation
+// that makes its result of pixels elsewhere in the image. It must write every pixel of to, in which something is left over.
+func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
+	if w*h > renderedPixelsMax {
+		return nil, nil, c.tooLarge(w, h)
+	}
+	if from, err = c.inMemory(); err != nil {
+		return nil, nil, err
+	}
+	next := c.next(w, h)
+	c.from, c.step = next, wholeImage(w, h)
+	return from, &next.RGB, nil
 }
 
 // A step is what one pass over the pixels does: cut box out of a source image, resize it to width × height, keep a

@@ -32,6 +32,10 @@ func operations() []Op {
 		RandomCrop{},
 		RandomResizedCrop{},
 		RandomHorizontalFlip{},
+		RandomInvert{},
+		Grayscale{},
+		RandomGrayscale{},
+		RandomAdjustSharpness{},
 	}
 }
 

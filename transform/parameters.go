@@ -54,6 +54,16 @@ func (p *parameters) number(name string, value float64) float64 {
 	return value
 }
 
+// required reads a number that has no default.
+func (p *parameters) required(name string) float64 {
+	var value *float64
+	if p.decode(name, "a number", &value); value == nil {
+		p.fail("%s is missing", name)
+		return 0
+	}
+	return *value
+}
+
 func (p *parameters) integer(name string, value int) int {
 	p.decode(name, "a whole number", &value)
 	return value

@@ -141,6 +141,10 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"RandomResizedCrop","size":5,"ratio":[2,1]}]`:                 "ratio",
 		`[{"op":"CenterCrop","size":3},{"op":"RandomHorizontalFlip","p":2}]`:  "p is 2",
 		`[{"op":"CenterCrop","size":[1,16000]},{"op":"Resize","size":16000}]`: "at most",
+		`[{"op":"RandomAdjustSharpness"}]`:                                    "sharpness_factor is missing",
+		`[{"op":"RandomAdjustSharpness","sharpness_factor":-1}]`:              "sharpness_factor is -1, want 0 to 1e+06",
+		`[{"op":"RandomInvert","p":1.5}]`:                                     "p is 1.5, want 0 to 1",
+		`[{"op":"Grayscale"}]`:                                                "num_output_channels is 1, want 3",
 	} {
 		spec, err := Parse(text)
 		var se *SpecError
