@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
@@ -226,8 +228,8 @@ var onePixel = json.RawMessage(`[{"op":"CenterCrop","size":1}]`)
 func (c *client) checkBatch(b batchMessage) []int64 {
 	c.t.Helper()
 	slot := c.ring[int64(*b.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes]
-	labels := view[int64](slot[c.opened.Offsets.Labels:][:8*b.Count])
-	indices := view[int64](slot[c.opened.Offsets.Indices:][:8*b.Count])
+	labels := view[int64](c.array(ring.Labels, b))
+	indices := view[int64](c.array(ring.Indices, b))
 	for i, index := range indices {
 		pixel := slot[3*i : 3*i+3]
 		if labels[i] != index%2 || pixel[0] != byte(10*(index%2)) || pixel[1] != byte(index) || pixel[2] != 7 {
@@ -235,6 +237,17 @@ func (c *client) checkBatch(b batchMessage) []int64 {
 		}
 	}
 	return append([]int64(nil), indices...)
+}
+
+// array returns the memory of one of a batch's arrays.
+func (c *client) array(kind string, b batchMessage) []byte {
+	c.t.Helper()
+	i := slices.IndexFunc(c.opened.Arrays, func(a ring.Array) bool { return a.Kind == kind })
+	if i < 0 {
+		c.t.Fatalf("no %s among the arrays %+v", kind, c.opened.Arrays)
+	}
+	a := c.opened.Arrays[i]
+	return c.ring[int64(*b.Slot)*c.opened.SlotBytes+a.Offset:][:int64(b.Count)*a.Stride]
 }
 
 // epoch runs an epoch from consumed and returns the indices of its batches.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
@@ -226,7 +227,7 @@ func TestDocumentNamesEveryField(t *testing.T) {
 			t.Errorf("the document does not explain %s of %s", name, in)
 		}
 	}
-	for _, m := range append(allMessages(), message(ServedSet{})) {
+	for _, m := range append(allMessages(), message(ServedSet{}), message(ring.Array{})) {
 		typ := reflect.TypeOf(m)
 		if w, ok := m.(wrapped); ok {
 			typ = reflect.TypeOf(w.value)

@@ -27,7 +27,7 @@ type startedReply struct {
 }
 
 // batchMessage delivers one batch: in a slot that is the client's until it releases it, or, when the transport is the socket,
-// as Bytes raw bytes that follow the message: images, labels, indices and params, without gaps.
+// as Bytes raw bytes that follow the message: the arrays in their order, without gaps.
 type batchMessage struct {
 	Generation uint64 `json:"generation"`
 	Batch      int    `json:"batch"` // 0-based, from consumed on
@@ -84,6 +84,7 @@ type epoch struct {
 
 	slotWait time.Duration // of the stream, already counted
 	blank    []int
+	parts    [][]byte
 }
 
 // start ends the running epoch and begins another.
@@ -213,8 +214,8 @@ func (e *epoch) sendBatch(b loader.Batch) error {
 	} else {
 		defer s.supply.Put(b.Slot)
 		m.Bytes = size
-		images, labels, indices, params := s.layout.Arrays(s.ring.Bytes(slot), b.Count)
-		if err := s.connection.send(m, images, labels, indices, params); err != nil {
+		e.parts = s.layout.AppendParts(e.parts[:0], s.ring.Bytes(slot), b.Count)
+		if err := s.connection.send(m, e.parts...); err != nil {
 			return err
 		}
 	}

@@ -52,28 +52,17 @@ const (
 
 // openedReply answers [openRequest]. With shared memory, its first byte carries the ring's descriptor.
 type openedReply struct {
-	Session     uint64   `json:"session"`
-	Split       string   `json:"split"`
-	Samples     int      `json:"samples"`
-	Fingerprint string   `json:"fingerprint"`
-	Rank        int      `json:"rank"`
-	World       int      `json:"world"`
-	Height      int      `json:"height"` // pixels
-	Width       int      `json:"width"`
-	Channels    int      `json:"channels"`
-	Slots       int      `json:"slots"`
-	SlotBytes   int64    `json:"slot_bytes"` // slot s lies at s*slot_bytes in the ring
-	Offsets     offsets  `json:"offsets"`
-	RingBytes   int64    `json:"ring_bytes"` // 0 when the transport is the socket
-	Notes       []string `json:"notes"`      // sentences for the user, if any
-}
-
-// offsets are the places of the arrays within a slot, in bytes. Params is 0 in a session without params.
-type offsets struct {
-	Images  int64 `json:"images"`
-	Labels  int64 `json:"labels"`
-	Indices int64 `json:"indices"`
-	Params  int64 `json:"params"`
+	Session     uint64       `json:"session"`
+	Split       string       `json:"split"`
+	Samples     int          `json:"samples"`
+	Fingerprint string       `json:"fingerprint"`
+	Rank        int          `json:"rank"`
+	World       int          `json:"world"`
+	Slots       int          `json:"slots"`
+	SlotBytes   int64        `json:"slot_bytes"` // slot s lies at s*slot_bytes in the ring
+	Arrays      []ring.Array `json:"arrays"`     // of each slot
+	RingBytes   int64        `json:"ring_bytes"` // 0 when the transport is the socket
+	Notes       []string     `json:"notes"`      // sentences for the user, if any
 }
 
 // Kind implements [wire.Message].
@@ -171,13 +160,9 @@ func (s *Server) checkOpen(m openRequest) (openConfig, error) {
 	if c.plan, err = s.planConfig(m, c.set); err != nil {
 		return c, err
 	}
-	height, width := c.spec.OutputSize()
-	c.layout, err = ring.NewLayout(m.BatchSize, height, width, channels, m.WithParams)
+	c.layout, err = ring.NewLayout(m.BatchSize, c.arrays()...)
 	return c, err
 }
-
-// channels of every output: RGB.
-const channels = 3
 
 // A splitError means that a split is not here.
 type splitError struct {

@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestResamplerOfSessions(t *testing.T) {
 		} {
 			c := ts.dial().hello()
 			c.send(openRequest{Transform: tt.transform, BatchSize: 1, Transport: transportSocket, Resampler: tt.resampler})
-			if m, ok := c.receive().(openedReply); !ok || m.Height != 40 {
+			if m, ok := c.receive().(openedReply); !ok || !slices.Equal(m.Arrays[0].Shape, []int{40, 32, 3}) {
 				t.Fatalf("%+v", m)
 			}
 			c.send(startRequest{})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/loader"
@@ -64,23 +63,6 @@ func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
 	return sess, nil
 }
 
-// viewSlot lays the loader's arrays over a slot's memory, which is little-endian like the wire on every platform that Go's
-// memfd exists for and imgfeed is built for.
-func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
-	images, labels, indices, params := l.Arrays(memory, l.BatchSize)
-	s := &loader.Slot{ID: id, Images: images, Labels: view[int64](labels), Indices: view[int64](indices)}
-	if params != nil {
-		s.Params = view[int32](params)
-	}
-	return s
-}
-
-// view reinterprets memory, aligned to 64 bytes by the layout, as numbers.
-func view[T int32 | int64](memory []byte) []T {
-	var zero T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/int(unsafe.Sizeof(zero)))
-}
-
 // close ends the running epoch and frees the ring.
 func (s *session) close() {
 	s.stopEpoch()
@@ -93,13 +75,10 @@ func (s *session) close() {
 
 // opened returns the reply to the open request.
 func (s *session) opened() openedReply {
-	height, width := s.spec.OutputSize()
 	m := s.set.Manifest()
 	o := openedReply{
 		Session: s.connection.id, Split: s.split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
-		Height: height, Width: width, Channels: channels, Slots: s.ring.Slots(), SlotBytes: s.layout.Size,
-		Offsets: offsets{Images: s.layout.Images, Labels: s.layout.Labels, Indices: s.layout.Indices, Params: s.layout.Params},
-		Notes:   s.notes(),
+		Slots: s.ring.Slots(), SlotBytes: s.layout.Size, Arrays: s.layout.Arrays, Notes: s.notes(),
 	}
 	if s.shared {
 		o.RingBytes = s.ring.Size()

@@ -97,9 +97,7 @@ func TestTransportsAgree(t *testing.T) {
 		for range 3 {
 			a, b := expect[batchMessage](shm), expect[batchMessage](socket)
 			raw := socket.raw(b.Bytes)
-			slot := shm.ring[int64(*a.Slot)*shm.opened.SlotBytes:][:shm.opened.SlotBytes]
-			n, o := int64(a.Count), shm.opened.Offsets
-			joined := slices.Concat(slot[o.Images:o.Images+n*75], slot[o.Labels:o.Labels+n*8], slot[o.Indices:o.Indices+n*8], slot[o.Params:o.Params+n*20])
+			joined := slices.Concat(shm.array(ring.Images, a), shm.array(ring.Labels, a), shm.array(ring.Indices, a), shm.array(ring.Params, a))
 			if a.Count != b.Count || a.Consumed != b.Consumed || !bytes.Equal(joined, raw) {
 				t.Errorf("%s: batch %d differs between the transports", layout, a.Batch)
 			}

@@ -9,25 +9,39 @@ import (
 // arrayAlign is the alignment of each array within a slot: a cache line, and the width of the widest vector.
 const arrayAlign = 64
 
-// paramsBytes is the size of one sample's params: five int32.
-const paramsBytes = 5 * 4
+// Kinds of arrays.
+const (
+	Images  = "images"
+	Labels  = "labels"
+	Indices = "indices"
+	Params  = "params"
+)
 
-// A Layout says where the arrays of a batch lie in a slot, in bytes. For 256 samples of 224×224 with params:
+// dtypes are the bytes of an element of each type that arrays have.
+var dtypes = map[string]int64{"uint8": 1, "int32": 4, "int64": 8}
+
+// An Array is one of the arrays that a slot holds: an element of Shape for each sample of the batch, one after the other. It is what the
+// reply to open says of it.
+type Array struct {
+	Kind   string `json:"kind"`           // what it holds
+	Name   string `json:"name,omitempty"` // which of its kind, where there may be several
+	Dtype  string `json:"dtype"`
+	Shape  []int  `json:"shape"`  // of one sample; empty: a single number
+	Offset int64  `json:"offset"` // within the slot, bytes
+	Stride int64  `json:"stride"` // from one sample to the next, bytes
+}
+
+// A Layout says which arrays a slot has and where they lie. For 256 samples of 224×224 with params:
 //
-//	Images   0           256 × 224 × 224 × 3 uint8 = 38,535,168
-//	Labels   38,535,168  256 int64
-//	Indices  38,537,216  256 int64
-//	Params   38,539,264  256 × 5 int32
-//	Size     38,547,456  a whole number of pages
+//	images   uint8 [224 224 3]   0           256 × 150,528 = 38,535,168
+//	labels   int64               38,535,168  256 × 8
+//	indices  int64               38,537,216  256 × 8
+//	params   int32 [5]           38,539,264  256 × 20
+//	Size                         38,547,456  a whole number of pages
 type Layout struct {
-	BatchSize   int
-	SampleBytes int64 // of one sample's image
-	WithParams  bool
-	Images      int64
-	Labels      int64
-	Indices     int64
-	Params      int64 // 0 without params
-	Size        int64
+	BatchSize int
+	Arrays    []Array // in the order in which they lie and travel
+	Size      int64
 }
 
 // A SizeError means that a batch or a ring would be larger than it may be.
@@ -35,53 +49,64 @@ type SizeError struct{ Msg string }
 
 func (e *SizeError) Error() string { return "ring: " + e.Msg }
 
-// NewLayout lays out batchSize samples of height×width×channels bytes. It returns a [*SizeError] for sizes that are not
-// positive or whose product does not fit.
-func NewLayout(batchSize, height, width, channels int, withParams bool) (Layout, error) {
-	const sizeMax = math.MaxInt64 / 4
-	sample := int64(1)
-	for _, n := range []int{height, width, channels} {
-		if n < 1 || sample > sizeMax/int64(n) {
-			return Layout{}, &SizeError{fmt.Sprintf("an image of %d × %d × %d bytes is impossible", height, width, channels)}
+// sizeMax bounds a slot, so that sums of sizes do not overflow.
+const sizeMax = math.MaxInt64 / 4
+
+// NewLayout lays out batchSize samples: it sets Offset and Stride of the arrays, which it keeps. It returns a [*SizeError] for sizes
+// that are not positive or whose product does not fit.
+func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
+	l := Layout{BatchSize: batchSize, Arrays: arrays}
+	if batchSize < 1 || int64(batchSize) > sizeMax {
+		return Layout{}, &SizeError{fmt.Sprintf("a batch of %d samples is impossible", batchSize)}
+	}
+	for i := range arrays {
+		a := &arrays[i]
+		var err error
+		if a.Stride, err = a.sampleBytes(); err != nil {
+			return Layout{}, err
 		}
-		sample *= int64(n)
+		if int64(batchSize) > (sizeMax-l.Size)/a.Stride {
+			return Layout{}, &SizeError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible", batchSize, a.Stride, a.Kind)}
+		}
+		a.Offset = alignUp(l.Size, arrayAlign)
+		l.Size = a.Offset + int64(batchSize)*a.Stride
 	}
-	if batchSize < 1 || int64(batchSize) > sizeMax/(sample+8+8+paramsBytes) {
-		return Layout{}, &SizeError{fmt.Sprintf("a batch of %d images of %d bytes is impossible", batchSize, sample)}
-	}
-	l := Layout{BatchSize: batchSize, SampleBytes: sample, WithParams: withParams}
-	n := int64(batchSize)
-	l.Labels = alignUp(l.Images+n*sample, arrayAlign)
-	l.Indices = alignUp(l.Labels+n*8, arrayAlign)
-	end := l.Indices + n*8
-	if withParams {
-		l.Params = alignUp(end, arrayAlign)
-		end = l.Params + n*paramsBytes
-	}
-	l.Size = alignUp(end, int64(os.Getpagesize()))
+	l.Size = alignUp(l.Size, int64(os.Getpagesize()))
 	return l, nil
+}
+
+// sampleBytes returns the size of one sample's part of the array.
+func (a *Array) sampleBytes() (int64, error) {
+	size := dtypes[a.Dtype]
+	if size == 0 {
+		panic(fmt.Sprintf("ring: no array is of type %q", a.Dtype))
+	}
+	for _, n := range a.Shape {
+		if n < 1 || size > sizeMax/int64(n) {
+			return 0, &SizeError{fmt.Sprintf("%s of the shape %v are impossible", a.Kind, a.Shape)}
+		}
+		size *= int64(n)
+	}
+	return size, nil
 }
 
 // BatchBytes returns the size of the arrays of count samples without the gaps between them.
 func (l Layout) BatchBytes(count int) int64 {
-	n := l.SampleBytes + 8 + 8
-	if l.WithParams {
-		n += paramsBytes
+	n := int64(0)
+	for i := range l.Arrays {
+		n += l.Arrays[i].Stride
 	}
 	return int64(count) * n
 }
 
-// Arrays returns the parts of slot that hold the arrays of count samples, in the order in which they travel: images,
-// labels, indices and, in a session with params, params (nil otherwise).
-func (l Layout) Arrays(slot []byte, count int) (images, labels, indices, params []byte) {
-	n := int64(count)
-	images = slot[l.Images : l.Images+n*l.SampleBytes]
-	labels = slot[l.Labels : l.Labels+n*8]
-	indices = slot[l.Indices : l.Indices+n*8]
-	if l.WithParams {
-		params = slot[l.Params : l.Params+n*paramsBytes]
+// AppendParts appends to parts those of slot that hold the arrays of count samples, in order.
+func (l Layout) AppendParts(parts [][]byte, slot []byte, count int) [][]byte {
+	for i := range l.Arrays {
+		a := &l.Arrays[i]
+		end := a.Offset + int64(count)*a.Stride
+		parts = append(parts, slot[a.Offset:end:end])
 	}
-	return images, labels, indices, params
+	return parts
 }
 
 func alignUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -4,19 +4,36 @@ import (
 	"errors"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
+// batchArrays are the arrays of a session, of images of a size.
+func batchArrays(height, width, channels int, withParams bool) []Array {
+	arrays := []Array{
+		{Kind: Images, Dtype: "uint8", Shape: []int{height, width, channels}}, {Kind: Labels, Dtype: "int64"}, {Kind: Indices, Dtype: "int64"},
+	}
+	if withParams {
+		arrays = append(arrays, Array{Kind: Params, Dtype: "int32", Shape: []int{5}})
+	}
+	return arrays
+}
+
 func TestLayoutExample(t *testing.T) {
-	got, err := NewLayout(256, 224, 224, 3, true)
+	got, err := NewLayout(256, batchArrays(224, 224, 3, true)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Layout{BatchSize: 256, SampleBytes: 150528, WithParams: true, Labels: 38535168, Indices: 38537216, Params: 38539264, Size: 38547456}
-	if os.Getpagesize() == 4096 && got != want {
+	want := []Array{
+		{Kind: "images", Dtype: "uint8", Shape: []int{224, 224, 3}, Stride: 150528},
+		{Kind: "labels", Dtype: "int64", Offset: 38535168, Stride: 8},
+		{Kind: "indices", Dtype: "int64", Offset: 38537216, Stride: 8},
+		{Kind: "params", Dtype: "int32", Shape: []int{5}, Offset: 38539264, Stride: 20},
+	}
+	if os.Getpagesize() == 4096 && (!reflect.DeepEqual(got.Arrays, want) || got.Size != 38547456) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -24,25 +41,24 @@ func TestLayoutExample(t *testing.T) {
 func TestLayoutKeepsArraysApart(t *testing.T) {
 	for _, withParams := range []bool{false, true} {
 		for batch := 1; batch < 70; batch++ {
-			l, err := NewLayout(batch, 3, 5, 3, withParams)
+			l, err := NewLayout(batch, batchArrays(3, 5, 3, withParams)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			slot := make([]byte, l.Size)
-			images, labels, indices, params := l.Arrays(slot, batch)
-			for i, a := range [][]byte{images, labels, indices, params} {
-				for j := range a {
-					if a[j] != 0 {
+			slot, sum := make([]byte, l.Size), 0
+			for i, part := range l.AppendParts(nil, slot, batch) {
+				for j := range part {
+					if part[j] != 0 {
 						t.Fatalf("batch %d: array %d overlaps another", batch, i)
 					}
-					a[j] = byte(i + 1)
+					part[j] = byte(i + 1)
+				}
+				if sum += len(part); l.Arrays[i].Offset%64 != 0 {
+					t.Errorf("batch %d: not aligned: %+v", batch, l)
 				}
 			}
-			if l.Labels%64 != 0 || l.Indices%64 != 0 || l.Params%64 != 0 || l.Size%int64(os.Getpagesize()) != 0 {
-				t.Errorf("batch %d: not aligned: %+v", batch, l)
-			}
-			if sum := len(images) + len(labels) + len(indices) + len(params); int64(sum) != l.BatchBytes(batch) {
-				t.Errorf("batch %d: BatchBytes %d, the arrays have %d", batch, l.BatchBytes(batch), sum)
+			if int64(sum) != l.BatchBytes(batch) || l.Size%int64(os.Getpagesize()) != 0 {
+				t.Errorf("batch %d: BatchBytes %d, the arrays have %d, the slot %d", batch, l.BatchBytes(batch), sum, l.Size)
 			}
 		}
 	}
@@ -51,7 +67,7 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 	var size *SizeError
 	for _, s := range [][4]int{{0, 1, 1, 1}, {-1, 1, 1, 1}, {1, 0, 1, 3}, {1, 1, -5, 3}, {math.MaxInt, 224, 224, 3}, {1, math.MaxInt, math.MaxInt, 3}, {1 << 40, 1 << 20, 1 << 20, 3}} {
-		if l, err := NewLayout(s[0], s[1], s[2], s[3], true); !errors.As(err, &size) {
+		if l, err := NewLayout(s[0], batchArrays(s[1], s[2], s[3], true)...); !errors.As(err, &size) {
 			t.Errorf("%v: %+v, %v; want a SizeError", s, l, err)
 		}
 	}

@@ -99,15 +99,7 @@ class Session:
         """Open the session with the fields of docs/format/wire.md's ``open``; returns ``opened``."""
         with self._lock:
             opened = self._request({"type": "open", **options}, "opened")
-            self._shape = Shape(
-                height=opened["height"],
-                width=opened["width"],
-                channels=opened["channels"],
-                layout=options.get("layout", "NHWC"),
-                offsets=opened["offsets"],
-                slot_bytes=opened["slot_bytes"],
-                with_params=bool(options.get("with_params")),
-            )
+            self._shape = Shape(opened["arrays"], opened["slot_bytes"])
             fd = self.connection.take_fd()
             if options.get("transport", "shm") == "shm":
                 if fd is None:

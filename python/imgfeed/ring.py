@@ -15,7 +15,7 @@ import mmap
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,33 +29,43 @@ Part = tuple[tuple[int, ...], np.dtype[Any], int]
 
 
 @dataclass(frozen=True)
+class ArrayInfo:
+    """One array of a slot, as the reply to ``open`` says. shape is of one sample, offset in bytes within a slot."""
+
+    kind: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+
+
+def _info(array: Mapping[str, Any]) -> ArrayInfo:
+    if array["kind"] in ("images", "labels", "indices", "params"):
+        return ArrayInfo(array["kind"], np.dtype(array["dtype"]), tuple(array["shape"]), array["offset"])
+    return ArrayInfo(array["kind"], np.dtype(np.uint8), (array["stride"],), array["offset"])  # passed over, as it is not known
+
+
 class Shape:
-    """What one batch holds, as the reply to ``open`` says. Offsets are bytes within a slot."""
+    """What a slot holds: its arrays, in the order in which the socket carries them."""
 
-    height: int
-    width: int
-    channels: int
-    layout: str  # NHWC or NCHW
-    offsets: dict[str, int]
-    slot_bytes: int
-    with_params: bool
-
-    def images(self, count: int) -> tuple[int, ...]:
-        """Return the shape of count images."""
-        if self.layout == "NCHW":
-            return (count, self.channels, self.height, self.width)
-        return (count, self.height, self.width, self.channels)
+    def __init__(self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int) -> None:
+        """Take arrays as the reply to ``open`` lists them. Raises ProtocolError if one that every batch has is not there."""
+        self.slot_bytes = slot_bytes
+        self._arrays = [_info(a) for a in arrays]
+        places = {info.kind: i for i, info in enumerate(self._arrays)}
+        missing = {"images", "labels", "indices"} - places.keys()
+        if missing:
+            raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(sorted(missing))}")
+        self._images, self._labels, self._indices = places["images"], places["labels"], places["indices"]
+        self._params = places.get("params")
 
     def parts(self, count: int) -> list[Part]:
-        """Return shape, type and offset in a slot of each array of a batch, in the order in which the socket carries them."""
-        parts: list[Part] = [
-            (self.images(count), np.dtype(np.uint8), self.offsets["images"]),
-            ((count,), np.dtype(np.int64), self.offsets["labels"]),
-            ((count,), np.dtype(np.int64), self.offsets["indices"]),
-        ]
-        if self.with_params:
-            parts.append(((count, 5), np.dtype(np.int32), self.offsets["params"]))
-        return parts
+        """Return shape, type and offset in a slot of each array of a batch."""
+        return [((count, *info.shape), info.dtype, info.offset) for info in self._arrays]
+
+    def batch(self, views: list[Array]) -> Arrays:
+        """Return the batch that is made of these arrays, as many as there are parts."""
+        params = None if self._params is None else views[self._params]
+        return Arrays(views[self._images], views[self._labels], views[self._indices], params)
 
 
 @dataclass(slots=True)
@@ -142,7 +152,7 @@ class Ring:
         whole = np.asarray(lease)
         del lease  # else it would stay with the error below
         try:
-            return Arrays(*[np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
+            return self.shape.batch([np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
         except TypeError as e:
             raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
 
@@ -159,7 +169,7 @@ class Ring:
 
 
 def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
-    """Return the arrays of a batch that came as raw bytes: images, labels, indices, params, one after the other."""
+    """Return the arrays of a batch that came as raw bytes, one after the other."""
     views: list[Array] = []
     start = 0
     for dims, dtype, _ in shape.parts(count):
@@ -171,4 +181,4 @@ def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
         start += size
     if start != raw.size:
         raise errors.ProtocolError(f"imgfeed: a batch of {count} samples came with {raw.size} bytes, want {start}")
-    return Arrays(*views)
+    return shape.batch(views)

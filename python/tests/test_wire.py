@@ -23,10 +23,12 @@ from imgfeed.errors import ProtocolError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "format" / "wire.md"
 HELLO = {"type": "hello", "version": 1, "server": "fake", "pid": 1, "sets": []}
-OPENED = {
-    "type": "opened", "height": 1, "width": 1, "channels": 3, "slots": 2, "slot_bytes": 4096, "ring_bytes": 8192,
-    "offsets": {"images": 0, "labels": 64, "indices": 128, "params": 0}, "notes": [],
-}  # fmt: skip
+ARRAYS = [
+    {"kind": "images", "dtype": "uint8", "shape": [1, 1, 3], "offset": 0, "stride": 3},
+    {"kind": "labels", "dtype": "int64", "shape": [], "offset": 64, "stride": 8},
+    {"kind": "indices", "dtype": "int64", "shape": [], "offset": 128, "stride": 8},
+]
+OPENED = {"type": "opened", "slots": 2, "slot_bytes": 4096, "ring_bytes": 8192, "arrays": ARRAYS, "notes": []}
 STARTED = {"type": "started", "epoch": 0, "batches": 3, "generation": 1}
 
 
@@ -222,6 +224,7 @@ def hello_then(data: bytes) -> Callable[[Fake], None]:
         (b"", imgfeed.ServerError, "closed the connection"),
         (wire.encode({"type": "stats"}), ProtocolError, "'stats' came in answer to 'open'"),
         (wire.encode({**OPENED}), ProtocolError, "no shared memory"),
+        (wire.encode({**OPENED, "arrays": ARRAYS[:1]}), ProtocolError, "have no indices, labels"),
         (wire.encode({"type": "error", "kind": "bad_request", "message": "no"}), imgfeed.BadRequestError, "no"),
         (wire.encode({"type": "error", "kind": "unheard-of", "message": "what", "fatal": True}), imgfeed.ServerError, "what"),
     ],
@@ -234,6 +237,27 @@ def test_bad_answers(answer: bytes, error: type[Exception], words: str) -> None:
 def test_a_ring_that_is_too_small_is_refused() -> None:
     with served(lambda fake: opened(fake, ring_bytes=1 << 20)) as session, pytest.raises(ProtocolError, match="ring of 8192"):
         session.open({})
+
+
+def test_arrays_of_an_unknown_kind_are_passed_over() -> None:
+    unknown = {"kind": "smell", "dtype": "odour", "shape": [7], "offset": 192, "stride": 2}
+
+    def script(fake: Fake) -> None:
+        fake.read()
+        fake.send(HELLO)
+        fake.read()
+        fake.send({**OPENED, "arrays": [ARRAYS[0], unknown, *ARRAYS[1:]]})
+        fake.read()
+        fake.send(STARTED)
+        fake.send({"type": "batch", "generation": 1, "batch": 0, "count": 1, "bytes": 21, "consumed": 1})
+        fake.sock.sendall(bytes([10, 20, 30, 255, 255, 3, *bytes(7), 4, *bytes(7)]))
+
+    with served(script) as session:
+        session.open({"transport": "socket"})
+        session.start(0, 0)
+        batch = session.next()
+        assert batch is not None
+        assert [column.tolist() for column in batch.arrays.columns()] == [[[[[10, 20, 30]]]], [3], [4]]
 
 
 @pytest.mark.parametrize("change", [{"slot": 2}, {"slot": -1}, {"count": 10**6}])

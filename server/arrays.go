@@ -1,0 +1,56 @@
+package server
+
+import (
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// channels of every output: RGB.
+const channels = 3
+
+// arrays are those that a slot of the session has: a further kind is described here, and laid under the loader's slot by viewSlot.
+func (c *openConfig) arrays() []ring.Array {
+	height, width := c.spec.OutputSize()
+	shape := []int{height, width, channels}
+	if c.nchw {
+		shape = []int{channels, height, width}
+	}
+	none := []int{} // of JSON, where null is no list
+	arrays := []ring.Array{
+		{Kind: ring.Images, Dtype: "uint8", Shape: shape},
+		{Kind: ring.Labels, Dtype: "int64", Shape: none},
+		{Kind: ring.Indices, Dtype: "int64", Shape: none},
+	}
+	if c.params {
+		arrays = append(arrays, ring.Array{Kind: ring.Params, Dtype: "int32", Shape: []int{transform.ParamsLen}})
+	}
+	return arrays
+}
+
+// viewSlot lays the loader's arrays over a slot's memory, which is little-endian like the wire on every platform that Go's
+// memfd exists for and imgfeed is built for.
+func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
+	s := &loader.Slot{ID: id}
+	for i, part := range l.AppendParts(nil, memory, l.BatchSize) {
+		switch l.Arrays[i].Kind {
+		case ring.Images:
+			s.Images = part
+		case ring.Labels:
+			s.Labels = view[int64](part)
+		case ring.Indices:
+			s.Indices = view[int64](part)
+		case ring.Params:
+			s.Params = view[int32](part)
+		}
+	}
+	return s
+}
+
+// view reinterprets memory, aligned to 64 bytes by the layout, as numbers.
+func view[T int32 | int64](memory []byte) []T {
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/int(unsafe.Sizeof(zero)))
+}
