@@ -36,8 +36,10 @@ type Options struct {
 	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
 	// Of class folders and tars it selects those that are named, in this order.
 	Classes string
-	// Label is the column of a parquet file with the labels, empty takes the likeliest; or, as "json.label", a key in the JSON of WebDataset's samples.
+	// Label is the column of a parquet file or a list with the labels, empty takes the likeliest; or, as "json.label", a key in the JSON of WebDataset's samples.
 	Label string
+	// Images is the folder where the paths of a list begin; empty is the list's own.
+	Images string
 	// ClassesFrom says which folder below the path is the class, counted from 1; 0 is 1.
 	ClassesFrom int
 	// ClassOrder is how classes stand that all are numbers; "" is ClassOrderNumeric.

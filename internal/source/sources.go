@@ -27,6 +27,7 @@ func Kinds() []*Kind {
 	return []*Kind{
 		&cifar10,
 		&parquetFiles,
+		&lists,
 		&kaggle,
 		&splitFolders,
 		&webDatasets,
@@ -48,6 +49,7 @@ type option struct {
 var (
 	optionClasses   = option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) string { return o.Classes }}
 	optionLabel     = option{"--label", "for sources with a column or key for each of several labels", func(o Options) string { return o.Label }}
+	optionImages    = option{"--images", "for lists of images, whose paths begin there", func(o Options) string { return o.Images }}
 	optionValLabels = option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
 )
 
@@ -70,7 +72,7 @@ func Open(path string, opts Options) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []option{optionClasses, optionLabel, optionValLabels} {
+	for _, o := range []option{optionClasses, optionLabel, optionImages, optionValLabels} {
 		if o.get(opts) != "" && !takenBy(splits, o) {
 			return nil, &FormatError{Path: path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
 		}

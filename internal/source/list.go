@@ -1,0 +1,349 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or words:
+//
+//	path,label                   train/a.jpg	3     {"file_name": "a.jpg", "label": "cat"}     train/a.jpg 3
+//	"train/a, b.jpg",tabby cat   train/b.jpg	0     {"file_name": "b.jpg", "label": "dog"}     train/b.jpg 0
+//
+// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others are the
+// names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
+var lists = Kind{
+	Name:         "list of images",
+	Forms:        []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3"},
+	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
+	open:         openList,
+	takes:        []option{optionClasses, optionLabel, optionImages},
+	testLabelled: true,
+}
+
+// listRow is a line of a list.
+type listRow struct {
+	key   string
+	line  int32
+	label int32 // while the list is read a place in its values; noLabel in both
+	split int8  // in listSplits
+}
+
+const noLabel = -1
+
+// listSplits are the splits that a column may tell apart; the first is that of a list without one.
+var listSplits = []string{"", "train", "val", "test"}
+
+// list is a file that was read.
+type list struct {
+	path, root string // root is where the paths begin
+	rows       []listRow
+	columns    string // which columns were taken, in words
+	values     []string
+	valueLines []int // where each value stood first
+	valueOf    map[string]int32
+	// numbered says that the values are labels, which names name. Else they are the names, and classes their order.
+	numbered bool
+	names    classNames
+	classes  []string
+	notes    []string
+}
+
+// listSplit is a list, or those of its rows that are of one split.
+type listSplit struct {
+	inFolder
+	*list
+	split int8
+	rows  []listRow // by key
+}
+
+func openList(p *place) ([]*Split, error) {
+	if p.folder || p.tar != nil {
+		return nil, nil
+	}
+	root := filepath.Dir(p.path)
+	if p.opts.Images != "" {
+		var err error
+		if root, err = filepath.Abs(p.opts.Images); err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(root); err != nil || !info.IsDir() {
+			return nil, &FormatError{Path: root, Msg: "--images names no folder"}
+		}
+	}
+	l, err := readList(p.path, root, p.opts)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	if err := l.resolve(p.opts); err != nil {
+		return nil, err
+	}
+	return l.splits(p)
+}
+
+// splits makes a split of the rows, or of those with each value of the column "split".
+func (l *list) splits(p *place) ([]*Split, error) {
+	parts := make([][]listRow, len(listSplits))
+	for _, r := range l.rows {
+		parts[r.split] = append(parts[r.split], r)
+	}
+	l.rows = nil
+	base := strings.TrimSuffix(p.path, filepath.Ext(p.path))
+	var splits []*Split
+	for i, rows := range parts {
+		name := listSplits[i]
+		if len(rows) == 0 || i > 0 && p.opts.Split != "" && p.opts.Split != name {
+			continue
+		}
+		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
+		for i := 1; i < len(rows); i++ {
+			if rows[i].key == rows[i-1].key {
+				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, so remove one of the two", rows[i-1].line, rows[i].key)
+			}
+		}
+		s := p.newSplit(&listSplit{inFolder{l.root, fileSystem{}}, l, int8(i), rows})
+		s.Output = base + "-shards"
+		if i > 0 {
+			s.Name, s.Output = name, base+"-"+name+"-shards"
+		}
+		s.notes = slices.Clone(l.notes)
+		splits = append(splits, s)
+	}
+	if len(splits) == 0 {
+		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("no row is of the split %q by the column %q", p.opts.Split, listSplitColumn)}
+	}
+	return splits, nil
+}
+
+// resolve turns what the rows say into labels, once all are read.
+func (l *list) resolve(opts Options) error {
+	var err error
+	if l.names, err = findClassNames([]string{filepath.Dir(l.path)}, opts); err != nil {
+		return err
+	}
+	labels := make([]int32, len(l.values))
+	firstNumber, firstFraction, firstName := -1, -1, -1
+	for i, v := range l.values {
+		n, err := strconv.ParseInt(v, 10, 64)
+		_, fraction := strconv.ParseFloat(v, 64)
+		first := &firstName
+		switch {
+		case err == nil && (n < noLabel || n >= numberedClassesMax):
+			return l.errorf(l.valueLines[i], "the label %d is not from 0 to %d", n, numberedClassesMax-1)
+		case err == nil:
+			labels[i], first = int32(n), &firstNumber
+		case fraction == nil:
+			first = &firstFraction
+		}
+		if *first < 0 {
+			*first = i
+		}
+	}
+	switch {
+	case firstFraction >= 0 && firstName < 0:
+		return l.errorf(l.valueLines[firstFraction], "the label %s is no whole number: name another column by --label", l.values[firstFraction])
+	case firstName < 0:
+		l.numbered = true
+	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
+		return l.errorf(l.valueLines[firstName], "the label %.60q is a name, and others are numbers (%s): correct it, name another column by --label, "+
+			"or take all of them for names by --force-classes", l.values[firstName], l.values[max(firstNumber, firstFraction)])
+	default:
+		if labels, err = l.resolveNames(); err != nil {
+			return err
+		}
+	}
+	for i := range l.rows {
+		if r := &l.rows[i]; r.label != noLabel {
+			r.label = labels[r.label]
+		}
+	}
+	if !l.numbered {
+		l.rows = slices.DeleteFunc(l.rows, func(r listRow) bool { return r.label == leftOutLabel })
+	}
+	l.values, l.valueLines, l.valueOf = nil, nil, nil
+	return nil
+}
+
+// leftOutLabel is that of rows whose class is not among those of --classes.
+const leftOutLabel = -2
+
+// resolveNames gives each value that is a class's name its label.
+func (l *list) resolveNames() ([]int32, error) {
+	for i, v := range l.values {
+		if reason := nameReason(v); reason != "" {
+			return nil, l.errorf(l.valueLines[i], "the class %.60q cannot be used because %s", v, reason)
+		}
+	}
+	l.classes = slices.Sorted(slices.Values(l.values))
+	if l.names.names != nil {
+		l.classes = l.names.names
+	}
+	index := newLabels(l.classes).index
+	labels, others := make([]int32, len(l.values)), []string(nil)
+	for i, v := range l.values {
+		label, ok := index[v]
+		if !ok {
+			label, others = leftOutLabel, append(others, v)
+		}
+		labels[i] = label
+	}
+	switch {
+	case l.names.names == nil:
+	case len(others) == len(l.values):
+		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(slices.Values(others))), len(l.classes), l.names.from)}
+	default:
+		l.notes = append(l.notes, fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
+			l.names.from, len(l.classes), len(l.values)-len(others), len(others)))
+	}
+	return labels, nil
+}
+
+// errorf is about a line.
+func (l *list) errorf(line int, format string, args ...any) error {
+	return &FormatError{Path: l.path, Msg: fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)}
+}
+
+func (l *listSplit) describe() string { return fmt.Sprintf("a list of images (%s)", l.columns) }
+
+func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	if err := l.checkNames(s); err != nil {
+		return labels{}, err
+	}
+	var counts []int
+	unlabelled := 0
+	for _, r := range l.rows {
+		if r.label < 0 {
+			unlabelled++
+			continue
+		}
+		counts = append(counts, make([]int, max(0, int(r.label)+1-len(counts)))...)
+		counts[r.label]++
+	}
+	if err := l.walkFiles(ctx, fn); err != nil {
+		return labels{}, err
+	}
+	if unlabelled > 0 {
+		s.note("%d images have no label: theirs is -1", unlabelled)
+	}
+	var out labels
+	if l.numbered {
+		var err error
+		if out, err = l.names.labels(s, counts); err != nil {
+			return labels{}, err
+		}
+	} else {
+		out = newLabels(l.classes)
+	}
+	out.lookup = l.label
+	return out, nil
+}
+
+// checkNames refuses class names that are nearly certainly not all, or not of the same kind.
+func (l *listSplit) checkNames(s *Split) error {
+	if l.numbered || l.names.names != nil || s.opts.ForceClasses {
+		return nil
+	}
+	return checkWnids(s, l.classes)
+}
+
+// label finds the label of a key.
+func (l *listSplit) label(key string) (int32, bool) {
+	i, ok := slices.BinarySearchFunc(l.rows, key, func(r listRow, key string) int { return strings.Compare(r.key, key) })
+	if !ok {
+		return 0, false
+	}
+	return l.rows[i].label, true
+}
+
+// walkFiles gives the files of the rows, folder after folder: to list a folder takes less than to ask for each of its files.
+func (l *listSplit) walkFiles(ctx context.Context, fn func(Item) error) error {
+	rows := slices.Clone(l.rows)
+	slices.SortStableFunc(rows, func(a, b listRow) int { return strings.Compare(path.Dir(a.key), path.Dir(b.key)) })
+	var entries map[string]fs.DirEntry
+	missing, first := 0, listRow{}
+	for i, r := range rows {
+		dir := path.Dir(r.key)
+		if i == 0 || dir != path.Dir(rows[i-1].key) {
+			var err error
+			if entries, err = l.folder(dir); err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		e := entries[path.Base(r.key)]
+		if e == nil {
+			if missing++; missing == 1 || r.line < first.line {
+				first = r
+			}
+			continue
+		}
+		reason, err := l.reason(e, r)
+		if err != nil {
+			return err
+		}
+		if err := fn(Item{Key: r.key, Reason: reason, Label: r.label, Labelled: true}); err != nil {
+			return err
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	hint := "complete the images, or remove its line"
+	if missing == len(rows) {
+		hint = "--images DIR names the folder where the paths begin"
+	}
+	return l.errorf(int(first.line), "there is no file %s%s: %s", filepath.Join(l.list.root, filepath.FromSlash(first.key)), andOthersMissing(missing-1), hint)
+}
+
+func andOthersMissing(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", nor the files of %s other lines", grouped(n))
+}
+
+// folder lists a folder by names; one that is not there is empty.
+func (l *listSplit) folder(dir string) (map[string]fs.DirEntry, error) {
+	listed, err := l.tree.list(filepath.Join(l.inFolder.root, filepath.FromSlash(dir)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	entries := make(map[string]fs.DirEntry, len(listed))
+	for _, e := range listed {
+		entries[e.Name()] = e
+	}
+	return entries, nil
+}
+
+// reason says why a file that is there cannot be a sample; "" when it can.
+func (l *listSplit) reason(e fs.DirEntry, r listRow) (string, error) {
+	kind := e.Type()
+	if kind&fs.ModeSymlink != 0 {
+		info, err := l.tree.stat(filepath.Join(l.inFolder.root, filepath.FromSlash(r.key)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return reasonDangling, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		kind = info.Mode().Type()
+	}
+	switch {
+	case kind.IsDir():
+		return "", l.errorf(int(r.line), "%s is a folder: a line names an image", r.key)
+	case !kind.IsRegular():
+		return reasonNotRegular, nil
+	}
+	return nameReason(r.key), nil
+}
