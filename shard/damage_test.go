@@ -235,7 +235,7 @@ func resign(p []byte, f *footer) {
 
 func TestVersions(t *testing.T) {
 	good := shardBytes(t, 2)
-	for _, version := range []Version{0, 2, 1 << 31} {
+	for _, version := range []Version{0, VersionCurrent + 1, 1 << 31} {
 		p := bytes.Clone(good)
 		f := parseFooter(p[len(p)-footerSize:])
 		f.version = version
@@ -305,7 +305,9 @@ func TestManifestDamage(t *testing.T) {
 		}
 	}
 	unsupported := func(err error) bool { _, ok := errors.AsType[*UnsupportedError](err); return ok }
-	edit("version 2", func(m *Manifest) { m.Version = 2 }, unsupported)
+	edit("a later version", func(m *Manifest) { m.Version = VersionCurrent + 1 }, unsupported)
+	edit("the shards' version is older", func(m *Manifest) { m.Version = VersionCurrent }, isCorrupt)
+	edit("fields in version 1", func(m *Manifest) { m.Fields = Fields{{Name: "score", Type: Float32}} }, isCorrupt)
 	edit("another format", func(m *Manifest) { m.Format = "imgshort" }, func(err error) bool { return errors.Is(err, ErrNotSet) })
 	edit("no world", func(m *Manifest) { m.Partitions = 0 }, isCorrupt)
 	edit("a great world", func(m *Manifest) { m.Partitions = 1 << 40 }, isCorrupt)

@@ -9,8 +9,8 @@
 //	| prefix | header (JSON) | CRC  | records              | slack | entries | keys | footer |
 //	+--------+---------------+------+----------------------+-------+---------+------+--------+
 //	 magic                           image+aux, each record  128     40 bytes  own    96 bytes,
-//	 version                         8-aligned and checked   zeros   a sample, CRC    own CRC,
-//	 H                               by its entry's CRC              one CRC          end magic
+//	 version                         fields, 8-aligned       zeros   a sample, CRC    own CRC,
+//	 H                               with a CRC each                 one CRC          end magic
 //
 // and a shard set is
 //
@@ -37,15 +37,18 @@ import (
 type Version uint32
 
 // The version ledger: what each version added. A reader names the versions that it reads (VersionOldest to
-// VersionCurrent) and refuses others with *UnsupportedError; a writer writes VersionCurrent.
+// VersionCurrent) and refuses others with *UnsupportedError; a writer writes the oldest that can hold the set.
 const (
 	// Version1 is the first: header, records of image and aux bytes, 40-byte entries, a key section, a 96-byte footer.
 	Version1 Version = 1
+	// Version2 adds fields: values behind the aux bytes of a record, their length in the entry, their names and types in header and
+	// manifest. A set without fields is written as Version1.
+	Version2 Version = 2
 
 	// VersionOldest is the oldest version that this package reads.
 	VersionOldest = Version1
-	// VersionCurrent is the version that this package writes.
-	VersionCurrent = Version1
+	// VersionCurrent is the newest version that this package reads and writes.
+	VersionCurrent = Version2
 )
 
 // Sizes of the fixed parts, in bytes.
@@ -65,7 +68,7 @@ const (
 const (
 	// PartitionsMax is the most partitions that a set can have.
 	PartitionsMax = 1 << 16
-	// RecordBytesMax bounds the image and aux bytes of one record.
+	// RecordBytesMax bounds the image, aux and field bytes of one record.
 	RecordBytesMax = 1 << 30
 	// KeyBytesMax bounds one key.
 	KeyBytesMax = 4096
@@ -126,17 +129,24 @@ type Sample struct {
 	Format        Format
 	Image         []byte
 	Aux           []byte // what helps to decode Image (for JPEG the row index); may be empty
+	Fields        []byte // the values of the set's fields, one after the other, as AppendInts, AppendFloats and AppendBytes write them
 }
 
 // Entry is what the index knows of one sample.
 type Entry struct {
-	Offset        int64  // of the image bytes in the shard file; the aux bytes follow at once
+	Offset        int64  // of the image bytes in the shard file; aux and field bytes follow at once
 	ImageLength   uint32 // bytes
 	AuxLength     uint32 // bytes
-	Checksum      uint32 // CRC-32C of the image and aux bytes
+	Checksum      uint32 // CRC-32C of the image, aux and field bytes
 	Label         int32  // index into the classes, or -1
 	Width, Height int32  // pixels
 	Format        Format
+	FieldsLength  uint32 // bytes
+}
+
+// length returns the bytes of the record.
+func (e *Entry) length() int64 {
+	return int64(e.ImageLength) + int64(e.AuxLength) + int64(e.FieldsLength)
 }
 
 // put writes e's 40 bytes to p.
@@ -150,7 +160,8 @@ func (e *Entry) put(p []byte) {
 	binary.LittleEndian.PutUint32(p[24:], uint32(e.Width))
 	binary.LittleEndian.PutUint32(p[28:], uint32(e.Height))
 	p[32] = byte(e.Format)
-	clear(p[33:entrySize])
+	clear(p[33:36])
+	binary.LittleEndian.PutUint32(p[36:], e.FieldsLength)
 }
 
 // parseEntry reads an entry from its 40 bytes.
@@ -165,6 +176,8 @@ func parseEntry(p []byte) Entry {
 		Width:       int32(binary.LittleEndian.Uint32(p[24:])),
 		Height:      int32(binary.LittleEndian.Uint32(p[28:])),
 		Format:      Format(p[32]),
+
+		FieldsLength: binary.LittleEndian.Uint32(p[36:]),
 	}
 }
 
@@ -176,6 +189,7 @@ type header struct {
 	Partitions int      `json:"world"`
 	Shard      int      `json:"shard"` // number within the partition
 	Encoding   Encoding `json:"encoding"`
+	Fields     Fields   `json:"fields,omitempty"` // without the lengths of values
 }
 
 // footer is the fixed end of a shard file: where the sections lie, and their checksums.

@@ -22,24 +22,36 @@ import (
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
-var update = flag.Bool("update", false, "write testdata/v1 anew")
+var update = flag.Bool("update", false, "write the sets in testdata anew")
 
-const goldenDir = "testdata/v1"
+const (
+	goldenV1 = "testdata/v1"
+	goldenV2 = "testdata/v2"
+)
 
-// goldenSets are the committed sets: train of the images in testdata, val of made-up bytes, which is the worked
-// example of docs/format/shard.md.
+// goldenSets are the committed sets, by their folders: train of the images in testdata, the others of made-up bytes; these are the worked
+// examples of docs/format/shard.md.
 func goldenSets(t *testing.T) map[string]goldenSet {
 	t.Helper()
 	return map[string]goldenSet{
-		"train-shards": {imageSamples(t), SetOptions{
+		goldenV1 + "/train-shards": {imageSamples(t), SetOptions{
 			Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: []string{"n01440764", "n01443537"}, Partitions: 2, Seed: 1,
 			ShardSamples: 2, Built: map[string]string{"source": "folder", "partitions": "2", "seed": "1"},
 		}},
-		"val-shards": {[]Sample{
+		goldenV1 + "/val-shards": {[]Sample{
 			{Key: "b.JPEG", Label: 1, Width: 3, Height: 2, Format: imagefile.JPEG, Image: []byte("first image"), Aux: []byte("ix")},
 			{Key: "a.JPEG", Label: 0, Width: 640, Height: 480, Format: imagefile.PNG, Image: []byte("second")},
 		}, SetOptions{
 			Split: "val", Encoding: Encoding{Name: "example", Params: json.RawMessage(`{"k":1}`)}, Classes: []string{"cat", "dog"}, Seed: 3,
+		}},
+		goldenV2 + "/val-shards": {[]Sample{
+			{Key: "b.JPEG", Label: 1, Width: 3, Height: 2, Format: imagefile.JPEG, Image: []byte("first image"), Aux: []byte("ix"),
+				Fields: AppendBytes(AppendInts(AppendFloats(nil, 0.5, 1), -2), []byte("a dog"))},
+			{Key: "a.JPEG", Label: 0, Width: 640, Height: 480, Format: imagefile.PNG, Image: []byte("second"),
+				Fields: AppendBytes(AppendInts(AppendFloats(nil, 0, -1.5), 7), nil)},
+		}, SetOptions{
+			Split: "val", Encoding: Encoding{Name: "example"}, Classes: []string{"cat", "dog"}, Seed: 3,
+			Fields: Fields{{Name: "box", Type: Float32, Size: 2}, {Name: "age", Type: Int64}, {Name: "caption", Type: Text}},
 		}},
 	}
 }
@@ -82,9 +94,8 @@ func imageSamples(t *testing.T) []Sample {
 
 // TestGoldenSets reads the committed sets, which must stay readable for ever.
 func TestGoldenSets(t *testing.T) {
-	for name, golden := range goldenSets(t) {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(goldenDir, name)
+	for dir, golden := range goldenSets(t) {
+		t.Run(dir, func(t *testing.T) {
 			fresh := writeSet(t, golden.samples, golden.options)
 			if *update {
 				if err := os.RemoveAll(dir); err != nil {
@@ -122,14 +133,31 @@ func TestGoldenSets(t *testing.T) {
 	}
 }
 
-// TestDocumentedBytes compares the worked example of docs/format/shard.md with the file that it shows.
+// TestDocumentedBytes compares the worked examples of docs/format/shard.md with the files that they show.
 func TestDocumentedBytes(t *testing.T) {
 	doc, err := os.ReadFile("../docs/format/shard.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, examples, _ := strings.Cut(string(doc), "\n## Worked example")
+	v1, v2, _ := strings.Cut(examples, "\n## Worked example")
+	for dir, example := range map[string]string{goldenV1: v1, goldenV2: v2} {
+		compareDump(t, example, filepath.Join(dir, "val-shards/rank-0000/00000.imgshard"))
+		manifest, err := os.ReadFile(filepath.Join(dir, "val-shards", manifestName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(example, string(manifest)) {
+			t.Errorf("the document does not show the manifest:\n%s", manifest)
+		}
+	}
+}
+
+// compareDump compares the bytes that an example shows with a file.
+func compareDump(t *testing.T, example, file string) {
+	t.Helper()
 	var got []byte
-	for _, m := range regexp.MustCompile(`(?m)^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)`).FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)`).FindAllStringSubmatch(example, -1) {
 		if at := fmt.Sprintf("%04x", len(got)); m[1] != at {
 			t.Fatalf("line %q, expected byte %s", m[0], at)
 		}
@@ -139,18 +167,11 @@ func TestDocumentedBytes(t *testing.T) {
 		}
 		got = append(got, bytes...)
 	}
-	want, err := os.ReadFile(filepath.Join(goldenDir, "val-shards/rank-0000/00000.imgshard"))
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the document shows %d bytes:\n% x\nthe file has %d:\n% x", len(got), got, len(want), want)
-	}
-	manifest, err := os.ReadFile(filepath.Join(goldenDir, "val-shards", manifestName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(doc, manifest) {
-		t.Errorf("the document does not show the manifest:\n%s", manifest)
+		t.Errorf("the document shows %d bytes:\n% x\n%s has %d:\n% x", len(got), got, file, len(want), want)
 	}
 }

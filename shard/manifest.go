@@ -35,8 +35,9 @@ type Manifest struct {
 	Partitions  int               `json:"world"`
 	Seed        uint64            `json:"seed"` // of the order
 	Classes     []string          `json:"classes"`
-	Built       map[string]string `json:"built,omitempty"` // how: the options of the build
-	Shards      []ShardInfo       `json:"shards"`          // by partition, then by number
+	Fields      Fields            `json:"fields,omitempty"` // that samples have beside the label
+	Built       map[string]string `json:"built,omitempty"`  // how: the options of the build
+	Shards      []ShardInfo       `json:"shards"`           // by partition, then by number
 }
 
 // ShardInfo is what the manifest knows of one shard file.
@@ -153,6 +154,9 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("fingerprint %.80q, expected %d hex digits", m.Fingerprint, 2*sha256.Size)
 	case m.Encoding.Name == "":
 		return errors.New("no encoding")
+	}
+	if err := m.Fields.checkVersion(m.Version); err != nil {
+		return err
 	}
 	counts := make([]int, m.Partitions)
 	partition, number := 0, 0

@@ -13,6 +13,6 @@ func (s *Set) Prefetch(i int) {
 	r := p.shards[shard]
 	if f, ok := r.file.(*os.File); ok {
 		e := r.Entry(record)
-		adviseWillNeed(f, e.Offset, int64(e.ImageLength)+int64(e.AuxLength))
+		adviseWillNeed(f, e.Offset, e.length())
 	}
 }

@@ -26,12 +26,20 @@ type Reader struct {
 	mapped  mapping
 }
 
-// Record is a sample as read from a shard. Image and Aux lie in the buffer that was given to Read, with at least
+// Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least
 // SlackBytes readable bytes after each of them: Image[:len(Image)+SlackBytes] is in range.
 type Record struct {
 	Entry
 	Image []byte
 	Aux   []byte
+	// Fields holds the values of the set's fields, which Fields.Split takes apart.
+	Fields []byte
+}
+
+// makeRecord divides the bytes of an entry's record.
+func makeRecord(e Entry, bytes []byte) Record {
+	auxEnd := e.ImageLength + e.AuxLength
+	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:auxEnd], Fields: bytes[auxEnd:]}
 }
 
 // OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
@@ -153,6 +161,9 @@ func (r *Reader) readHeader(int64) error {
 	if err := json.Unmarshal(p[prefixSize:end], &r.header); err != nil {
 		return corrupt(r.path, "header", prefixSize, err)
 	}
+	if err := r.header.Fields.checkVersion(r.footer.version); err != nil {
+		return corrupt(r.path, "header", prefixSize, err)
+	}
 	return nil
 }
 
@@ -169,13 +180,15 @@ func (r *Reader) readEntries(int64) error {
 	free := f.recordsOffset // the next record may begin here
 	for i := range int(f.count) {
 		e := parseEntry(p[entrySize*i:])
-		length := int64(e.ImageLength) + int64(e.AuxLength)
+		length := e.length()
 		var err error
 		switch {
 		case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.recordsEnd || length > f.recordsEnd-e.Offset:
 			err = fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.recordsEnd)
 		case length > RecordBytesMax:
 			err = fmt.Errorf("%d bytes, and a record has at most %d", length, RecordBytesMax)
+		case e.FieldsLength > 0 && len(r.header.Fields) == 0:
+			err = fmt.Errorf("%d bytes of fields, and the shard has none", e.FieldsLength)
 		case e.Label < -1 || e.Width < 1 || e.Height < 1:
 			err = fmt.Errorf("label %d, width %d, height %d", e.Label, e.Width, e.Height)
 		}
@@ -218,7 +231,7 @@ func (r *Reader) Entry(j int) Entry { return parseEntry(r.entries[entrySize*j:])
 // buffer used is returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
 func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
 	e := r.Entry(j)
-	length := int(e.ImageLength) + int(e.AuxLength)
+	length := int(e.length())
 	buf = growBuffer(buf, length+SlackBytes)
 	if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
 		if c, ok := errors.AsType[*CorruptError](err); ok {
@@ -231,7 +244,7 @@ func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
 			Err: &ChecksumError{Length: int64(length), Want: e.Checksum, Got: got}}
 	}
 	clear(buf[length : length+SlackBytes])
-	return Record{Entry: e, Image: buf[:e.ImageLength], Aux: buf[e.ImageLength:length]}, buf, nil
+	return makeRecord(e, buf[:length]), buf, nil
 }
 
 // growBuffer returns buf with at least n bytes of length, or a new buffer with an eighth to spare.

@@ -108,6 +108,10 @@ func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
 	case h.Split != m.Split || h.Partitions != m.Partitions || h.Partition != info.Partition || h.Shard != info.number:
 		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, the manifest says %d of partition %d of %d, of split %q: it is another set's",
 			h.Shard, h.Partition, h.Partitions, h.Split, info.number, info.Partition, m.Partitions, m.Split)
+	case f.version != m.Version:
+		err = fmt.Errorf("format version %d, the manifest says %d", f.version, m.Version)
+	case !h.Fields.Equal(m.Fields):
+		err = fmt.Errorf("fields %v, the manifest says %v", h.Fields, m.Fields)
 	case !h.Encoding.equal(m.Encoding):
 		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
 	case fmt.Sprintf("%08x", f.crc) != info.Footer:

@@ -99,12 +99,12 @@ func compareSample(s *Set, i int, want *Sample, buf []byte) ([]byte, error) {
 		return buf, err
 	}
 	got := Sample{Key: key, Label: rec.Label, Width: int(rec.Width), Height: int(rec.Height), Format: rec.Format,
-		Image: rec.Image, Aux: rec.Aux}
+		Image: rec.Image, Aux: rec.Aux, Fields: rec.Fields}
 	if got.Key != want.Key || got.Label != want.Label || got.Width != want.Width || got.Height != want.Height ||
-		got.Format != want.Format || !bytes.Equal(got.Image, want.Image) || !bytes.Equal(got.Aux, want.Aux) {
+		got.Format != want.Format || !bytes.Equal(got.Image, want.Image) || !bytes.Equal(got.Aux, want.Aux) || !bytes.Equal(got.Fields, want.Fields) {
 		return buf, fmt.Errorf("sample %d: got %+v, want %+v", i, got, *want)
 	}
-	if slack := rec.Aux[len(rec.Aux):][:SlackBytes]; !bytes.Equal(slack, zeros[:]) {
+	if slack := rec.Fields[len(rec.Fields):][:SlackBytes]; !bytes.Equal(slack, zeros[:]) {
 		return buf, fmt.Errorf("sample %d: slack is %x", i, slack)
 	}
 	return buf, nil

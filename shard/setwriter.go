@@ -23,6 +23,7 @@ type SetOptions struct {
 	Split        string
 	Encoding     Encoding
 	Classes      []string          // by label; may come later, by SetClasses
+	Fields       Fields            // that each sample has beside the label; their BytesMax is found
 	Partitions   int               // partitions; 0 is 1
 	Seed         uint64            // of the order in which samples are appended, see OrderHash
 	ShardBytes   int64             // of a shard at most, but for one sample that is larger; 0 is ShardBytesDefault
@@ -34,16 +35,18 @@ type SetOptions struct {
 // SetWriter writes a shard set. It is not safe for concurrent use. Everything is written to a hidden folder beside the
 // set's place and gets its name at the end of Commit; until then nothing there looks whole.
 type SetWriter struct {
-	options  SetOptions
-	stage    *stage
-	open     []*fileWriter // the partitions' unfinished shards
-	infos    [][]ShardInfo // the partitions' finished shards
-	syncs    errgroup.Group
-	print    *fingerprint
-	samples  int
-	lastHash uint64
-	lastKey  string
-	failed   error
+	options   SetOptions
+	stage     *stage
+	open      []*fileWriter // the partitions' unfinished shards
+	infos     [][]ShardInfo // the partitions' finished shards
+	syncs     errgroup.Group
+	print     *fingerprint
+	samples   int
+	lastHash  uint64
+	lastKey   string
+	split     [][]byte // of the last sample's fields
+	anyLength Fields   // the fields while the lengths of values are not known
+	failed    error
 
 	create func(path string) (writableFile, error)
 }
@@ -75,13 +78,17 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	if err := checkTexts(append([]string{o.Split, o.Encoding.Name}, o.Classes...)); err != nil {
 		return nil, err
 	}
+	if err := o.Fields.check(); err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	o.Fields = o.Fields.unmeasured()
 	o.ShardSamples = min(o.ShardSamples, ShardSamplesMax)
 	st, err := newStage(dir, o.Replace)
 	if err != nil {
 		return nil, err
 	}
 	return &SetWriter{
-		options: o, stage: st,
+		options: o, stage: st, anyLength: o.Fields.withoutBounds(),
 		open: make([]*fileWriter, o.Partitions), infos: make([][]ShardInfo, o.Partitions),
 		create: func(path string) (writableFile, error) { return os.Create(path) },
 	}, nil
@@ -137,9 +144,20 @@ func (w *SetWriter) Append(s Sample) error {
 		w.failed = fmt.Errorf("shard: write %s: %w", shardPath(partition, len(w.infos[partition])), err)
 		return w.failed
 	}
+	w.measure(s.Fields)
 	w.print.add(s.Key, s.Label)
 	w.samples++
 	return nil
+}
+
+// measure raises each field's BytesMax to the length of its value in a sample that was checked.
+func (w *SetWriter) measure(values []byte) {
+	w.split, _ = w.anyLength.Split(values, w.split[:0])
+	for i, v := range w.split {
+		if f := &w.options.Fields[i]; !f.Numeric() {
+			f.BytesMax = max(f.BytesMax, len(v))
+		}
+	}
 }
 
 // check refuses a sample that the set cannot take, and remembers the place in the order of one that it can.
@@ -149,6 +167,9 @@ func (w *SetWriter) check(s *Sample) error {
 	}
 	if n := len(w.options.Classes); n > 0 && int(s.Label) >= n {
 		return fmt.Errorf("shard: %s: label %d of %d classes", s.Key, s.Label, n)
+	}
+	if err := w.anyLength.checkValues(s.Fields); err != nil {
+		return fmt.Errorf("shard: %s: %w", s.Key, err)
 	}
 	hash := OrderHash(w.options.Seed, s.Key)
 	if w.samples > 0 && (hash < w.lastHash || hash == w.lastHash && s.Key <= w.lastKey) {
@@ -178,7 +199,7 @@ func (w *SetWriter) appendTo(partition int, s *Sample) error {
 		if err != nil {
 			return err
 		}
-		h := header{Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]), Encoding: o.Encoding}
+		h := header{Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]), Encoding: o.Encoding, Fields: o.Fields.unmeasured()}
 		if w.open[partition], err = newFileWriter(file, h); err != nil {
 			file.Close()
 			return err
@@ -263,9 +284,9 @@ func (w *SetWriter) manifest() *Manifest {
 		w.print = newFingerprint(o.Partitions, o.Classes)
 	}
 	m := &Manifest{
-		Format: manifestFormat, Version: VersionCurrent, Fingerprint: w.print.sum(),
+		Format: manifestFormat, Version: o.Fields.version(), Fingerprint: w.print.sum(),
 		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, Partitions: o.Partitions, Seed: o.Seed,
-		Classes: o.Classes, Built: o.Built, Shards: []ShardInfo{},
+		Classes: o.Classes, Fields: o.Fields, Built: o.Built, Shards: []ShardInfo{},
 	}
 	if m.Classes == nil {
 		m.Classes = []string{}

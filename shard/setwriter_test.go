@@ -309,11 +309,11 @@ func TestFailingWrites(t *testing.T) {
 }
 
 func TestFindSets(t *testing.T) {
-	sets, err := FindSets(goldenDir)
-	if err != nil || len(sets) != 2 || sets["train"] != filepath.Join(goldenDir, "train-shards") || sets["val"] != filepath.Join(goldenDir, "val-shards") {
+	sets, err := FindSets(goldenV1)
+	if err != nil || len(sets) != 2 || sets["train"] != filepath.Join(goldenV1, "train-shards") || sets["val"] != filepath.Join(goldenV1, "val-shards") {
 		t.Errorf("%v, %v", sets, err)
 	}
-	one := filepath.Join(goldenDir, "val-shards")
+	one := filepath.Join(goldenV1, "val-shards")
 	if sets, err := FindSets(one); err != nil || len(sets) != 1 || sets["val"] != one {
 		t.Errorf("%v, %v", sets, err)
 	}

@@ -181,7 +181,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 			return err
 		}
 		e := r.Entry(j)
-		end := e.Offset + int64(e.ImageLength) + int64(e.AuxLength)
+		end := e.Offset + e.length()
 		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
 			return err
 		}
@@ -209,10 +209,14 @@ func (w *shardWalk) checkRecord(e *Entry, record []byte) error {
 	if got := checksum(record); got != e.Checksum {
 		return &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}
 	}
+	rec := makeRecord(*e, record)
+	if err := w.manifest.Fields.checkValues(rec.Fields); err != nil {
+		return err
+	}
 	if w.check == nil {
 		return nil
 	}
-	return w.check(&Record{Entry: *e, Image: record[:e.ImageLength], Aux: record[e.ImageLength:]})
+	return w.check(&rec)
 }
 
 // hash adds the bytes from pos to end to the SHA-256.

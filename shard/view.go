@@ -84,7 +84,7 @@ func (s *Set) View(i int) (Record, error) {
 // view is View for sample j of the shard.
 func (r *Reader) view(j int) (rec Record, err error) {
 	e := r.Entry(j)
-	length := int64(e.ImageLength) + int64(e.AuxLength)
+	length := e.length()
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
 	defer func() {
@@ -109,7 +109,7 @@ func (r *Reader) view(j int) (rec Record, err error) {
 		return Record{}, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
 			Err: &ChecksumError{Length: length, Want: e.Checksum, Got: got}}
 	}
-	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:]}, nil
+	return makeRecord(e, bytes), nil
 }
 
 // Mapped returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
@@ -120,7 +120,7 @@ func (s *Set) Mapped(i int) []byte {
 		return nil
 	}
 	e := p.shards[shard].Entry(record)
-	return p.shards[shard].mapped.bytes[e.Offset : e.Offset+int64(e.ImageLength)+int64(e.AuxLength)]
+	return p.shards[shard].mapped.bytes[e.Offset : e.Offset+e.length()]
 }
 
 // FaultError takes the value of a recovered panic. If that is a fault in the given memory (on a goroutine with

@@ -47,10 +47,10 @@ func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 		return nil, &LimitError{What: "bytes of the encoding's parameters", Got: int64(len(text)), Max: headerBytesMax}
 	}
 	p := append(make([]byte, 0, prefixSize+len(text)+4), magicStart...)
-	p = binary.LittleEndian.AppendUint32(p, uint32(VersionCurrent))
+	p = binary.LittleEndian.AppendUint32(p, uint32(h.Fields.version()))
 	p = binary.LittleEndian.AppendUint32(p, uint32(len(text)))
 	p = append(p, text...)
-	w.footer = footer{headerCRC: checksum(p), version: VersionCurrent}
+	w.footer = footer{headerCRC: checksum(p), version: h.Fields.version()}
 	p = binary.LittleEndian.AppendUint32(p, w.footer.headerCRC)
 	if err := w.write(p); err != nil {
 		return nil, err
@@ -74,9 +74,14 @@ func (w *fileWriter) write(p []byte) error {
 // align pads the file with zeros to a multiple of 8.
 func (w *fileWriter) align() error { return w.write(zeros[:alignUp(w.offset)-w.offset]) }
 
+// length returns the bytes of the sample's record.
+func (s *Sample) length() int64 {
+	return int64(len(s.Image)) + int64(len(s.Aux)) + int64(len(s.Fields))
+}
+
 // checkSample refuses what the format cannot hold.
 func checkSample(s *Sample) error {
-	length := int64(len(s.Image)) + int64(len(s.Aux))
+	length := s.length()
 	switch {
 	case s.Key == "":
 		return fmt.Errorf("shard: a sample without a key")
@@ -98,10 +103,10 @@ func checkSample(s *Sample) error {
 func (w *fileWriter) append(s *Sample) error {
 	e := Entry{
 		Offset: w.offset, ImageLength: uint32(len(s.Image)), AuxLength: uint32(len(s.Aux)),
-		Label: s.Label, Width: int32(s.Width), Height: int32(s.Height), Format: s.Format,
+		Label: s.Label, Width: int32(s.Width), Height: int32(s.Height), Format: s.Format, FieldsLength: uint32(len(s.Fields)),
 	}
-	e.Checksum = crc32Append(checksum(s.Image), s.Aux)
-	for _, p := range [][]byte{s.Image, s.Aux} {
+	e.Checksum = crc32Append(crc32Append(checksum(s.Image), s.Aux), s.Fields)
+	for _, p := range [][]byte{s.Image, s.Aux, s.Fields} {
 		if err := w.write(p); err != nil {
 			return err
 		}
@@ -121,8 +126,7 @@ func (w *fileWriter) append(s *Sample) error {
 // full reports whether the file has no room for s, given the bytes and samples that a shard should have.
 // The first sample always has room.
 func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
-	length := int64(len(s.Image)) + int64(len(s.Aux))
-	return w.footer.count > 0 && (w.offset+length > bytesMax || int(w.footer.count) >= samplesMax ||
+	return w.footer.count > 0 && (w.offset+s.length() > bytesMax || int(w.footer.count) >= samplesMax ||
 		len(w.keys)+len(s.Key) > keyBlobBytesMax)
 }
 

@@ -1,0 +1,226 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// A FieldType is the type of a field's values.
+type FieldType string
+
+// The types. A field of numbers has one or, with a Size, a vector of so many; values of the other types have any length.
+const (
+	Int64   FieldType = "int64"
+	Float32 FieldType = "float32"
+	Bytes   FieldType = "bytes"
+	Text    FieldType = "text" // UTF-8
+	JSON    FieldType = "json" // one value, as text
+)
+
+// Limits of fields.
+const (
+	// FieldsMax bounds the fields of a set.
+	FieldsMax = 64
+	// FieldSizeMax bounds the numbers of a vector.
+	FieldSizeMax = 1 << 16
+	// FieldNameBytesMax bounds the name of a field.
+	FieldNameBytesMax = 64
+)
+
+// A Field is a named value that each sample of a set has beside its label.
+type Field struct {
+	Name string    `json:"name"` // letters, digits, _, - and .
+	Type FieldType `json:"type"`
+	Size int       `json:"size,omitempty"` // of a vector of numbers; 0: a single number, or a type without a fixed size
+	// BytesMax is the length of the longest value in the set, in bytes, for types without a fixed size. The writer finds it.
+	BytesMax int `json:"bytes_max,omitempty"`
+}
+
+// Numeric reports whether the field's values are numbers, one or a vector of them.
+func (f Field) Numeric() bool { return f.Type == Int64 || f.Type == Float32 }
+
+// Width returns the bytes that a value of a numeric field takes; 0 for the others.
+func (f Field) Width() int {
+	switch f.Type {
+	case Int64:
+		return 8 * max(f.Size, 1)
+	case Float32:
+		return 4 * max(f.Size, 1)
+	}
+	return 0
+}
+
+// String returns the name and the type: "score float32", "attributes float32[40]".
+func (f Field) String() string {
+	if f.Size > 0 {
+		return fmt.Sprintf("%s %s[%d]", f.Name, f.Type, f.Size)
+	}
+	return fmt.Sprintf("%s %s", f.Name, f.Type)
+}
+
+// Fields are those of a set, in the order in which a record holds their values.
+type Fields []Field
+
+// UnmarshalJSON ends at the first field too many: a list of empty objects would take forty times the memory of its text.
+func (f *Fields) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return fmt.Errorf("fields is %.20q, expected a list", text)
+	}
+	*f = nil
+	for d.More() {
+		var one Field
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		if *f = append(*f, one); len(*f) > FieldsMax {
+			return fmt.Errorf("more than %d fields, the most that a set has", FieldsMax)
+		}
+	}
+	return nil
+}
+
+// Index returns the place of the field of that name, or -1.
+func (f Fields) Index(name string) int {
+	return slices.IndexFunc(f, func(one Field) bool { return one.Name == name })
+}
+
+// Equal reports whether both are the same fields, whatever the lengths of their values.
+func (f Fields) Equal(o Fields) bool { return slices.Equal(f.unmeasured(), o.unmeasured()) }
+
+// unmeasured returns the fields without BytesMax.
+func (f Fields) unmeasured() Fields {
+	u := slices.Clone(f)
+	for i := range u {
+		u[i].BytesMax = 0
+	}
+	return u
+}
+
+// check says what is impossible about the fields.
+func (f Fields) check() error {
+	if len(f) > FieldsMax {
+		return fmt.Errorf("%d fields, and a set has at most %d", len(f), FieldsMax)
+	}
+	for i, one := range f {
+		sized := one.Numeric() && one.BytesMax == 0 && one.Size >= 0 && one.Size <= FieldSizeMax
+		unsized := slices.Contains([]FieldType{Bytes, Text, JSON}, one.Type) && one.Size == 0 && one.BytesMax >= 0 && one.BytesMax <= RecordBytesMax
+		switch {
+		case !validFieldName(one.Name):
+			return fmt.Errorf("field name %.80q: 1 to %d letters, digits, _, - and . were expected", one.Name, FieldNameBytesMax)
+		case f.Index(one.Name) != i:
+			return fmt.Errorf("field %q twice", one.Name)
+		case !sized && !unsized:
+			return fmt.Errorf("field %q cannot have the type %.40q, %d numbers and %d bytes", one.Name, one.Type, one.Size, one.BytesMax)
+		}
+	}
+	return nil
+}
+
+func validFieldName(name string) bool {
+	for _, c := range []byte(name) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if digit := '0' <= c && c <= '9'; !letter && !digit && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= FieldNameBytesMax
+}
+
+// Split appends the value of each field in a record's field bytes to into: of numbers all bytes, little-endian, of the others the bytes
+// without their length. The error says what contradicts the schema; nothing outside the given bytes is looked at, and each length once.
+func (f Fields) Split(values []byte, into [][]byte) ([][]byte, error) {
+	rest := values
+	for i := range f {
+		n := f[i].Width()
+		if n == 0 {
+			if len(rest) < 4 {
+				return into, fmt.Errorf("field %q begins %d bytes before the end of the values", f[i].Name, len(rest))
+			}
+			length := binary.LittleEndian.Uint32(rest)
+			if int64(length) > int64(f[i].BytesMax) {
+				return into, fmt.Errorf("field %q has %d bytes, and at most %d are expected", f[i].Name, length, f[i].BytesMax)
+			}
+			n, rest = int(length), rest[4:]
+		}
+		if n > len(rest) {
+			return into, fmt.Errorf("field %q has %d bytes, and the values end after %d of them", f[i].Name, n, len(rest))
+		}
+		into, rest = append(into, rest[:n:n]), rest[n:]
+	}
+	if len(rest) > 0 {
+		return into, fmt.Errorf("%d bytes after the values of %d fields", len(rest), len(f))
+	}
+	return into, nil
+}
+
+// checkValues says what is wrong with a record's field bytes, if anything.
+func (f Fields) checkValues(values []byte) error {
+	split, err := f.Split(values, nil)
+	if err != nil {
+		return err
+	}
+	for i, v := range split {
+		switch {
+		case f[i].Type == Text && !utf8.Valid(v):
+			return fmt.Errorf("field %q: %.40q is not UTF-8", f[i].Name, v)
+		case f[i].Type == JSON && !json.Valid(v):
+			return fmt.Errorf("field %q: %.40q is no JSON", f[i].Name, v)
+		}
+	}
+	return nil
+}
+
+// version returns the oldest version that can hold the fields.
+func (f Fields) version() Version {
+	if len(f) == 0 {
+		return Version1
+	}
+	return Version2
+}
+
+// checkVersion says what is impossible about the fields of a file of a version.
+func (f Fields) checkVersion(v Version) error {
+	if v < f.version() {
+		return fmt.Errorf("%d fields, which format version %d does not have", len(f), v)
+	}
+	return f.check()
+}
+
+// withoutBounds returns the fields as they are while nothing is known of their values' lengths.
+func (f Fields) withoutBounds() Fields {
+	u := slices.Clone(f)
+	for i := range u {
+		if !u[i].Numeric() {
+			u[i].BytesMax = RecordBytesMax
+		}
+	}
+	return u
+}
+
+// AppendInts appends the value of a field of type int64 to a record's field bytes.
+func AppendInts(values []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		values = binary.LittleEndian.AppendUint64(values, uint64(n))
+	}
+	return values
+}
+
+// AppendFloats appends the value of a field of type float32.
+func AppendFloats(values []byte, numbers ...float32) []byte {
+	for _, n := range numbers {
+		values = binary.LittleEndian.AppendUint32(values, math.Float32bits(n))
+	}
+	return values
+}
+
+// AppendBytes appends the value of a field of type bytes, text or json.
+func AppendBytes(values, value []byte) []byte {
+	values = binary.LittleEndian.AppendUint32(values, uint32(len(value)))
+	return append(values, value...)
+}

@@ -1,0 +1,242 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// testFields has a field of each type.
+var testFields = Fields{
+	{Name: "score", Type: Float32}, {Name: "caption", Type: Text}, {Name: "ids", Type: Int64, Size: 3}, {Name: "meta.v1", Type: JSON},
+	{Name: "mask", Type: Bytes}, {Name: "attributes", Type: Float32, Size: 5}, {Name: "age", Type: Int64},
+}
+
+// withFields gives each sample values of testFields, and returns the longest of each, in bytes.
+func withFields(samples []Sample) (longest [7]int) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range samples {
+		caption, mask := []byte(strings.Repeat("ü", rng.IntN(9))), randomBytes(rng, rng.IntN(20))
+		meta := fmt.Appendf(nil, `{"i":%d}`, i)
+		v := AppendFloats(nil, float32(i))
+		v = AppendInts(AppendBytes(v, caption), 1, -2, int64(i))
+		v = AppendBytes(AppendBytes(v, meta), mask)
+		samples[i].Fields = AppendInts(AppendFloats(v, 1, 0, 1, 0, float32(i)/2), rng.Int64())
+		longest[1], longest[3], longest[4] = max(longest[1], len(caption)), max(longest[3], len(meta)), max(longest[4], len(mask))
+	}
+	return longest
+}
+
+func TestFieldsRoundTrip(t *testing.T) {
+	for _, partitions := range []int{1, 3} {
+		samples, options := makeSamples(17), testOptions(partitions)
+		longest := withFields(samples)
+		options.Fields = testFields
+		dir := writeSet(t, samples, options)
+		s := openSet(t, dir)
+		m := s.Manifest()
+		if m.Version != Version2 || !m.Fields.Equal(testFields) {
+			t.Errorf("version %d, fields %v", m.Version, m.Fields)
+		}
+		for i, f := range m.Fields {
+			if f.BytesMax != longest[i] {
+				t.Errorf("%v: longest value of %d bytes, want %d", f, f.BytesMax, longest[i])
+			}
+		}
+		if err := s.Map(); err != nil {
+			t.Fatal(err)
+		}
+		var buf []byte
+		for i := range samples {
+			var err error
+			if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
+				t.Error(err)
+			}
+			view, err := s.View(i)
+			if err != nil || !bytes.Equal(view.Fields, samples[i].Fields) || !bytes.Equal(view.Aux, samples[i].Aux) {
+				t.Errorf("view of sample %d: %+v, %v", i, view, err)
+			}
+			values, err := m.Fields.Split(view.Fields, nil)
+			if err != nil || len(values) != 7 || string(values[3]) != fmt.Sprintf(`{"i":%d}`, i) || int64(binary.LittleEndian.Uint64(values[2][16:])) != int64(i) {
+				t.Errorf("values of sample %d: %q, %v", i, values, err)
+			}
+		}
+		report, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) { t.Error(err) }})
+		if err != nil || report.Samples != len(samples) {
+			t.Errorf("%+v, %v", report, err)
+		}
+	}
+}
+
+// TestWithoutFieldsNothingChanges compares a set with one whose samples have fields: keys and labels are the same, and so is the fingerprint.
+func TestWithoutFieldsNothingChanges(t *testing.T) {
+	samples, options := makeSamples(6), testOptions(1)
+	without := openSet(t, writeSet(t, samples, options)).Manifest()
+	withFields(samples)
+	options.Fields = testFields
+	with := openSet(t, writeSet(t, samples, options)).Manifest()
+	if without.Version != Version1 || without.Fields != nil || with.Fingerprint != without.Fingerprint {
+		t.Errorf("version %d, fields %v, fingerprints %s and %s", without.Version, without.Fields, without.Fingerprint, with.Fingerprint)
+	}
+}
+
+func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
+	samples := makeSamples(1)
+	withFields(samples)
+	good := samples[0].Fields
+	bounded := testFields.withoutBounds()
+	for n := range good {
+		if _, err := bounded.Split(good[:n], nil); err == nil {
+			t.Errorf("%d of %d bytes are taken", n, len(good))
+		}
+	}
+	if _, err := bounded.Split(append(bytes.Clone(good), 0), nil); err == nil || !strings.Contains(err.Error(), "1 bytes after") {
+		t.Errorf("a byte too many: %v", err)
+	}
+	long := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(long[4:], 1<<32-1)
+	if _, err := bounded.Split(long, nil); err == nil || !strings.Contains(err.Error(), `"caption" has 4294967295 bytes`) {
+		t.Errorf("a long caption: %v", err)
+	}
+	bounded[1].BytesMax = 3
+	binary.LittleEndian.PutUint32(long[4:], 4)
+	if _, err := bounded.Split(long, nil); err == nil || !strings.Contains(err.Error(), "at most 3 are expected") {
+		t.Errorf("a caption longer than the manifest says: %v", err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		var room [7][]byte
+		if _, err := testFields.Split(nil, room[:0]); err == nil {
+			t.Error("nothing is taken")
+		}
+	}); n > 4 { // those of the error
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestImpossibleFields(t *testing.T) {
+	many := make(Fields, FieldsMax+1)
+	for i := range many {
+		many[i] = Field{Name: fmt.Sprint("f", i), Type: Int64}
+	}
+	for name, fields := range map[string]Fields{
+		"no name":           {{Type: Int64}},
+		"a name with a tab": {{Name: "a\tb", Type: Int64}},
+		"a long name":       {{Name: strings.Repeat("n", FieldNameBytesMax+1), Type: Int64}},
+		"twice":             {{Name: "a", Type: Int64}, {Name: "a", Type: Text}},
+		"no type":           {{Name: "a"}},
+		"an unknown type":   {{Name: "a", Type: "float64"}},
+		"a vector of texts": {{Name: "a", Type: Text, Size: 3}},
+		"a negative vector": {{Name: "a", Type: Float32, Size: -1}},
+		"a long vector":     {{Name: "a", Type: Float32, Size: FieldSizeMax + 1}},
+		"a negative length": {{Name: "a", Type: Bytes, BytesMax: -1}},
+		"a great length":    {{Name: "a", Type: Bytes, BytesMax: RecordBytesMax + 1}},
+		"a measured number": {{Name: "a", Type: Int64, BytesMax: 8}},
+		"too many":          many,
+	} {
+		options := testOptions(1)
+		options.Fields = fields
+		if _, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options); err == nil {
+			t.Errorf("%s: a set is begun", name)
+		}
+		m := Manifest{Format: manifestFormat, Version: Version2, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
+		data, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeManifest("manifest.json", data); !isCorrupt(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestHostileFields opens a manifest with a great number of fields: the list ends where no writer goes on.
+func TestHostileFields(t *testing.T) {
+	text := []byte(`[` + strings.TrimSuffix(strings.Repeat(`{},`, 1<<20), ",") + `]`)
+	var fields Fields
+	if err := fields.UnmarshalJSON(text); err == nil || len(fields) > FieldsMax+1 {
+		t.Errorf("%d fields, %v", len(fields), err)
+	}
+	for _, text := range []string{`{}`, `7`, `"x"`, `[7]`, `[{"name":[]}]`} {
+		if err := fields.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
+func TestAppendRefusesWrongValues(t *testing.T) {
+	options := testOptions(1)
+	options.Fields = Fields{{Name: "caption", Type: Text}, {Name: "meta", Type: JSON}}
+	w, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	s := makeSamples(1)[0]
+	for want, values := range map[string][]byte{
+		"is not UTF-8":                  AppendBytes(AppendBytes(nil, []byte("\xff")), []byte("1")),
+		"is no JSON":                    AppendBytes(AppendBytes(nil, []byte("a")), []byte("{")),
+		"begins 0 bytes before the end": AppendBytes(nil, []byte("a")),
+		"bytes after the values":        append(AppendBytes(AppendBytes(nil, nil), []byte("1")), 0),
+	} {
+		s.Fields = values
+		if err := w.Append(s); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), s.Key) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s.Fields = AppendBytes(AppendBytes(nil, []byte("ok")), []byte("[]"))
+	if err := w.Append(s); err != nil { // the set is as it was
+		t.Error(err)
+	}
+}
+
+// TestForgedFields verifies records whose fields are none, though every checksum is right.
+func TestForgedFields(t *testing.T) {
+	samples, options := makeSamples(3), testOptions(1)
+	options.Fields = Fields{{Name: "caption", Type: Text}}
+	for i := range samples {
+		samples[i].Fields = AppendBytes(nil, []byte("caption"))
+	}
+	dir := writeSet(t, samples, options)
+	path := filepath.Join(dir, "rank-0000/00000.imgshard")
+	p, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := parseFooter(p[len(p)-footerSize:])
+	at := f.entriesOffset + entrySize
+	e := parseEntry(p[at:])
+	record := p[e.Offset : e.Offset+e.length()]
+	record[len(record)-11] = 8 // of 7 bytes
+	e.Checksum = checksum(record)
+	e.put(p[at:])
+	resign(p, &f)
+	if err := os.WriteFile(path, p, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Shards[0].Footer = fmt.Sprintf("%08x", f.crc)
+	data, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	problems := 0
+	if _, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) {
+		if problems++; !isCorrupt(err) || !strings.Contains(err.Error(), `record 1 (sample 1)`) || !strings.Contains(err.Error(), `field "caption"`) {
+			t.Error(err)
+		}
+	}}); err != nil || problems != 1 {
+		t.Errorf("%d problems, %v", problems, err)
+	}
+}
