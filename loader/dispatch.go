@@ -60,7 +60,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
 	}
 	b.number, b.slot = number, slot
-	b.indices = s.cfg.Plan.Batch(number, b.indices)
+	b.indices, b.again = s.cfg.Plan.Batch(number, b.indices), s.cfg.Plan.Repetitions(number, b.again)
 	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
 	b.blank.Store(0)
 	b.failure.Store(nil)

@@ -187,14 +187,19 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 	t.Helper()
 	engine, order := transform.NewEngine(kernel.Generic), cfg.Plan.Config()
 	for b := range cfg.Plan.Batches() {
-		for _, index := range cfg.Plan.Batch(b, nil) {
+		again := cfg.Plan.Repetitions(b, nil)
+		for i, index := range cfg.Plan.Batch(b, nil) {
+			repetition := 0
+			if len(again) > 0 {
+				repetition = again[i]
+			}
 			record, _, err := set.Read(index, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			pix := make([]byte, cfg.Spec.OutputBytes())
 			params, err := engine.Apply(cfg.Spec, resample.Output{Pix: pix, Layout: cfg.Layout}, record.Source,
-				transform.NewDraws(order.Seed, order.Epoch, index))
+				transform.NewRepeatedDraws(order.Seed, order.Epoch, index, repetition))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,8 @@ type pendingBatch struct {
 	number  int // the batch's number in the plan
 	slot    *Slot
 	indices []int
-	chunk   int // samples that a worker takes at a time
+	again   []int // the plan's repetitions
+	chunk   int   // samples that a worker takes at a time
 
 	next    atomic.Int64 // the first sample that no worker has taken
 	left    atomic.Int64 // samples that are not finished
@@ -27,6 +28,14 @@ type pendingBatch struct {
 type failure struct {
 	position int
 	err      *SampleError
+}
+
+// repetition returns which one of its sample's a position is.
+func (b *pendingBatch) repetition(position int) int {
+	if len(b.again) == 0 {
+		return 0
+	}
+	return b.again[position]
 }
 
 // exhausted reports whether every sample has been taken by a worker.

@@ -57,7 +57,8 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	record.NonTemporal = len(slot.Images) >= nonTemporalFrom
 	size := cfg.Spec.OutputBytes()
 	dst := transform.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
-	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, transform.NewDraws(b.stream.seed, b.stream.epoch, index))
+	draws := transform.NewRepeatedDraws(b.stream.seed, b.stream.epoch, index, b.repetition(position))
+	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, draws)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,9 @@ type connection struct {
 	writeMu sync.Mutex // held for a whole message with what follows it
 	frame   []byte
 
-	greeted bool                    // for the goroutine that serves it
+	in      io.Reader // what the client sends; this and the next two are for the goroutine that serves it
+	body    io.Reader // the raw bytes that follow the request at hand
+	greeted bool
 	session atomic.Pointer[session] // nil until it is opened
 }
 
@@ -69,7 +71,8 @@ func (c *connection) serve() (err error) {
 			err = c.fatal("", bugError(p))
 		}
 	}()
-	r := wire.NewReader(bufio.NewReaderSize(c.conn, requestBufferBytes), wire.RequestBytesMax)
+	c.in = bufio.NewReaderSize(c.conn, requestBufferBytes)
+	r := wire.NewReader(c.in, wire.RequestBytesMax)
 	for {
 		text, err := r.Next()
 		if is[*wire.SyntaxError](err) {
@@ -90,6 +93,13 @@ func (c *connection) serve() (err error) {
 	}
 }
 
+// A lostError means that nobody knows where the client's next request begins.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+
+func (e *lostError) Unwrap() error { return e.err }
+
 // answerError sends what went wrong with a request. It returns an error if the connection cannot go on.
 func (c *connection) answerError(m wire.Message, err error) error {
 	request := ""
@@ -98,7 +108,8 @@ func (c *connection) answerError(m wire.Message, err error) error {
 	} else if re, ok := errors.AsType[*wire.RequestError](err); ok {
 		request = re.Type
 	}
-	if is[*wire.SyntaxError](err) || !c.greeted {
+	unread := m == nil && request == selectRequest{}.Kind() // and so is the length of what follows
+	if is[*wire.SyntaxError](err) || is[*lostError](err) || unread || !c.greeted {
 		return c.fatal(request, err)
 	}
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {

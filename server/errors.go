@@ -42,6 +42,7 @@ type ReachError struct {
 	Rank, World int
 	Partitions  int   // that the set has
 	Missing     []int // partitions
+	Selected    bool  // it is a selection that needs them
 	Damage      error // of the first of them that is here and not whole; nil if none is
 }
 
@@ -60,7 +61,9 @@ func (e *ReachError) Error() string {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	advice := "copy what is missing"
-	if e.World != e.Partitions {
+	if e.Selected {
+		advice += ", or select samples of the partitions that are here: weights, repeats and a shuffled subset give any rank any of their samples, an order gives each rank its own places"
+	} else if e.World != e.Partitions {
 		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", e.Partitions, e.World)
 	}
 	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir, strings.Join(names, ", "), advice)
@@ -81,7 +84,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		return nil
 	}
 	cfg := p.Config()
-	err := &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing}
+	err := &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing, Selected: cfg.Selection != nil}
 	for _, partition := range missing {
 		if absence := set.Absence(partition); is[*shard.DamagedPartitionError](absence) {
 			err.Damage = absence
@@ -94,7 +97,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 // kindOf tells the client whose fault an error is.
 func kindOf(err error) string {
 	switch {
-	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
+	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
 		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err):
 		return kindBadRequest
 	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):

@@ -28,10 +28,14 @@ type budget struct {
 // A LimitError means that a session asks for more memory than there is for it.
 type LimitError struct {
 	Want, Used, Max int64 // bytes
-	Slots           int
+	Slots           int   // of a ring; 0 for a selection
 }
 
 func (e *LimitError) Error() string {
+	if e.Slots == 0 {
+		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
+			formatBytes(e.Want), formatBytes(e.Used), formatBytes(e.Max))
+	}
 	return fmt.Sprintf("%d slots take %s, and other sessions hold %s of the %s that the server may use for batches: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
 		e.Slots, formatBytes(e.Want), formatBytes(e.Used), formatBytes(e.Max))
 }
@@ -54,6 +58,17 @@ func (b *budget) take(slots int, slotBytes int64) (int, error) {
 		}
 		slots--
 	}
+}
+
+// reserve takes n bytes for something else than a ring.
+func (b *budget) reserve(n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.max-b.used {
+		return &LimitError{Want: n, Used: b.used, Max: b.max}
+	}
+	b.used += n
+	return nil
 }
 
 // give returns n bytes.

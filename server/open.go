@@ -36,6 +36,7 @@ type openRequest struct {
 
 	Resampler string `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
 	BitExact  bool   `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
+	Selects   bool   `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
 }
 
 // Values of the fields of [openRequest]; the first of each group is the default.
@@ -241,7 +242,7 @@ func (s *Server) planConfig(m openRequest, set *shard.Set) (plan.Config, error) 
 		cfg.Seed = *m.Seed
 	}
 	p, err := plan.New(cfg)
-	if err != nil {
+	if err != nil || m.Selects {
 		return cfg, err
 	}
 	return cfg, checkPlan(set, p)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"slices"
 
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -16,6 +17,7 @@ var requests = []request{
 	inSession((*session).key, keyReply{}),
 	inSession((*session).sample, sampleReply{}),
 	inSession((*session).order, orderReply{}),
+	inSession((*session).selectSamples, selectedReply{}),
 	inSession((*session).start, startedReply{}, batchMessage{}, endMessage{}),
 	inSession((*session).release),
 	inSession((*session).stop),
@@ -71,5 +73,13 @@ func messagesOf(pick func(request) []wire.Message) (list []wire.Message) {
 // handle serves one request. An error is the reply to it.
 func (c *connection) handle(m wire.Message) error {
 	i := slices.IndexFunc(requests, func(r request) bool { return r.message.Kind() == m.Kind() })
+	if a, ok := m.(announcer); ok {
+		n, err := a.followed()
+		if err != nil {
+			return &lostError{err}
+		}
+		c.body = io.LimitReader(c.in, n)
+		defer io.Copy(io.Discard, c.body) // what a request that failed has left of it
+	}
 	return requests[i].serve(c, m) // it was decoded as one of them
 }

@@ -30,7 +30,7 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 			Split: "train", Transform: json.RawMessage(`"train"`), BatchSize: 3, Seed: of[int64](-7), Shuffle: true, Rank: of(1), World: of(4),
 			Slots: 2, WithParams: true, OnError: onErrorBlank,
 		},
-		keyRequest{Index: 5}, sampleRequest{Index: 5}, orderRequest{Epoch: 2}, startRequest{Epoch: 3, Consumed: 99}, releaseRequest{Slot: 1}, stopRequest{}, statsRequest{}, labelsRequest{}, classesRequest{},
+		keyRequest{Index: 5}, sampleRequest{Index: 5}, orderRequest{Epoch: 2}, startRequest{Epoch: 3, Consumed: 99}, selectRequest{List: 3, OfRank: true, Weights: 3, Repeats: 2, Positions: 5}, releaseRequest{Slot: 1}, stopRequest{}, statsRequest{}, labelsRequest{}, classesRequest{},
 	} {
 		if got, err := requestTypes.DecodeRequest(frameText(t, m)); err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%#v came back as %#v, %v", m, got, err)

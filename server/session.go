@@ -24,6 +24,8 @@ type session struct {
 	generation uint64 // of the last epoch
 	epoch      *epoch // that runs
 
+	selectionBytes int64 // of plan.Selection, reserved
+
 	// For the status and the metrics too.
 	stream    atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
 	images    atomic.Int64
@@ -71,6 +73,7 @@ func (s *session) close() {
 		s.server.log.Error("freeing a ring failed", "err", err)
 	}
 	s.server.memory.give(size)
+	s.dropSelection()
 }
 
 // opened returns the reply to the open request.

@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 )
 
-// Draws is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index).
-// The same triple gives the same draws on every platform, in every process.
+// Draws is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index, repetition).
+// The same numbers give the same draws on every platform, in every process.
 //
-// The generator's two seeds are mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is the
-// finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. A real number in [0, 1) is the upper 53 bits of an output; an
+// The generator's two seeds are key = mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is the
+// finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15; for a repetition other than 0 it is mix(key + repetition·γ). A real number in [0, 1) is the upper 53 bits of an output; an
 // integer below n is the high word of output · n. Operations draw in their order in the list, each as docs/transforms.md
 // says.
 type Draws struct {
@@ -20,16 +20,24 @@ type Draws struct {
 const goldenGamma = 0x9E3779B97F4A7C15
 
 // NewDraws returns the source for sample index in an epoch.
-func NewDraws(seed int64, epoch, index int) Draws {
+func NewDraws(seed int64, epoch, index int) Draws { return NewRepeatedDraws(seed, epoch, index, 0) }
+
+// NewRepeatedDraws returns the source for a sample that comes several times in an epoch. repetition, 0 or more, tells these apart; that
+// of 0 is [NewDraws].
+func NewRepeatedDraws(seed int64, epoch, index, repetition int) Draws {
 	var d Draws
-	d.pcg.Seed(mixKey(uint64(seed), epoch, index), mixKey(uint64(seed)+goldenGamma, epoch, index))
+	d.pcg.Seed(mixKey(uint64(seed), epoch, index, repetition), mixKey(uint64(seed)+goldenGamma, epoch, index, repetition))
 	return d
 }
 
-func mixKey(seed uint64, epoch, index int) uint64 {
+func mixKey(seed uint64, epoch, index, repetition int) uint64 {
 	z := mix64(seed)
 	z = mix64(z + uint64(epoch)*goldenGamma)
-	return mix64(z + uint64(index)*goldenGamma)
+	z = mix64(z + uint64(index)*goldenGamma)
+	if repetition == 0 {
+		return z
+	}
+	return mix64(z + uint64(repetition)*goldenGamma)
 }
 
 func mix64(z uint64) uint64 {

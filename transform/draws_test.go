@@ -45,6 +45,29 @@ func TestDrawsDifferByKey(t *testing.T) {
 	}
 }
 
+// TestRepetitionsDifferByKey checks that a repetition has draws of its own, and repetition 0 those of the sample.
+func TestRepetitionsDifferByKey(t *testing.T) {
+	seen := map[uint64][2]int{}
+	for index := range 100 {
+		for repetition := range 100 {
+			d := NewRepeatedDraws(3, 1, index, repetition)
+			v, key := d.pcg.Uint64(), [2]int{index, repetition}
+			if other, ok := seen[v]; ok {
+				t.Fatalf("%v and %v draw the same", key, other)
+			}
+			seen[v] = key
+		}
+		first, plain := NewRepeatedDraws(3, 1, index, 0), NewDraws(3, 1, index)
+		if first != plain {
+			t.Fatalf("sample %d: repetition 0 has other draws than the sample", index)
+		}
+	}
+	d := NewRepeatedDraws(42, 3, 1000, 2)
+	if got, want := d.pcg.Uint64(), uint64(0x4bdb5a97c36e391a); got != want {
+		t.Errorf("repetition 2 draws %#x, want %#x", got, want)
+	}
+}
+
 func TestExpLog(t *testing.T) {
 	for x := -20.0; x < 20; x += 0.0137 {
 		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {

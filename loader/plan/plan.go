@@ -1,5 +1,5 @@
 // Package plan is the pure function that says which sample stands where: from a shard set's fingerprint, a seed, an
-// epoch, a rank, a world and a batch size to the samples of each batch. It keeps no array of the samples, touches no
+// epoch, a rank, a world and a batch size to the samples of each batch. It keeps no array of samples but a [Selection]'s, touches no
 // file and no clock, and gives the same answer in every process, so a run that is stopped goes on exactly where it was,
 // on the same or on another number of ranks.
 //
@@ -24,6 +24,11 @@
 // N is rarely a multiple of w. [Pad] goes on beyond the last position, with samples from the same partition's beginning,
 // until all ranks have equally many, as torch's DistributedSampler does; [DropLast] leaves the rest and the last
 // incomplete batch out; [Uneven] gives each sample once in total, and ranks may then differ by one.
+//
+// # Other sequences
+//
+// A [Selection] has the positions hold something else: a subset, a draw with weights, each sample several times, or an order that
+// the caller has made. All the rest stays as it is, since a position is all that a rank, a batch and a checkpoint know.
 package plan
 
 import (
@@ -87,8 +92,11 @@ type Config struct {
 	BatchSize int
 	Policy    Policy
 	Shuffle   bool
-	// Consumed is the number of positions of this epoch that all ranks together have used already, 0 ≤ Consumed ≤ Samples.
+	// Consumed is the number of positions of this epoch that all ranks together have used already, 0 to the length of its
+	// sequence: Samples, or what Selection says.
 	Consumed int
+	// Selection says what the positions hold; nil means each sample of the set once.
+	Selection *Selection
 }
 
 // A ConfigError says which field of a [Config] cannot be.
@@ -122,14 +130,25 @@ func (c *Config) check() error {
 		{"world", c.World, 1, 1 << 24, "1 to 16777216"},
 		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
 		{"batch_size", c.BatchSize, 1, 1 << 24, "1 to 16777216"},
-		{"consumed", c.Consumed, 0, c.Samples, fmt.Sprintf("0 to the number of samples, %d", c.Samples)},
+		{"consumed", c.Consumed, 0, c.positions(), fmt.Sprintf("0 to the number of samples, %d", c.positions())},
 		{"policy", int(c.Policy), int(Pad), int(Uneven), "pad, drop_last or uneven"},
 	} {
 		if f.value < f.low || f.value > f.limit {
 			return &ConfigError{Field: f.name, Value: f.value, Reason: f.reason}
 		}
 	}
+	if c.Selection != nil {
+		return c.Selection.check(c)
+	}
 	return nil
+}
+
+// positions returns the length of the epoch's sequence.
+func (c *Config) positions() int {
+	if c.Selection != nil {
+		return c.Selection.Positions(c.World)
+	}
+	return c.Samples
 }
 
 // A Plan is one rank's share of one epoch, or of what is left of it. It is immutable and safe for concurrent use.
@@ -138,15 +157,17 @@ type Plan struct {
 	local   int                  // this rank's number of samples
 	batches int                  // this rank's number of batches
 	perms   map[int]*permutation // of the partitions that this rank can meet; nil if unshuffled
+	places  *permutation         // of a selection's list; nil if unshuffled
+	draws   drawKeys             // of a selection with weights
 }
 
-// New returns the plan for cfg, or a [*ConfigError].
+// New returns the plan for cfg, or a [*ConfigError] or [*SelectionError].
 func New(cfg Config) (*Plan, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	p := &Plan{cfg: cfg}
-	left := cfg.Samples - cfg.Consumed
+	left := cfg.positions() - cfg.Consumed
 	switch cfg.Policy {
 	case Pad:
 		p.local = ceilDiv(left, cfg.World)
@@ -156,13 +177,25 @@ func New(cfg Config) (*Plan, error) {
 		p.local = max(0, ceilDiv(left-cfg.Rank, cfg.World))
 	}
 	p.batches = ceilDiv(p.local, cfg.BatchSize)
-	if cfg.Shuffle {
+	p.key()
+	return p, nil
+}
+
+// key makes what depends on seed and epoch.
+func (p *Plan) key() {
+	c, s := &p.cfg, p.cfg.Selection
+	switch {
+	case s != nil && s.alias != nil:
+		p.draws = newDrawKeys(c.Fingerprint, c.Seed, c.Epoch)
+	case !c.Shuffle:
+	case s != nil && s.list != nil:
+		p.places = newPermutation(c.Fingerprint, c.Seed, c.Epoch, 0, len(s.list))
+	default:
 		p.perms = make(map[int]*permutation)
 		for _, k := range p.Partitions() {
-			p.perms[k] = newPermutation(cfg.Fingerprint, cfg.Seed, cfg.Epoch, k, p.partitionSize(k))
+			p.perms[k] = newPermutation(c.Fingerprint, c.Seed, c.Epoch, k, p.partitionSize(k))
 		}
 	}
-	return p, nil
 }
 
 // Config returns what the plan was made from, with its defaults filled in.
@@ -188,20 +221,42 @@ func (p *Plan) Batch(b int, dst []int) []int {
 	dst = dst[:0]
 	first := b * p.cfg.BatchSize
 	for i := first; i < first+p.BatchLen(b); i++ {
-		dst = append(dst, p.sampleAt(p.cfg.Consumed+p.cfg.Rank+p.cfg.World*i))
+		index, _ := p.pick(p.position(i))
+		dst = append(dst, index)
 	}
 	return dst
 }
 
+// Repetitions appends to dst[:0] which repetition of its sample each place of batch b is (see [Selection]), and returns it. It
+// stays empty in a plan without a selection, where each is 0.
+func (p *Plan) Repetitions(b int, dst []int) []int {
+	dst = dst[:0]
+	if p.cfg.Selection == nil {
+		return dst
+	}
+	first := b * p.cfg.BatchSize
+	for i := first; i < first+p.BatchLen(b); i++ {
+		_, repetition := p.pick(p.position(i))
+		dst = append(dst, repetition)
+	}
+	return dst
+}
+
+// position returns the place in the epoch's sequence of this rank's sample i.
+func (p *Plan) position(i int) int { return p.cfg.Consumed + p.cfg.Rank + p.cfg.World*i }
+
 // ConsumedAfter returns the number of positions of the epoch that all ranks together have used once each of them has had
-// batch b: what a checkpoint keeps, and what [Config.Consumed] takes. It never exceeds the number of samples.
+// batch b: what a checkpoint keeps, and what [Config.Consumed] takes. It never exceeds the length of the epoch's sequence.
 func (p *Plan) ConsumedAfter(b int) int {
-	return min(p.cfg.Consumed+p.cfg.World*p.cfg.BatchSize*(b+1), p.cfg.Samples)
+	return min(p.cfg.Consumed+p.cfg.World*p.cfg.BatchSize*(b+1), p.cfg.positions())
 }
 
 // Partitions returns the partitions, in rising order, that hold the samples of this plan. A server that lacks one of
 // them cannot serve it.
 func (p *Plan) Partitions() []int {
+	if p.cfg.Selection != nil {
+		return p.selectedPartitions()
+	}
 	n, built := p.cfg.Samples, p.cfg.Partitions
 	var partitions []int
 	if n < built { // padding may fall on an empty partition, and then on any other

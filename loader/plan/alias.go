@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// An aliasTable draws from n columns in proportion to weights, in constant time (Walker 1977, as built by Vose 1991): a column
+// is chosen evenly, and stands for itself with its own probability, else for its alias.
+//
+// The draw for b takes two outputs of SplitMix64: x = mix(key₀ + (2b+1)·γ) and y = mix(key₁ + (2b+2)·γ). The column is the high word
+// of x · n; it stands for itself if y is below its threshold. The keys are the first 16 bytes of
+// SHA-256("imgfeed weights v1\0" fingerprint "\0" seed "\0" epoch), the numbers in decimal, as big-endian words.
+type aliasTable struct {
+	threshold []uint64 // the probability of a column for itself, in units of 2^-64
+	alias     []uint32
+}
+
+// drawKeys key the draws of an epoch.
+type drawKeys [2]uint64
+
+func newDrawKeys(fingerprint string, seed int64, epoch int) drawKeys {
+	sum := sha256.Sum256([]byte("imgfeed weights v1\x00" + fingerprint + "\x00" + strconv.FormatInt(seed, 10) + "\x00" + strconv.Itoa(epoch)))
+	return drawKeys{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
+}
+
+// newAliasTable takes the weights of the columns. Every product and quotient is rounded by itself, so that the
+// table is the same on every platform.
+func newAliasTable(weights []float64) (*aliasTable, error) {
+	largest, heaviest := 0.0, 0
+	for i, w := range weights {
+		if !(w >= 0) || math.IsInf(w, 1) {
+			return nil, selectionError("weight %d is %v, want a finite number, 0 or more", i, w)
+		}
+		if w > largest {
+			largest, heaviest = w, i
+		}
+	}
+	if largest == 0 {
+		return nil, selectionError("all weights are 0: nothing could be drawn")
+	}
+	n, sum := len(weights), 0.0
+	shares := make([]float64, n) // of the mean: 1 fills a column
+	for i, w := range weights {
+		shares[i] = w / largest // so that no sum overflows
+		sum += shares[i]
+	}
+	mean := sum / float64(n)
+	var low, high []uint32
+	for i := range shares {
+		shares[i] /= mean
+		if shares[i] < 1 {
+			low = append(low, uint32(i))
+		} else {
+			high = append(high, uint32(i))
+		}
+	}
+	t := &aliasTable{threshold: make([]uint64, n), alias: make([]uint32, n)}
+	for len(low) > 0 && len(high) > 0 {
+		l, h := low[len(low)-1], high[len(high)-1]
+		low = low[:len(low)-1]
+		t.threshold[l], t.alias[l] = uint64(float64(shares[l]*0x1p64)), h
+		if shares[h] -= 1 - shares[l]; shares[h] < 1 {
+			high = high[:len(high)-1]
+			low = append(low, h)
+		}
+	}
+	// What is left over is full but for what rounding has taken; a weight of 0 stays without any.
+	for _, rest := range [][]uint32{low, high} {
+		for _, i := range rest {
+			t.alias[i] = i
+			if weights[i] == 0 {
+				t.alias[i] = uint32(heaviest)
+			}
+		}
+	}
+	return t, nil
+}
+
+// draw returns the column drawn for b.
+func (t *aliasTable) draw(keys drawKeys, b int) int {
+	x := mix64(keys[0] + (2*uint64(b)+1)*goldenGamma)
+	y := mix64(keys[1] + (2*uint64(b)+2)*goldenGamma)
+	column, _ := bits.Mul64(x, uint64(len(t.threshold)))
+	if y < t.threshold[column] {
+		return int(column)
+	}
+	return int(t.alias[column])
+}
+
+// both returns what a draw of the column can give: twice the same where there is one only.
+func (t *aliasTable) both(column int) (int, int) {
+	alias := int(t.alias[column])
+	if t.threshold[column] == 0 {
+		return alias, alias
+	}
+	return column, alias
+}

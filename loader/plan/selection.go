@@ -1,0 +1,245 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+)
+
+// SelectionConfig says what the positions of an epoch hold, where that is not each sample of the set once.
+type SelectionConfig struct {
+	// Samples is N, the number of samples in the set, as in [Config].
+	Samples int
+	// List holds the samples to choose from, by index, in the order in which an unshuffled plan serves them; an index may
+	// come more than once. nil means all samples. The selection keeps it.
+	List []uint32
+	// Weights holds a number for each sample to choose from: finite, 0 or more, and one of them more. A position then holds
+	// one of these samples, drawn with a probability in proportion, with replacement. nil means that each comes once.
+	Weights []float64
+	// Repeats is R, the number of positions in a row that hold the same sample; 0 means 1. Positions in a row go to ranks
+	// in a row.
+	Repeats int
+	// Positions is the length of the epoch's sequence; 0 means as many as there are samples to choose from.
+	Positions int
+	// OfRank means that List is the share of one rank, in its order, and not dealt to the ranks. It takes neither Weights nor
+	// Repeats, nor a plan that shuffles.
+	OfRank bool
+}
+
+// A Selection says what the positions of an epoch's sequence hold, where that is not each sample of the set once. With M
+// samples to choose from and R repeats, position q holds, with b = q div R,
+//
+//	with weights  the sample drawn for b (see [aliasTable])
+//	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence
+//	unshuffled    the same with perm(b) = b
+//
+// and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
+//
+// A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
+// each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may
+// come any number of times.
+//
+// It is immutable, safe for concurrent use, and may be shared by plans. It takes 4 bytes for each sample of the list, and 12
+// for each weight.
+type Selection struct {
+	samples   int
+	list      []uint32
+	twice     bool // an index comes twice in the list
+	alias     *aliasTable
+	repeats   int
+	positions int
+	ofRank    bool
+}
+
+// A SelectionError says why there can't be such a selection.
+type SelectionError struct{ Reason string }
+
+func (e *SelectionError) Error() string { return "plan: " + e.Reason }
+
+func selectionError(format string, args ...any) error {
+	return &SelectionError{fmt.Sprintf(format, args...)}
+}
+
+// RepeatsMax bounds [SelectionConfig.Repeats].
+const RepeatsMax = 1 << 16
+
+// NewSelection returns the selection for cfg, or a [*SelectionError].
+func NewSelection(cfg SelectionConfig) (*Selection, error) {
+	s := &Selection{samples: cfg.Samples, list: cfg.List, repeats: max(cfg.Repeats, 1), positions: cfg.Positions, ofRank: cfg.OfRank}
+	candidates := cfg.Samples
+	if cfg.List != nil {
+		candidates = len(cfg.List)
+	}
+	switch {
+	case cfg.Samples < 1 || cfg.Samples > SamplesMax:
+		return nil, selectionError("a set of %d samples, want 1 or more, and less than 2^31", cfg.Samples)
+	case candidates == 0:
+		return nil, selectionError("no sample is selected")
+	case candidates > SamplesMax:
+		return nil, selectionError("%d samples are selected, want less than 2^31", candidates)
+	case cfg.Repeats < 0 || cfg.Repeats > RepeatsMax:
+		return nil, selectionError("repeats is %d, want 1 to %d", cfg.Repeats, RepeatsMax)
+	case cfg.Positions < 0 || cfg.Positions > SamplesMax:
+		return nil, selectionError("an epoch of %d samples, want 1 or more, and less than 2^31", cfg.Positions)
+	case cfg.OfRank && (cfg.List == nil || cfg.Weights != nil || s.repeats > 1 || cfg.Positions != 0):
+		return nil, selectionError("a rank's own order is a list of samples, without weights, repeats or another length")
+	case cfg.Weights == nil && cfg.Positions > candidates*s.repeats:
+		return nil, selectionError("an epoch of %d samples, and there are %d, each %d times: it takes weights to draw one more often",
+			cfg.Positions, candidates, s.repeats)
+	case cfg.Weights != nil && len(cfg.Weights) != candidates:
+		return nil, selectionError("%d weights for %d samples", len(cfg.Weights), candidates)
+	}
+	if err := s.checkList(); err != nil {
+		return nil, err
+	}
+	if s.positions == 0 {
+		s.positions = candidates
+	}
+	var err error
+	if cfg.Weights != nil {
+		s.alias, err = newAliasTable(cfg.Weights)
+	}
+	return s, err
+}
+
+// checkList refuses indices that no sample has, and notes whether one comes twice.
+func (s *Selection) checkList() error {
+	if s.list == nil {
+		return nil
+	}
+	seen := make([]uint64, (s.samples+63)/64)
+	for place, index := range s.list {
+		if int64(index) >= int64(s.samples) {
+			return selectionError("place %d of the list holds sample %d: indices are 0 to %d", place, index, s.samples-1)
+		}
+		word, bit := index/64, uint64(1)<<(index%64)
+		s.twice = s.twice || seen[word]&bit != 0
+		seen[word] |= bit
+	}
+	return nil
+}
+
+// Positions returns the length of the epoch's sequence in a world of so many ranks.
+func (s *Selection) Positions(world int) int {
+	if s.ofRank {
+		return s.positions * world
+	}
+	return s.positions
+}
+
+const (
+	listBytes     = 4  // of a list's entry
+	weightBytes   = 12 // of an alias table's column
+	buildingBytes = 28 // of a weight, besides: itself, its share, and where it waits
+)
+
+// SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and what it takes at
+// most while it is made.
+func SelectionBytes(list, weights int) (lasting, building int64) {
+	lasting = int64(list)*listBytes + int64(weights)*weightBytes
+	return lasting, lasting + int64(weights)*buildingBytes
+}
+
+// candidate returns the sample at a place of the list, or of the set where there is no list.
+func (s *Selection) candidate(place int) int {
+	if s.list == nil {
+		return place
+	}
+	return int(s.list[place])
+}
+
+// check refuses what a plan asks of the selection that it can't do.
+func (s *Selection) check(c *Config) error {
+	switch {
+	case s.samples != c.Samples:
+		return &ConfigError{Field: "samples", Value: c.Samples, Reason: fmt.Sprintf("the %d of its selection", s.samples)}
+	case s.ofRank && c.Shuffle:
+		return selectionError("a rank's own order is not shuffled")
+	case s.ofRank && s.positions > math.MaxInt/c.World:
+		return selectionError("%d samples for each of %d ranks are too many", s.positions, c.World)
+	case s.ofRank && c.Consumed%c.World != 0:
+		return &ConfigError{Field: "consumed", Value: c.Consumed, Reason: fmt.Sprintf("a multiple of the world, %d, for a rank's own order", c.World)}
+	}
+	return nil
+}
+
+// pick returns the sample at position q ≥ 0 of the epoch's sequence, and which repetition of it that is. Positions beyond the
+// last are padding, and begin anew.
+func (p *Plan) pick(q int) (index, repetition int) {
+	s := p.cfg.Selection
+	if s == nil {
+		return p.sampleAt(q), 0
+	}
+	if s.ofRank {
+		return int(s.list[q/p.cfg.World]), q
+	}
+	q %= s.positions
+	b, again := q/s.repeats, q%s.repeats
+	switch {
+	case s.alias != nil:
+		return s.candidate(s.alias.draw(p.draws, b)), q
+	case s.list == nil:
+		return p.sampleAt(b), again
+	}
+	place := b
+	if p.places != nil {
+		place = p.places.at(b)
+	}
+	if s.twice {
+		again += place * s.repeats
+	}
+	return int(s.list[place]), again
+}
+
+// selectedPartitions returns the partitions, in rising order, that hold the samples which a plan with a selection can meet.
+func (p *Plan) selectedPartitions() []int {
+	met := newPartitionsMet(p.cfg.Samples, p.cfg.Partitions)
+	switch s := p.cfg.Selection; {
+	case s.alias != nil:
+		for column := 0; column < len(s.alias.threshold) && met.left > 0; column++ {
+			first, second := s.alias.both(column)
+			met.add(s.candidate(first))
+			met.add(s.candidate(second))
+		}
+	case s.list == nil: // repetitions go to ranks in a row, so that any rank can meet any
+		for index := range met.is {
+			met.add(index)
+		}
+	case p.cfg.Shuffle:
+		for place := 0; place < len(s.list) && met.left > 0; place++ {
+			met.add(int(s.list[place]))
+		}
+	default:
+		for i := 0; i < p.local && met.left > 0; i++ {
+			index, _ := p.pick(p.position(i))
+			met.add(index)
+		}
+	}
+	return met.list()
+}
+
+// partitionsMet notes partitions. Sample i is in partition i mod built.
+type partitionsMet struct {
+	is          []bool
+	left, built int
+}
+
+func newPartitionsMet(samples, built int) *partitionsMet {
+	n := min(samples, built)
+	return &partitionsMet{is: make([]bool, n), left: n, built: built}
+}
+
+func (m *partitionsMet) add(index int) {
+	if k := index % m.built; !m.is[k] {
+		m.is[k] = true
+		m.left--
+	}
+}
+
+func (m *partitionsMet) list() (partitions []int) {
+	for k, is := range m.is {
+		if is {
+			partitions = append(partitions, k)
+		}
+	}
+	return partitions
+}

@@ -1,0 +1,409 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A pick is what a place of a batch holds.
+type pick struct{ index, repetition int }
+
+// picks returns what a rank is served from here to the end of the epoch.
+func picks(t *testing.T, cfg Config) []pick {
+	t.Helper()
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []pick
+	for b := range p.Batches() {
+		again := p.Repetitions(b, nil)
+		for i, index := range p.Batch(b, nil) {
+			out = append(out, pick{index, again[i]})
+		}
+	}
+	if len(out) != p.Samples() {
+		t.Fatalf("%d samples, Samples() says %d", len(out), p.Samples())
+	}
+	return out
+}
+
+// selections returns selections of every kind from a set of n samples, by name.
+func selections(t *testing.T, n int) map[string]*Selection {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(n), 6))
+	var half, twice []uint32
+	weights := make([]float64, n)
+	for i := range n {
+		if i%2 == 0 {
+			half = append(half, uint32(i))
+		}
+		twice = append(twice, uint32(rng.IntN(n)))
+		weights[i] = rng.Float64() * float64(i%3)
+	}
+	weights[0] = 1
+	rng.Shuffle(len(half), func(i, j int) { half[i], half[j] = half[j], half[i] })
+	made := map[string]*Selection{}
+	for name, cfg := range map[string]SelectionConfig{
+		"subset":            {List: half},
+		"order":             {List: twice},
+		"weights":           {Weights: weights},
+		"many weights":      {Weights: weights, Positions: 3*n + 1},
+		"weights of subset": {List: half, Weights: weights[:len(half)], Positions: n},
+		"repeats":           {Repeats: 3},
+		"all repeats":       {Repeats: 3, Positions: 3 * n},
+		"all of all":        {List: half, Weights: weights[:len(half)], Repeats: 2, Positions: n + 3},
+		"repeats of order":  {List: twice, Repeats: 2, Positions: 2 * n},
+		"shorter":           {Positions: (n + 1) / 2},
+	} {
+		cfg.Samples = n
+		s, err := NewSelection(cfg)
+		if err != nil {
+			t.Fatalf("%s of %d samples: %v", name, n, err)
+		}
+		made[name] = s
+	}
+	return made
+}
+
+// selected calls f with plans of every kind of selection, shuffled and not, of the world 1.
+func selected(t *testing.T, f func(name string, cfg Config)) {
+	for _, n := range []int{1, 2, 7, 64, 203} {
+		for name, s := range selections(t, n) {
+			for _, shuffle := range []bool{false, true} {
+				f(fmt.Sprintf("%s of %d, shuffle %t", name, n, shuffle), Config{
+					Fingerprint: "s", Samples: n, Partitions: 1 + n%3, World: 1, BatchSize: 3, Seed: 4, Epoch: 2, Shuffle: shuffle, Selection: s,
+				})
+			}
+		}
+	}
+}
+
+// TestRanksShareTheSequence deals every sequence to 1, 2, 4 and 8 ranks, by every policy: rank r has the positions r, r + w, … of what
+// one rank alone is served, padded from its beginning.
+func TestRanksShareTheSequence(t *testing.T) {
+	selected(t, func(name string, cfg Config) {
+		whole := picks(t, cfg)
+		for _, cfg.World = range []int{1, 2, 4, 8} {
+			for cfg.Rank = range cfg.World {
+				for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
+					var want []pick
+					for q := cfg.Rank; q < len(whole) || cfg.Policy == Pad && q < ceilDiv(len(whole), cfg.World)*cfg.World; q += cfg.World {
+						want = append(want, whole[q%len(whole)])
+					}
+					if cfg.Policy == DropLast {
+						want = want[:len(whole)/cfg.World/cfg.BatchSize*cfg.BatchSize]
+					}
+					if got := picks(t, cfg); !slices.Equal(got, want) {
+						t.Fatalf("%s, rank %d of %d, %v: %v, want %v", name, cfg.Rank, cfg.World, cfg.Policy, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestSelectionsResume stops after every batch, and goes on with the same world and with another.
+func TestSelectionsResume(t *testing.T) {
+	selected(t, func(name string, cfg Config) {
+		sequence := picks(t, cfg)
+		for _, cfg.World = range []int{1, 2, 4, 8} {
+			cfg.Rank = cfg.World - 1
+			whole := picks(t, cfg)
+			p, _ := New(cfg)
+			for b := range p.Batches() {
+				rest := cfg
+				rest.Consumed = p.ConsumedAfter(b)
+				if got, want := picks(t, rest), whole[min(len(whole), (b+1)*cfg.BatchSize):]; !slices.Equal(got, want) {
+					t.Fatalf("%s: after batch %d of rank %d of %d: %v, want %v", name, b, rest.Rank, rest.World, got, want)
+				}
+				rest.World, rest.Rank = 1, 0
+				if got := picks(t, rest); !slices.Equal(got, sequence[rest.Consumed:]) {
+					t.Fatalf("%s: after batch %d of %d ranks one alone goes on with %v, want %v", name, b, cfg.World, got, sequence[rest.Consumed:])
+				}
+			}
+		}
+	})
+}
+
+// TestRepetitionsDiffer checks that no sample has the same draws twice in an epoch.
+func TestRepetitionsDiffer(t *testing.T) {
+	selected(t, func(name string, cfg Config) {
+		seen := map[pick]bool{}
+		for _, got := range picks(t, cfg) {
+			if seen[got] {
+				t.Fatalf("%s: sample %d comes twice as repetition %d", name, got.index, got.repetition)
+			}
+			seen[got] = true
+		}
+	})
+}
+
+// TestWhatIsSelected checks which samples come how often.
+func TestWhatIsSelected(t *testing.T) {
+	const n = 203
+	made := selections(t, n)
+	for _, shuffle := range []bool{false, true} {
+		serve := func(name string) []pick {
+			return picks(t, Config{Fingerprint: "w", Samples: n, Partitions: 4, BatchSize: 5, Shuffle: shuffle, Selection: made[name]})
+		}
+		cfg := Config{Fingerprint: "w", Samples: n, Partitions: 4, BatchSize: 5, Shuffle: shuffle}
+		plain := all(t, cfg)
+		cfg.Selection = mustSelect(t, SelectionConfig{Samples: n})
+		if got := all(t, cfg); !slices.Equal(plain, got) {
+			t.Fatalf("a selection of everything serves %v, the set %v", got, plain)
+		}
+		for i, got := range serve("repeats") { // each sample of the plain sequence three times in a row
+			if want := (pick{plain[i/3], i % 3}); got != want {
+				t.Fatalf("repeats: position %d is %v, want %v", i, got, want)
+			}
+		}
+		if got := indicesOf(serve("shorter")); !slices.Equal(got, plain[:(n+1)/2]) {
+			t.Fatalf("shorter: %v", got)
+		}
+		for name, s := range map[string]*Selection{"subset": made["subset"], "order": made["order"]} {
+			got := indicesOf(serve(name))
+			var want []int
+			for _, index := range s.list {
+				want = append(want, int(index))
+			}
+			if shuffle {
+				if slices.Equal(got, want) {
+					t.Errorf("%s is not shuffled", name)
+				}
+				slices.Sort(got)
+				slices.Sort(want)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %v, want %v", name, got, want)
+			}
+		}
+		for _, got := range serve("weights") {
+			if got.index%3 == 0 && got.index != 0 {
+				t.Fatalf("sample %d has no weight, and is served", got.index)
+			}
+		}
+	}
+}
+
+func mustSelect(t *testing.T, cfg SelectionConfig) *Selection {
+	t.Helper()
+	s, err := NewSelection(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func indicesOf(of []pick) (indices []int) {
+	for _, p := range of {
+		indices = append(indices, p.index)
+	}
+	return indices
+}
+
+// TestCopiesGoToDifferentRanks: of R repetitions, min(R, world) ranks have some.
+func TestCopiesGoToDifferentRanks(t *testing.T) {
+	cfg := Config{Fingerprint: "r", Samples: 48, World: 4, BatchSize: 8, Shuffle: true, Selection: mustSelect(t, SelectionConfig{Samples: 48, Repeats: 3, Positions: 144})}
+	ranks := map[int][]int{}
+	for cfg.Rank = range cfg.World {
+		for _, index := range all(t, cfg) {
+			ranks[index] = append(ranks[index], cfg.Rank)
+		}
+	}
+	for index, of := range ranks {
+		slices.Sort(of)
+		if len(of) != 3 || len(slices.Compact(of)) != 3 {
+			t.Errorf("sample %d goes to the ranks %v", index, of)
+		}
+	}
+	if len(ranks) != 48 {
+		t.Errorf("%d samples of 48", len(ranks))
+	}
+}
+
+// TestWeightedDrawsAreInProportion compares counts of a million draws with the weights: χ² within six standard deviations of its mean.
+func TestWeightedDrawsAreInProportion(t *testing.T) {
+	const draws = 1 << 20
+	for name, weights := range map[string][]float64{
+		"even":    slices.Repeat([]float64{3}, 100),
+		"one":     {0, 0, 1, 0},
+		"small":   {1e-3, 1, 0, 7, 2.5, 1e-2},
+		"tiny":    {5e-324, 1e-300, 1e-300, 3e-300},
+		"huge":    {math.MaxFloat64, math.MaxFloat64, math.MaxFloat64 / 3, 0},
+		"powers":  {1, 2, 4, 8, 16, 32, 64, 128},
+		"lengthy": append(slices.Repeat([]float64{1}, 1000), 1000),
+	} {
+		table, err := newAliasTable(weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := make([]float64, len(weights))
+		keys := newDrawKeys("x", 1, 2)
+		for b := range draws {
+			counts[table.draw(keys, b)]++
+		}
+		largest := slices.Max(weights)
+		sum, chi2, df := 0.0, 0.0, -1.0
+		for _, w := range weights {
+			sum += w / largest
+		}
+		for i, w := range weights {
+			want := w / largest / sum * draws
+			switch {
+			case w == 0 && counts[i] > 0:
+				t.Errorf("%s: column %d has no weight and was drawn %v times", name, i, counts[i])
+			case want > 5:
+				chi2 += (counts[i] - want) * (counts[i] - want) / want
+				df++
+			}
+		}
+		if chi2 > df+6*math.Sqrt(2*max(df, 1)) {
+			t.Errorf("%s: χ² = %.1f with %v degrees of freedom, %v", name, chi2, df, counts[:min(len(counts), 8)])
+		}
+	}
+}
+
+// TestWeightedDrawsGolden pins the draws: a change of them would break every checkpoint.
+func TestWeightedDrawsGolden(t *testing.T) {
+	s := mustSelect(t, SelectionConfig{Samples: 10, Weights: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Positions: 20})
+	got := all(t, Config{Fingerprint: "golden", Samples: 10, Seed: 7, Epoch: 3, BatchSize: 20, Selection: s})
+	if want := []int{6, 1, 0, 3, 8, 5, 9, 9, 6, 7, 7, 3, 9, 9, 6, 4, 8, 7, 5, 9}; !slices.Equal(got, want) {
+		t.Errorf("%#v, want %v", got, want)
+	}
+}
+
+// TestARanksOwnOrder serves each rank its own list, from every batch on.
+func TestARanksOwnOrder(t *testing.T) {
+	const world = 3
+	for rank := range world {
+		list := []uint32{uint32(rank), 9, 5, uint32(rank + 3), 5, 0, 1}
+		cfg := Config{
+			Samples: 10, World: world, Rank: rank, BatchSize: 2, Partitions: 2,
+			Selection: mustSelect(t, SelectionConfig{Samples: 10, List: list, OfRank: true}),
+		}
+		for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
+			want := []int{rank, 9, 5, rank + 3, 5, 0, 1}
+			if cfg.Policy == DropLast {
+				want = want[:6]
+			}
+			whole := picks(t, cfg)
+			if !slices.Equal(indicesOf(whole), want) {
+				t.Fatalf("rank %d: %v, want %v", rank, whole, want)
+			}
+			for i, got := range whole {
+				if got.repetition != i*world+rank {
+					t.Errorf("rank %d, place %d: repetition %d", rank, i, got.repetition)
+				}
+			}
+			p, _ := New(cfg)
+			for b := range p.Batches() {
+				rest := cfg
+				rest.Consumed = p.ConsumedAfter(b)
+				if got := picks(t, rest); !slices.Equal(got, whole[min(2*b+2, len(whole)):]) {
+					t.Fatalf("rank %d, %v, after batch %d: %v", rank, cfg.Policy, b, got)
+				}
+			}
+		}
+	}
+}
+
+func TestSelectedPartitions(t *testing.T) {
+	selected(t, func(name string, cfg Config) {
+		cfg.Partitions = 5
+		for _, cfg.World = range []int{1, 2, 5} {
+			for cfg.Rank = range cfg.World {
+				p, err := New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				parts := p.Partitions()
+				for _, index := range all(t, cfg) {
+					if !slices.Contains(parts, index%cfg.Partitions) {
+						t.Fatalf("%s: sample %d is in partition %d, not in %v", name, index, index%cfg.Partitions, parts)
+					}
+				}
+			}
+		}
+	})
+	only := func(list []uint32, weights []float64, shuffle bool) []int {
+		s := mustSelect(t, SelectionConfig{Samples: 20, List: list, Weights: weights})
+		p, err := New(Config{Samples: 20, Partitions: 4, World: 2, Rank: 1, BatchSize: 1, Shuffle: shuffle, Selection: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Partitions()
+	}
+	if got := only([]uint32{0, 5, 4, 9, 8, 13}, nil, false); !slices.Equal(got, []int{1}) {
+		t.Errorf("an order whose rank 1 has partition 1 only: %v", got)
+	}
+	if got := only([]uint32{0, 5, 4, 9}, nil, true); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("a shuffled subset of the partitions 0 and 1: %v", got)
+	}
+	if got := only([]uint32{0, 5, 6, 7}, []float64{1, 0, 2, 0}, false); !slices.Equal(got, []int{0, 2}) {
+		t.Errorf("weights for samples of the partitions 0 and 2: %v", got)
+	}
+}
+
+func TestSelectionErrors(t *testing.T) {
+	for want, cfg := range map[string]SelectionConfig{
+		"no sample is selected":                         {Samples: 5, List: []uint32{}},
+		"a set of 0 samples":                            {},
+		"place 1 of the list holds sample 5":            {Samples: 5, List: []uint32{0, 5}},
+		"repeats is -1":                                 {Samples: 5, Repeats: -1},
+		"repeats is 65537":                              {Samples: 5, Repeats: 65537},
+		"an epoch of -1 samples":                        {Samples: 5, Positions: -1},
+		"an epoch of 11 samples, and there are 5":       {Samples: 5, Positions: 11, Repeats: 2},
+		"4 weights for 5 samples":                       {Samples: 5, Weights: make([]float64, 4)},
+		"all weights are 0":                             {Samples: 5, Weights: make([]float64, 5)},
+		"weight 1 is NaN":                               {Samples: 2, Weights: []float64{1, math.NaN()}},
+		"weight 0 is -1":                                {Samples: 2, Weights: []float64{-1, 2}},
+		"weight 1 is +Inf":                              {Samples: 2, Weights: []float64{1, math.Inf(1)}},
+		"a rank's own order is a list":                  {Samples: 2, OfRank: true},
+		"a rank's own order is a list of samples, with": {Samples: 2, OfRank: true, List: []uint32{1}, Repeats: 2},
+	} {
+		if _, err := NewSelection(cfg); err == nil || !strings.HasPrefix(err.Error(), "plan: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	own := mustSelect(t, SelectionConfig{Samples: 4, List: []uint32{1, 2}, OfRank: true})
+	for want, cfg := range map[string]Config{
+		"samples is 5, want the 4 of its selection": {Samples: 5, Selection: own},
+		"a rank's own order is not shuffled":        {Samples: 4, Shuffle: true, Selection: own},
+		"consumed is 3, want a multiple of":         {Samples: 4, World: 2, Consumed: 3, Selection: own},
+		"consumed is 5, want 0 to the number":       {Samples: 4, World: 2, Consumed: 5, Selection: own},
+	} {
+		cfg.BatchSize = 1
+		if _, err := New(cfg); err == nil || !strings.HasPrefix(err.Error(), "plan: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestSelectedBatchesDoNotAllocate(t *testing.T) {
+	n := 5000
+	for name, s := range selections(t, n) {
+		p, err := New(Config{Samples: n, BatchSize: 256, Shuffle: true, Selection: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst, again := make([]int, 256), make([]int, 256)
+		if n := testing.AllocsPerRun(10, func() { dst, again = p.Batch(3, dst), p.Repetitions(3, again) }); n != 0 {
+			t.Errorf("%s: a batch allocates %v times", name, n)
+		}
+	}
+}
+
+// TestSelectionBytes compares the memory that is announced with what a selection keeps.
+func TestSelectionBytes(t *testing.T) {
+	const n = 1 << 16
+	s := mustSelect(t, SelectionConfig{Samples: n, List: make([]uint32, n), Weights: slices.Repeat([]float64{1}, n)})
+	keeps := int64(4*cap(s.list) + 8*cap(s.alias.threshold) + 4*cap(s.alias.alias))
+	if lasting, building := SelectionBytes(n, n); lasting != keeps || building <= lasting {
+		t.Errorf("%d bytes, %d while it is made; it keeps %d", lasting, building, keeps)
+	}
+}

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// choose sends a selection with its arrays.
+func (c *client) choose(m selectRequest, list []int64, weights []float64) {
+	c.t.Helper()
+	m.List, m.Weights = int64(len(list)), int64(len(weights))
+	c.send(m)
+	var raw []byte
+	for _, index := range list {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(index))
+	}
+	for _, w := range weights {
+		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(w))
+	}
+	c.sendRaw(raw)
+}
+
+// TestSelectionsAreServed serves what was selected to 1, 2, 4 and 8 ranks, from the beginning and from every batch: together they
+// have what one rank alone has.
+func TestSelectionsAreServed(t *testing.T) {
+	const n, batch = 37, 3
+	ts := startServer(t, oneSet(t, n, 2), nil)
+	weights := make([]float64, n)
+	for i := range weights {
+		weights[i] = float64(i % 4)
+	}
+	for name, sel := range map[string]struct {
+		m       selectRequest
+		list    []int64
+		weights []float64
+	}{
+		"subset":  {selectRequest{}, []int64{5, 36, 2, 9, 11, 30, 1}, nil},
+		"weights": {selectRequest{Positions: 50}, nil, weights},
+		"repeats": {selectRequest{Repeats: 3, Positions: 3 * n}, nil, nil},
+		"order":   {selectRequest{}, []int64{1, 1, 2, 3, 5, 8, 13, 21, 34, 1}, nil},
+	} {
+		for _, shuffle := range []bool{false, true} {
+			run := func(rank, world int, consumed int64) [][]int64 {
+				c := ts.dial().hello().open(openRequest{BatchSize: batch, Shuffle: shuffle, Seed: of[int64](3), Policy: "uneven", Rank: &rank, World: &world, Slots: 2, Selects: true})
+				defer c.close()
+				c.choose(sel.m, sel.list, sel.weights)
+				expect[selectedReply](c)
+				return c.epoch(4, consumed)
+			}
+			whole := slices.Concat(run(0, 1, 0)...)
+			for _, world := range []int{1, 2, 4, 8} {
+				for rank := range world {
+					var want []int64
+					for q := rank; q < len(whole); q += world {
+						want = append(want, whole[q])
+					}
+					batches := run(rank, world, 0)
+					if got := slices.Concat(batches...); !slices.Equal(got, want) {
+						t.Fatalf("%s, shuffle %t, rank %d of %d: %v, want %v", name, shuffle, rank, world, got, want)
+					}
+					if rank > 0 {
+						continue
+					}
+					for b := range batches {
+						if rest := run(rank, world, int64(b*batch*world)); !reflect.DeepEqual(rest, batches[b:]) {
+							t.Fatalf("%s, shuffle %t, rank %d of %d from batch %d: %v, want %v", name, shuffle, rank, world, b, rest, batches[b:])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSelectionsAreRefused checks that a request which fails leaves the selection as it was, and the connection in order.
+func TestSelectionsAreRefused(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	c := ts.dial().hello()
+	c.choose(selectRequest{}, []int64{1}, nil)
+	if e := expect[errorMessage](c); e.Request != "select" || e.Fatal {
+		t.Fatalf("before open: %+v", e)
+	}
+	c.open(openRequest{BatchSize: 2, Slots: 2})
+	c.choose(selectRequest{}, []int64{4, 5}, nil)
+	expect[selectedReply](c)
+	long := make([]int64, 5000) // what is left of it is skipped
+	long[1] = -1
+	for want, sel := range map[string]struct {
+		m       selectRequest
+		list    []int64
+		weights []float64
+	}{
+		"place 1 of the list is -1: indices are 0 to 9": {selectRequest{}, long, nil},
+		"place 0 of the list is 10":                     {selectRequest{}, []int64{10}, nil},
+		"3 weights for 10 samples":                      {selectRequest{}, nil, []float64{1, 2, 3}},
+		"weight 0 is NaN":                               {selectRequest{}, []int64{1}, []float64{math.NaN()}},
+		"repeats is -2":                                 {selectRequest{Repeats: -2}, nil, nil},
+		"positions is -1":                               {selectRequest{Positions: -1}, nil, nil},
+		"positions is 4294967296":                       {selectRequest{Positions: 1 << 32}, nil, nil},
+		"an epoch of 11 samples, and there are 10":      {selectRequest{Positions: 11}, nil, nil},
+		"a rank's own order is a list of samples":       {selectRequest{OfRank: true}, nil, nil},
+	} {
+		c.choose(sel.m, sel.list, sel.weights)
+		if e := expect[errorMessage](c); e.ErrKind != kindBadRequest || e.Fatal || !strings.Contains(e.Message, want) {
+			t.Errorf("%+v, want %q", e, want)
+		}
+	}
+	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 5}}) {
+		t.Errorf("after all of these: %v", got)
+	}
+	c.send(selectRequest{})
+	if m := expect[selectedReply](c); m.Positions != 10 || m.Bytes != 0 {
+		t.Errorf("back to the whole set: %+v", m)
+	}
+	if got := slices.Concat(c.epoch(0, 0)...); len(got) != 10 {
+		t.Errorf("the whole set: %v", got)
+	}
+}
+
+// TestSelectionsOfUnknownLength end the connection: nobody knows where the next request begins.
+func TestSelectionsOfUnknownLength(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	for _, text := range []string{
+		`{"type":"select","list":-1}`, `{"type":"select","weights":9999999999}`, `{"type":"select","list":1,"foo":2}`, `{"type":"select","list":"x"}`,
+	} {
+		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
+		c.sendRaw(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...))
+		if e := expect[errorMessage](c); !e.Fatal || e.ErrKind != kindBadRequest || e.Request != "select" {
+			t.Errorf("%s: %+v", text, e)
+		}
+		c.expectClosed()
+		c.close()
+	}
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
+	c.send(selectRequest{List: 8})
+	c.sendRaw(make([]byte, 20))
+	c.close()
+	ts.checkIdle()
+}
+
+// TestSelectionsCountAsMemory refuses what is beyond the server's memory, before it is read.
+func TestSelectionsCountAsMemory(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), func(cfg *Config) { cfg.MemoryBytes = 1 << 20 })
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
+	before := ts.memory.inUse()
+	c.choose(selectRequest{}, slices.Repeat([]int64{1}, 1<<18), nil)
+	if e := expect[errorMessage](c); !strings.Contains(e.Message, "the selection takes 1.0 MiB") || !strings.Contains(e.Message, "--memory") {
+		t.Errorf("%+v", e)
+	}
+	c.choose(selectRequest{}, slices.Repeat([]int64{1}, 1000), slices.Repeat([]float64{1}, 1000))
+	if m := expect[selectedReply](c); m.Bytes != 16000 || ts.memory.inUse() != before+16000 {
+		t.Errorf("%+v, and %d bytes more in use", m, ts.memory.inUse()-before)
+	}
+	c.close()
+	ts.checkIdle()
+}
+
+// TestSelectionsNeedTheirPartitions serves a machine that has one partition of two.
+func TestSelectionsNeedTheirPartitions(t *testing.T) {
+	dir := oneSet(t, 10, 2)
+	if err := os.RemoveAll(filepath.Join(dir, "train-shards", "rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	ts := startServer(t, dir, nil)
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Seed: of[int64](1), Selects: true})
+	c.choose(selectRequest{}, []int64{4, 0, 8}, nil)
+	expect[selectedReply](c)
+	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 0}, {8}}) {
+		t.Errorf("an order of samples that are here: %v", got)
+	}
+	for _, sel := range []struct {
+		m    selectRequest
+		list []int64
+	}{{selectRequest{}, []int64{4, 1}}, {selectRequest{Repeats: 2}, nil}, {selectRequest{}, nil}} {
+		c.choose(sel.m, sel.list, nil)
+		expect[selectedReply](c)
+		c.send(startRequest{})
+		if e := expect[errorMessage](c); e.ErrKind != kindMissing || !strings.Contains(e.Message, "rank-0001") ||
+			strings.Contains(e.Message, "select samples of the partitions that are here") != (sel.m.Repeats > 0 || sel.list != nil) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestARunningEpochKeepsItsSelection changes the selection in the middle of an epoch.
+func TestARunningEpochKeepsItsSelection(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
+	c.choose(selectRequest{}, []int64{7, 8}, nil)
+	expect[selectedReply](c)
+	c.send(startRequest{})
+	expect[startedReply](c)
+	first := expect[batchMessage](c)
+	c.choose(selectRequest{}, []int64{1}, nil)
+	expect[selectedReply](c)
+	var got []int64
+	got = append(got, c.checkBatch(first)...)
+	c.send(releaseRequest{Slot: 0})
+	got = append(got, c.checkBatch(expect[batchMessage](c))...)
+	expect[endMessage](c)
+	if !slices.Equal(got, []int64{7, 8}) {
+		t.Errorf("%v", got)
+	}
+	c.send(releaseRequest{Slot: 0})
+	if got := c.epoch(1, 0); !reflect.DeepEqual(got, [][]int64{{1}}) {
+		t.Errorf("the epoch after it: %v", got)
+	}
+}
+
+func TestEachWordNeedsAll(t *testing.T) {
+	err := eachWord(bytes.NewReader(make([]byte, 15)), 2, func(int, uint64) error { return nil })
+	if err == nil {
+		t.Error("15 bytes are two words")
+	}
+}
