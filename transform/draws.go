@@ -60,6 +60,33 @@ func (d *Draws) below(n int) int {
 	return int(high)
 }
 
+// shuffle puts list in a random order, every order as likely: from its end on, each element changes places with one that is not
+// behind it.
+func (d *Draws) shuffle(list []int) {
+	for i := len(list) - 1; i > 0; i-- {
+		j := d.below(i + 1)
+		list[i], list[j] = list[j], list[i]
+	}
+}
+
+// weighted returns an index of weights, each as likely as its weight says. One at least is above 0.
+func (d *Draws) weighted(weights []float64) int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	at, chosen := float64(d.unit()*sum), 0
+	for i, w := range weights {
+		if w > 0 {
+			if chosen = i; at < w {
+				break
+			}
+		}
+		at -= w
+	}
+	return chosen
+}
+
 // The functions of package math differ between platforms in the last bit (assembly here, fused multiply-adds there).
 // exp and log below use additions, products and quotients only, each rounded once: float64() around a product keeps the
 // compiler from fusing it. Their errors are a few units in the last place, far below what a box of whole pixels shows.

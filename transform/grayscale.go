@@ -1,7 +1,5 @@
 package transform
 
-import "github.com/imgfeed/imgfeed/internal/pointwise"
-
 // Grayscale is torchvision.transforms.Grayscale(num_output_channels=3): three equal channels. The one channel that is torchvision's
 // default is refused, as results are RGB.
 type Grayscale struct{}
@@ -23,14 +21,7 @@ func (Grayscale) random() bool { return false }
 
 func (Grayscale) outputSize(h, w int) (int, int) { return h, w }
 
-func (o Grayscale) apply(c *canvas) error {
-	img, err := c.inMemory()
-	if err != nil {
-		return err
-	}
-	pointwise.Gray(img.Pix)
-	return nil
-}
+func (o Grayscale) apply(c *canvas) error { return c.grayscale() }
 
 // RandomGrayscale is torchvision.transforms.RandomGrayscale(p).
 type RandomGrayscale struct {
@@ -57,5 +48,5 @@ func (o RandomGrayscale) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
 		return nil
 	}
-	return Grayscale{}.apply(c)
+	return c.grayscale()
 }

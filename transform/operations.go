@@ -36,6 +36,14 @@ func operations() []Op {
 		Grayscale{},
 		RandomGrayscale{},
 		RandomAdjustSharpness{},
+		RandomPosterize{},
+		RandomSolarize{},
+		RandomAutocontrast{},
+		RandomEqualize{},
+		ColorJitter{},
+		RandomApply{},
+		RandomChoice{},
+		RandomOrder{},
 	}
 }
 

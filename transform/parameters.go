@@ -17,6 +17,7 @@ type parameters struct {
 	given     map[string]json.RawMessage
 	asked     []string
 	resampler Resampler // of operations that name none
+	nesting   int       // operations that hold this one
 	err       error
 }
 

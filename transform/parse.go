@@ -41,14 +41,17 @@ func ParseWith(text string, resampler Resampler) (*Spec, error) {
 }
 
 // parseOps reads a JSON list of operations.
-func parseOps(text []byte, resampler Resampler) ([]Op, error) {
+func parseOps(text []byte, resampler Resampler) ([]Op, error) { return parseNested(text, resampler, 0) }
+
+// parseNested is parseOps for a list that an operation holds, which as many others hold as nesting says.
+func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, &SpecError{Op: -1, Reason: "the list is no valid JSON: " + err.Error()}
 	}
 	ops := make([]Op, len(list))
 	for i, raw := range list {
-		name, op, err := parseOp(raw, resampler)
+		name, op, err := parseOp(raw, resampler, nesting)
 		if err != nil {
 			return nil, &SpecError{Op: i, Name: name, Reason: err.Error()}
 		}
@@ -58,8 +61,8 @@ func parseOps(text []byte, resampler Resampler) ([]Op, error) {
 }
 
 // parseOp reads an operation; the name is what the object says, known or not.
-func parseOp(raw json.RawMessage, resampler Resampler) (name string, op Op, err error) {
-	p := parameters{resampler: resampler}
+func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string, op Op, err error) {
+	p := parameters{resampler: resampler, nesting: nesting}
 	if json.Unmarshal(raw, &p.given) != nil || p.given == nil {
 		return "", nil, errNoObject
 	}

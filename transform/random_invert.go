@@ -1,7 +1,5 @@
 package transform
 
-import "github.com/imgfeed/imgfeed/internal/pointwise"
-
 // RandomInvert is torchvision.transforms.RandomInvert(p).
 type RandomInvert struct {
 	// P is the probability. In JSON its default is torchvision's, 0.5.
@@ -27,10 +25,5 @@ func (o RandomInvert) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
 		return nil
 	}
-	img, err := c.inMemory()
-	if err != nil {
-		return err
-	}
-	pointwise.Invert(img.Pix)
-	return nil
+	return c.invert()
 }

@@ -1,25 +1,64 @@
 // Package pointwise changes the pixels of RGB images in memory with exactly Pillow's arithmetic: what ImageOps, ImageEnhance and
-// Image.convert do to one pixel after the other.
+// Image.convert do, in the bits of every release from 9.4 on.
 //
 // An image's pixels are three bytes each, R, G and B, without gaps.
 package pointwise
 
-// Invert replaces every byte by 255 minus it, as ImageOps.invert.
-func Invert(pix []byte) {
+import "github.com/imgfeed/imgfeed/internal/kernel"
+
+// An Adjuster changes images. It keeps its tables from call to call, so that nothing is allocated. It serves one goroutine at a
+// time.
+type Adjuster struct {
+	level  kernel.Level
+	tables [3][256]byte
+	counts [4][256]uint32
+}
+
+// New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
+func New(level kernel.Level) *Adjuster { return &Adjuster{level: level} }
+
+// Invert is ImageOps.invert: every byte is replaced by 255 minus it.
+func (a *Adjuster) Invert(pix []byte) {
 	for i, v := range pix {
 		pix[i] = ^v
 	}
 }
 
-// Gray sets the channels of every pixel to its luma, as Image.convert("L") makes it and convert("RGB") repeats it.
-func Gray(pix []byte) {
+// Posterize is ImageOps.posterize: every byte keeps its upper bits, 0 to 8 of them.
+func (a *Adjuster) Posterize(pix []byte, bits int) {
+	mask := ^byte(0xff >> bits)
+	for i, v := range pix {
+		pix[i] = v & mask
+	}
+}
+
+// Solarize is ImageOps.solarize: bytes of at least threshold, 0 to 256, are inverted.
+func (a *Adjuster) Solarize(pix []byte, threshold int) {
+	for i, v := range pix {
+		if int(v) >= threshold {
+			pix[i] = ^v
+		}
+	}
+}
+
+// SolarizeAdd adds to bytes below threshold, 0 to 256, what they take of add, which is not negative.
+func (a *Adjuster) SolarizeAdd(pix []byte, add, threshold int) {
+	for i, v := range pix {
+		if int(v) < threshold {
+			pix[i] = byte(min(int(v)+add, 255))
+		}
+	}
+}
+
+// Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
+func (a *Adjuster) Gray(pix []byte) {
 	for ; len(pix) >= 3; pix = pix[3:] {
-		l := Luma(pix[0], pix[1], pix[2])
+		l := luma(pix[0], pix[1], pix[2])
 		pix[0], pix[1], pix[2] = l, l, l
 	}
 }
 
-// Luma is Pillow's L24 (libImaging/Convert.c): ITU-R 601-2 in 16 bits of fraction, rounded.
-func Luma(r, g, b byte) byte {
+// luma is Pillow's L24 (libImaging/Convert.c): ITU-R 601-2 with 16 bits of fraction, rounded.
+func luma(r, g, b byte) byte {
 	return byte((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 0x8000) >> 16)
 }

@@ -3,39 +3,28 @@ package pointwise
 import (
 	"bytes"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-func TestInvert(t *testing.T) {
-	pix := []byte{0, 1, 254, 255, 128}
-	if Invert(pix); !bytes.Equal(pix, []byte{255, 254, 1, 0, 127}) {
-		t.Errorf("%v", pix)
-	}
-}
-
-// TestGray has pixels whose luma Pillow says, and bytes after them that are no pixel.
-func TestGray(t *testing.T) {
-	pix := []byte{255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 10, 20, 30, 7, 8}
-	Gray(pix)
-	if want := []byte{76, 76, 76, 150, 150, 150, 29, 29, 29, 255, 255, 255, 18, 18, 18, 7, 8}; !bytes.Equal(pix, want) {
-		t.Errorf("%v, want %v", pix, want)
-	}
-}
-
-// TestSharpen has what Pillow's ImageEnhance.Sharpness makes of one band of a 4 × 3 image.
-func TestSharpen(t *testing.T) {
-	band := []byte{10, 20, 30, 40, 50, 200, 70, 80, 90, 100, 110, 120}
-	src := make([]byte, 0, 3*len(band))
-	for _, v := range band {
-		src = append(src, v, v, v)
-	}
-	for factor, want := range map[float32][2]byte{0: {114, 81}, 1: {200, 70}, 2: {255, 59}, 0.5: {157, 75}} {
-		dst := make([]byte, len(src))
-		Sharpen(dst, src, 4, 3, factor)
-		if got := [2]byte{dst[15], dst[18]}; got != want {
-			t.Errorf("factor %v: %v, want %v", factor, got, want)
-		}
-		if !bytes.Equal(dst[:15], src[:15]) || !bytes.Equal(dst[21:], src[21:]) {
-			t.Errorf("factor %v: the border has changed", factor)
+// TestKnownPixels has what Pillow makes of a few pixels, for where there is none to compare with.
+func TestKnownPixels(t *testing.T) {
+	src := []byte{255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 10, 20, 30, 200, 100, 50}
+	for _, c := range []struct {
+		adjustment
+		want []byte
+	}{
+		{adjustment{"invert", 0}, []byte{0, 255, 255, 255, 0, 255, 255, 255, 0, 0, 0, 0, 245, 235, 225, 55, 155, 205}},
+		{adjustment{"gray", 0}, []byte{76, 76, 76, 150, 150, 150, 29, 29, 29, 255, 255, 255, 18, 18, 18, 124, 124, 124}},
+		{adjustment{"posterize", 0}, make([]byte, len(src))},
+		{adjustment{"posterize", 2}, []byte{192, 0, 0, 0, 192, 0, 0, 0, 192, 192, 192, 192, 0, 0, 0, 192, 64, 0}},
+		{adjustment{"solarize add", 100}, []byte{255, 100, 100, 100, 255, 100, 100, 100, 255, 255, 255, 255, 110, 120, 130, 200, 200, 150}},
+		{adjustment{"brightness", 1.5}, []byte{255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 15, 30, 45, 255, 150, 75}},
+	} {
+		for _, level := range kernel.Available() {
+			if got := c.run(New(level), src, 6, 1); !bytes.Equal(got, c.want) {
+				t.Errorf("%v: %s(%v): %v, want %v", level, c.op, c.value, got, c.want)
+			}
 		}
 	}
 }

@@ -1,4 +1,4 @@
-"""torchvision's transforms as the feed's: the geometry is the server's, what makes numbers of pixels is done to whole batches.
+"""torchvision's transforms as the feed's: what is done to images is the server's, what makes numbers of pixels is done to whole batches.
 
 A pipeline of torchvision is a list: operations on images, of which the server does those that it knows, with the same names and
 parameters; then a conversion to a tensor; then what changes the tensor's type and scale. These are torchvision's own objects,
@@ -19,6 +19,18 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "RandomCrop": ("size", "padding", "pad_if_needed", "padding_mode"),
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation"),
     "RandomHorizontalFlip": ("p",),
+    "RandomInvert": ("p",),
+    "Grayscale": ("num_output_channels",),
+    "RandomGrayscale": ("p",),
+    "RandomAdjustSharpness": ("sharpness_factor", "p"),
+    "RandomPosterize": ("bits", "p"),
+    "RandomSolarize": ("threshold", "p"),
+    "RandomAutocontrast": ("p",),
+    "RandomEqualize": ("p",),
+    "ColorJitter": ("brightness", "contrast", "saturation", "hue"),
+    "RandomApply": ("transforms", "p"),
+    "RandomChoice": ("transforms", "p"),
+    "RandomOrder": ("transforms",),
 }
 #: What makes a tensor of an image, pixels from 0 to 255: so they come from the feed.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
@@ -128,7 +140,25 @@ def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
         given["padding"] = [left, top, right, bottom]
     if "interpolation" in given:
         given["interpolation"] = _filter(given["interpolation"])
+    if "transforms" in given:
+        given["transforms"] = _held(name, kind, given["transforms"])
     return {"op": kind, **given}
+
+
+def _held(name: str, kind: str, steps: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return what RandomApply, RandomChoice or RandomOrder holds: one operation for each, of which a Compose makes one, too."""
+    held = []
+    for step in steps:
+        inner = pipeline(f"{name}'s {kind}", step)
+        if inner.numbers:
+            raise ValueError(
+                f"imgfeed: {name}'s {kind} holds {type(inner.numbers[0]).__name__}: numbers are made of whole batches"
+            )
+        if len(inner.operations) == 1:
+            held += inner.operations
+        else:
+            held.append({"op": "RandomApply", "transforms": inner.operations, "p": 1})
+    return held
 
 
 def _filter(mode: Any) -> str:

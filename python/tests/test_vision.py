@@ -126,6 +126,21 @@ def test_random_operations_have_torchvisions_parameters(load: Load, images: Path
 
 
 @pytest.mark.parametrize("t", versions)
+def test_colours_are_torchvisions_bit_for_bit(load: Load, images: Path, t: Any) -> None:
+    crop = t.CenterCrop((32, 40))
+    for step in (
+        t.RandomInvert(1.0), t.Grayscale(3), t.RandomGrayscale(1.0), t.RandomAdjustSharpness(1.8, 1.0), t.RandomPosterize(3, 1.0),
+        t.RandomSolarize(100, 1.0), t.RandomAutocontrast(1.0), t.RandomEqualize(1.0), t.RandomInvert(0.0),
+        t.ColorJitter((1.3, 1.3)), t.ColorJitter(contrast=(0.4, 0.4)), t.ColorJitter(saturation=(1.7, 1.7)), t.ColorJitter(hue=(-0.2, -0.2)),
+        t.RandomApply([t.Grayscale(3), t.RandomInvert(1.0)], p=1.0), t.RandomApply([t.RandomInvert(1.0)], p=0.0),
+        t.RandomChoice([t.Compose([t.RandomInvert(1.0), t.RandomSolarize(80, 1.0)]), t.RandomInvert(1.0)], p=[1, 0]),
+        t.RandomOrder([t.RandomInvert(1.0)]),
+    ):  # fmt: skip
+        compare(load, images, t.Compose([crop, step]))
+        compare(load, images, t.Compose([t.Resize((20, 30)), step, t.PILToTensor()]))
+
+
+@pytest.mark.parametrize("t", versions)
 def test_what_the_feed_does_not_do_is_named(t: Any) -> None:
     class Own:
         def __call__(self, image: Any) -> Any:
@@ -135,7 +150,11 @@ def test_what_the_feed_does_not_do_is_named(t: Any) -> None:
         """One with code of its own."""
 
     for steps, words in [
-        ([t.ColorJitter(0.4)], r"holds torchvision\.transforms\..*ColorJitter, which the feed does not do.*collate_fn"),
+        (
+            [t.RandomPerspective()],
+            r"holds torchvision\.transforms\..*RandomPerspective, which the feed does not do.*collate_fn",
+        ),
+        ([t.RandomApply([t.CenterCrop(3), t.ToTensor()])], "'s RandomApply holds ToTensor: numbers are made of whole batches"),
         ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which the feed does not do. It does Resize, CenterCrop"),
         ([t.Resize(40), Own()], "Own, which the feed does not do"),
         ([Resize(40)], "Resize, which the feed does not do"),
@@ -143,7 +162,7 @@ def test_what_the_feed_does_not_do_is_named(t: Any) -> None:
         ([t.ToTensor(), t.CenterCrop(32)], "CenterCrop after ToTensor: operations on images come first"),
         ([t.Resize(40, max_size=60)], "Resize has max_size, which the feed has not"),
         ([t.RandomCrop(32, padding=4, fill=7)], "RandomCrop has fill=7: the feed's borders are black"),
-        ([t.RandomApply([t.CenterCrop(3)])], "RandomApply, which"),
+        ([t.RandomApply([Resize(3)])], "RandomApply holds .*Resize, which"),
     ]:
         with pytest.raises(ValueError, match=f"^imgfeed: transform.*{words}"):
             DataLoader("/none", transform=t.Compose(steps))
@@ -153,6 +172,8 @@ def test_what_the_feed_does_not_do_is_named(t: Any) -> None:
 def test_what_the_server_does_not_do_it_says(load: Load, t: Any) -> None:
     with pytest.raises(ValueError, match=r"padding_mode is .reflect."):
         load(8, transform=t.RandomCrop(32, padding=4, padding_mode="reflect"))
+    with pytest.raises(ValueError, match=r"num_output_channels is 1, want 3"):
+        load(8, transform=t.Compose([t.CenterCrop(32), t.Grayscale()]))
 
 
 def test_a_pipeline_and_arguments_that_say_the_same(load: Load) -> None:

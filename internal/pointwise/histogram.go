@@ -1,0 +1,89 @@
+package pointwise
+
+// Autocontrast is ImageOps.autocontrast without a cutoff: each channel's darkest byte becomes 0, its brightest 255, and those
+// between are spread.
+func (a *Adjuster) Autocontrast(pix []byte) {
+	low, high := a.extremes(pix)
+	for c := range a.tables {
+		spread(&a.tables[c], int(low[c]), int(high[c]))
+	}
+	a.lookup(pix)
+}
+
+// extremes returns the least and the greatest byte of each channel.
+func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
+	low = [3]byte{255, 255, 255}
+	for ; len(pix) >= 3; pix = pix[3:] {
+		for c := range low {
+			low[c], high[c] = min(low[c], pix[c]), max(high[c], pix[c])
+		}
+	}
+	return low, high
+}
+
+// spread makes the table that takes low to 0 and high to 255. Pillow's arithmetic, float64, rounds each step once and cuts off.
+func spread(table *[256]byte, low, high int) {
+	if high <= low {
+		identity(table)
+		return
+	}
+	scale := 255 / float64(high-low)
+	offset := float64(-float64(low) * scale)
+	for v := range table {
+		table[v] = byte(min(max(int(float64(float64(v)*scale)+offset), 0), 255))
+	}
+}
+
+// Equalize is ImageOps.equalize: each channel's bytes are replaced so that they are spread as evenly as may be.
+func (a *Adjuster) Equalize(pix []byte) {
+	a.count(pix)
+	for c := range a.tables {
+		equal(&a.tables[c], &a.counts[c])
+	}
+	a.lookup(pix)
+}
+
+// count counts the bytes of each channel.
+func (a *Adjuster) count(pix []byte) {
+	clear(a.counts[:])
+	r, g, b := &a.counts[0], &a.counts[1], &a.counts[2]
+	for ; len(pix) >= 3; pix = pix[3:] {
+		r[pix[0]]++
+		g[pix[1]]++
+		b[pix[2]]++
+	}
+}
+
+// equal makes the table of a channel with the given counts. As Pillow has it, a step is a 255th of all but the brightest bytes.
+func equal(table *[256]byte, counts *[256]uint32) {
+	total, last, used := 0, 0, 0
+	for _, n := range counts {
+		if n > 0 {
+			total, last, used = total+int(n), int(n), used+1
+		}
+	}
+	step := (total - last) / 255
+	if used <= 1 || step == 0 {
+		identity(table)
+		return
+	}
+	n := step / 2
+	for v := range table {
+		table[v] = byte(min(n/step, 255))
+		n += int(counts[v])
+	}
+}
+
+func identity(table *[256]byte) {
+	for v := range table {
+		table[v] = byte(v)
+	}
+}
+
+// lookup replaces the bytes of each channel by those of its table.
+func (a *Adjuster) lookup(pix []byte) {
+	r, g, b := &a.tables[0], &a.tables[1], &a.tables[2]
+	for ; len(pix) >= 3; pix = pix[3:] {
+		pix[0], pix[1], pix[2] = r[pix[0]], g[pix[1]], b[pix[2]]
+	}
+}

@@ -1,0 +1,153 @@
+package pointwise
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+)
+
+var everyColour = flag.Bool("every-colour", false, "compare with Pillow on an image of all 2^24 colours, too")
+
+// An adjustment is one function of Adjuster with its parameter, by the name that testdata/adjust.py has for it.
+type adjustment struct {
+	op    string
+	value float64
+}
+
+// run adjusts an image of w × h pixels and returns the result, in new memory.
+func (a adjustment) run(adjuster *Adjuster, src []byte, w, h int) []byte {
+	pix, factor := bytes.Clone(src), float32(a.value)
+	switch a.op {
+	case "invert":
+		adjuster.Invert(pix)
+	case "gray":
+		adjuster.Gray(pix)
+	case "autocontrast":
+		adjuster.Autocontrast(pix)
+	case "equalize":
+		adjuster.Equalize(pix)
+	case "posterize":
+		adjuster.Posterize(pix, int(a.value))
+	case "solarize":
+		adjuster.Solarize(pix, int(math.Ceil(a.value)))
+	case "solarize add":
+		adjuster.SolarizeAdd(pix, int(a.value), 128)
+	case "brightness":
+		adjuster.Brightness(pix, factor)
+	case "contrast":
+		adjuster.Contrast(pix, factor)
+	case "saturation":
+		adjuster.Saturation(pix, factor)
+	case "hue":
+		adjuster.Hue(pix, uint8(a.value))
+	case "sharpness":
+		adjuster.Sharpness(pix, src, w, h, factor)
+	default:
+		panic("no adjustment " + a.op)
+	}
+	return pix
+}
+
+// adjustments returns every function, with parameters at the edges and at random.
+func adjustments(rng *rand.Rand) []adjustment {
+	all := []adjustment{{"invert", 0}, {"gray", 0}, {"autocontrast", 0}, {"equalize", 0}, {"hue", 0}, {"hue", 255}, {"hue", float64(rng.IntN(256))}}
+	for bits := 1; bits <= 8; bits++ {
+		all = append(all, adjustment{"posterize", float64(bits)})
+	}
+	for _, t := range []float64{0, 1, 127.5, 128, 255, 256, 256 * rng.Float64()} {
+		all = append(all, adjustment{"solarize", t})
+	}
+	for _, add := range []float64{0, 1, 110, 128, float64(rng.IntN(256))} {
+		all = append(all, adjustment{"solarize add", add})
+	}
+	for _, op := range []string{"brightness", "contrast", "saturation", "sharpness"} {
+		for _, f := range []float64{0, 1, 0.1, 0.5, 1.5, 1.9, 2, 10, 300, 1e6, 1 - 1e-7, 1 + 1e-7, 2 * rng.Float64(), 4 * rng.Float64()} {
+			all = append(all, adjustment{op, f})
+		}
+	}
+	return all
+}
+
+// A testImage has w × h pixels of noise, of few levels or of one.
+func testImage(rng *rand.Rand, w, h int) []byte {
+	pix := make([]byte, 3*w*h)
+	low, span := rng.IntN(200), 1+rng.IntN(256)
+	switch rng.IntN(4) {
+	case 0:
+		span = 1
+	case 1:
+		low, span = 0, 256
+	}
+	for i := range pix {
+		pix[i] = byte(min(low+rng.IntN(span), 255))
+	}
+	return pix
+}
+
+// TestMatchesPillow compares every adjustment with Pillow's, at every level.
+func TestMatchesPillow(t *testing.T) {
+	python, _ := pillowtest.Find(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var asked bytes.Buffer
+	type expected struct {
+		adjustment
+		src  []byte
+		w, h int
+	}
+	var list []expected
+	ask := func(e expected) {
+		line, err := json.Marshal(map[string]any{"op": e.op, "value": e.value, "width": e.w, "height": e.h})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked.Write(append(append(line, '\n'), e.src...))
+		list = append(list, e)
+	}
+	for _, size := range [][2]int{{1, 1}, {2, 5}, {3, 3}, {17, 2}, {33, 31}, {47, 61}, {64, 40}, {129, 20}} {
+		for _, a := range adjustments(rng) {
+			ask(expected{a, testImage(rng, size[0], size[1]), size[0], size[1]})
+		}
+	}
+	if *everyColour {
+		pix := make([]byte, 0, 3<<24)
+		for c := range 1 << 24 {
+			pix = append(pix, byte(c>>16), byte(c>>8), byte(c))
+		}
+		for _, a := range []adjustment{{"gray", 0}, {"saturation", 0.3}, {"saturation", 1.7}, {"hue", 0}, {"hue", 100}} {
+			ask(expected{a, pix, 4096, 4096})
+		}
+	}
+	cmd := exec.Command(python, "-W", "ignore", "testdata/adjust.py")
+	cmd.Stdin = &asked
+	made, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		want := made[:len(e.src)]
+		made = made[len(e.src):]
+		for _, level := range kernel.Available() {
+			if got := e.run(New(level), e.src, e.w, e.h); !bytes.Equal(got, want) {
+				i := firstDifference(got, want)
+				t.Errorf("%v: %s(%v) of %d×%d: byte %d is %d, Pillow's %d; of %v", level, e.op, e.value, e.w, e.h, i, got[i], want[i], e.src[i/3*3:i/3*3+3])
+			}
+		}
+	}
+	t.Logf("%d results identical at %v", len(list), kernel.Available())
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}

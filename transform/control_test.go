@@ -1,0 +1,131 @@
+package transform
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+func naiveAll(ops []Op, m *naiveImage, d *Draws) error {
+	for _, op := range ops {
+		if err := op.(naiveOp).naive(m, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o RandomApply) naive(m *naiveImage, d *Draws) error {
+	if d.unit() >= o.P {
+		return nil
+	}
+	return naiveAll(o.Transforms, m, d)
+}
+
+func (o RandomChoice) naive(m *naiveImage, d *Draws) error {
+	if o.P == nil {
+		i := d.below(len(o.Transforms))
+		return naiveAll(o.Transforms[i:i+1], m, d)
+	}
+	sum, cumulated := 0.0, 0.0
+	for _, p := range o.P {
+		sum += p
+	}
+	at := d.unit() * sum
+	for i, p := range o.P {
+		if cumulated += p; at < cumulated {
+			return naiveAll(o.Transforms[i:i+1], m, d)
+		}
+	}
+	return errors.New("nothing is chosen")
+}
+
+func (o RandomOrder) naive(m *naiveImage, d *Draws) error {
+	ops := append([]Op{}, o.Transforms...)
+	for i := len(ops) - 1; i > 0; i-- {
+		j := d.below(i + 1)
+		ops[i], ops[j] = ops[j], ops[i]
+	}
+	return naiveAll(ops, m, d)
+}
+
+var controlSpecs = []string{
+	`[{"op":"RandomApply","transforms":[{"op":"ColorJitter","brightness":0.4,"hue":0.1},{"op":"RandomInvert"}],"p":0.8},{"op":"CenterCrop","size":20}]`,
+	`[{"op":"RandomChoice","transforms":[{"op":"RandomInvert","p":1},{"op":"Grayscale","num_output_channels":3},{"op":"CenterCrop","size":18}]},{"op":"Resize","size":[9,9]}]`,
+	`[{"op":"RandomChoice","transforms":[{"op":"CenterCrop","size":18},{"op":"RandomResizedCrop","size":18}],"p":[1,3]}]`,
+	`[{"op":"RandomResizedCrop","size":18},{"op":"RandomOrder","transforms":[{"op":"RandomSolarize","threshold":128,"p":1},{"op":"RandomEqualize","p":1},{"op":"RandomHorizontalFlip"}]}]`,
+	`[{"op":"CenterCrop","size":18},{"op":"RandomApply","transforms":[{"op":"RandomChoice","transforms":[{"op":"RandomOrder","transforms":[{"op":"RandomPosterize","bits":4}]}]}],"p":1}]`,
+}
+
+// TestNestedStrings: what holds operations is written so that it reads back the same.
+func TestNestedStrings(t *testing.T) {
+	for _, text := range controlSpecs {
+		spec := mustParse(text)
+		if again := mustParse(spec.String()); again.String() != spec.String() {
+			t.Errorf("%s gives %s", spec, again)
+		}
+	}
+}
+
+func TestControlErrors(t *testing.T) {
+	deep := strings.Repeat(`{"op":"RandomOrder","transforms":[`, 10) + `{"op":"RandomInvert"}` + strings.Repeat("]}", 10)
+	for text, want := range map[string]string{
+		`[{"op":"RandomApply"}]`:                                                                      "operation 0 (RandomApply): transforms is missing",
+		`[{"op":"RandomApply","transforms":3}]`:                                                       "transforms: the list is no valid JSON",
+		`[{"op":"RandomApply","transforms":[]}]`:                                                      "transforms has 0 operations",
+		`[{"op":"RandomApply","transforms":[{"op":"CenterCrop"}]}]`:                                   "operation 0 (RandomApply): transforms: operation 0 (CenterCrop): size is missing",
+		`[{"op":"RandomOrder","transforms":[{"op":"Turn"}]}]`:                                         "transforms: operation 0 (Turn): unknown operation",
+		`[{"op":"RandomOrder","transforms":[{"op":"RandomInvert","p":3}]}]`:                           "transforms: operation 0 (RandomInvert): p is 3",
+		`[{"op":"RandomApply","transforms":[{"op":"CenterCrop","size":3}],"p":2}]`:                    "p is 2",
+		`[{"op":"RandomApply","transforms":[{"op":"CenterCrop","size":3}],"p":1}]`:                    "would differ in size",
+		`[{"op":"CenterCrop","size":9},{"op":"RandomApply","transforms":[{"op":"Resize","size":4}]}]`: "would differ in size",
+		`[{"op":"RandomOrder","transforms":[{"op":"CenterCrop","size":3},{"op":"RandomInvert"}]}]`:    "would differ in size",
+		`[{"op":"RandomChoice","transforms":[{"op":"CenterCrop","size":3}],"p":[1,2]}]`:               "p has 2 weights for 1 transforms",
+		`[{"op":"RandomChoice","transforms":[{"op":"CenterCrop","size":3}],"p":[0]}]`:                 "want one weight above 0",
+		`[{"op":"RandomChoice","transforms":[{"op":"CenterCrop","size":3}],"p":[-1]}]`:                "want weights of at least 0",
+		`[{"op":"CenterCrop","size":9},` + deep + `]`:                                                 "nested more than 8 deep",
+		`[{"op":"RandomPosterize","bits":9}]`:                                                         "bits is 9, want a whole number from 0 to 8",
+		`[{"op":"RandomPosterize","bits":1e300}]`:                                                     "bits is 1e+300",
+		`[{"op":"RandomSolarize"}]`:                                                                   "threshold is missing",
+		`[{"op":"RandomSolarize","threshold":1e9}]`:                                                   "threshold is 1e+09",
+		`[{"op":"ColorJitter","brightness":-0.1}]`:                                                    "brightness is -0.1: if it is a single number, it must be non negative",
+		`[{"op":"ColorJitter","brightness":1e9}]`:                                                     "brightness values should be between 0 and 1e+06, but got",
+		`[{"op":"ColorJitter","contrast":[2,1]}]`:                                                     "contrast values should be between 0 and 1e+06, but got [2 1]",
+		`[{"op":"ColorJitter","hue":0.6}]`:                                                            "hue values should be between -0.5 and 0.5, but got [-0.6 0.6]",
+		`[{"op":"ColorJitter","saturation":"much"}]`:                                                  `saturation is "much", want a number or [low, high]`,
+	} {
+		if spec, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want an error with %q", text, spec, err, want)
+		}
+	}
+	for want, op := range map[string]Op{
+		"hue values should be":        ColorJitter{Hue: &[2]float64{math.NaN(), 0}},
+		"threshold is NaN":            RandomSolarize{Threshold: math.NaN()},
+		"bits is -1":                  RandomPosterize{Bits: -1},
+		"sharpness_factor is NaN":     RandomAdjustSharpness{Factor: math.NaN()},
+		"p is [NaN]":                  RandomChoice{Transforms: []Op{RandomInvert{}}, P: []float64{math.NaN()}},
+		"transforms has 0 operations": RandomOrder{},
+	} {
+		if spec, err := NewSpec(CenterCrop{Size: Size{3}}, op); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, %v; want %q", op, spec, err, want)
+		}
+	}
+}
+
+// TestWeightedDraws compares how often each is chosen with its weight.
+func TestWeightedDraws(t *testing.T) {
+	const n = 100000
+	weights := []float64{1, 0, 3, 0.5, 0}
+	counts := make([]float64, len(weights))
+	for i := range n {
+		d := NewDraws(5, 6, i)
+		counts[d.weighted(weights)]++
+	}
+	for i, w := range weights {
+		p := w / 4.5
+		if sd := math.Sqrt(n * p * (1 - p)); math.Abs(counts[i]-n*p) > 5*sd {
+			t.Errorf("weight %v of 4.5: chosen %v times of %d", w, counts[i], n)
+		}
+	}
+}
