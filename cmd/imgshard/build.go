@@ -29,6 +29,7 @@ const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 What SRC is, is told by what it holds:
 
 %s
+Several SRC are files of one dataset, as WebDataset's tars; "imagenet1k-train-{0000..1023}.tar" stands for as many.
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
 beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become
 /data/imagenet-train-shards and /data/imagenet-val-shards.
@@ -71,15 +72,15 @@ type buildFlags struct {
 func newBuildCommand() *cobra.Command {
 	f := buildFlags{size: shard.ShardBytesDefault}
 	c := &cobra.Command{
-		Use:   "build SRC [-o OUT]",
+		Use:   "build SRC... [-o OUT]",
 		Short: "Pack a dataset into a shard set",
 		Long:  fmt.Sprintf(buildHelp, sourcesHelp()),
 		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --partitions 8\n" +
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.outGiven = c.Flags().Changed("output")
-			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
+			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args, f)
 		},
 	}
 	fl := c.Flags()
@@ -110,9 +111,9 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 }
 
 // checkSourceFlags refuses values of these flags that mean nothing.
-func checkSourceFlags(src string, o source.Options) error {
+func checkSourceFlags(src []string, o source.Options) error {
 	switch {
-	case src == "":
+	case slices.Contains(src, ""):
 		return errors.New("SRC is empty, as an unset variable is: name a file or folder (. is this one)")
 	case o.ClassesFrom < 1 || o.ClassesFrom > source.ClassesFromMax:
 		return fmt.Errorf("--classes-from %d: a class is a folder from 1 to %d levels deep", o.ClassesFrom, source.ClassesFromMax)
@@ -122,7 +123,7 @@ func checkSourceFlags(src string, o source.Options) error {
 	return nil
 }
 
-func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f buildFlags) error {
+func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f buildFlags) error {
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
@@ -141,7 +142,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src string, f build
 	ctx, stop := untilHangup(ctx)
 	defer stop()
 
-	splits, err := source.Open(src, f.sources)
+	splits, err := source.OpenAll(src, f.sources)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func newInspectCommand() *cobra.Command {
 	var asJSON bool
 	var options source.Options
 	cmd := &cobra.Command{
-		Use:     "inspect PATH",
+		Use:     "inspect PATH...",
 		Aliases: []string{"info"},
 		Short:   "Say what is at PATH: shard sets, or a dataset to pack",
 		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, or else the splits of a dataset that
@@ -75,16 +76,18 @@ imgshard build would pack: how they are laid out, their images and classes as fa
 ten keys with labels and classes, what build would warn of or refuse, and the command that packs them. Nothing is changed.
 The images of tars are not counted, and their labels not known before all is read where names stand for classes.
 
+Several PATHs are files of one dataset, and braces stand for several, as build takes them.
+
 With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
 "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
 "label", "class", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
 Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkSourceFlags(args[0], options); err != nil {
+			if err := checkSourceFlags(args, options); err != nil {
 				return usageError{err}
 			}
-			report, err := inspect(cmd.Context(), args[0], options)
+			report, err := inspect(cmd.Context(), args, options)
 			if err != nil {
 				return err
 			}
@@ -101,18 +104,27 @@ Where neither is there, or a set is damaged, the exit status is 1, and the error
 }
 
 // inspect looks for sets, and where there is none for datasets.
-func inspect(ctx context.Context, path string, options source.Options) (inspection, error) {
+func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
-	found, err := shard.FindSets(path)
-	if err != nil {
-		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) { // a tar is no folder, and can be packed
+	if len(paths) > 1 {
+		splits, err := source.OpenAll(paths, options)
+		if err != nil {
 			return report, err
 		}
-		splits, why := source.Open(path, options)
+		return report, report.addSources(ctx, paths, splits)
+	}
+	path := paths[0]
+	found, err := shard.FindSets(path)
+	if err != nil {
+		// A tar is no folder, and can be packed; and there need be no file that is called as a pattern is.
+		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrNotExist) {
+			return report, err
+		}
+		splits, why := source.OpenAll(paths, options)
 		if why != nil {
 			return report, fmt.Errorf("%w; and no dataset to pack: %w", err, why)
 		}
-		return report, report.addSources(ctx, path, splits)
+		return report, report.addSources(ctx, paths, splits)
 	}
 	for _, split := range slices.Sorted(maps.Keys(found)) {
 		m, err := shard.ReadManifest(found[split])
@@ -128,7 +140,7 @@ func inspect(ctx context.Context, path string, options source.Options) (inspecti
 }
 
 // addSources looks into the splits of a dataset. The classes of the first are those of the others, as in a build.
-func (r *inspection) addSources(ctx context.Context, path string, splits []*source.Split) error {
+func (r *inspection) addSources(ctx context.Context, paths []string, splits []*source.Split) error {
 	refused := false
 	var classes []string
 	for _, s := range splits {
@@ -160,7 +172,10 @@ func (r *inspection) addSources(ctx context.Context, path string, splits []*sour
 		r.Sources = append(r.Sources, one)
 	}
 	if !refused {
-		r.Build = "imgshard build " + shellQuoted(path)
+		r.Build = "imgshard build"
+		for _, path := range paths {
+			r.Build += " " + shellQuoted(path)
+		}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ type cifarSplit struct {
 }
 
 func openCIFAR(p *place) ([]*Split, error) {
-	if p.part {
+	if p.part || p.given {
 		return nil, nil
 	}
 	files, err := findCIFAR(p)

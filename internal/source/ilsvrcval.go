@@ -21,6 +21,9 @@ var ilsvrcValidation = Kind{
 }
 
 func openIlsvrcValidation(p *place) ([]*Split, error) {
+	if p.given {
+		return nil, nil
+	}
 	if p.folder {
 		return openValFolder(p)
 	}

@@ -24,7 +24,7 @@ var kaggle = Kind{
 const kaggleSolution = "LOC_val_solution.csv"
 
 func openKaggle(p *place) ([]*Split, error) {
-	if !p.folder || p.part {
+	if !p.folder || p.part || p.given {
 		return nil, nil
 	}
 	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC", "."} {

@@ -67,6 +67,9 @@ type listSplit struct {
 }
 
 func openList(p *place) ([]*Split, error) {
+	if p.given {
+		return openLists(p)
+	}
 	if p.folder || p.tar != nil {
 		return nil, nil
 	}
@@ -88,6 +91,40 @@ func openList(p *place) ([]*Split, error) {
 		return nil, err
 	}
 	return l.splits(p)
+}
+
+// openLists opens several lists, each of a split.
+func openLists(p *place) ([]*Split, error) {
+	if fileSort(p.files[0]) != "" {
+		return nil, nil
+	}
+	if p.opts.Split != "" {
+		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("%d files cannot all be the split %q: build them one at a time", len(p.files), p.opts.Split)}
+	}
+	var splits []*Split
+	for _, file := range p.files {
+		q, err := p.in(file, "")
+		if err != nil {
+			return nil, err
+		}
+		q.output = ""
+		of, err := openList(q)
+		q.close()
+		if err != nil || of == nil {
+			return nil, err
+		}
+		for _, s := range of {
+			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
+				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits", len(p.files), s.Name, filepath.Base(splits[at].Path))}
+			}
+		}
+		splits = append(splits, of...)
+	}
+	// Labels are those of the first, which should be that of training.
+	slices.SortStableFunc(splits, func(a, b *Split) int {
+		return cmp.Compare(slices.Index(listSplits, a.Name), slices.Index(listSplits, b.Name))
+	})
+	return splits, nil
 }
 
 // splits makes a split of the rows, or of those with each value of the column "split".

@@ -31,6 +31,7 @@ type place struct {
 
 	// Of a folder: what is in it, but for what is no part of any dataset.
 	folder  bool
+	given   bool // it is but those files of a folder that were given
 	folders []string
 	files   []string
 	sets    []string // folders that are shard sets

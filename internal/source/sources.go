@@ -68,13 +68,18 @@ func Open(path string, opts Options) ([]*Split, error) {
 		return nil, err
 	}
 	defer p.close()
+	return p.openFor(opts)
+}
+
+// openFor opens a place, and refuses options that say nothing about what is there.
+func (p *place) openFor(opts Options) ([]*Split, error) {
 	splits, err := p.open()
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range []option{optionClasses, optionLabel, optionImages, optionValLabels} {
 		if o.get(opts) != "" && !takenBy(splits, o) {
-			return nil, &FormatError{Path: path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
+			return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
 		}
 	}
 	return splits, nil

@@ -56,7 +56,10 @@ const (
 // webDataset is the tars of one split.
 type webDataset struct {
 	inTars
-	names classNames
+	names   classNames
+	label   string // as Options.Label has it
+	info    *wdsInfo
+	samples int // that there should be by info
 }
 
 func (d *webDataset) describe() string {
@@ -66,9 +69,9 @@ func (d *webDataset) describe() string {
 	return fmt.Sprintf("%d tars of WebDataset", len(d.paths))
 }
 
-// labelMember is the extension of the member that holds a sample's label.
-func (o Options) labelMember() string {
-	if strings.HasPrefix(o.Label, jsonLabelPrefix) {
+// labelMember is the extension of the member that holds a sample's label, by --label.
+func labelMember(label string) string {
+	if strings.HasPrefix(label, jsonLabelPrefix) {
 		return "json"
 	}
 	return labelExtension
@@ -89,11 +92,15 @@ func splitMember(name string) (key, extension string) {
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
 // written may.
 func sniffWebDataset(p *place) (is, empty bool, err error) {
-	last, image, label, n := "", false, false, 0
+	last, image, label, meta, n := "", false, false, false, 0
+	member, unlabelled := labelMember(p.opts.Label), ""
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := p.member(i)
+		if err == io.EOF && n > 0 {
+			break
+		}
 		if err == io.EOF {
-			return false, n == 0, nil
+			return false, true, nil
 		}
 		if err != nil {
 			return false, false, err
@@ -107,13 +114,20 @@ func sniffWebDataset(p *place) (is, empty bool, err error) {
 		n++
 		key, extension := splitMember(m.name)
 		if key != last {
-			last, image, label = key, false, false
+			last, image, label, meta = key, false, false, false
 		}
 		image = image || key != "" && imagefile.HasExtension(extension)
-		label = label || key != "" && extension == p.opts.labelMember()
+		label = label || key != "" && extension == member
 		if image && label {
 			return true, false, nil
 		}
+		if meta = meta || extension == "json"; meta && image && !strings.Contains(key, "/") {
+			unlabelled = m.name
+		}
+	}
+	if unlabelled != "" {
+		return false, false, p.tar.errorf(unlabelled, "an image and its JSON as WebDataset has them, without a label .%s beside them: "+
+			"--label json.KEY says which key of the JSON is the label", labelExtension)
 	}
 	return false, false, nil
 }
@@ -174,7 +188,7 @@ func openWebDatasetFolder(p *place, tars, others []string) ([]*Split, error) {
 		if groups[name] == nil {
 			continue
 		}
-		s, err := newWebDataset(p, p.path, groups[name], others, []string{p.path})
+		s, err := newWebDataset(p, p.path, groups[name], others, []string{p.path}, cmp.Or(name, p.split))
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +196,7 @@ func openWebDatasetFolder(p *place, tars, others []string) ([]*Split, error) {
 			s.Name = cmp.Or(name, s.Name)
 		}
 		if len(groups) > 1 {
-			s.Output = p.path + "-" + name + "-shards"
+			s.Output = cmp.Or(p.output, p.path) + "-" + name + "-shards"
 		}
 		splits = append(splits, s)
 	}
@@ -196,7 +210,7 @@ func openWebDatasetPart(p *place, tars, others []string) ([]*Split, error) {
 			return nil, &FormatError{Path: p.path, Entry: t, Msg: fmt.Sprintf("a tar that is named for the split %s among those of %s: move it elsewhere", other, p.split)}
 		}
 	}
-	s, err := newWebDataset(p, p.path, tars, others, []string{p.path, filepath.Dir(p.path)})
+	s, err := newWebDataset(p, p.path, tars, others, []string{p.path, filepath.Dir(p.path)}, p.split)
 	return []*Split{s}, err
 }
 
@@ -206,13 +220,14 @@ func openWebDatasetTar(p *place) ([]*Split, error) {
 		return nil, err
 	}
 	dir, file := filepath.Split(p.path)
-	s, err := newWebDataset(p, dir, []string{file}, nil, []string{filepath.Clean(dir)})
+	s, err := newWebDataset(p, dir, []string{file}, nil, []string{filepath.Clean(dir)}, p.split)
 	return []*Split{s}, err
 }
 
-// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes are looked for in nameFolders.
-func newWebDataset(p *place, dir string, tars, others, nameFolders []string) (*Split, error) {
-	if p.opts.Label != "" && p.opts.labelMember() == labelExtension {
+// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a split has,
+// are looked for in nameFolders.
+func newWebDataset(p *place, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
+	if p.opts.Label != "" && labelMember(p.opts.Label) == labelExtension {
 		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", p.opts.Label)}
 	}
 	names, err := findClassNames(nameFolders, p.opts)
@@ -227,12 +242,21 @@ func newWebDataset(p *place, dir string, tars, others, nameFolders []string) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := p.newSplit(&webDataset{in, names})
+	d := &webDataset{inTars: in, names: names, label: p.opts.Label}
+	s := p.newSplit(d)
+	if d.info, err = findInfo(nameFolders, split); err != nil {
+		return nil, err
+	}
+	if d.info != nil {
+		d.label = cmp.Or(d.label, d.info.label())
+		d.samples, err = d.info.check(tars, p.folder && !p.given && !p.opts.AllowTruncated)
+		others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return slices.Contains(infoNames, f) })
+	}
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
 	if len(others) > 0 {
 		s.note("%d files beside the tars are left out (%s)", len(others), someNames(others))
 	}
-	return s, nil
+	return s, err
 }
 
 // sample is what has been read of the sample that stands at the place that is being read.
@@ -241,6 +265,7 @@ type sample struct {
 	image  string // the member's name; "": none yet
 	reason string // why the image cannot be read
 	label  int32  // -1: none yet
+	none   bool   // its JSON says that it has none, by a negative number
 }
 
 // webDatasetWalker is the state of one walk.
@@ -254,12 +279,13 @@ type webDatasetWalker struct {
 	incomplete  map[string]struct{} // keys of samples that lack image or label
 	counts      []int               // samples of each label
 	leftOut     map[string]int      // members that are neither image nor label, by extension
+	negative    int                 // samples whose JSON says that they have no label
 	complete    int                 // samples of this tar
 	members     int                 // of this tar
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &webDatasetWalker{labelMember: s.opts.labelMember(), labelKey: strings.TrimPrefix(s.opts.Label, jsonLabelPrefix), tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
+	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
 		incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
 	if err := d.each(s, func(t *tarReader) error { return w.tar(s, t) }); err != nil {
 		return labels{}, err
@@ -269,6 +295,15 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 		return labels{}, err
 	}
 	l.byKey = w.byKey
+	if d.info != nil {
+		d.info.noteSamples(s, d.samples, len(w.byKey))
+	}
+	if d.label != s.opts.Label {
+		s.note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
+	}
+	if w.negative > 0 {
+		s.note("%d samples whose %s is negative are left out, since they have no class", w.negative, d.label)
+	}
 	w.noteLeftOut(s)
 	return l, nil
 }
@@ -357,6 +392,9 @@ func (w *webDatasetWalker) setLabel(t *tarReader, h *tar.Header, text string) er
 		return t.errorf(h.Name, "the label %.40q is more than %d, the largest that is read", text, numberedClassesMax-1)
 	case err != nil:
 		return t.errorf(h.Name, "the label %.40q is no whole number", text)
+	case label < 0 && w.labelKey != "":
+		w.sample.none = true
+		return nil
 	case label < 0:
 		return t.errorf(h.Name, "the label %d is negative: leave out images without a class", label)
 	}
@@ -388,6 +426,12 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 	}
 	if err := w.checkKey(t, sm); err != nil {
 		return err
+	}
+	if sm.none {
+		w.byKey[sm.key] = 0
+		w.negative++
+		w.complete++
+		return nil
 	}
 	it := Item{Key: sm.key, Reason: cmp.Or(nameReason(sm.key), sm.reason)}
 	switch {
