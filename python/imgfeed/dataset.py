@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,19 @@ class Dataset:
             raise ImportError("imgfeed: dataset[i] is an image of Pillow, which is not installed") from None
         pixels, label = self._service.session().sample(number % len(self))
         return pil.fromarray(pixels), label
+
+    def __getitems__(self, indices: list[int]) -> NoReturn:
+        """Refuse to be the data of torch's DataLoader, which alone asks for several samples at once.
+
+        Frameworks make one behind the program's back, of the attributes that they find: to skip the batches of a
+        checkpoint (Accelerate's skip_first_batches), or to put in a sampler of their own.
+        """
+        raise TypeError(
+            "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "
+            "stored, without the transform. Iterate the loader itself. If a framework did so to skip batches after a checkpoint, let "
+            "the loader do it: load_state_dict() of the state that was saved with the checkpoint, and in Hugging Face's "
+            "TrainingArguments ignore_data_skip=True; with Accelerate leave out skip_first_batches()"
+        )
 
     @cached_property
     def classes(self) -> list[str]:

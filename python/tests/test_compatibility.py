@@ -98,6 +98,17 @@ def test_a_sample_is_the_stored_image(images: Path, tmp_path: Path, encoding: tu
         assert len([label for _, label in loader.dataset]) == SAMPLES  # type: ignore[attr-defined]
 
 
+def test_torchs_loader_around_the_dataset_is_refused(load: Load) -> None:
+    """Frameworks make one of a loader's attributes; it would give images without the transform."""
+    data = pytest.importorskip("torch.utils.data")
+    loader = load(8, framework="torch")
+    if not hasattr(data.Subset, "__getitems__"):
+        pytest.skip("this torch asks a dataset for single samples only")
+    made = data.DataLoader(loader.dataset, batch_sampler=loader.batch_sampler, collate_fn=list)
+    with pytest.raises(TypeError, match="without the transform"):
+        next(iter(made))
+
+
 def test_collate_fn_gets_samples(load: Load) -> None:
     plain, made = load(8, with_params=True, transform=RANDOM), load(8, with_params=True, transform=RANDOM, collate_fn=list)
     for (pixels, labels, index, params), samples in zip(plain, made, strict=True):

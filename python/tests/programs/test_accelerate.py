@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from imgfeed import DataLoader
 from programs.conftest import plain, run
 
 pytest.importorskip("accelerate")
@@ -31,3 +32,12 @@ def test_a_loop_gives_the_samples_of_a_plain_one(shards: Path, tmp_path: Path, p
     for noted, rest in zip(ranks, resumed, strict=True):
         assert rest["trained"] == noted["trained"][done:]
         assert rest["weights"] == noted["weights"]  # and so the training is the same
+
+
+def test_skipping_batches_is_refused(shards: Path) -> None:
+    """It would give images without their transform, and of the first epoch. Hugging Face's Trainer does the same."""
+    accelerate = pytest.importorskip("accelerate")
+    with DataLoader(shards, 8, num_workers=1, collate_fn=list) as loader:
+        left = accelerate.skip_first_batches(loader, 2)
+        with pytest.raises(TypeError, match=r"load_state_dict.*ignore_data_skip=True.*leave out skip_first_batches"):
+            next(iter(left))

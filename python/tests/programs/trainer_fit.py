@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from imgfeed import DataLoader
 
@@ -37,11 +38,21 @@ class Model(nn.Module):
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
+class Place(TrainerCallback):
+    """Keeps the loader's place in the Trainer's checkpoints."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+
+    def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json").write_text(json.dumps(self.loader.state_dict()))
+
+
 class ImageTrainer(Trainer):
     """The Trainer, with loaders that are made already."""
 
     def __init__(self, train: DataLoader, val: DataLoader, **kwargs: Any) -> None:
-        super().__init__(train_dataset=train.dataset, eval_dataset=val.dataset, **kwargs)
+        super().__init__(train_dataset=train.dataset, eval_dataset=val.dataset, callbacks=[Place(train)], **kwargs)
         self.train_loader, self.val_loader = train, val
 
     def get_train_dataloader(self) -> Any:
@@ -51,23 +62,51 @@ class ImageTrainer(Trainer):
         return self.val_loader
 
 
+def counted(prediction: Any) -> dict[str, float]:
+    """Count each sample once: with several processes a few come twice, so that all need as many steps."""
+    labels, index = prediction.label_ids
+    _, once = np.unique(index, return_index=True)
+    return {"samples": len(once), "right": int((prediction.predictions.argmax(1) == labels)[once].sum())}
+
+
 def main() -> None:
-    """Train for three epochs, each with an evaluation."""
+    """Train for three epochs, each with an evaluation and two checkpoints."""
     parser = argparse.ArgumentParser()
     for name in ("data", "out"):
         parser.add_argument(name)
+    parser.add_argument("--resume", help="a checkpoint of the Trainer")
     args = parser.parse_args()
     settings = TrainingArguments(
-        args.out, num_train_epochs=3, eval_strategy="epoch", save_strategy="no", use_cpu=True, report_to=[], disable_tqdm=True
+        args.out,
+        num_train_epochs=3,
+        per_device_train_batch_size=8,
+        eval_strategy="epoch",
+        save_strategy="steps",
+        save_steps=3,
+        label_names=["labels", "index"],
+        ignore_data_skip=True,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
     )
     options: dict[str, Any] = {
         "transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1, "collate_fn": batch_of
     }  # fmt: skip
+    torch.manual_seed(1)
     train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)
+    if args.resume:
+        train.load_state_dict(json.loads(Path(args.resume, "loader.json").read_text()))
+    val = DataLoader(args.data, 8, **options)
     model = Model()
-    trainer = ImageTrainer(train, DataLoader(args.data, 8, **options), model=model, args=settings)
-    trainer.train()
-    noted = {"trained": model.trained, "evaluated": model.evaluated, "steps": trainer.state.global_step}
+    trainer = ImageTrainer(train, val, model=model, args=settings, compute_metrics=counted)
+    trainer.train(resume_from_checkpoint=args.resume)
+    noted = {
+        "trained": model.trained,
+        "evaluated": model.evaluated,
+        "steps": trainer.state.global_step,
+        "counted": [entry["eval_samples"] for entry in trainer.state.log_history if "eval_samples" in entry],
+        "weights": [float(p.detach().double().sum()) for p in model.parameters()],
+    }
     Path(args.out, f"rank{trainer.args.process_index}.json").write_text(json.dumps(noted))
 
 

@@ -1,0 +1,19 @@
+"""The table of programs in examples/README.md: of the releases that are pinned, each with a test that is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+ROW = re.compile(r"^\| \[[^|]+ \| (?P<release>[^|]+) \|.* \[(?P<name>\w+\.py)\]\(\.\./(?P<test>[^)]+)\) \|$", re.MULTILINE)
+
+
+def test_the_table_names_the_releases_that_run_and_their_tests() -> None:
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "python/requirements-programs.txt").read_text(), re.MULTILINE))
+    rows = list(ROW.finditer((ROOT / "examples/README.md").read_text()))
+    assert len(rows) >= 6
+    for row in rows:
+        assert (ROOT / row["test"]).is_file() and row["test"].endswith(row["name"])
+        for package, release in re.findall(r"([\w-]+) ([\d.]+)", row["release"]):
+            assert package == "torch" or pins[package] == release, row[0]
