@@ -137,7 +137,7 @@ func (c *connection) fatal(request string, err error) error {
 func (c *connection) sayGoodbye() {
 	if c.writeMu.TryLock() {
 		c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-		frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindInternal, Message: "imgfeed was stopped", Fatal: true})
+		frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
 		if err == nil {
 			c.conn.Write(frame)
 		}

@@ -145,15 +145,20 @@ def _path(name: str, value: Any) -> str:
     return scheme + os.path.expanduser(path)
 
 
-def _seconds(name: str, value: Any) -> float:
-    want = f"seconds, at most {TIMEOUT_MAX:,}, or 0 to wait for ever"
-    try:
-        seconds = number(value)
-    except TypeError:
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
-    if not 0 <= seconds <= TIMEOUT_MAX:  # so is no NaN
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
-    return seconds
+def duration(none: str) -> Kind:
+    """Seconds; none is what 0 stands for."""
+    want = f"seconds, at most {TIMEOUT_MAX:,}, or 0 {none}"
+
+    def check(name: str, value: Any) -> float:
+        try:
+            seconds = number(value)
+        except TypeError:
+            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
+        if not 0 <= seconds <= TIMEOUT_MAX:  # so is no NaN
+            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+        return seconds
+
+    return Kind(f"seconds, 0 to {TIMEOUT_MAX:,}", check)
 
 
 def number(value: Any) -> float:
@@ -305,7 +310,8 @@ class Options:
     num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX, f"a whole number, 0 to {THREADS_MAX:,}")))
     slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX, f"a whole number, 0 to {SLOTS_MAX:,}")))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))
-    timeout: float = field(metadata=_row("resources", Kind(f"seconds, 0 to {TIMEOUT_MAX:,}", _seconds)))
+    timeout: float = field(metadata=_row("resources", duration("to wait for ever")))
+    reconnect: float = field(metadata=_row("resources", duration("not to wait")))
 
     persistent_workers: bool = field(metadata=_row("torch compatibility", switch()))
     in_order: bool = field(metadata=_row("torch compatibility", switch()))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,8 @@ from . import errors, wire
 from .ring import Array, Arrays, Ring, Shape, split_raw
 
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
+QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
+HUNG = 20.0  # seconds more without an answer after which it counts as lost
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class Epoch:
 class Session:
     """One connection with one session opened on it. Its methods may be called from any thread, one at a time each."""
 
-    def __init__(self, connection: wire.Connection) -> None:
-        """Say hello. connection becomes the session's own."""
+    def __init__(self, connection: wire.Connection, timeout: float = REPLY_TIMEOUT) -> None:
+        """Say hello, which the server answers within timeout seconds. connection becomes the session's own."""
         self.connection = connection
         self._lock = threading.RLock()
         self._pushed: deque[tuple[wire.Message, Array | None]] = deque()
@@ -62,8 +66,10 @@ class Session:
         self._held_max = 0  # slots that the caller's arrays may hold
         self._generation = 0
         self._running = False
+        self._asked = 0  # stats requests on their way that only ask whether the server is there
+        self._asked_at = 0.0  # when the first of them went
         try:
-            hello = self._request({"type": "hello", "version": wire.VERSION}, "hello")
+            hello = self._request({"type": "hello", "version": wire.VERSION}, "hello", timeout)
         except BaseException:
             connection.close()
             raise
@@ -89,6 +95,11 @@ class Session:
     def usable(self) -> bool:
         """Whether this process can go on with the session."""
         return self.connection.usable
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process got the session through a fork, and must leave it to its parent."""
+        return self.connection.inherited
 
     @property
     def ring(self) -> Ring | None:
@@ -131,10 +142,11 @@ class Session:
         """
         self.connection.send_later(wire.encode({"type": "stop", "generation": epoch.generation}))
 
-    def next(self, timeout: float | None = None) -> Batch | None:
+    def next(self, timeout: float | None = None, *, watch: bool = False) -> Batch | None:
         """Return the epoch's next batch, or None when no epoch runs: at its end, or after an error.
 
-        timeout is in seconds; None waits for ever.
+        timeout is in seconds; None waits for ever. With watch a server that says nothing for long, not even that it is
+        there when it is asked, counts as lost: LostError. It is asked in waits that are longer than QUIET.
 
         With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
         would run dry, they are a copy and the slot goes back at once.
@@ -143,7 +155,7 @@ class Session:
             try:
                 while self._running:
                     self.connection.flush()
-                    message, raw = self._pushed.popleft() if self._pushed else self._receive(timeout)
+                    message, raw = self._pushed.popleft() if self._pushed else self._await(timeout, watch)
                     if message.get("generation") != self._generation and not message.get("fatal"):
                         self._drop(message)
                         continue
@@ -205,11 +217,11 @@ class Session:
         """End the session. Arrays that are still held stay as they are."""
         self.connection.close()
 
-    def _request(self, message: wire.Message, want: str) -> wire.Message:
+    def _request(self, message: wire.Message, want: str, timeout: float = REPLY_TIMEOUT) -> wire.Message:
         self.connection.send(message)
         try:
             while True:
-                reply, raw = self._receive(REPLY_TIMEOUT)
+                reply, raw = self._receive(timeout)
                 if reply["type"] == want:
                     return reply
                 if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
@@ -229,8 +241,32 @@ class Session:
             self.connection.close()
             raise
 
+    def _await(self, timeout: float | None, watch: bool) -> tuple[wire.Message, Array | None]:
+        """Receive a message as :meth:`_receive` does; with watch from a server of which one knows that it lives."""
+        if not watch:
+            return self._receive(timeout)
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        wait = QUIET if timeout is None else min(timeout, QUIET)
+        while True:
+            try:
+                return self._receive(wait)
+            except errors.TimeoutError:
+                now = time.monotonic()
+                if now >= end:
+                    raise
+                if not self._asked:
+                    self._asked, self._asked_at = 1, now
+                    self.connection.send_later(wire.encode({"type": "stats"}))
+                elif now >= self._asked_at + HUNG:
+                    self.connection.close()
+                    raise errors.LostError(f"imgfeed: the server has not answered for {now - self._asked_at:.0f} s") from None
+                wait = min(end, self._asked_at + HUNG) - now
+
     def _receive(self, timeout: float | None) -> tuple[wire.Message, Array | None]:
         message = self.connection.receive(timeout)
+        if self._asked and message["type"] == "stats":  # that it is there is all that was to be known
+            self._asked -= 1
+            return self._receive(timeout)
         raw: Array | None = None
         if message["type"] == "batch" and self._ring is None:
             raw = np.empty(message["bytes"], dtype=np.uint8)
@@ -278,10 +314,18 @@ def _error(message: wire.Message) -> errors.ImgfeedError:
     return errors.from_server(str(message.get("kind")), str(message.get("message")))
 
 
-def connect(path: str) -> Session:
-    """Connect to the server that listens on the Unix socket at path, and say hello."""
+def connect(path: str, timeout: float = REPLY_TIMEOUT) -> Session:
+    """Connect to the server that listens on the Unix socket at path, and say hello, which it answers within timeout seconds.
+
+    Raises LostError where no server is there, or none that answers.
+    """
     try:
         connection = wire.connect(path)
     except OSError as e:
-        raise errors.ServerError(f"imgfeed: can't connect to {path}: {e.strerror or e}; is a server running there?") from e
-    return Session(connection)
+        text = f"imgfeed: can't connect to {path}: {e.strerror or e}; is a server running there?"
+        absent = isinstance(e, (FileNotFoundError, ConnectionError, BlockingIOError))
+        raise (errors.LostError if absent else errors.ServerError)(text) from e
+    try:
+        return Session(connection, timeout)
+    except errors.TimeoutError as e:
+        raise errors.LostError(f"imgfeed: the server on {path} has not answered for {timeout:.0f} s") from e

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arguments import INT64_MAX, INT64_MIN, whole
+from .client import Session
 from .service import Service
 
 INDEX = whole(0, INT64_MAX, "a sample's index, 0 or more")
@@ -43,7 +44,7 @@ class Dataset:
             pil = importlib.import_module("PIL.Image")
         except ImportError:
             raise ImportError("imgfeed: dataset[i] is an image of Pillow, which is not installed") from None
-        pixels, label = self._service.session().sample(number % len(self))
+        pixels, label = self._service.ask(lambda session: session.sample(number % len(self)))
         return pil.fromarray(pixels), label
 
     def __getitems__(self, indices: list[int]) -> NoReturn:
@@ -62,7 +63,7 @@ class Dataset:
     @cached_property
     def classes(self) -> list[str]:
         """The names of the classes; class i has label i."""
-        return self._service.session().classes()
+        return self._service.ask(Session.classes)
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -72,8 +73,9 @@ class Dataset:
     @cached_property
     def targets(self) -> npt.NDArray[np.int64]:
         """The label of every sample, in index order: int64, -1 where a sample's partition is out of reach."""
-        return self._service.session().labels().astype(np.int64)
+        return self._service.ask(Session.labels).astype(np.int64)
 
     def key(self, index: int) -> str:
         """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""
-        return self._service.session().key(INDEX.check("index", index))
+        number = INDEX.check("index", index)
+        return self._service.ask(lambda session: session.key(number))

@@ -29,6 +29,10 @@ class ServerError(ImgfeedError, ConnectionError):
     """The server failed inside, could not be started or reached, or went away."""
 
 
+class LostError(ServerError):
+    """The server that was there, or is waited for, is not: it was killed, was stopped, does not answer, or has not come yet."""
+
+
 class ProtocolError(ServerError):
     """What came over the socket is not what docs/format/wire.md says."""
 
@@ -51,6 +55,7 @@ _BY_KIND: dict[str, type[ImgfeedError]] = {
     "unsupported": UnsupportedError,
     "missing": MissingError,
     "internal": ServerError,
+    "stopped": LostError,
 }
 
 

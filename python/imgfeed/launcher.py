@@ -101,8 +101,13 @@ class OwnServer:
             code = self._process.wait(timeout=0.5)
             printed = self._printed()
             how = f"signal {-code}" if code < 0 else f"exit status {code}"
-            return errors.ServerError(f"{error}: the server ended ({how}){': ' + printed if printed else ''}")
+            return type(error)(f"{error}: the server ended ({how}){': ' + printed if printed else ''}")
         return error
+
+    def kill(self) -> None:
+        """End the server at once, which may hang."""
+        if os.getpid() == self._owner:
+            self._process.kill()
 
     def close(self) -> None:
         """End the server and wait until it is gone."""

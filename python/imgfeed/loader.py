@@ -9,10 +9,12 @@ from dataclasses import fields
 from types import TracebackType
 from typing import Any
 
-from . import arguments, errors, outputs, state
+from . import arguments, outputs, state
+from .client import Session
 from .cuda import CudaOutput
 from .dataset import Dataset
 from .epoch import EpochIterator, Needs
+from .feed import Feed
 from .sampler import BatchSampler, Sampler, rank_batches
 from .service import Service
 
@@ -83,6 +85,8 @@ class DataLoader:
         slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
         timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
+        reconnect: Seconds to wait for a server that is not there yet, or is lost: that ended, or does not answer. The epoch
+            goes on with the very next batch. A server of the loader's own is started again at once. 0 raises LostError.
 
     Torch compatibility:
         collate_fn: Makes a batch of a list of samples (image, label, …), as for torch's loader; it costs a copy or more.
@@ -138,6 +142,7 @@ class DataLoader:
         slots: int = 0,
         transport: str = "auto",
         timeout: float = 0,
+        reconnect: float = 120,
         persistent_workers: bool = True,
         in_order: bool = True,
         collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -157,7 +162,7 @@ class DataLoader:
         self._output = _output(options)
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
-        self._needs = Needs(self._service, self._output, self._progress, options.timeout, options.with_index)
+        self._needs = Needs(self._output, self._progress)
         served = self._service.served
         self._identity = {
             "split": served.split,
@@ -188,13 +193,9 @@ class DataLoader:
 
     def __iter__(self) -> EpochIterator:
         """Begin an epoch, where a loaded state says or at its start."""
-        session = self._service.session_of_rank()
         epoch, consumed = self._progress.start
-        try:
-            started = session.start(epoch, min(consumed, len(self.dataset)))
-        except errors.ServerError as e:
-            self._service.reraise(e)
-        return EpochIterator(self._needs, session, started, self._progress.begin())
+        feed = Feed(self._service, epoch, min(consumed, len(self.dataset)), self._options.timeout, self._options.with_index)
+        return EpochIterator(self._needs, feed, self._progress.begin())
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch the next iteration is; it keys the order and the random crops. From 0.
@@ -218,8 +219,11 @@ class DataLoader:
         self._progress.load(state.check(state_dict, self._identity))
 
     def stats(self) -> dict[str, Any]:
-        """Return the server's account of this session. ``waiting_for`` says disk, cpu, client or idle."""
-        return self._service.session().stats()
+        """Return the server's account of this session. ``waiting_for`` says disk, cpu, client or idle.
+
+        ``reconnects`` is how often the server was lost and gone on without; the account is of the session since.
+        """
+        return {**self._service.ask(Session.stats), "reconnects": self._service.reconnects}
 
     def close(self) -> None:
         """Close the connection, and end the server if it is this loader's own. Batches that are held stay valid."""

@@ -32,7 +32,8 @@ class Sampler:
 
     def __iter__(self) -> Iterator[int]:
         """Give the index of every sample of this rank, in the order of the whole epoch that the next iteration is of."""
-        return iter(self._service.session_of_rank().order(self.epoch).tolist())
+        self._service.session_of_rank()
+        return iter(self._service.ask(lambda session: session.order(self.epoch)).tolist())
 
     @property
     def epoch(self) -> int:

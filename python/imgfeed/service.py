@@ -1,11 +1,14 @@
-"""The server that a loader is fed by, and the session open on it."""
+"""The server that a loader is fed by, and the session open on it: waited for when it is not there yet, or is gone."""
 
 from __future__ import annotations
 
 import logging
+import os
+import threading
+import time
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from . import client, errors, ranks
 from .arguments import Options
@@ -15,9 +18,15 @@ from .ring import Ring
 
 log = logging.getLogger("imgfeed")
 
+Answer = TypeVar("Answer")
+
+_UNIX = "unix:"
+_WAIT_MAX = 0.5  # seconds between two looks for a server that is not there
+_HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
+
 
 class Service:
-    """A server and a session on it: opened at once, and anew in a forked child or after the connection broke.
+    """A server and a session on it: opened at once, and anew in a forked child or after the connection was lost.
 
     It ends with the last object that uses it, which may be an iteration whose loader is gone, or with the interpreter.
     """
@@ -31,6 +40,11 @@ class Service:
         self._end: weakref.finalize[[], Any] | None = None
         self._served: SetInfo | None = None
         self._opened_as = (0, 1)  # rank and world of the session
+        self._opening = threading.RLock()  # held while a session is opened
+        self._opening_pid = os.getpid()  # whose threads may hold it
+        self._closed = threading.Event()
+        #: How often a session took the place of one that was lost.
+        self.reconnects = 0
         self.session()
 
     @property
@@ -44,25 +58,34 @@ class Service:
         """The server, where it is this process's own."""
         return self._server
 
+    @property
+    def current(self) -> Session | None:
+        """The session as it is now, which may be lost without anybody's knowing; None when there is none."""
+        return self._session
+
+    @property
+    def closed(self) -> bool:
+        """Whether the loader was closed, and not used since."""
+        return self._closed.is_set()
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a server that is lost is waited for, or started again."""
+        return self._options.reconnect > 0
+
     def session(self) -> Session:
-        """Return the session; in a forked child, or after the connection broke, a new one."""
+        """Return the session; in a forked child, or after the connection ended, a new one."""
+        if self._opening_pid != os.getpid():
+            self._opening, self._opening_pid = threading.RLock(), os.getpid()
         if self._session is not None and self._session.usable:
             return self._session
-        self.close()
-        source = self._options.dataset
-        if source.startswith("unix:"):
-            session = client.connect(source.removeprefix("unix:"))
-        else:
-            self._server = OwnServer(source, self._options.num_workers or ranks.threads_default())
-            session = self._server.session
-        self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
-        try:
-            self._open(session)
-        except BaseException:
-            self.close()
-            raise
-        self._session = session
-        return session
+        with self._opening:
+            if self._session is not None and self._session.usable:
+                return self._session
+            self.reconnects += self._session is not None and not self._session.inherited
+            self._drop()
+            self._closed.clear()
+            return self._opened(self.rank_and_world, None, told=False)
 
     def session_of_rank(self) -> Session:
         """Return the session for an epoch: a new one, too, where this process's rank is not what it was when it was opened.
@@ -72,8 +95,36 @@ class Service:
         """
         ranks.check_told(self._options.rank)
         if self._session is not None and self._opened_as != self.rank_and_world:
-            self.close()
+            self._drop()
         return self.session()
+
+    def again(self, lost: Session, deadline: float | None = None) -> Session:
+        """Return a session like one that was lost, of a server that is there again: started, if it is this process's own.
+
+        Raises LostError when none is there in time, and TimeoutError at deadline, a time of time.monotonic().
+        """
+        with self._opening:
+            if self._session is not None and self._session is not lost and self._session.usable:
+                return self._session  # another thread has met the loss, too
+            self._check_open()
+            opened_as = self._opened_as
+            if self._server is not None:
+                self._server.kill()  # it may not be able to end by itself
+            self._drop()
+            session = self._opened(opened_as, deadline, told=True)
+            self.reconnects += 1
+            return session
+
+    def ask(self, question: Callable[[Session], Answer]) -> Answer:
+        """Return the answer to a question that changes nothing: where the server is lost, the next one is asked again."""
+        session = self.session()
+        try:
+            return question(session)
+        except errors.LostError as e:
+            if not self.lasting or self.closed:
+                self.reraise(e)
+            log.warning("%s; it is looked for again", self.explained(e))
+            return question(self.again(session))
 
     @property
     def rank_and_world(self) -> tuple[int, int]:
@@ -82,21 +133,76 @@ class Service:
 
     def close(self) -> None:
         """Close the connection, and end the server if it is this process's own. Batches that are held stay valid."""
+        self._closed.set()
+        self._drop()
+
+    def _drop(self) -> None:
         if self._end is not None:
             self._end()
         if self._server is not None:
             self._server.close()
         self._session = self._server = self._end = None
 
+    def explained(self, error: errors.ServerError) -> errors.ServerError:
+        """Return error, with what an own server printed last if its end is the cause."""
+        return error if self._server is None else self._server.explain(error)
+
     def reraise(self, error: errors.ServerError) -> NoReturn:
         """Raise error, with what an own server printed last if its end is the cause."""
-        explained = error if self._server is None else self._server.explain(error)
+        explained = self.explained(error)
         if explained is error:
             raise error
         raise explained from error
 
-    def _open(self, session: Session) -> None:
-        options, (rank, world) = self._options, self.rank_and_world
+    def _opened(self, opened_as: tuple[int, int], deadline: float | None, *, told: bool) -> Session:
+        """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told."""
+        patience = self._options.reconnect if self._options.dataset.startswith(_UNIX) else 0.0
+        begin, wait = time.monotonic(), 0.01
+        while True:
+            try:
+                return self._open_once(opened_as)
+            except errors.LostError as e:
+                now = time.monotonic()
+                if now >= begin + patience:
+                    if patience:
+                        raise errors.LostError(f"{e} (it was waited for, for {now - begin:.0f} s)") from e
+                    raise
+                if deadline is not None and now >= deadline:
+                    raise errors.TimeoutError(f"imgfeed: no batch came in time: {e}") from e
+                if not told:
+                    log.warning("%s; it is waited for, up to %g s", e, patience)
+                    told = True
+            end = begin + patience if deadline is None else min(deadline, begin + patience)
+            self._closed.wait(max(0.0, min(wait, end - now)))
+            self._check_open()
+            wait = min(1.5 * wait, _WAIT_MAX)
+
+    def _open_once(self, opened_as: tuple[int, int]) -> Session:
+        source = self._options.dataset
+        if source.startswith(_UNIX):
+            session = client.connect(source.removeprefix(_UNIX), _HELLO_TIMEOUT if self.lasting else client.REPLY_TIMEOUT)
+        else:
+            self._server = OwnServer(source, self._options.num_workers or ranks.threads_default())
+            session = self._server.session
+        self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
+        try:
+            self._open(session, *opened_as)
+            self._check_open()
+        except BaseException as e:
+            explained = self.explained(e) if isinstance(e, errors.LostError) else e
+            self._drop()
+            if explained is e:
+                raise
+            raise explained from e
+        self._session = session
+        return session
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise errors.ServerError("imgfeed: the loader was closed while another thread waited for the server")
+
+    def _open(self, session: Session, rank: int, world: int) -> None:
+        options = self._options
         request = self._request(rank, world)
         if options.split is None and len(session.sets) > 1:
             names = ", ".join(s.split for s in session.sets)
@@ -112,7 +218,10 @@ class Service:
             for note in opened.get("notes") or ():
                 log.warning("imgfeed: %s", note)
         elif served.fingerprint != self._served.fingerprint:
-            raise errors.ServerError(f"imgfeed: {options.dataset} holds other data than when this loader was made")
+            raise errors.ServerError(
+                f"imgfeed: {options.dataset} holds other data than when this loader was made: its fingerprint is "
+                f"{served.fingerprint}, and was {self._served.fingerprint}"
+            )
         self._served, self._opened_as = served, (rank, world)
         if session.ring is not None:
             self._attach(session.ring)

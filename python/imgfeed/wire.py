@@ -56,12 +56,17 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.closed = False
-        self._why = ""  # it was closed, where that was met by what may not raise
+        self._why: errors.ServerError | None = None  # it was closed, where that was met by what may not raise
 
     @property
     def usable(self) -> bool:
         """Whether this process may use the connection: it is open and was not inherited through a fork."""
         return not self.closed and self._pid == os.getpid()
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process got the connection through a fork: it is the parent's."""
+        return self._pid != os.getpid()
 
     def send(self, message: Message) -> None:
         """Send one message, after whatever :meth:`send_later` left waiting."""
@@ -89,7 +94,10 @@ class Connection:
                 self._out.append(data)
                 self.flush()
         except BaseException:
-            self.closed, self._why = True, "an interrupt came in the middle of a message: iterate again, which connects anew"
+            self._why = errors.ServerError(
+                f"{_CLOSED}: an interrupt came in the middle of a message: iterate again, which connects anew"
+            )
+            self.closed = True
             raise
 
     def flush(self) -> None:
@@ -111,7 +119,7 @@ class Connection:
                 self._out.appendleft(data)
                 return
             except OSError as e:
-                self.closed, self._why = True, _broke(e)  # whoever uses it next learns why
+                self.closed, self._why = True, _lost(e)  # whoever uses it next learns why
                 return
             finally:
                 self._send_lock.release()
@@ -156,7 +164,7 @@ class Connection:
             while have < len(buffer):
                 n = self._sock.recv_into(buffer[have:])
                 if n == 0:
-                    raise errors.ServerError("imgfeed: the server closed the connection in the middle of a batch")
+                    raise errors.LostError("imgfeed: the server closed the connection in the middle of a batch")
                 have += n
         except OSError as e:
             self.close()
@@ -189,7 +197,7 @@ class Connection:
                 "iterate the loader anew (it connects again) or make a loader of its own in each process"
             )
         if self.closed:
-            raise errors.ServerError(f"imgfeed: the connection to the server is closed{self._why and ': '}{self._why}")
+            raise self._why or errors.ServerError(_CLOSED)
 
     def _fill(self, size: int) -> None:
         while len(self._in) < size:
@@ -205,7 +213,7 @@ class Connection:
             if ancillary:
                 self._take_fds(ancillary)
             if not data:
-                raise errors.ServerError("imgfeed: the server closed the connection")
+                raise errors.LostError("imgfeed: the server closed the connection")
             self._in += data
 
     def _wait(self) -> None:
@@ -227,24 +235,25 @@ class Connection:
                 self._fds.extend(struct.unpack(f"{count}i", data[: count * 4]))
 
 
-def _lost(e: OSError) -> errors.ServerError:
-    """Return the error for a connection that the system calls broken."""
-    return errors.ServerError(f"imgfeed: the connection to the server {_broke(e)}")
+def _lost(e: OSError) -> errors.LostError:
+    """Return the error for a connection that the system calls broken: the server was killed, as a rule."""
+    return errors.LostError(f"imgfeed: the connection to the server broke ({e.strerror or e}): it has ended")
 
 
-def _broke(e: OSError) -> str:
-    """Say why a connection broke: the server was killed, as a rule."""
-    return f"broke ({e.strerror or e}): it has ended; once it runs again, iterate again"
-
-
+_CLOSED = "imgfeed: the connection to the server is closed"
 _CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 def connect(path: str) -> Connection:
-    """Connect to the server that listens on the Unix socket at path. Raises OSError as the system reports it."""
+    """Connect to the server that listens on the Unix socket at path. Raises OSError as the system reports it.
+
+    One that has not taken its last connections yet, as when it was stopped, is no reason to wait, but BlockingIOError.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        sock.setblocking(False)
         sock.connect(path)
+        sock.setblocking(True)
     except BaseException:
         sock.close()
         raise

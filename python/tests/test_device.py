@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, SMALL, same
+from conftest import RANDOM, SAMPLES, SMALL, copied, same
 
 from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError, cuda  # noqa: A004
 from imgfeed.cuda import CudaOutput
@@ -116,11 +119,11 @@ def test_what_goes_wrong_after_a_batch_leaves_it(load: Load, monkeypatch: pytest
     session = device._service.session()
     receive, errors = session.next, iter([None, error])
 
-    def fail_once(timeout: float | None) -> Any:
+    def fail_once(timeout: float | None, *, watch: bool) -> Any:
         failed = next(errors, None)
         if failed is not None:
             raise failed
-        return receive(timeout)
+        return receive(timeout, watch=watch)
 
     monkeypatch.setattr(session, "next", fail_once)
     got = [next(iteration)]
@@ -132,6 +135,23 @@ def test_what_goes_wrong_after_a_batch_leaves_it(load: Load, monkeypatch: pytest
             next(iteration)
         assert device.state_dict()["consumed"] == 8
     assert all(np.array_equal(a[2].numpy(), b[2]) for a, b in zip(got, host, strict=False))
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_lost_server_costs_no_batch(shards: Path) -> None:
+    """The cursor is that of the batch whose copy has begun, one after the caller's."""
+    options: dict[str, Any] = {"with_index": True, "transform": RANDOM, "num_workers": 1, "slots": 3}
+    with DataLoader(shards, 4, framework="numpy", **options) as host:
+        want = [copied(batch) for batch in host]
+    with DataLoader(shards, 4, framework="torch", device="cuda", **options) as device:
+        got = []
+        for n, (images, *rest) in enumerate(device):
+            got.append((images.numpy().transpose(0, 2, 3, 1).copy(), *(t.numpy().copy() for t in rest)))
+            if n in (2, 11):
+                assert device._service.server is not None
+                os.kill(device._service.server.pid, signal.SIGKILL)
+        assert device.stats()["reconnects"] == 2
+    assert all(same(a, b) for a, b in zip(got, want, strict=True))
 
 
 @pytest.mark.usefixtures("simulated")

@@ -123,18 +123,6 @@ def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None
     assert held[0].any()
 
 
-def test_a_killed_server_is_an_error_and_then_replaced(shards: Path) -> None:
-    with own(shards, slots=1) as loader:
-        iteration = iter(loader)
-        next(iteration)
-        assert loader._service.server is not None
-        os.kill(loader._service.server.pid, signal.SIGKILL)
-        with pytest.raises(imgfeed.ServerError, match=r"signal 9\)$"):
-            for _ in iteration:
-                pass
-        assert len(indices(loader)) == SAMPLES
-
-
 def test_a_killed_server_of_others_is_named_as_such(shards: Path, tmp_path: Path) -> None:
     """A loader that joined a server says that it has ended, and goes on with the one that takes its place."""
     command = [
@@ -158,7 +146,9 @@ def test_a_killed_server_of_others_is_named_as_such(shards: Path, tmp_path: Path
 
     with (
         serve() as first,
-        DataLoader(f"unix:{tmp_path / 'sock'}", 4, framework="numpy", with_index=True, transform=SMALL, slots=1) as loader,
+        DataLoader(
+            f"unix:{tmp_path / 'sock'}", 4, framework="numpy", with_index=True, transform=SMALL, slots=1, reconnect=0
+        ) as loader,
     ):
         iteration = iter(loader)
         next(iteration)
@@ -254,7 +244,7 @@ def test_the_first_batch_waits_for_no_timeout(shards: Path) -> None:
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(imgfeed.ServerError, match="is a server running there"):
-        DataLoader(f"unix:{tmp_path}/none")
+        DataLoader(f"unix:{tmp_path}/none", reconnect=0)
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import imgfeed
-from imgfeed import wire
+from imgfeed import client, wire
 from imgfeed.client import Session
 from imgfeed.errors import ProtocolError
 
@@ -293,6 +293,34 @@ def test_batches_of_an_older_epoch_are_given_back() -> None:
         session.start(0, 0)
         session.start(1, 0)
         assert session.next() is None
+
+
+def test_a_slow_server_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers are nobody else's, and one that does not answer is lost."""
+    monkeypatch.setattr(client, "QUIET", 0.01)
+    monkeypatch.setattr(client, "HUNG", 0.5)
+    late = threading.Event()
+
+    def script(fake: Fake) -> None:
+        opened(fake)
+        fake.read()
+        fake.send(STARTED)
+        while (message := fake.read())["type"] == "stats":
+            fake.send(message)
+        assert message == {"type": "key", "index": 7}
+        fake.send({"type": "key", "index": 7, "key": "seven"})
+        assert fake.read() == {"type": "stats"}
+        late.wait(10)
+
+    with served(script) as session:
+        session.open({})
+        session.start(0, 0)
+        with pytest.raises(TimeoutError):
+            session.next(0.25, watch=True)
+        assert session.key(7) == "seven"
+        with pytest.raises(imgfeed.LostError, match="has not answered for"):
+            session.next(watch=True)
+        late.set()
 
 
 def test_stop_names_its_epoch() -> None:

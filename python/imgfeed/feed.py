@@ -1,0 +1,129 @@
+"""The batches of an epoch, from whichever server is there: one that is lost is gone on with where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+
+from . import errors
+from .client import Batch, Epoch
+from .service import Service
+
+log = logging.getLogger("imgfeed")
+
+_BLANKS_NAMED = 3  # in the log's line about a batch
+_LOSSES_MAX = 3  # without a batch in between: what ends one server after the other is in the data, or in the machine
+
+
+class Feed:
+    """Gives the batches of what is left of an epoch. It knows no iterator, which goes when its caller lets go of it.
+
+    The cursor is the client's: how many samples all ranks have had once each has had the last batch. After a loss the next
+    session begins there, and its first batch is the very one that would have come.
+    """
+
+    def __init__(self, service: Service, epoch: int, consumed: int, timeout: float, with_index: bool) -> None:
+        """Begin an epoch after the first consumed samples. timeout, in seconds, is for each batch; 0 waits for ever."""
+        self.timeout = timeout
+        self.epoch = epoch
+        self._service = service
+        self._consumed = consumed
+        self._with_index = with_index
+        self._given = 0  # batches
+        self._first = 0  # of them, those before the running session's
+        self._losses = 0  # since the last batch
+        self._session = service.session_of_rank()
+        try:
+            self._started = self._start()
+        except errors.LostError as e:
+            self._started = self._resume(e, None)
+        #: How many batches this rank gets, from consumed on.
+        self.batches = self._started.batches
+
+    @property
+    def slots(self) -> int:
+        """How many batches the shared memory holds; 0 without."""
+        return 0 if self._session.ring is None else self._session.ring.slots
+
+    def __call__(self) -> Batch | None:
+        """Return the next batch, None after the last.
+
+        Raises LostError when the server is gone and none comes back, and TimeoutError, after which the next call goes on.
+        """
+        service, timeout = self._service, self.timeout or None
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if self._session is not service.current and not service.closed and not self._session.inherited:
+            self._go_on(None, deadline)  # another thread has met the loss, or this one had no time to wait for its end
+        while True:
+            try:
+                batch = self._session.next(timeout, watch=service.lasting)
+                break
+            except errors.LostError as e:
+                self._go_on(e, deadline)
+                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if batch is None:
+            return None
+        self._consumed = batch.consumed
+        self._given += 1
+        self._losses = 0
+        if batch.blank:
+            self._warn(batch)
+        if not self._with_index:
+            batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody gets
+        return batch
+
+    def stop(self) -> None:
+        """Have the server decode no more. It is for finalizers: it waits for nothing, and raises nothing."""
+        self._session.stop(self._started)
+
+    def _start(self) -> Epoch:
+        try:
+            return self._session.start(self.epoch, self._consumed)
+        except errors.TimeoutError as e:
+            raise errors.LostError(str(e)) from e
+
+    def _go_on(self, error: errors.LostError | None, deadline: float | None) -> None:
+        """Have the epoch go on elsewhere, with the batch after the last. deadline is a time of time.monotonic()."""
+        self._started = self._resume(error, deadline)
+        self._first = self._given
+        if self._started.batches != self.batches - self._given:
+            raise errors.ServerError(
+                f"imgfeed: {self.batches - self._given} batches of epoch {self.epoch} are left, and the server that came back "
+                f"has {self._started.batches}: is it of another release?"
+            )
+
+    def _resume(self, error: errors.LostError | None, deadline: float | None) -> Epoch:
+        service = self._service
+        while True:
+            if error is not None:
+                self._tell(error)
+            begin = time.monotonic()
+            self._session = service.again(self._session, deadline)
+            try:
+                started = self._start()
+            except errors.LostError as e:
+                error = e
+                continue
+            log.info("imgfeed: epoch %d: gone on after %.1f s", self.epoch, time.monotonic() - begin)
+            return started
+
+    def _tell(self, error: errors.LostError) -> None:
+        """Log a loss, or raise it where nothing is to be waited for."""
+        service = self._service
+        self._losses += 1
+        if not service.lasting or service.closed or self._losses > _LOSSES_MAX:
+            service.reraise(error)
+        what = "a server is started again" if service.server else "a server is waited for"
+        log.warning("%s; epoch %d, batch %d: %s", service.explained(error), self.epoch, self._given, what)
+
+    def _warn(self, batch: Batch) -> None:
+        """Log which samples of a batch are blank: the first few by their keys."""
+        assert batch.arrays.indices is not None
+        names = []
+        with contextlib.suppress(errors.ImgfeedError):  # the batch is there, whether its keys can be had or not
+            names = [self._session.key(int(batch.arrays.indices[place])) for place in batch.blank[:_BLANKS_NAMED]]
+        if len(batch.blank) > len(names):
+            names.append("…")
+        text = "imgfeed: epoch %d, batch %d: %d blank samples, which can't be read: %s"
+        log.warning(text, self.epoch, self._first + batch.number, len(batch.blank), ", ".join(names))

@@ -1,0 +1,265 @@
+"""A server that ends or hangs under an epoch: what comes is the plan, by index and by pixels, nothing twice or missing."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import RANDOM, SAMPLES, alive, answers, copied, imgshard, indices, same, wait_for
+
+import imgfeed
+from imgfeed import DataLoader, LostError, ServerError, client
+from imgfeed.launcher import find_binary
+
+OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3}
+
+
+def seen(batches: Any) -> list[tuple[int, str]]:
+    """Return the index and the hash of each image's pixels, in order."""
+    return [
+        (int(i), hashlib.sha256(image.tobytes()).hexdigest())
+        for images, _, index in batches
+        for image, i in zip(images, index, strict=True)
+    ]
+
+
+class Feeder:
+    """A server on a socket that can be ended and started again."""
+
+    def __init__(self, data: Path, socket: Path) -> None:
+        self.data, self.socket = data, socket
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [
+            find_binary(),
+            "serve",
+            str(self.data),
+            "--socket",
+            str(self.socket),
+            "--threads",
+            "1",
+            "--log-level",
+            "error",
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        wait_for(lambda: answers(self.socket))
+
+    def end(self, how: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(how)
+        self.process.wait()
+
+
+@pytest.fixture
+def feeder(shards: Path, tmp_path: Path) -> Iterator[Feeder]:
+    made = Feeder(shards, tmp_path / "sock")
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.process.kill()
+        made.process.wait()
+
+
+@pytest.fixture
+def plan(shards: Path) -> Callable[..., list[list[tuple[int, str]]]]:
+    """What epochs give when nothing happens."""
+
+    def of(epochs: range, batch_size: int, **options: Any) -> list[list[tuple[int, str]]]:
+        with DataLoader(shards, batch_size, num_workers=1, **{**OPTIONS, **options}) as loader:
+            loader.set_epoch(epochs.start)
+            return [seen(loader) for _ in epochs]
+
+    return of
+
+
+def own_pid(loader: DataLoader) -> int:
+    assert loader._service.server is not None
+    return loader._service.server.pid
+
+
+@pytest.mark.parametrize("transport", ["shm", "socket"])
+def test_an_own_server_that_is_killed_again_and_again(
+    shards: Path, plan: Callable[..., Any], transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    large = {**OPTIONS, "transform": [{"op": "RandomResizedCrop", "size": 112}]}  # more than a socket's buffers take
+    with DataLoader(shards, 8, num_workers=1, transport=transport, slots=3, **large) as loader:
+        got, held, kills = [], [], 0
+        for n, batch in enumerate(loader):
+            got += seen([batch])
+            held.append((batch, copied(batch)))
+            if n % 4 == 1:
+                os.kill(own_pid(loader), signal.SIGKILL)
+                kills += 1
+        assert [got] == plan(range(1), 8, transform=large["transform"])
+        assert all(same(a, b) for a, b in held), "a batch in the memory of a ring whose server is gone"
+        lost = [r for r in caplog.records if "a server is started again" in r.message]
+        assert loader.stats()["reconnects"] == kills  # the last one, which came after the last batch, is met by this question
+        assert {r.levelno for r in lost} == {logging.WARNING} and len(lost) == kills - 1
+        assert re.search(r"the server ended \(signal 9\); epoch 0, batch \d+: a server is started again$", lost[0].message)
+        assert [seen(loader)] == plan(range(1, 2), 8, transform=large["transform"])
+
+
+def test_a_server_that_dies_between_two_epochs(shards: Path, plan: Callable[..., Any]) -> None:
+    with DataLoader(shards, 8, num_workers=1, **OPTIONS) as loader:
+        assert [seen(loader)] == plan(range(1), 8)
+        os.kill(own_pid(loader), signal.SIGKILL)
+        assert len(loader.dataset.classes) == 5
+        os.kill(own_pid(loader), signal.SIGKILL)
+        assert [seen(loader)] == plan(range(1, 2), 8)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+def test_a_shared_server_that_is_killed_stopped_and_held(feeder: Feeder, plan: Callable[..., Any], ranks: int) -> None:
+    """All ranks iterate while a script ends the server, in one way or the other, and starts it again."""
+    feeder.start()
+    assert feeder.process is not None
+    chance, enough, ends = random.Random(ranks), threading.Event(), 0
+    got: dict[int, list[list[tuple[int, str]]]] = {rank: [] for rank in range(ranks)}
+    reconnects: list[int] = []
+
+    def iterate(rank: int) -> None:
+        with DataLoader(f"unix:{feeder.socket}", 2, rank=rank, world=ranks, slots=2, **OPTIONS) as loader:
+            while not enough.is_set():
+                got[rank].append(seen(loader))
+            reconnects.append(loader.stats()["reconnects"])
+
+    threads = [threading.Thread(target=iterate, args=(rank,), daemon=True) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    while ends < 5:
+        time.sleep(chance.uniform(0.0, 0.1))
+        feeder.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.02)
+        feeder.process.send_signal(signal.SIGCONT)
+        feeder.end(chance.choice([signal.SIGKILL, signal.SIGTERM]))
+        ends += 1
+        feeder.start()
+    enough.set()
+    for thread in threads:
+        thread.join(60)
+    for rank, epochs in got.items():
+        assert epochs == plan(range(len(epochs)), 2, rank=rank, world=ranks)
+    assert len(reconnects) == ranks and all(0 < n <= ends for n in reconnects)
+
+
+def test_a_server_that_hangs(feeder: Feeder, shards: Path, plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that was stopped takes connections and says nothing: its own a loader replaces, for another it waits."""
+    monkeypatch.setattr(client, "QUIET", 0.2)
+    monkeypatch.setattr(client, "HUNG", 0.3)
+    feeder.start()
+    for data in (str(shards), f"unix:{feeder.socket}"):
+        with DataLoader(data, 4, slots=1, **OPTIONS) as loader:
+            iteration = iter(loader)
+            got = seen([next(iteration)])
+            pid = feeder.process.pid if loader._service.server is None else own_pid(loader)  # type: ignore[union-attr]
+            os.kill(pid, signal.SIGSTOP)
+            if pid == feeder.process.pid:  # type: ignore[union-attr]
+                threading.Timer(1.5, os.kill, (pid, signal.SIGCONT)).start()
+            got += seen(iteration)
+            assert [got] == plan(range(1), 4)
+            assert loader.stats()["reconnects"] == 1
+            assert alive(pid) == (loader._service.server is None)
+
+
+def test_a_client_may_start_before_its_server(feeder: Feeder, caplog: pytest.LogCaptureFixture) -> None:
+    begun = threading.Timer(0.3, feeder.start)
+    begun.start()
+    with DataLoader(f"unix:{feeder.socket}", 8, **OPTIONS) as loader:
+        assert sorted(indices(loader)) == list(range(SAMPLES))
+    begun.join()
+    assert caplog.text.count("is a server running there?; it is waited for, up to 120 s") == 1
+
+
+def test_a_server_that_never_comes(feeder: Feeder) -> None:
+    with pytest.raises(LostError, match=r"is a server running there\? \(it was waited for, for 0 s\)"):
+        DataLoader(f"unix:{feeder.socket}", 8, reconnect=0.2, **OPTIONS)
+    feeder.start()
+    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, reconnect=0.2, **OPTIONS) as loader:
+        iteration = iter(loader)
+        next(iteration)
+        feeder.end(signal.SIGTERM)
+        with pytest.raises(LostError, match="it was waited for"):
+            list(iteration)
+        state = loader.state_dict()
+        feeder.start()
+        loader.load_state_dict(state)
+        assert len(indices(loader)) == SAMPLES - state["consumed"]
+
+
+def test_a_timeout_while_the_server_is_away(feeder: Feeder, plan: Callable[..., Any]) -> None:
+    feeder.start()
+    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as loader:
+        iteration = iter(loader)
+        got = seen([next(iteration)])
+        feeder.end(signal.SIGKILL)
+        iteration.timeout = 0.1
+        for _ in range(2):
+            with pytest.raises(imgfeed.TimeoutError, match="no batch came in time"):
+                while True:
+                    got += seen([next(iteration)])
+        iteration.timeout = 30
+        feeder.start()
+        assert [got + seen(iteration)] == plan(range(1), 4)
+
+
+def test_closing_wakes_a_thread_that_waits_for_a_server(feeder: Feeder) -> None:
+    feeder.start()
+    loader = DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS)
+    iteration = iter(loader)
+    next(iteration)
+    feeder.end(signal.SIGKILL)
+    threading.Timer(0.3, loader.close).start()
+    with pytest.raises(ServerError, match="closed while another thread waited for the server"):
+        list(iteration)
+
+
+def test_other_data_is_refused(feeder: Feeder, tmp_path: Path) -> None:
+    feeder.start()
+    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as loader:
+        iteration = iter(loader)
+        next(iteration)
+        feeder.end(signal.SIGTERM)
+        imgshard("synth", tmp_path / "synth", "--classes", "2", "--train", "9", "--val", "0", "--size", "40")
+        imgshard("build", tmp_path / "synth" / "train", "-o", tmp_path / "train-shards")
+        feeder.data = tmp_path / "train-shards"
+        feeder.start()
+        with pytest.raises(
+            ServerError, match=rf"other data .* fingerprint is [0-9a-f]{{64}}, and was {loader.dataset.fingerprint}"
+        ):
+            list(iteration)
+
+
+def test_what_ends_every_server_ends_the_epoch(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
+        iteration = iter(loader)
+        next(iteration)
+
+        def lost(*_: Any, **__: Any) -> Any:
+            raise LostError("imgfeed: the server closed the connection")
+
+        monkeypatch.setattr(client.Session, "next", lost)
+        with pytest.raises(LostError, match="closed the connection"):
+            next(iteration)
+        assert loader._service.reconnects == 3
+
+
+def test_a_loss_may_be_an_error(shards: Path) -> None:
+    with DataLoader(shards, 4, num_workers=1, slots=1, reconnect=0, **OPTIONS) as loader:
+        iteration = iter(loader)
+        next(iteration)
+        os.kill(own_pid(loader), signal.SIGKILL)
+        with pytest.raises(LostError, match=r"signal 9\)$"):
+            list(iteration)
+        assert next(iteration, None) is None
+        assert len(indices(loader)) == SAMPLES
