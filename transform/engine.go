@@ -5,6 +5,7 @@ import (
 	"image"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/affine"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/pointwise"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -45,6 +46,7 @@ type Times struct {
 // steady state for JPEG. It serves one goroutine at a time; workers have one each.
 type Engine struct {
 	resampler *resample.Resampler
+	mapper    *affine.Mapper
 	adjuster  *pointwise.Adjuster
 	stored    storedImage // decodes the source at hand
 	canvas    canvas      // of the image at hand
@@ -56,7 +58,7 @@ type Engine struct {
 
 // NewEngine returns an Engine that runs kernels of the given level.
 func NewEngine(level Level) *Engine {
-	return &Engine{resampler: resample.New(level), adjuster: pointwise.New(level), stored: newStoredImage(level)}
+	return &Engine{resampler: resample.New(level), mapper: affine.New(level), adjuster: pointwise.New(level), stored: newStoredImage(level)}
 }
 
 // Times returns what has been spent so far.

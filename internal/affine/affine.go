@@ -1,0 +1,73 @@
+// Package affine maps RGB images with exactly the arithmetic of Pillow's Image.transform(size, AFFINE): the same bits, on
+// every platform, for nearest, bilinear and bicubic, with what lies outside the source in one colour.
+//
+// A [Matrix] says which point of the source each point of the result shows. Pixel (x, y) has its centre at (x + ½, y + ½):
+//
+//	x' = m0·(x + ½) + m1·(y + ½) + m2
+//	y' = m3·(x + ½) + m4·(y + ½) + m5
+//
+// Bilinear and bicubic do that in float64, as written, and interpolate between the centres around (x', y') in float64 too
+// (libImaging/Geometry.c, ImagingGenericTransform). Nearest goes one of three ways (ImagingTransformAffine), whose rounding
+// differs: without rotation and shear by sums of m0 and of m4 from the edge, else by numbers with 16 bits of fraction, and
+// by sums of float64 where those would overflow. One example, a turn by 90° of four pixels a b / c d about their middle:
+//
+//	m = (0, -1, 2, 1, 0, 0), pixel (0, 0): x' = -½ + 2 = 1.5, y' = ½ -> b
+//
+// The generic Go code is the reference.
+package affine
+
+import (
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
+)
+
+// A Matrix maps points of the result to points of the source.
+type Matrix [6]float64
+
+// Interpolates reports whether there is such an interpolation of maps: nearest, bilinear and bicubic are.
+func Interpolates(f resample.Filter) bool {
+	return f == resample.Nearest || f == resample.Bilinear || f == resample.Bicubic
+}
+
+// A Mapper maps images. It keeps its tables from call to call, so that nothing is allocated in the steady state. It serves
+// one goroutine at a time. The zero value runs the generic code.
+type Mapper struct {
+	level   kernel.Level
+	columns []int32
+}
+
+// New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].
+func New(level kernel.Level) *Mapper { return &Mapper{level: level} }
+
+// Map writes src, mapped by a, to dst, which has its size already. Pixels that show nothing of src become fill. The images
+// do not overlap, and have pixels; f is one of which [Interpolates] is true, and the matrix has no NaN and no infinity.
+func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill [3]byte) {
+	switch {
+	case f == resample.Bilinear:
+		interpolate(dst, src, &a, fill, bilinear)
+	case f == resample.Bicubic:
+		interpolate(dst, src, &a, fill, bicubic)
+	case a[1] == 0 && a[3] == 0:
+		m.scale(dst, src, &a, fill)
+	case a.fitsFixed(dst.Width, dst.Height):
+		m.fixed(dst, src, &a, fill)
+	default:
+		sums(dst, src, &a, fill)
+	}
+}
+
+// row returns row y of an image.
+func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width] }
+
+// paint gives pixels a colour.
+func paint(pix []byte, fill [3]byte) {
+	if fill == [3]byte{} {
+		clear(pix)
+		return
+	}
+	n := copy(pix, fill[:])
+	for n < len(pix) {
+		n += copy(pix[n:], pix[:n])
+	}
+}

@@ -1,0 +1,159 @@
+package affine
+
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+)
+
+// toInt is C's conversion as x86-64 does it: towards zero, and the lowest int32 for what is none.
+func toInt(v float64) int32 {
+	if !(v > math.MinInt32-1 && v < math.MaxInt32+1) {
+		return math.MinInt32
+	}
+	return int32(v)
+}
+
+// coordinate is Pillow's COORD: -1 for everything below 0.
+func coordinate(v float64) int {
+	if v < 0 {
+		return -1
+	}
+	return int(toInt(v))
+}
+
+// within reports whether a coordinate is one of n.
+func within(at, n int) bool { return uint(at) < uint(n) }
+
+// scale is ImagingScaleAffine, for maps without rotation and shear.
+func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
+	first, behind := dst.Width, 0 // the columns that show something
+	m.columns = m.columns[:0]
+	apart := false // one is not beside the one before
+	at := a[2] + float64(a[0]*0.5)
+	for x := range dst.Width {
+		column := int32(coordinate(at))
+		if within(int(column), src.Width) {
+			first, behind = min(first, x), x+1
+			apart = apart || x > first && column != m.columns[x-1]+1
+		}
+		m.columns = append(m.columns, column)
+		at += a[0]
+	}
+	at = a[5] + float64(a[4]*0.5)
+	for y := range dst.Height {
+		to, line := row(dst, y), coordinate(at)
+		at += a[4]
+		if !within(line, src.Height) || first >= behind {
+			paint(to, fill)
+			continue
+		}
+		paint(to[:3*first], fill)
+		if from := row(src, line); !apart {
+			copy(to[3*first:3*behind], from[3*m.columns[first]:])
+		} else {
+			for x, column := range m.columns[first:behind] {
+				pixel, place := from[3*column:][:3:3], to[3*(first+x):][:3:3]
+				place[0], place[1], place[2] = pixel[0], pixel[1], pixel[2]
+			}
+		}
+		paint(to[3*behind:], fill)
+	}
+}
+
+// fitsFixed reports whether the corners of a w × h result lie within what numbers of 16 bits and as many of fraction hold.
+func (a *Matrix) fitsFixed(w, h int) bool {
+	for _, corner := range [4][2]float64{{0, 0}, {float64(w), float64(h)}, {0, float64(h)}, {float64(w), 0}} {
+		for i := 0; i < 6; i += 3 {
+			if !(math.Abs(float64(corner[0]*a[i])+float64(corner[1]*a[i+1])+a[i+2]) < 32768) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fixedPoint returns a number with 16 bits of fraction, rounded.
+func fixedPoint(v float64) int32 { return toInt(math.Floor(float64(v*65536) + 0.5)) }
+
+// fixed is affine_fixed: nearest, for maps that [Matrix.fitsFixed].
+func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
+	stepX, stepY := fixedPoint(a[0]), fixedPoint(a[3])
+	downX, downY := fixedPoint(a[1]), fixedPoint(a[4])
+	startX := fixedPoint(a[2] + float64(a[0]*0.5) + float64(a[1]*0.5))
+	startY := fixedPoint(a[5] + float64(a[3]*0.5) + float64(a[4]*0.5))
+	for y := range dst.Height {
+		to := row(dst, y)
+		first, behind := showing(startX, stepX, dst.Width, src.Width)
+		firstY, behindY := showing(startY, stepY, dst.Width, src.Height)
+		first = max(first, firstY)
+		behind = max(first, min(behind, behindY))
+		paint(to[:3*first], fill)
+		xx, yy := startX+int32(first)*stepX, startY+int32(first)*stepY
+		if stepX == 1<<16 && stepY == 0 {
+			if behind > first {
+				copy(to[3*first:3*behind], row(src, int(yy>>16))[3*(xx>>16):])
+			}
+		} else {
+			for place := to[3*first : 3*behind]; len(place) >= 3; place = place[3:] {
+				pixel := src.Pix[3*(int(yy>>16)*src.Width+int(xx>>16)):][:3:3]
+				place[0], place[1], place[2] = pixel[0], pixel[1], pixel[2]
+				xx += stepX
+				yy += stepY
+			}
+		}
+		paint(to[3*behind:], fill)
+		startX += downX
+		startY += downY
+	}
+}
+
+// showing returns the first of n places and the one behind the last whose position, start + place·step with 16 bits of
+// fraction, is one of size. Positions that overflow are none, as a coordinate of 32,768 and more is none.
+func showing(start, step int32, n, size int) (first, behind int) {
+	low, high := -int64(start), int64(min(size, 1<<15))<<16-int64(start) // low ≤ place·step < high
+	switch s := int64(step); {
+	case s == 0:
+		if low > 0 || high <= 0 {
+			return 0, 0
+		}
+		return 0, n
+	case s < 0:
+		low, high = -high+1, -low+1
+		low, high = ceilQuotient(low, -s), ceilQuotient(high, -s)
+	default:
+		low, high = ceilQuotient(low, s), ceilQuotient(high, s)
+	}
+	return int(min(max(low, 0), int64(n))), int(min(max(high, 0), int64(n)))
+}
+
+// ceilQuotient returns ⌈a/b⌉ for b > 0.
+func ceilQuotient(a, b int64) int64 {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
+}
+
+// sums is the rest of ImagingTransformAffine: nearest, for maps of which a corner lies far outside.
+func sums(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
+	startX := a[2] + float64(a[1]*0.5) + float64(a[0]*0.5)
+	startY := a[5] + float64(a[4]*0.5) + float64(a[3]*0.5)
+	for y := range dst.Height {
+		to := row(dst, y)
+		atX, atY := startX, startY
+		for x := range dst.Width {
+			place := to[3*x:][:3:3]
+			if column, line := coordinate(atX), coordinate(atY); within(column, src.Width) && within(line, src.Height) {
+				copy(place, row(src, line)[3*column:])
+			} else {
+				copy(place, fill[:])
+			}
+			atX += a[0]
+			atY += a[3]
+		}
+		startX += a[1]
+		startY += a[4]
+	}
+}

@@ -1,0 +1,123 @@
+package transform
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/imgfeed/imgfeed/internal/affine"
+)
+
+// affineMap maps the image to one of w × h pixels by a matrix from its pixels to those of the image, and gives what shows
+// nothing of the image the colour fill.
+func (c *canvas) affineMap(w, h int, matrix affine.Matrix, how Interpolation, fill Fill) error {
+	from, to, err := c.redraw(w, h)
+	if err != nil {
+		return err
+	}
+	c.engine.mapper.Map(to, from, matrix, how, fill)
+	return nil
+}
+
+// turn turns the image counterclockwise by a number of quarter turns from 1 to 3.
+func (c *canvas) turn(quarters int) error {
+	w, h := c.size()
+	if quarters != 2 {
+		w, h = h, w
+	}
+	from, to, err := c.redraw(w, h)
+	if err != nil {
+		return err
+	}
+	affine.Turn(to, from, quarters)
+	return nil
+}
+
+// rotate is Pillow's Image.rotate, and so torchvision's rotate: counterclockwise by an angle in degrees, about center, or the
+// image's middle if that is nil. With expand the result has the size that the turned image needs.
+func (c *canvas) rotate(degrees float64, how Interpolation, expand bool, center *[2]float64, fill Fill) error {
+	w, h := c.size()
+	degrees = math.Mod(degrees, 360)
+	if degrees < 0 {
+		degrees += 360
+	}
+	middle := [2]float64{float64(w) / 2, float64(h) / 2}
+	if center != nil {
+		middle = *center
+	} else {
+		switch {
+		case degrees == 0:
+			return nil
+		case degrees == 180:
+			return c.turn(2)
+		case (degrees == 90 || degrees == 270) && (expand || w == h):
+			return c.turn(int(degrees) / 90)
+		}
+	}
+	m := rotation(degrees, middle)
+	if expand {
+		w, h, m = expanded(w, h, m)
+	}
+	return c.affineMap(w, h, m, how, fill)
+}
+
+// rotation is the matrix of Image.rotate, which has its sines to 15 decimals.
+func rotation(degrees float64, center [2]float64) affine.Matrix {
+	sin, cos := sinCos(-radians(degrees))
+	m := affine.Matrix{decimals15(cos), decimals15(sin), 0, decimals15(-sin), decimals15(cos), 0}
+	m[2], m[5] = mapped(m, -center[0], -center[1])
+	m[2] += center[0]
+	m[5] += center[1]
+	return m
+}
+
+// decimals15 is Python's round(x, 15), for |x| ≤ 1.
+func decimals15(x float64) float64 {
+	var text [24]byte
+	rounded, err := strconv.ParseFloat(string(strconv.AppendFloat(text[:0], x, 'f', 15, 64)), 64)
+	if err != nil {
+		panic(err)
+	}
+	return rounded
+}
+
+// mapped returns where a matrix maps a point.
+func mapped(m affine.Matrix, x, y float64) (float64, float64) {
+	return float64(m[0]*x) + float64(m[1]*y) + m[2], float64(m[3]*x) + float64(m[4]*y) + m[5]
+}
+
+// expanded returns the size of a result that all of a turned w × h image fits in, and the matrix that has it in the middle.
+func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
+	width, height := float64(w), float64(h)
+	var low, high [2]float64
+	for i, corner := range [4][2]float64{{0, 0}, {width, 0}, {width, height}, {0, height}} {
+		x, y := mapped(m, corner[0], corner[1])
+		if i == 0 {
+			low, high = [2]float64{x, y}, [2]float64{x, y}
+		}
+		low, high = [2]float64{min(low[0], x), min(low[1], y)}, [2]float64{max(high[0], x), max(high[1], y)}
+	}
+	newW, newH := math.Ceil(high[0])-math.Floor(low[0]), math.Ceil(high[1])-math.Floor(low[1])
+	m[2], m[5] = mapped(m, -(newW-width)/2, -(newH-height)/2)
+	return int(newW), int(newH), m
+}
+
+// inverseAffine is torchvision's _get_inverse_affine_matrix, with the same operations in the same order: a rotation by angle,
+// a shift, a scale and shears along x and y about center, angles in degrees.
+func inverseAffine(center [2]float64, angle float64, translate [2]float64, scale float64, shear [2]float64) affine.Matrix {
+	rot, shearY := radians(angle), radians(shear[1])
+	sinRot, cosRot := sinCos(rot)
+	sin, cos := sinCos(rot - shearY)
+	_, cosY := sinCos(shearY)
+	tanX := tan(radians(shear[0]))
+	a := cos / cosY
+	b := float64(-cos*tanX)/cosY - sinRot
+	c := sin / cosY
+	d := float64(-sin*tanX)/cosY + cosRot
+	m := affine.Matrix{d / scale, -b / scale, 0, -c / scale, a / scale, 0}
+	x, y := -center[0]-translate[0], -center[1]-translate[1]
+	m[2] = float64(m[0]*x) + float64(m[1]*y)
+	m[5] = float64(m[3]*x) + float64(m[4]*y)
+	m[2] += center[0]
+	m[5] += center[1]
+	return m
+}

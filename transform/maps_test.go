@@ -1,0 +1,336 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/affine"
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+)
+
+// Naive operations that map, with the arithmetic of package affine, which its own tests compare with Pillow.
+
+func (m *naiveImage) affineMap(w, h int, a affine.Matrix, how Interpolation, fill Fill) {
+	var mapper affine.Mapper
+	from, to := imagefile.RGB{Pix: m.pix, Width: m.w, Height: m.h}, imagefile.RGB{}
+	to.Resize(w, h)
+	mapper.Map(&to, &from, a, how, fill)
+	m.pix, m.w, m.h = to.Pix, w, h
+}
+
+func (m *naiveImage) turn(quarters int) {
+	for range quarters {
+		out := make([]byte, 0, len(m.pix))
+		for x := m.w - 1; x >= 0; x-- {
+			for y := range m.h {
+				out = append(out, m.pix[3*(y*m.w+x):][:3]...)
+			}
+		}
+		m.pix, m.w, m.h = out, m.h, m.w
+	}
+}
+
+func (o RandomVerticalFlip) naive(m *naiveImage, d *Draws) error {
+	if d.unit() < o.P {
+		m.turn(2)
+		return RandomHorizontalFlip{P: 1}.naive(m, &Draws{})
+	}
+	return nil
+}
+
+func (o RandomRotation) naive(m *naiveImage, d *Draws) error {
+	degrees := d.uniform(o.Degrees[0], o.Degrees[1])
+	if quarters := degrees / 90; o.Center == nil && quarters == math.Trunc(quarters) && (o.Expand || m.w == m.h || int(quarters)%2 == 0) {
+		m.turn((int(quarters)%4 + 4) % 4)
+		return nil
+	}
+	center := [2]float64{float64(m.w) / 2, float64(m.h) / 2}
+	if o.Center != nil {
+		center = *o.Center
+	}
+	a, w, h := rotation(math.Mod(degrees+720, 360), center), m.w, m.h
+	if o.Expand {
+		w, h, a = expanded(w, h, a)
+	}
+	m.affineMap(w, h, a, o.Interpolation, o.Fill)
+	return nil
+}
+
+func (o RandomAffine) naive(m *naiveImage, d *Draws) error {
+	angle, translate, scale, shear := o.draw(m.w, m.h, d)
+	center := [2]float64{float64(m.w) / 2, float64(m.h) / 2}
+	if o.Center != nil {
+		center = *o.Center
+	}
+	m.affineMap(m.w, m.h, inverseAffine(center, angle, translate, scale, shear), o.Interpolation, o.Fill)
+	return nil
+}
+
+// mapSpecs have operations that map at every place of a transform.
+var mapSpecs = []string{
+	`[{"op":"RandomRotation","degrees":30},{"op":"CenterCrop","size":24}]`,
+	`[{"op":"Resize","size":[30,41]},{"op":"RandomRotation","degrees":[90,90],"fill":9},{"op":"RandomVerticalFlip"}]`,
+	`[{"op":"RandomRotation","degrees":[90,90],"expand":true},{"op":"RandomRotation","degrees":[180,180]},{"op":"CenterCrop","size":20}]`,
+	`[{"op":"RandomRotation","degrees":180,"expand":true,"interpolation":"bilinear","fill":[1,2,300]},{"op":"RandomHorizontalFlip"},{"op":"Resize","size":[20,24]}]`,
+	`[{"op":"RandomHorizontalFlip","p":1},{"op":"RandomRotation","degrees":[0,45],"center":[3,4],"interpolation":"bicubic"},{"op":"RandomCrop","size":16}]`,
+	`[{"op":"CenterCrop","size":[20,30]},{"op":"RandomVerticalFlip","p":1},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomResizedCrop","size":20},{"op":"RandomAffine","degrees":15,"translate":[0.1,0.3],"scale":[0.8,1.2],"shear":10,"interpolation":"bilinear","fill":128}]`,
+	`[{"op":"RandomAffine","degrees":0,"shear":[0,0,-20,20],"center":[0,0]},{"op":"RandomCrop","size":19}]`,
+}
+
+func TestMapsMatchNaive(t *testing.T) {
+	for _, level := range kernel.Available() {
+		engine := NewEngine(level)
+		for s, size := range [][2]int{{50, 37}, {32, 32}, {19, 64}} {
+			w, h := size[0], size[1]
+			pix := randomImage(w, h, uint64(s))
+			for _, text := range mapSpecs {
+				compareWithNaive(t, engine, mustParse(text), []Source{{Image: encodePNG(t, pix, w, h)}}, pix, w, h)
+			}
+		}
+	}
+}
+
+func TestMapsDoNotAllocate(t *testing.T) {
+	data, index := encodeJPEG(t, randomImage(100, 80, 1), 100, 80)
+	src, engine := Source{Image: data, Aux: index}, NewEngine(kernel.Active())
+	for _, text := range mapSpecs {
+		spec, i := mustParse(text), 0
+		dst := Output{Pix: make([]byte, spec.OutputBytes())}
+		run := func() {
+			i++
+			if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, i%50)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 50 {
+			run()
+		}
+		if n := testing.AllocsPerRun(100, run); n != 0 {
+			t.Errorf("%s: %v allocations an image", text, n)
+		}
+	}
+}
+
+// certain returns a random transform in which nothing is left to chance, so that torchvision does the same. Its numbers are
+// float32, of which torchvision draws.
+func certain(rng *rand.Rand) string {
+	number := func(low, high float64) float64 { return float64(float32(low + rng.Float64()*(high-low))) }
+	pick := func(values ...string) string { return values[rng.IntN(len(values))] }
+	interpolation := pick("nearest", "bilinear", "bicubic")
+	fill := pick("0", "128", "[255,0,7]", "[30.9,-4,999]")
+	switch rng.IntN(5) {
+	case 0:
+		angle := number(-200, 200)
+		return fmt.Sprintf(`{"op":"RandomRotation","degrees":[%v,%v],"interpolation":%q,"expand":%v,"fill":%s}`, angle, angle, interpolation, rng.IntN(2) == 0, fill)
+	case 1:
+		angle := pick("0", "90", "180", "270", "360", "-90", "45", "30", "-720")
+		return fmt.Sprintf(`{"op":"RandomRotation","degrees":[%s,%s],"interpolation":%q,"expand":%v,"center":%s,"fill":%s}`,
+			angle, angle, interpolation, rng.IntN(2) == 0, pick("null", "[0,0]", "[20.5,31.25]"), fill)
+	case 2:
+		return fmt.Sprintf(`{"op":"RandomVerticalFlip","p":%d}`, rng.IntN(2))
+	case 3:
+		shear := number(-30, 30)
+		return fmt.Sprintf(`{"op":"RandomAffine","degrees":[0,0],"shear":%s,"center":%s,"interpolation":%q,"fill":%s}`,
+			pick(fmt.Sprintf("[%v,%v]", shear, shear), fmt.Sprintf("[0,0,%v,%v]", shear, shear)), pick("null", "[0,0]"), interpolation, fill)
+	}
+	angle, scale, shear := number(-180, 180), number(0.5, 2), number(-20, 20)
+	return fmt.Sprintf(`{"op":"RandomAffine","degrees":[%v,%v],"scale":[%v,%v],"shear":[%v,%v,1,1],"interpolation":%q,"fill":%s}`,
+		angle, angle, scale, scale, shear, shear, interpolation, fill)
+}
+
+// TestOperationsAreTorchvisions compares operations with torchvision's on Pillow, to the last bit. It takes the photographs of the folder
+// IMGFEED_TEST_IMAGES, or makes images.
+func TestOperationsAreTorchvisions(t *testing.T) {
+	python, _ := pillowtest.Find(t, "torchvision")
+	cmd := exec.Command(python, "-W", "ignore", "testdata/operations.py")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeCertain(t, in); err != nil {
+		t.Error(err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var result struct {
+		Compared int
+		Differ   []string
+	}
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("compared %d results with torchvision's", result.Compared)
+	if len(result.Differ) > 0 || result.Compared == 0 {
+		t.Errorf("%d of %d differ: %.2000v", len(result.Differ), result.Compared, result.Differ)
+	}
+}
+
+// writeCertain sends images, each under some transforms, to operations.py.
+func writeCertain(t *testing.T, w io.Writer) error {
+	rng := rand.New(rand.NewPCG(7, 8))
+	engines := make([]*Engine, 0, 3)
+	for _, level := range kernel.Available() {
+		engines = append(engines, NewEngine(level))
+	}
+	var sources []Source
+	if folder := os.Getenv("IMGFEED_TEST_IMAGES"); folder != "" {
+		files, _ := filepath.Glob(filepath.Join(folder, "*.*"))
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			sources = append(sources, Source{Image: data})
+		}
+	} else {
+		for i := range 24 {
+			width, height := 1+rng.IntN(90), 1+rng.IntN(90)
+			if i%4 == 0 {
+				height = width
+			}
+			sources = append(sources, Source{Image: encodePNG(t, randomImage(width, height, uint64(i)), width, height)})
+		}
+	}
+	for i, src := range sources {
+		for range 12 {
+			if err := writeOperation(w, engines[i%len(engines)], src, certain(rng)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeOperation applies one operation to an image. Results may have any size here, which a Spec's may not.
+func writeOperation(w io.Writer, e *Engine, src Source, op string) error {
+	pix, width, height, err := e.DecodeFull(src)
+	if err != nil {
+		return err
+	}
+	pix = bytes.Clone(pix)
+	ops, err := parseOps([]byte("["+op+"]"), Pillow13)
+	if err != nil {
+		return err
+	}
+	if ops[0], err = ops[0].prepare(); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	if _, _, err := e.stored.open(src); err != nil {
+		return err
+	}
+	c := &canvas{engine: e, from: &e.stored, step: wholeImage(width, height), op: ops[0]}
+	if err := ops[0].apply(c); err != nil {
+		return err
+	}
+	result, err := c.inMemory()
+	if err != nil {
+		return err
+	}
+	head, err := json.Marshal(map[string]any{
+		"ops": json.RawMessage("[" + op + "]"), "width": width, "height": height, "size": []int{result.Height, result.Width}})
+	if err == nil {
+		_, err = w.Write(append(append(append(head, '\n'), pix...), result.Pix...))
+	}
+	return err
+}
+
+// TestAffineDraws compares draws of 10⁵ samples with torchvision's ranges: evenly spread, and shifts by whole pixels.
+func TestAffineDraws(t *testing.T) {
+	op := mustParse(`[{"op":"CenterCrop","size":[50,80]},{"op":"RandomAffine","degrees":[-10,30],"translate":[0.1,0.25],"scale":[0.5,1.5],"shear":[-5,5,0,20]}]`).ops[1].(RandomAffine)
+	const n = 100000
+	var sums, squares [6]float64
+	for i := range n {
+		d := NewDraws(3, 1, i)
+		angle, translate, scale, shear := op.draw(80, 50, &d)
+		for k, v := range [6]float64{(angle - 10) / 20, translate[0] / 8, translate[1] / 12.5, (scale - 1) / 0.5, shear[0] / 5, (shear[1] - 10) / 10} {
+			if k < 3 && k > 0 && translate[k-1] != math.Trunc(translate[k-1]) || v < -1.001 || v > 1.001 {
+				t.Fatalf("sample %d: draw %d is %v of its range", i, k, v)
+			}
+			sums[k] += v
+			squares[k] += v * v
+		}
+	}
+	for k := range sums {
+		if mean, variance := sums[k]/n, squares[k]/n; math.Abs(mean) > 0.01 || math.Abs(variance-1./3) > 0.01 {
+			t.Errorf("draw %d: mean %.4f and variance %.4f of an even one's 0 and 1/3", k, mean, variance)
+		}
+	}
+}
+
+func TestMapErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"op":"RandomRotation"}`:                                       "degrees is missing",
+		`{"op":"RandomRotation","degrees":-5}`:                          "a single number must be positive",
+		`{"op":"RandomRotation","degrees":1e9}`:                         "want -1e+06 to 1e+06",
+		`{"op":"RandomRotation","degrees":[3,1]}`:                       "want the lower first",
+		`{"op":"RandomRotation","degrees":[3,1,2]}`:                     "degrees has 3 numbers",
+		`{"op":"RandomRotation","degrees":3,"interpolation":"lanczos"}`: "want nearest, bilinear or bicubic",
+		`{"op":"RandomRotation","degrees":3,"interpolation":"linear"}`:  "unknown interpolation",
+		`{"op":"RandomRotation","degrees":3,"fill":[1,2]}`:              "fill has 2 numbers",
+		`{"op":"RandomRotation","degrees":3,"fill":"red"}`:              "fill is \"red\", want a number or a list of numbers",
+		`{"op":"RandomRotation","degrees":3,"center":7}`:                "center has 1 numbers, want [x, y]",
+		`{"op":"RandomRotation","degrees":3,"center":[1e300,0]}`:        "center is",
+		`{"op":"RandomAffine","degrees":0,"translate":[2,0]}`:           "translate is 2, want 0 to 1",
+		`{"op":"RandomAffine","degrees":0,"scale":[0,1]}`:               "scale is 0, want 1e-06",
+		`{"op":"RandomAffine","degrees":0,"shear":[1,2,3]}`:             "shear has 3 numbers",
+		`{"op":"RandomAffine","degrees":0,"shear":[1,2,3,1e7]}`:         "shear is 1e+07",
+		`{"op":"RandomVerticalFlip","p":-1}`:                            "p is -1",
+		`{"op":"RandomRotation","degrees":3,"expand":true}`:             "would differ in size",
+	} {
+		_, err := Parse(`[{"op":"CenterCrop","size":8},` + text + `]`)
+		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	nan := math.NaN()
+	for _, op := range []Op{
+		RandomRotation{Degrees: [2]float64{nan, nan}}, RandomRotation{Center: &[2]float64{nan, 0}}, RandomRotation{Interpolation: Box},
+		RandomAffine{Scale: [2]float64{nan, 1}}, RandomAffine{Shear: [4]float64{0, 0, nan, nan}}, RandomAffine{Translate: [2]float64{nan, 0}},
+		RandomAffine{Center: &[2]float64{0, math.Inf(1)}}, RandomAffine{Degrees: [2]float64{math.Inf(-1), 0}}, RandomVerticalFlip{P: nan},
+	} {
+		if _, err := NewSpec(CenterCrop{Size: Size{4}}, op); err == nil {
+			t.Errorf("%s is taken", op)
+		}
+	}
+}
+
+// TestHostileMaps has the extremes of every parameter, which must end, and with pixels of the image or the fill.
+func TestHostileMaps(t *testing.T) {
+	src := Source{Image: encodePNG(t, bytes.Repeat([]byte{200}, 30*20*3), 30, 20)}
+	engine := NewEngine(kernel.Active())
+	for _, how := range []string{"nearest", "bilinear", "bicubic"} {
+		for _, text := range []string{
+			`"degrees":[1000000,1000000]`, `"degrees":[0,0],"shear":[90,90,90,90]`, `"degrees":[0,0],"shear":[-90,-90]`, `"degrees":[0,0],"scale":[1e-6,1e-6]`,
+			`"degrees":[5,5],"scale":[1e6,1e6]`, `"degrees":[45,45],"scale":[1e-6,1e-6],"shear":[90,90,89,89],"translate":[1,1],"center":[1e6,-1e6]`,
+		} {
+			spec := mustParse(`[{"op":"CenterCrop","size":[12,18]},{"op":"RandomAffine",` + text + `,"fill":200,"interpolation":"` + how + `"}]`)
+			out := make([]byte, spec.OutputBytes())
+			if _, err := engine.Apply(spec, Output{Pix: out}, src, NewDraws(1, 1, 1)); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range out {
+				if v != 200 {
+					t.Fatalf("%s: byte %d is %d", spec, i, v)
+				}
+			}
+		}
+	}
+}

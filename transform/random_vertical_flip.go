@@ -1,0 +1,49 @@
+package transform
+
+import "github.com/imgfeed/imgfeed/internal/imagefile"
+
+// RandomVerticalFlip is torchvision.transforms.RandomVerticalFlip(p).
+type RandomVerticalFlip struct {
+	// P is the probability of a flip. In JSON its default is torchvision's, 0.5.
+	P float64
+}
+
+func (RandomVerticalFlip) Name() string { return "RandomVerticalFlip" }
+
+func (o RandomVerticalFlip) String() string { return object(o, "p", o.P) }
+
+func (o RandomVerticalFlip) read(p *parameters) Op {
+	o.P = p.number("p", 0.5)
+	return o
+}
+
+func (o RandomVerticalFlip) prepare() (Op, error) { return o, checkProbability("p", o.P) }
+
+func (RandomVerticalFlip) random() bool { return true }
+
+func (RandomVerticalFlip) outputSize(h, w int) (int, int) { return h, w }
+
+func (o RandomVerticalFlip) apply(c *canvas) error {
+	if c.draws.unit() >= o.P {
+		return nil
+	}
+	return c.flipVertically()
+}
+
+// flipVertically mirrors the image top to bottom.
+func (c *canvas) flipVertically() error {
+	w, h := c.size()
+	from, to, err := c.redraw(w, h)
+	if err == nil {
+		mirrorRows(to, from)
+	}
+	return err
+}
+
+// mirrorRows writes the rows of from to to in reverse.
+func mirrorRows(to, from *imagefile.RGB) {
+	line := 3 * from.Width
+	for y := range from.Height {
+		copy(to.Pix[(from.Height-1-y)*line:][:line], from.Pix[y*line:])
+	}
+}

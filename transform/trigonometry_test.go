@@ -1,0 +1,47 @@
+package transform
+
+import (
+	"math"
+	"testing"
+)
+
+// TestTrigonometry compares with package math, which may differ in the last place or two.
+func TestTrigonometry(t *testing.T) {
+	for i := range 100000 {
+		x := (float64(i) - 50000) * 0.00731
+		if i%50 == 0 {
+			x *= 40
+		}
+		sin, cos := sinCos(x)
+		wantSin, wantCos := math.Sincos(x)
+		if math.Abs(sin-wantSin) > 3e-16 || math.Abs(cos-wantCos) > 3e-16 {
+			t.Fatalf("sine and cosine of %v: %v, %v, want %v, %v", x, sin, cos, wantSin, wantCos)
+		}
+		if got, want := tan(x), math.Tan(x); math.Abs(got-want) > 1e-15*(1+want*want) {
+			t.Fatalf("tangent of %v: %v, want %v", x, got, want)
+		}
+	}
+}
+
+// TestTrigonometryIsC has values of glibc 2.36 where reduction, series or signs could go wrong.
+func TestTrigonometryIsC(t *testing.T) {
+	for _, c := range []struct{ degrees, sin, cos, tan float64 }{
+		{0, 0.0, 1.0, 0.0},
+		{30, 0.49999999999999994, 0.8660254037844387, 0.5773502691896257},
+		{45, 0.7071067811865475, 0.7071067811865476, 0.9999999999999999},
+		{60, 0.8660254037844386, 0.5000000000000001, 1.7320508075688767},
+		{90, 1.0, 6.123233995736766e-17, 1.633123935319537e+16},
+		{135, 0.7071067811865476, -0.7071067811865475, -1.0000000000000002},
+		{180, 1.2246467991473532e-16, -1.0, -1.2246467991473532e-16},
+		{270, -1.0, -1.8369701987210297e-16, 5443746451065123.0},
+		{-13.7, -0.23683814606561868, 0.9715491199976461, -0.24377372300660669},
+		{-359.5, 0.008726535498373636, 0.9999619230641713, 0.008726867790758491},
+		{-116.64486694335938, -0.8938033333791817, -0.4484591411045863, 1.9930541078451014},
+		{1000000.0, -0.9848077530125356, 0.17364817766507232, -5.671281819680279},
+	} {
+		sin, cos := sinCos(radians(c.degrees))
+		if tan := tan(radians(c.degrees)); sin != c.sin || cos != c.cos || tan != c.tan {
+			t.Errorf("%v°: sine %v, cosine %v, tangent %v, want %v, %v, %v", c.degrees, sin, cos, tan, c.sin, c.cos, c.tan)
+		}
+	}
+}
