@@ -22,6 +22,7 @@ from .errors import (
     UnsupportedError,
 )
 from .loader import DataLoader
+from .torchloader import from_torch
 
 __version__ = "0.1.0"
 
@@ -38,4 +39,5 @@ __all__ = [
     "StateError",
     "TimeoutError",
     "UnsupportedError",
+    "from_torch",
 ]

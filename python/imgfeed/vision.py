@@ -1,4 +1,5 @@
-"""torchvision's transforms as the feed's: what is done to images is the server's, what makes numbers of pixels is done to whole batches.
+"""torchvision's transforms as the feed's: what is done to images is the server's, what makes numbers of
+pixels is done to whole batches.
 
 A pipeline of torchvision is a list: operations on images, of which the server does those that it knows, with the same names and
 parameters; then a conversion to a tensor; then what changes the tensor's type and scale. These are torchvision's own objects,
@@ -55,7 +56,8 @@ class Pipeline:
         torch = importlib.import_module("torch")
         images = importlib.import_module("torchvision.tv_tensors").Image(images) if _of_v2(self.numbers[0]) else images
         for step in self.numbers:
-            images = _to_tensor(torch, images) if type(step).__name__ == "ToTensor" else step(images)
+            dtype = _divides_by_255(torch, step, images)
+            images = step(images) if dtype is None else _of_255(torch, images, dtype)
         return images.as_subclass(torch.Tensor)
 
 
@@ -92,9 +94,26 @@ def pipeline(name: str, value: Any) -> Pipeline:
     return Pipeline(operations, tuple(numbers), resizes)
 
 
-def _to_tensor(torch: Any, images: Any) -> Any:
-    """Do to a batch what ToTensor, which takes images of Pillow only, does to one of them."""
-    return images.to(torch.get_default_dtype()).div(255)
+def ends_in_tensors(value: Any) -> bool:
+    """Return whether a transform leaves tensors: one of the feed does, and one of torchvision where it says so."""
+    if not is_torchvisions(value):
+        return True
+    kinds = [type(step).__name__ for step in _flat(value)]
+    return any(kind in TENSORS + NUMBERS for kind in kinds)
+
+
+def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
+    """Return the type to which a step brings pixels from 0 to 255 by dividing them by 255; None for a step that does not."""
+    kind = type(step).__name__
+    if kind == "ToTensor":  # which takes images of Pillow only
+        return torch.get_default_dtype()
+    divides = kind == "ConvertImageDtype" and not _of_v2(step)  # v2 multiplies
+    return step.dtype if divides and images.dtype == torch.uint8 and step.dtype.is_floating_point else None
+
+
+def _of_255(torch: Any, images: Any, dtype: Any) -> Any:
+    """Return pixels divided by 255, by a tensor: on a GPU torch multiplies by a mere number's reciprocal, and misses a bit."""
+    return images.to(dtype).div_(torch.full((), 255, dtype=dtype, device=images.device))
 
 
 def _steps(value: Any) -> Sequence[Any] | None:

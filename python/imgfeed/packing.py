@@ -1,0 +1,213 @@
+"""Data that a program has in another form, packed once into a cache, under a name that is made of what they hold.
+
+The cache has a folder for each:
+
+    NAME-0123456789abcdef/     the digits are of the digest of all that the set is made of
+        set/                   the shard set, as imgshard build makes it
+        places.npy             int64: the index in the set of each sample of the data, in their order
+        source.json            what it was made of, for people; it is there when all else is
+    NAME-0123456789abcdef.lock held while the folder is made
+
+A folder appears whole, by a rename. Any number of processes may ask for the same one at the same time: one packs, and the
+others wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from . import errors
+from .launcher import find_binary
+
+log = logging.getLogger("imgfeed")
+
+_RULE = b"imgfeed cache v1\0"  # how the digest is made, and what is made of the data
+_DIGEST_DIGITS = 16
+_PROGRESS = re.compile(r": (listing|reading|packing) [0-9,]+.* images")  # a line of imgshard's every ten seconds
+_LINES_KEPT = 24  # of what else it says, for an error
+
+
+class Source(Protocol):
+    """What is to be packed."""
+
+    name: str  # of the folder in the cache, for people
+    what: str  # it is, in words
+    keys: Sequence[str]  # of the samples in the set, in their own order
+    labels: Sequence[int]  # as many
+    classes: Sequence[str]  # class i has label i
+
+    def identify(self, digest: Any) -> None:
+        """Update a hash with all that the images depend on; keys, labels and classes are in it already."""
+
+    def stage(self, folder: Path) -> list[str]:
+        """Write to a folder what imgshard needs, and return its arguments: SRC and flags."""
+
+
+def cache_folder(given: str | os.PathLike[str] | None) -> Path:
+    """Return the folder of all caches: the given one, else imgfeed in $XDG_CACHE_HOME, or in ~/.cache."""
+    if given is not None:
+        return Path(given).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification has relative paths ignored.
+    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "imgfeed"
+
+
+class Packed:
+    """A set in the cache."""
+
+    def __init__(self, folder: Path) -> None:
+        """Describe the folder of a set that is whole."""
+        self.folder = folder
+        self.set = folder / "set"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is there."""
+        return (self.folder / "source.json").is_file()
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return the index in the set of each sample of the source, in the source's order."""
+        places: npt.NDArray[np.int64] = np.load(self.folder / "places.npy")
+        return places
+
+
+def pack(source: Source, cache: Path) -> Packed:
+    """Return the set of a source, and pack it unless it is in the cache already.
+
+    Raises ImgfeedError with imgshard's words where that can't be done. Then, and when it is interrupted, nothing of it stays.
+    """
+    packed = Packed(cache / f"{source.name}-{_digest(source)}")
+    if packed.is_whole:
+        log.info("imgfeed: %s is packed already, at %s", source.what, packed.set)
+        return packed
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(packed.folder.with_name(f"{packed.folder.name}.lock")) as lock:
+        if not packed.is_whole:  # else another process has made it meanwhile
+            log.warning("imgfeed: packs %s, once, into %s", source.what, packed.set)
+            _make(source, packed, lock)
+    return packed
+
+
+def _digest(source: Source) -> str:
+    digest = hashlib.sha256(_RULE)
+    for texts in (source.classes, source.keys):
+        for text in texts:
+            digest.update(os.fsencode(text) + b"\0")
+        digest.update(b"\0")
+    digest.update(np.asarray(source.labels, dtype="<i8").tobytes())
+    source.identify(digest)
+    return digest.hexdigest()[:_DIGEST_DIGITS]
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[IO[bytes]]:
+    """Hold a lock, which goes with the last process that has the file open: also with one that is killed."""
+    while True:
+        with path.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                log.warning("imgfeed: another process packs; waiting for %s", path)
+                fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    continue  # who had it has removed it
+            except FileNotFoundError:
+                continue
+            try:
+                yield file
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _make(source: Source, packed: Packed, lock: IO[bytes]) -> None:
+    """Make a set's folder beside its place, and move it there."""
+    partial = packed.folder.with_name(f"{packed.folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+    try:
+        stage, made = partial / "stage", Packed(partial)
+        stage.mkdir(parents=True)
+        _imgshard(["build", *source.stage(stage), "--strict", "--output", str(made.set)], lock)
+        shutil.rmtree(stage)
+        np.save(partial / "places.npy", _places(source, made.set))
+        digest = _digest(source)
+        about = {"what": source.what, "samples": len(source.keys), "classes": len(source.classes), "digest": digest}
+        if not packed.folder.name.endswith(digest):
+            raise errors.ImgfeedError(f"imgfeed: {source.what} has changed while it was packed: pack it again once it rests")
+        (partial / "source.json").write_text(json.dumps(about, indent=2) + "\n")
+        partial.rename(packed.folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _imgshard(arguments: list[str], lock: IO[bytes]) -> None:
+    """Run imgshard, and log its progress. It has the lock too, as it may outlive this process if that is killed."""
+    printed: deque[str] = deque(maxlen=_LINES_KEPT)
+    with subprocess.Popen(
+        [find_binary("imgshard"), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        pass_fds=(lock.fileno(),),
+        start_new_session=True,  # Ctrl-C on the terminal is for this process to handle
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if _PROGRESS.search(line):
+                    log.warning("imgfeed: %s", line.strip())
+                else:
+                    printed.append(line)
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # so it removes what it has written, and this waits for it
+            raise
+    if process.returncode:
+        words = "".join(printed).strip()
+        raise errors.ImgfeedError(f"imgfeed: imgshard could not pack this (exit status {process.returncode}): {words}")
+
+
+def _places(source: Source, made: Path) -> npt.NDArray[np.int64]:
+    """Return the index in the set of each sample, once it is sure that the set holds just these, with these labels."""
+    place = {key: i for i, key in enumerate(source.keys)}
+    places = np.full(len(source.keys), -1, dtype=np.int64)
+    with subprocess.Popen([find_binary("imgshard"), "ls", "--json", str(made)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            row = json.loads(line)
+            i = place.get(row["key"])
+            if i is None or row["label"] != source.labels[i]:
+                wanted = "is none of its samples" if i is None else f"has label {source.labels[i]} there"
+                process.kill()
+                raise errors.ImgfeedError(
+                    f"imgfeed: {source.what}: {row['key']} was packed with label {row['label']}, and {wanted}"
+                )
+            places[i] = row["index"]
+    missing = np.flatnonzero(places < 0)
+    if process.returncode or len(missing):
+        example = f", {source.keys[missing[0]]} among them" if len(missing) else ""
+        raise errors.ImgfeedError(f"imgfeed: {source.what}: {len(missing)} samples are not in the set that was made{example}")
+    return places
+
+
+def folder_name(text: str) -> str:
+    """Return a name for a folder of the cache: letters, digits, dots and dashes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:60] or "data"

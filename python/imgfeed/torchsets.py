@@ -1,0 +1,305 @@
+"""Datasets of torchvision and Hugging Face, as what can be packed: each sample's stored image, its label, and its place.
+
+A dataset is taken only where its own code would give just that: the file's image as RGB, then the transform. One with code
+of its own is refused, with what to do.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import os
+import sys
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .packing import Source, folder_name
+
+_ORIENTATION = 0x0112  # the tag of EXIF
+_ROWS_HASHED = 100  # of a table's images, evenly spread, whose bytes are looked at to name it
+
+_HOW = (
+    "Pack its images once, as class folders or as a list of path and label in each line, with imgshard build, and give the "
+    "set's path to imgfeed.DataLoader, with the operations on images as transform="
+)
+
+
+def source_of(dataset: Any, label: str | None) -> tuple[Source, Any]:
+    """Return what is to be packed of a dataset, and the transform that the dataset does to each image.
+
+    label names the column of the labels of a dataset of Hugging Face. Raises ValueError for a dataset that can't be taken.
+    """
+    inner, rows = _without_subsets(dataset)
+    for of in (_files, _arrays, _table):
+        found = of(inner, rows, label)
+        if found is not None:
+            return found
+    kind = type(inner)
+    raise ValueError(
+        f"imgfeed: from_torch: the dataset is a {kind.__module__}.{kind.__qualname__}, whose code the feed can't run. It takes "
+        "ImageFolder, ImageNet, CIFAR10 and CIFAR100 of torchvision, datasets.Dataset of Hugging Face, and Subsets of these. "
+        f"{_HOW}"
+    )
+
+
+class Files:
+    """Images that lie in files below one folder."""
+
+    def __init__(self, root: str, samples: Sequence[tuple[str, int]], classes: Sequence[str], what: str) -> None:
+        """Take (path, label) of each sample. The keys are the paths below root."""
+        self.name = folder_name(Path(root).name)
+        self.what = f"{what} of {len(samples):,} images at {root}"
+        self.classes = classes
+        self.labels: Sequence[int] = [label for _, label in samples]
+        above = os.path.join(root, "")
+        outside = next((path for path, _ in samples if not path.startswith(above)), None)
+        if outside is not None:
+            raise ValueError(f"imgfeed: from_torch: the {what} at {root} has {outside}, which does not lie below it. {_HOW}")
+        self.keys: Sequence[str] = [path[len(above) :] for path, _ in samples]
+        self._root = root
+
+    def identify(self, digest: Any) -> None:
+        """Update a hash with each file's size and time of change."""
+        digest.update(os.fsencode(os.path.abspath(self._root)))
+        stats = (os.stat(os.path.join(self._root, key)) for key in self.keys)
+        digest.update(np.array([(s.st_size, s.st_mtime_ns) for s in stats], dtype="<i8").tobytes())
+
+    def stage(self, folder: Path) -> list[str]:
+        """Write a list of the files, which stay where they are."""
+        images = folder / "images.csv"
+        with images.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(["path", "label"])
+            rows.writerows(zip(self.keys, self.labels, strict=True))
+        return [str(images), "--images", self._root, *_classes_flag(folder, self.classes)]
+
+
+class Images:
+    """Images in memory or in a table, which are written out one after the other, under their places as keys."""
+
+    def __init__(self, name: str, what: str, labels: Sequence[int], classes: Sequence[str], flags: Sequence[str]) -> None:
+        """Take the labels. flags are imgshard's."""
+        self.name = folder_name(name)
+        self.what = what
+        self.labels = labels
+        self.classes = classes
+        self.keys: Sequence[str] = [f"{i:09d}" for i in range(len(labels))]
+        self._flags = flags
+
+    def files(self) -> Iterator[bytes]:
+        """Yield each image as the bytes of a file."""
+        raise NotImplementedError
+
+    def identify(self, digest: Any) -> None:
+        """Update a hash with what the images are."""
+        raise NotImplementedError
+
+    def stage(self, folder: Path) -> list[str]:
+        """Write the images and their labels as WebDataset has them."""
+        images = folder / "images.tar"
+        with tarfile.open(images, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for key, label, data in zip(self.keys, self.labels, self.files(), strict=True):
+                for name, content in (
+                    (f"{key}.jpg", data),
+                    (f"{key}.cls", str(label).encode()),
+                ):  # content tells the format, no name
+                    member = tarfile.TarInfo(name)
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+        return [str(images), *self._flags, *_classes_flag(folder, self.classes)]
+
+
+class Arrays(Images):
+    """Images of a CIFAR of torchvision: one array of uint8 (N, 32, 32, 3)."""
+
+    def __init__(self, data: Any, labels: Sequence[int], classes: Sequence[str], what: str) -> None:
+        """Take all images as one array."""
+        super().__init__(
+            what, f"{what} of {len(labels):,} images", labels, classes, ["--encoding", "pixels", "--resize", "none"]
+        )
+        self._data = np.ascontiguousarray(data)
+
+    def identify(self, digest: Any) -> None:
+        """Update a hash with all pixels."""
+        digest.update(str(self._data.shape).encode())
+        digest.update(self._data)
+
+    def files(self) -> Iterator[bytes]:
+        """Yield each as a bitmap."""
+        image = _pillow()
+        for pixels in self._data:
+            yield _encoded(image.fromarray(pixels), "BMP")
+
+
+class Table(Images):
+    """Images of a dataset of Hugging Face, with the bytes that they have there."""
+
+    def __init__(self, dataset: Any, column: str, labels: Sequence[int], classes: Sequence[str]) -> None:
+        """Take the images of a column."""
+        what = f"{dataset.builder_name or 'dataset'}-{dataset.split or 'all'}"
+        super().__init__(what, f"Dataset {what} of {len(labels):,} images", labels, classes, [])
+        self._dataset = dataset
+        self._column = column
+
+    def identify(self, digest: Any) -> None:
+        """Update a hash with each image's name and bytes in number, some images, and which rows are taken in what order."""
+        rows, compute = self._dataset.data.column(self._column), importlib.import_module("pyarrow.compute")
+        data, paths = (compute.struct_field(rows, field) for field in ("bytes", "path"))
+        digest.update(compute.binary_length(data).fill_null(-1).to_numpy().astype("<i8"))
+        names = [os.fsencode(name or "") for name in paths.to_pylist()]
+        digest.update(b"\0".join(names))
+        for i in np.unique(np.linspace(0, len(names) - 1, _ROWS_HASHED, dtype=np.int64)).tolist():
+            digest.update(_bytes_of(rows[i].as_py()))
+        if self._dataset._indices is not None:
+            digest.update(self._dataset._indices.column(0).to_numpy().astype("<i8"))
+
+    def files(self) -> Iterator[bytes]:
+        """Yield each as it is stored. One that EXIF turns, which the dataset does and the feed does not, comes turned."""
+        images = importlib.import_module("datasets").Image(decode=False)
+        for row in self._dataset.with_format(None).select_columns([self._column]).cast_column(self._column, images):
+            yield _upright(_bytes_of(row[self._column]))
+
+
+def _files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
+    """Return an ImageFolder, or what is made of it without code of its own."""
+    folder = _module("torchvision.datasets.folder")
+    if folder is None or not isinstance(dataset, folder.DatasetFolder):
+        return None
+    _refuse_code(dataset, folder.DatasetFolder, label)
+    loaders = [folder.pil_loader]
+    if _module("torchvision").get_image_backend() == "PIL":
+        loaders.append(folder.default_loader)
+    if dataset.loader not in loaders:
+        raise ValueError(
+            f"imgfeed: from_torch: the {type(dataset).__name__} has loader={dataset.loader!r:.80}: the feed gives the "
+            "images that torchvision's pil_loader does. Leave out loader=, or pack the images by themselves"
+        )
+    samples = dataset.samples if rows is None else [dataset.samples[i] for i in rows]
+    # ImageNet's root is the folder of both splits, and its classes are lists of synonyms.
+    root, classes = getattr(dataset, "split_folder", dataset.root), getattr(dataset, "wnids", dataset.classes)
+    return Files(os.fspath(root), samples, list(classes), type(dataset).__name__), dataset.transform
+
+
+def _arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
+    """Return a CIFAR10 or CIFAR100."""
+    cifar = _module("torchvision.datasets.cifar")
+    if cifar is None or not isinstance(dataset, cifar.CIFAR10):
+        return None
+    _refuse_code(dataset, cifar.CIFAR10, label)
+    data, labels = dataset.data, list(map(int, dataset.targets))
+    if rows is not None:
+        data, labels = data[list(rows)], [labels[i] for i in rows]
+    split = "train" if dataset.train else "test"
+    return Arrays(data, labels, list(dataset.classes), f"{type(dataset).__name__}-{split}"), dataset.transform
+
+
+def _table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
+    """Return a Dataset of Hugging Face. Its transform is a function of whole rows, which can't be looked into."""
+    tables = _module("datasets.arrow_dataset")
+    if tables is None or type(dataset) is not tables.Dataset:
+        return None
+    if rows is not None:
+        dataset = dataset.select(rows)
+    features = dataset.features
+    images = [name for name, kind in features.items() if type(kind).__name__ == "Image"]
+    if len(images) != 1:
+        raise ValueError(
+            f"imgfeed: from_torch: the dataset has {len(images)} columns of images, {images}: select one with the labels"
+        )
+    kinds = {name: kind for name, kind in features.items() if type(kind).__name__ == "ClassLabel"}
+    names = list(kinds) or [name for name in ("label", "labels") if name in features]
+    if label is not None:
+        if label not in features:
+            raise ValueError(f"imgfeed: from_torch: label is {label!r}, and the dataset has {', '.join(features)}")
+        names = [label]
+    if len(names) != 1:
+        raise ValueError(
+            f"imgfeed: from_torch: the dataset has {len(names)} columns of labels ({', '.join(features)}): name one with label="
+        )
+    labels = dataset.with_format(None)[names[0]][:]
+    if not all(isinstance(value, int) and value >= 0 for value in labels):
+        raise ValueError(f"imgfeed: from_torch: not all values of the column {names[0]!r} are labels, whole numbers from 0")
+    kind = kinds.get(names[0])
+    classes = list(kind.names) if kind else [str(i) for i in range(max(labels, default=0) + 1)]
+    return Table(dataset, images[0], labels, classes), None
+
+
+def _without_subsets(dataset: Any) -> tuple[Any, Sequence[int] | None]:
+    """Return what is in torch's Subsets, and which of its samples they select, in order; None: all."""
+    data = _module("torch.utils.data")
+    rows: list[int] | None = None
+    while data is not None and type(dataset) is data.Subset:
+        of = [int(i) for i in dataset.indices]
+        rows = of if rows is None else [of[i] for i in rows]
+        dataset = dataset.dataset
+    if rows is not None and len(set(rows)) < len(rows):
+        raise ValueError(
+            "imgfeed: from_torch: the Subset has an index twice, and a set holds each sample once: leave the second out"
+        )
+    return dataset, rows
+
+
+def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
+    """Raise ValueError where a dataset does more to a sample than its base and a transform."""
+    kind = type(dataset)
+    own = [
+        name
+        for name in ("__getitem__", "__getitems__", "__len__")
+        if getattr(kind, name, None) is not getattr(base, name, None)
+    ]
+    if own:
+        raise ValueError(
+            f"imgfeed: from_torch: {kind.__qualname__} has code of its own in {own[0]}, which the feed can't run. {_HOW}"
+        )
+    if dataset.target_transform is not None:
+        raise ValueError(
+            f"imgfeed: from_torch: the {kind.__qualname__} has target_transform, which the feed can't run: leave it out and "
+            "change the labels in the loop, or pack a list of path and label in each line"
+        )
+    if label is not None:
+        raise ValueError(
+            f"imgfeed: from_torch: label= names a column of a dataset of Hugging Face, and this is a {kind.__qualname__}"
+        )
+
+
+def _upright(data: bytes) -> bytes:
+    """Return an image's file as it is, unless EXIF says that it lies on its side: then the turned pixels as PNG."""
+    image = _pillow()
+    with image.open(io.BytesIO(data)) as picture:
+        if picture.getexif().get(_ORIENTATION, 1) == 1:
+            return data
+        turned = importlib.import_module("PIL.ImageOps").exif_transpose(picture)
+        return _encoded(turned.convert("RGB"), "PNG")
+
+
+def _bytes_of(image: dict[str, Any]) -> bytes:
+    """Return the file of an image that a table has, or names."""
+    data: bytes | None = image["bytes"]
+    return Path(image["path"]).read_bytes() if data is None else data
+
+
+def _module(name: str) -> Any:
+    """Return a module if the program has imported it: else no dataset is of it."""
+    return sys.modules.get(name)
+
+
+def _pillow() -> Any:
+    return importlib.import_module("PIL.Image")
+
+
+def _encoded(picture: Any, kind: str) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, kind)
+    return file.getvalue()
+
+
+def _classes_flag(folder: Path, classes: Iterable[str]) -> list[str]:
+    """Write the names of the classes where imgshard finds them, and return the flag."""
+    names = folder / "classes"
+    names.write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
+    return ["--classes", str(names)]

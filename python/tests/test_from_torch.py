@@ -1,0 +1,273 @@
+"""from_torch packs what a loader of torch reads, once, and gives its batches: compared sample by sample with torch's own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SAMPLES, installed_resampler
+
+from imgfeed import DataLoader, from_torch
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchvision")
+from torch.utils import data  # noqa: E402
+from torchvision import datasets, transforms  # noqa: E402
+
+TO_TENSORS = transforms.Compose([transforms.Resize(40), transforms.CenterCrop(32), transforms.ToTensor()])
+CROPS = transforms.Compose([transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip(), transforms.PILToTensor()])
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for all tests of one dataset."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def folder(images: Path) -> Any:
+    """The images as torchvision has them."""
+    return datasets.ImageFolder(str(images), TO_TENSORS)
+
+
+def made(loader: Any, cache: Path, **changes: Any) -> DataLoader:
+    return from_torch(loader, cache=cache, num_workers=1, resampler=installed_resampler(), **changes)
+
+
+def places(loader: DataLoader) -> dict[int, int]:
+    """Return which sample of torch's dataset each index of the set is."""
+    own = np.load(Path(loader._options.dataset).parent / "places.npy")
+    return {int(index): i for i, index in enumerate(own)}
+
+
+def compare(dataset: Any, loader: DataLoader, batches: Any) -> list[int]:
+    """Compare every sample of all batches with what the dataset itself gives, and return which they were."""
+    of, seen = places(loader), []
+    for images, labels, index in batches:
+        for image, label, i in zip(images, labels, index, strict=True):
+            want, want_label = dataset[of[int(i)]]
+            assert image.dtype == want.dtype and torch.equal(image, want) and int(label) == want_label
+            seen.append(of[int(i)])
+    return seen
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_batches_are_torchs_sample_by_sample(folder: Any, cache: Path, drop_last: bool) -> None:
+    theirs = data.DataLoader(folder, 8, shuffle=True, drop_last=drop_last)
+    with made(theirs, cache, with_index=True) as loader:
+        assert len(loader) == len(theirs) and loader.dataset.classes == folder.classes
+        assert (loader.batch_size, loader.shuffle, loader.drop_last) == (8, True, drop_last)
+        batches = [[part.clone() for part in batch] for batch in loader]
+        assert [len(batch[1]) for batch in batches] == [len(batch[1]) for batch in theirs]
+        seen = compare(folder, loader, batches)
+        assert len(set(seen)) == len(seen) == (SAMPLES // 8 * 8 if drop_last else SAMPLES)
+        of = places(loader)
+        assert loader.dataset.targets.tolist() == [folder.targets[of[i]] for i in range(SAMPLES)]
+        assert loader.dataset.key(0) == str(Path(folder.samples[of[0]][0]).relative_to(folder.root))
+
+
+def test_random_crops_are_torchvisions_of_the_same_draws(images: Path, cache: Path) -> None:
+    theirs = data.DataLoader(datasets.ImageFolder(images, CROPS), 8, shuffle=True, generator=torch.Generator().manual_seed(4))
+    with made(theirs, cache, with_index=True, with_params=True) as loader:
+        assert loader.seed == 4
+        plain, of = datasets.ImageFolder(images), places(loader)
+        for batch, _, index, params in loader:
+            for pixels, i, draw in zip(batch, index.tolist(), params.tolist(), strict=True):
+                top, left, height, width, flip = draw
+                want = transforms.functional.resized_crop(plain[of[i]][0], top, left, height, width, [32, 32])
+                want = transforms.functional.hflip(want) if flip else want
+                assert torch.equal(pixels, transforms.functional.pil_to_tensor(want))
+
+
+def test_a_subset_and_a_collate_fn(folder: Any, cache: Path) -> None:
+    part, rest = data.random_split(folder, [60, SAMPLES - 60], torch.Generator().manual_seed(1))
+    seen = []
+    for subset in (part, rest):
+        theirs = data.DataLoader(subset, 7, shuffle=True, collate_fn=lambda samples: samples)
+        with made(theirs, cache, with_index=True) as loader:
+            assert len(loader.dataset) == len(subset)
+            of = places(loader)
+            for batch in loader:
+                for image, label, index in batch:
+                    want, want_label = subset[of[index]]
+                    assert torch.equal(image, want) and label == want_label
+                    seen.append(subset.indices[of[index]])
+    assert sorted(seen) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ranks_are_those_of_a_distributed_sampler(folder: Any, cache: Path, drop_last: bool) -> None:
+    seen = []
+    for rank in range(2):
+        sampler = data.DistributedSampler(folder, 2, rank, seed=5, drop_last=drop_last)
+        theirs = data.DataLoader(folder, 8, sampler=sampler, drop_last=drop_last)
+        with made(theirs, cache, with_index=True) as loader:
+            assert (loader.rank, loader.world, loader.seed, len(loader)) == (rank, 2, 5, len(theirs))
+            seen.append(compare(folder, loader, loader))
+            assert len(seen[-1]) == sum(len(batch[1]) for batch in theirs)
+    both = seen[0] + seen[1]
+    assert len(both) - len(set(both)) == (0 if drop_last else 1)  # 105 samples are padded to 106
+
+
+def test_imagenet(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "val").symlink_to(images)
+    names = sorted(os.listdir(images))
+    torch.save(({name: (f"{name} in words", "a synonym") for name in names}, []), tmp_path / "meta.bin")
+    theirs = datasets.ImageNet(tmp_path, "val", transform=TO_TENSORS)
+    with made(data.DataLoader(theirs, 16, shuffle=True), tmp_path / "cache", with_index=True) as loader:
+        assert sorted(compare(theirs, loader, loader)) == list(range(SAMPLES))
+        assert loader.dataset.classes == names
+
+
+def cifar(kind: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write ten images of each file of a CIFAR."""
+    monkeypatch.setattr(kind, "_check_integrity", lambda self: True)
+    monkeypatch.setattr(kind, "meta", {**kind.meta, "md5": None})
+    random, base = np.random.default_rng(1), folder / kind.base_folder
+    base.mkdir()
+    classes = [f"class {i}" for i in range(100 if kind is datasets.CIFAR100 else 10)]
+    for name, _ in kind.train_list + kind.test_list:
+        labels = random.integers(0, len(classes), 10).tolist()
+        rows = {"data": random.integers(0, 256, (10, 3072), dtype=np.uint8), "labels": labels}
+        if kind is datasets.CIFAR100:
+            rows["fine_labels"] = rows.pop("labels")
+        (base / name).write_bytes(pickle.dumps(rows))
+    (base / kind.meta["filename"]).write_bytes(pickle.dumps({kind.meta["key"]: classes}))
+
+
+@pytest.mark.parametrize("kind", [datasets.CIFAR10, datasets.CIFAR100])
+def test_cifar(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cifar(kind, tmp_path, monkeypatch)
+    normalize = transforms.Normalize((0.5, 0.4, 0.3), (0.2, 0.2, 0.3))
+    for train in (True, False):
+        theirs = kind(tmp_path, train, transforms.Compose([transforms.CenterCrop(28), transforms.ToTensor(), normalize]))
+        with made(data.DataLoader(theirs, 4, shuffle=True), tmp_path / "cache", with_index=True) as loader:
+            assert sorted(compare(theirs, loader, loader)) == list(range(len(theirs)))
+            assert loader.dataset.classes == theirs.classes
+
+
+def test_a_dataset_of_hugging_face(images: Path, tmp_path: Path) -> None:
+    hugging = pytest.importorskip("datasets")
+    pillow = pytest.importorskip("PIL.Image")
+    turned = tmp_path / "turned.jpg"
+    exif = pillow.Exif()
+    exif[0x0112] = 6
+    pillow.open(next(images.rglob("*.JPEG"))).resize((90, 60)).save(turned, exif=exif)
+    files = [str(turned), *map(str, sorted(images.rglob("*.JPEG"))[:20])]
+    rows = {"picture": files, "label": [i % 3 for i in range(21)]}
+    features = hugging.Features({"picture": hugging.Image(), "label": hugging.ClassLabel(names=["a", "b", "c"])})
+    table = hugging.Dataset.from_dict(rows, features)
+
+    def transformed(batch: Any) -> Any:
+        return {"pixels": [TO_TENSORS(image.convert("RGB")) for image in batch["picture"]], "label": batch["label"]}
+
+    table.to_parquet(tmp_path / "train.parquet")  # which then holds the images
+    stored = hugging.Dataset.from_parquet(str(tmp_path / "train.parquet"), cache_dir=str(tmp_path / "hf"))
+    caches = []
+    for theirs in (table, stored, stored.shuffle(seed=3), stored.select(range(5, 15))):
+        want = theirs.with_transform(transformed)
+        with made(data.DataLoader(want, 4, shuffle=True), tmp_path / "cache", transform=TO_TENSORS, with_index=True) as loader:
+            of, seen = places(loader), []
+            for batch, labels, index in loader:
+                for image, label, i in zip(batch, labels, index.tolist(), strict=True):
+                    row = want[of[i]]
+                    assert torch.equal(image, row["pixels"]) and int(label) == row["label"]
+                    seen.append(of[i])
+            assert sorted(seen) == list(range(len(want)))
+            assert loader.dataset.classes == ["a", "b", "c"]
+            caches.append(loader._options.dataset)
+    assert len(set(caches)) == 4
+    with pytest.raises(ValueError, match="no transform that can be looked into"):
+        made(data.DataLoader(stored, 4), tmp_path / "cache")
+    with pytest.raises(ValueError, match="label is 'x', and the dataset has picture, label"):
+        made(data.DataLoader(stored, 4), tmp_path / "cache", transform=TO_TENSORS, label="x")
+    with pytest.raises(ValueError, match="the dataset has 0 columns of images"):
+        made(data.DataLoader(stored.remove_columns("picture"), 4), tmp_path / "cache", transform=TO_TENSORS)
+
+
+class Own(datasets.ImageFolder):
+    """A dataset with code of its own."""
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)
+
+
+class Renamed(datasets.ImageFolder):
+    """A dataset without."""
+
+
+class Order(data.Sampler):  # type: ignore[type-arg]
+    """A sampler with an order of its own."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Any:
+        return iter(range(len(self.source)))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class Stream(data.IterableDataset):  # type: ignore[type-arg]
+    """Samples one after the other."""
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+
+def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path: Path) -> None:
+    own = Own(images, TO_TENSORS)
+    labelled = datasets.ImageFolder(images, TO_TENSORS, target_transform=str)
+    arrays = datasets.ImageFolder(images, TO_TENSORS, loader=np.load)
+    jitter = datasets.ImageFolder(images, transforms.Compose([transforms.Lambda(id), transforms.ToTensor()]))
+    pictures = datasets.ImageFolder(images, transforms.CenterCrop(32))
+    tensors = data.TensorDataset(torch.zeros(3, 3, 8, 8), torch.zeros(3))
+    for theirs, words in [
+        (data.DataLoader(own, 8), "Own has code of its own in __getitem__, which the feed can't run. Pack .* imgshard build"),
+        (data.DataLoader(labelled, 8), "has target_transform, which the feed can't run: leave it out"),
+        (data.DataLoader(arrays, 8), "has loader=<function load.*Leave out loader="),
+        (data.DataLoader(jitter, 8), "transform holds .*Lambda, which the feed does not do"),
+        (data.DataLoader(datasets.ImageFolder(images), 8), "no transform that can be looked into: say with transform="),
+        (data.DataLoader(pictures, 8, collate_fn=list), "collate_fn gets tensors .* end it in PILToTensor or ToTensor"),
+        (
+            data.DataLoader(tensors, 8),
+            "the dataset is a torch.utils.data.dataset.TensorDataset, whose code .* It takes ImageFolder",
+        ),
+        (data.DataLoader(Stream(), 8), "the dataset is an iterable one"),
+        (data.DataLoader(folder, None), "batch_size is None, and the feed gives batches"),
+        (data.DataLoader(folder, 8, sampler=Order(folder)), "sampler is a Order, whose order the feed can't know"),
+        (data.DataLoader(folder, batch_sampler=[[1, 2]]), "batch_sampler is a list, whose batches"),
+        (
+            data.DataLoader(folder, 8, sampler=data.RandomSampler(folder, True, 500)),
+            "draws 500 of 105 samples with replacement",
+        ),
+        (data.DataLoader(data.Subset(folder, [1, 2, 1]), 2), "the Subset has an index twice"),
+        (data.DataLoader(folder, 8, sampler=data.DistributedSampler(folder, 2, 0, drop_last=True)), "Give both the same"),
+        (data.DataLoader(folder, 53, sampler=data.DistributedSampler(folder, 2, 0), drop_last=True), "Give both the same"),
+    ]:
+        with pytest.raises(ValueError, match=f"^imgfeed: .*{words}"):
+            from_torch(theirs, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TypeError, match=r"want a torch\.utils\.data\.DataLoader, and this is a list"):
+        from_torch([], cache=tmp_path)
+    with pytest.raises(TypeError, match="neither it nor DataLoader has an argument 'batchsize'"):
+        from_torch(data.DataLoader(folder, 8), cache=tmp_path, batchsize=3)
+    with pytest.raises(ValueError, match="label= names a column of a dataset of Hugging Face, and this is a ImageFolder"):
+        from_torch(data.DataLoader(folder, 8), cache=tmp_path, label="x")
+
+
+def test_arguments_are_honoured_or_replaced(folder: Any, images: Path, cache: Path) -> None:
+    theirs = data.DataLoader(
+        Renamed(images, TO_TENSORS), 8, num_workers=2, prefetch_factor=3, persistent_workers=True, timeout=30
+    )
+    with from_torch(theirs, cache=cache) as loader:
+        assert (loader.num_workers, loader.prefetch_factor, loader.persistent_workers, loader.timeout) == (2, 3, True, 30)
+    theirs = data.DataLoader(folder, batch_sampler=data.BatchSampler(data.SequentialSampler(folder), 5, True))
+    with from_torch(theirs, cache=cache, seed=7, shuffle=True, transform="eval", split="train") as loader:
+        assert (loader.batch_size, loader.drop_last, loader.shuffle, loader.seed) == (5, True, True, 7)
+        assert next(iter(loader))[0].shape == (5, 3, 224, 224)

@@ -1,0 +1,148 @@
+"""Packing once, into a cache: under a name made of what is packed, by one process of many, whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SAMPLES, script, wait_for
+
+from imgfeed import DataLoader, ImgfeedError
+from imgfeed.launcher import find_binary
+from imgfeed.packing import Packed, cache_folder, pack
+from imgfeed.torchsets import Files
+
+
+def files(root: Path) -> Files:
+    """What is packed: the files in class folders."""
+    classes = sorted(os.listdir(root))
+    return Files(
+        str(root), [(str(path), classes.index(path.parent.name)) for path in sorted(root.rglob("*.*"))], classes, "folder"
+    )
+
+
+@pytest.fixture
+def copy(images: Path, tmp_path: Path) -> Path:
+    """Images that a test may change."""
+    return Path(shutil.copytree(images, tmp_path / "train"))
+
+
+def test_the_set_has_the_samples_with_their_places(images: Path, tmp_path: Path) -> None:
+    source = files(images)
+    packed = pack(source, tmp_path)
+    assert packed.is_whole and packed.folder.parent == tmp_path and packed.folder.name.startswith("train-")
+    places = packed.places()
+    assert sorted(places) == list(range(SAMPLES))
+    with DataLoader(packed.set, 8, num_workers=1) as loader:
+        assert [loader.dataset.key(int(place)) for place in places[:5]] == source.keys[:5]
+        assert np.array_equal(loader.dataset.targets[places], source.labels)
+
+
+def test_what_is_in_the_cache_is_found_unless_it_changed(copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache = tmp_path / "cache"
+
+    def packs() -> int:
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "imgfeed"):
+            assert pack(files(copy), cache).is_whole
+        return caplog.text.count("once, into")
+
+    assert packs() == 1 and str(cache / "train-") in caplog.text
+    assert packs() == 0 and "is packed already" in caplog.text
+    image = next(copy.rglob("*.JPEG"))
+    os.utime(image, (1, 1))
+    assert packs() == 1
+    image.rename(image.with_name('a, "b".JPEG'))
+    assert packs() == 1
+    assert len(list(cache.iterdir())) == 3  # neither locks nor what is unfinished
+    assert all((one / "source.json").is_file() for one in cache.iterdir())
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder(None) == tmp_path / "imgfeed"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert cache_folder(None) == Path("/home/somebody/.cache/imgfeed")
+    assert cache_folder("~/here") == Path("/home/somebody/here")
+
+
+def test_a_file_that_is_no_image_is_named(copy: Path, tmp_path: Path) -> None:
+    broken = next(copy.rglob("*.JPEG"))
+    broken.write_bytes(b"no image")
+    with pytest.raises(ImgfeedError, match=f"(?s)imgshard could not pack this.*{broken.name}"):
+        pack(files(copy), tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_files_that_change_while_they_are_packed(copy: Path, tmp_path: Path) -> None:
+    class Changing(Files):
+        def stage(self, folder: Path) -> list[str]:
+            os.utime(next(copy.rglob("*.JPEG")), (1, 1))
+            return super().stage(folder)
+
+    source = files(copy)
+    changing = Changing(
+        str(copy), [(str(copy / key), label) for key, label in zip(source.keys, source.labels, strict=True)], source.classes, ""
+    )
+    with pytest.raises(ImgfeedError, match="has changed while it was packed"):
+        pack(changing, tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+PACK = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from imgfeed.packing import pack
+from test_packing import files
+print(len(pack(files(Path(sys.argv[1])), Path(sys.argv[2])).places()))
+"""
+
+
+def start(images: Path, cache: Path) -> object:
+    """Start a process that packs."""
+    return script(PACK, str(images), str(cache), str(Path(__file__).parent))
+
+
+def test_processes_that_start_together_pack_once(images: Path, tmp_path: Path) -> None:
+    together = [start(images, tmp_path) for _ in range(4)]
+    outputs = [process.communicate(timeout=60) for process in together]
+    assert [out.strip() for out, _ in outputs] == [str(SAMPLES)] * 4, outputs
+    assert sum(errors.count("once, into") for _, errors in outputs) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_is_interrupted_leaves_nothing(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends imgshard too. A process that is killed leaves imgshard, which has the lock."""
+    programs, cache, begun = tmp_path / "bin", tmp_path / "cache", tmp_path / "begun"
+    programs.mkdir()
+    slow = programs / "imgshard"
+    slow.write_text(f"#!/bin/sh\necho $$ >{begun}.part && mv {begun}.part {begun}\nexec sleep 60\n")
+    slow.chmod(0o755)
+    shutil.copy(find_binary(), programs / "imgfeed")
+    monkeypatch.setenv("IMGFEED_BIN", str(programs / "imgfeed"))
+    with start(images, cache) as process:
+        wait_for(begun.exists, 30)
+        assert sorted(one.suffix for one in cache.iterdir()) == [".lock", ".partial"]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode and "KeyboardInterrupt" in errors
+    assert list(cache.iterdir()) == []
+
+    begun.unlink()
+    with start(images, cache) as process:
+        wait_for(begun.exists, 30)
+        process.kill()
+    monkeypatch.undo()
+    with start(images, cache) as process:
+        assert "another process packs; waiting" in process.stderr.readline()
+        os.kill(int(begun.read_text()), signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+    assert out.strip() == str(SAMPLES)
+    assert [Packed(one).is_whole for one in cache.iterdir()] == [True]
