@@ -30,6 +30,7 @@ What SRC is, is told by what it holds:
 
 %s
 Several SRC are files of one dataset, as WebDataset's tars; "imagenet1k-train-{0000..1023}.tar" stands for as many.
+SRC may be - for a tar on standard input, which is read once: curl … | imgshard build - -o OUT.
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
 beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become
 /data/imagenet-train-shards and /data/imagenet-val-shards.
@@ -80,6 +81,7 @@ func newBuildCommand() *cobra.Command {
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.outGiven = c.Flags().Changed("output")
+			f.sources.Stdin = c.InOrStdin()
 			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args, f)
 		},
 	}
@@ -132,6 +134,9 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	}
 	if f.size < shardBytesMin {
 		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}
+	}
+	if src[0] == source.StandardInput && f.out == "" {
+		return usageError{errors.New("standard input has no place that a set could stand beside: name a folder by --output")}
 	}
 	if f.outGiven && f.out == "" {
 		return usageError{errors.New("--output is empty, as an unset variable is: name a folder, or leave it away")}

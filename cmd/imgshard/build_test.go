@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/sourcetest"
 	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -177,5 +179,39 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 	}
 	if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 2 || m.Samples != 4 {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestBuildOfStandardInput packs a tar from a pipe, and wants to be told where to.
+func TestBuildOfStandardInput(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stdin
+	os.Stdin = read
+	defer func() { os.Stdin = was }()
+	go func() {
+		write.Write(sourcetest.TarOfTree(t, sourcetest.ReadTree(t, filepath.Join(dir, "demo/train")), "", 1))
+		write.Close()
+	}()
+	for _, args := range [][]string{{"build", "-"}, {"inspect", "-"}} {
+		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, "standard input") {
+			t.Errorf("%q: status %d, %s", args, status, diag)
+		}
+	}
+	set := filepath.Join(dir, "set")
+	if _, diag, status := imgshard(t, "build", "-", "-o", set); status != 0 || !strings.Contains(diag, "train: standard input is a tar of class folders") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "demo/train"), "-o", set+"2"); status != 0 {
+		t.Error(diag)
+	}
+	if !reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")) {
+		t.Error("another set than that of the folder")
 	}
 }

@@ -87,6 +87,9 @@ Where neither is there, or a set is damaged, the exit status is 1, and the error
 			if err := checkSourceFlags(args, options); err != nil {
 				return usageError{err}
 			}
+			if slices.Contains(args, source.StandardInput) {
+				return usageError{errors.New("standard input would be used up by looking at it: build it, or save it as a file")}
+			}
 			report, err := inspect(cmd.Context(), args, options)
 			if err != nil {
 				return err

@@ -19,6 +19,8 @@ const (
 	// bucketBytesDefault is what a bucket should hold; it bounds the keys in memory, and what is read out of order lies close together.
 	bucketBytesDefault = 256 << 20
 	bucketsMax         = 512
+	// bucketsUnsized are for what nobody knows the size of, as standard input.
+	bucketsUnsized = 128
 	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
 	bucketBufferBytes = 128 << 10
 	spoolHeaderBytes  = 8
@@ -79,7 +81,11 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 		return err
 	}
 	s.seed = b.options.Seed
-	if err := s.makeBuckets(folder, s.split.Bytes()/b.options.bucketBytes+1); err != nil {
+	n := s.split.Bytes()/b.options.bucketBytes + 1
+	if s.split.Bytes() == 0 {
+		n = bucketsUnsized
+	}
+	if err := s.makeBuckets(folder, n); err != nil {
 		return err
 	}
 	var bytes int64

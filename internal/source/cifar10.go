@@ -42,6 +42,7 @@ const (
 type cifarFiles struct {
 	path   string // the archive or folder
 	packed bool
+	tar    inTars // if packed
 	format *cifarFormat
 
 	once    sync.Once

@@ -133,7 +133,7 @@ func sniffCIFAR(p *place) (*cifarFiles, error) {
 			return nil, err
 		}
 		if k := cifarFormatOf(base); k != nil {
-			return &cifarFiles{path: p.path, packed: true, format: k}, nil
+			return &cifarFiles{path: p.path, packed: true, tar: inTars{stdin: p.stdin}, format: k}, nil
 		}
 		break
 	}
@@ -186,7 +186,7 @@ func (c *cifarFiles) load(ctx context.Context) error {
 }
 
 func (c *cifarFiles) loadTar(ctx context.Context, take func(string, func() ([]byte, error)) error) error {
-	t, err := openTar(c.path)
+	t, err := c.tar.open(c.path)
 	if err != nil {
 		return err
 	}

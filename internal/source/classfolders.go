@@ -142,7 +142,7 @@ func openTarOfFolders(p *place) ([]*Split, error) {
 			return nil, &FormatError{Path: p.path, Entry: m.name, Msg: "a tar that holds several splits: unpack it and build its folder"}
 		}
 	}
-	l.inTars, err = newInTars(p.path)
+	l.inTars, err = p.inTars(p.path)
 	return []*Split{p.newSplit(l)}, err
 }
 

@@ -46,7 +46,7 @@ func openClassTars(p *place) ([]*Split, error) {
 	if err != nil || !namedTar(m.name) {
 		return nil, err
 	}
-	tars, err := newInTars(p.path)
+	tars, err := p.inTars(p.path)
 	return []*Split{p.newSplit(&classTarsLayout{tars, true})}, err
 }
 
@@ -66,7 +66,7 @@ func openFolderOfTars(p *place) ([]*Split, error) {
 		}
 		paths = append(paths, file)
 	}
-	tars, err := newInTars(paths...)
+	tars, err := p.inTars(paths...)
 	s := p.newSplit(&classTarsLayout{tars, false})
 	if len(others) > 0 {
 		s.note("%d files beside the class tars are left out (%s)", len(others), someNames(others))

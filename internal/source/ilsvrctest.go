@@ -38,7 +38,7 @@ func openIlsvrcTest(p *place) ([]*Split, error) {
 	if err != nil || !strings.HasPrefix(path.Base(m.name), testNamePrefix) || strings.Count(m.name, "/") > 1 {
 		return nil, err
 	}
-	in, err := newInTars(p.path)
+	in, err := p.inTars(p.path)
 	return []*Split{p.newSplit(&testTar{in})}, err
 }
 

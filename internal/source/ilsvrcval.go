@@ -44,7 +44,7 @@ func openIlsvrcValidation(p *place) ([]*Split, error) {
 	l := &valTar{strip: folder} // the folder was packed with its name
 	l.val, err = openValLabels(p.opts)
 	if err == nil {
-		l.inTars, err = newInTars(p.path)
+		l.inTars, err = p.inTars(p.path)
 	}
 	return []*Split{p.newSplit(l)}, err
 }

@@ -28,7 +28,27 @@ func (s *Split) known(classes []string) (knownSet, bool) {
 	case s.kind == &cinic10:
 		return knownSet{"each split of CINIC-10", 90_000}, true
 	}
+	for _, k := range knownBySize {
+		if len(classes) == k.classes && s.Name == k.split && !slices.ContainsFunc(classes, func(c string) bool { return !isWnid(c) }) {
+			return k.knownSet, true
+		}
+	}
 	return knownSet{}, false
+}
+
+// knownBySize are sets that the number of their classes tells, if all are wnids. ImageNet-21K-P's are of Ridnik et al., "ImageNet-21K Pretraining for the
+// Masses", 2021, and its processing_instructions.md.
+var knownBySize = []struct {
+	classes int
+	split   string
+	knownSet
+}{
+	{21_841, "train", knownSet{"ImageNet-21k of fall 2011", 14_197_122}},
+	{19_167, "train", knownSet{"ImageNet-21k of winter 2021", 13_153_500}},
+	{11_221, "train", knownSet{"ImageNet-21K-P of fall 2011", 11_797_632}},
+	{11_221, "val", knownSet{"ImageNet-21K-P of fall 2011", 561_052}},
+	{10_450, "train", knownSet{"ImageNet-21K-P of winter 2021", 11_060_223}},
+	{10_450, "val", knownSet{"ImageNet-21K-P of winter 2021", 522_500}},
 }
 
 // noteKnown compares the number of images with the published one.

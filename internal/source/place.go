@@ -36,6 +36,8 @@ type place struct {
 	files   []string
 	sets    []string // folders that are shard sets
 
+	stdin *standardInput // what the tar is read from, if from no file
+
 	// Of a file: the tar that it is, and its first members.
 	tar     *tarReader // nil: it is none
 	members []member

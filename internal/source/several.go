@@ -13,7 +13,8 @@ import (
 const filesMax = 1 << 20
 
 // OpenAll is Open of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of several splits.
-// Braces stand for several as in a shell, where no file is called so: "imagenet1k-train-{0000..1023}.tar".
+// Braces stand for several as in a shell, where no file is called so: "imagenet1k-train-{0000..1023}.tar". StandardInput alone is a tar that comes by
+// Options.Stdin: it can be walked over once, and its Output is not beside it.
 func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	var all []string
 	for _, path := range paths {
@@ -23,7 +24,14 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 		}
 		all = append(all, expanded...)
 	}
-	if len(all) == 1 {
+	switch {
+	case len(all) == 1 && all[0] == StandardInput:
+		p, err := newStdin(opts)
+		if err != nil {
+			return nil, err
+		}
+		return p.openFor(opts)
+	case len(all) == 1:
 		return Open(all[0], opts)
 	}
 	p, err := newFiles(all, opts)

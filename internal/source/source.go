@@ -40,6 +40,8 @@ type Options struct {
 	Label string
 	// Images is the folder where the paths of a list begin; empty is the list's own.
 	Images string
+	// Stdin is what the path StandardInput is read from.
+	Stdin io.Reader
 	// ClassesFrom says which folder below the path is the class, counted from 1; 0 is 1.
 	ClassesFrom int
 	// ClassOrder is how classes stand that all are numbers; "" is ClassOrderNumeric.

@@ -28,8 +28,8 @@ var splitFolderNames = []struct {
 	split string
 	names []string
 }{
-	{"train", []string{"train", "training"}},
-	{"val", []string{"val", "valid", "validation"}},
+	{"train", []string{"train", "training", "imagenet21k_train"}}, // the last is of ImageNet-21K-P
+	{"val", []string{"val", "valid", "validation", "imagenet21k_val"}},
 	{"test", []string{"test", "testing"}},
 }
 

@@ -23,9 +23,9 @@ var errNotTar = errors.New("not a tar")
 // tarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
 type tarReader struct {
 	tar     *tar.Reader
-	path    string // of the file
-	inner   string // the name of the entry that holds this tar, "" for the file itself
-	file    *os.File
+	path    string   // of the file
+	inner   string   // the name of the entry that holds this tar, "" for the file itself
+	file    *os.File // nil: it is not to be closed
 	count   *countingReader
 	rest    *endReader // what the entries are read from: at the end, what follows them
 	peeking bool       // only the front is of interest: what follows the end is not read
@@ -53,12 +53,19 @@ func openTar(path string) (*tarReader, error) {
 		f.Close()
 		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: errNotTar})
 	}
-	t := &tarReader{path: path, file: f, count: &countingReader{r: f}}
-	if err := t.start(bufio.NewReaderSize(t.count, readAheadBytes)); err != nil {
+	t, err := newTarReader(path, f)
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
+	t.file = f
 	return t, nil
+}
+
+// newTarReader reads a tar that comes from anywhere.
+func newTarReader(path string, r io.Reader) (*tarReader, error) {
+	t := &tarReader{path: path, count: &countingReader{r: r}}
+	return t, t.start(bufio.NewReaderSize(t.count, readAheadBytes))
 }
 
 // within opens a tar that is the current entry of this one.
@@ -96,7 +103,12 @@ func (t *tarReader) start(buf *bufio.Reader) error {
 	return nil
 }
 
-func (t *tarReader) Close() error { return t.file.Close() }
+func (t *tarReader) Close() error {
+	if t.file == nil {
+		return nil
+	}
+	return t.file.Close()
+}
 
 // next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
 func (t *tarReader) next() (*tar.Header, error) {

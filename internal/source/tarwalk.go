@@ -14,6 +14,7 @@ import (
 type inTars struct {
 	paths []string
 	size  int64
+	stdin *standardInput // in place of the path
 }
 
 func (t *inTars) streamed() bool { return true }
@@ -23,9 +24,12 @@ func (t *inTars) read(key string, _ []byte) ([]byte, error) {
 	return nil, fmt.Errorf("source: %q lies in a tar and cannot be read by its key", key)
 }
 
-// newInTars notes tars and their sizes.
-func newInTars(paths ...string) (inTars, error) {
-	t := inTars{paths: paths}
+// inTars notes tars and their sizes; a size of 0 is that of standard input, which nobody knows.
+func (p *place) inTars(paths ...string) (inTars, error) {
+	t := inTars{paths: paths, stdin: p.stdin}
+	if p.stdin != nil {
+		return t, nil
+	}
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
@@ -36,10 +40,22 @@ func newInTars(paths ...string) (inTars, error) {
 	return t, nil
 }
 
+// open opens one of the tars.
+func (t *inTars) open(path string) (*tarReader, error) {
+	if t.stdin == nil {
+		return openTar(path)
+	}
+	r, err := t.stdin.all()
+	if err != nil {
+		return nil, err
+	}
+	return newTarReader(path, r)
+}
+
 // each opens the tars, one after the other.
 func (t *inTars) each(s *Split, fn func(t *tarReader) error) error {
 	for _, p := range t.paths {
-		r, err := openTar(p)
+		r, err := t.open(p)
 		if err != nil {
 			return err
 		}

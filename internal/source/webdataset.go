@@ -220,7 +220,11 @@ func openWebDatasetTar(p *place) ([]*Split, error) {
 		return nil, err
 	}
 	dir, file := filepath.Split(p.path)
-	s, err := newWebDataset(p, dir, []string{file}, nil, []string{filepath.Clean(dir)}, p.split)
+	nameFolders := []string{filepath.Clean(dir)}
+	if p.stdin != nil {
+		nameFolders = nil
+	}
+	s, err := newWebDataset(p, dir, []string{file}, nil, nameFolders, p.split)
 	return []*Split{s}, err
 }
 
@@ -238,7 +242,7 @@ func newWebDataset(p *place, dir string, tars, others, nameFolders []string, spl
 	for _, t := range tars {
 		paths = append(paths, filepath.Join(dir, t))
 	}
-	in, err := newInTars(paths...)
+	in, err := p.inTars(paths...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,78 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// StandardInput is the path of a tar that comes by Options.Stdin.
+const StandardInput = "-"
+
+// standardInputName is what it is called in errors.
+const standardInputName = "standard input"
+
+// stdinHeadBytesMax bounds what is kept of the front of standard input, by which it is told what it is.
+const stdinHeadBytesMax = 64 << 20
+
+// standardInput is a stream that can be read once: what is looked at beforehand is kept, and read again.
+type standardInput struct {
+	r    io.Reader
+	head bytes.Buffer
+	used bool
+}
+
+// peek reads from where the last peek ended, and keeps what it reads.
+func (s *standardInput) peek() io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if s.head.Len() >= stdinHeadBytesMax {
+			return 0, &FormatError{Path: standardInputName, Msg: "its front does not tell what it is: save it as a file, or unpack it"}
+		}
+		n, err := s.r.Read(p)
+		s.head.Write(p[:n])
+		return n, err
+	})
+}
+
+// all reads from the front.
+func (s *standardInput) all() (io.Reader, error) {
+	if s.used {
+		return nil, &FormatError{Path: standardInputName, Msg: "can be read once only, and this takes it a second time: save it as a file"}
+	}
+	s.used = true
+	return io.MultiReader(&s.head, s.r), nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// newStdin is the place of standard input: a tar.
+func newStdin(opts Options) (*place, error) {
+	if opts.Stdin == nil {
+		return nil, &FormatError{Path: standardInputName, Msg: "is not read here: save it as a file"}
+	}
+	p := &place{path: standardInputName, split: "train", opts: opts, kinds: Kinds(), tree: fileSystem{}, stdin: &standardInput{r: opts.Stdin}}
+	var err error
+	if p.tar, err = newTarReader(standardInputName, p.stdin.peek()); err != nil {
+		return nil, p.stdinNoTar(err)
+	}
+	p.tar.peeking = true
+	return p, nil
+}
+
+// stdinNoTar says why what is no tar is not read from standard input.
+func (p *place) stdinNoTar(err error) error {
+	what := "neither a tar nor a tar.gz"
+	switch head := p.stdin.head.Bytes(); {
+	case !errors.Is(err, errNotTar):
+		return err
+	case len(head) == 0:
+		what = "is empty"
+	case bytes.HasPrefix(head, []byte("PK")):
+		what = "a zip, whose list of members stands at its end"
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		what = "a parquet file, whose columns are found from its end"
+	}
+	return &FormatError{Path: standardInputName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
+}
