@@ -31,6 +31,7 @@ func Kinds() []*Kind {
 		&kaggle,
 		&splitFolders,
 		&webDatasets,
+		&suffixTars,
 		&ilsvrcTest,
 		&ilsvrcValidation,
 		&classTars,
