@@ -102,8 +102,8 @@ func (f Fields) unmeasured() Fields {
 	return u
 }
 
-// check says what is impossible about the fields.
-func (f Fields) check() error {
+// Check says what is impossible about the fields.
+func (f Fields) Check() error {
 	if len(f) > FieldsMax {
 		return fmt.Errorf("%d fields, and a set has at most %d", len(f), FieldsMax)
 	}
@@ -189,7 +189,7 @@ func (f Fields) checkVersion(v Version) error {
 	if v < f.version() {
 		return fmt.Errorf("%d fields, which format version %d does not have", len(f), v)
 	}
-	return f.check()
+	return f.Check()
 }
 
 // withoutBounds returns the fields as they are while nothing is known of their values' lengths.

@@ -78,7 +78,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	if err := checkTexts(append([]string{o.Split, o.Encoding.Name}, o.Classes...)); err != nil {
 		return nil, err
 	}
-	if err := o.Fields.check(); err != nil {
+	if err := o.Fields.Check(); err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	o.Fields = o.Fields.unmeasured()

@@ -107,6 +107,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
+	fl.Var(fieldFlags{&o.Fields}, "field", "a value to keep of each sample beside its label, as NAME=SOURCE[:TYPE]: a column of parquet or of a list, or json, json.KEY, txt or npy beside the image; for each field once")
 	fl.BoolVar(&o.Test, "test", false, "take the folder test/ too, although its images have no labels: theirs are -1")
 	fl.BoolVar(&o.ForceClasses, "force-classes", false, "take folders for classes, as torchvision's ImageFolder would, although that is nearly certainly a mistake")
 	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "take what is there of tars that were cut off")

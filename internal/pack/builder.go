@@ -45,7 +45,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	o, start := b.options, time.Now()
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
-		Built: o.built(), Replace: o.Replace,
+		Built: o.built(), Replace: o.Replace, Fields: b.input.fields(),
 	})
 	if err != nil {
 		return sum, err
@@ -99,6 +99,7 @@ type inFlight struct {
 	location location
 	data     []byte // the file's content
 	label    int32
+	fields   []byte // values of the set's fields
 	scratch  encoding.Scratch
 	sample   shard.Sample // what the encoder made of it
 	err      error        // what ends the build
@@ -164,9 +165,12 @@ func (b *builder) pack(ctx context.Context) error {
 // reset makes an image ready for the next item, and keeps its memory unless that is large.
 func (im *inFlight) reset() {
 	im.reason, im.location, im.err, im.sample = "", location{}, nil, shard.Sample{}
-	im.data = im.data[:0]
+	im.data, im.fields = im.data[:0], im.fields[:0]
 	if cap(im.data) > keptBytesMax {
 		im.data = nil
+	}
+	if cap(im.fields) > keptBytesMax {
+		im.fields = nil
 	}
 	if cap(im.scratch.Image) > keptBytesMax {
 		im.scratch.Image = nil
@@ -190,7 +194,10 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
 	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
 		im.reason = err.Error()
+		return
 	}
+	im.err = b.input.values(im)
+	im.sample.Fields = im.fields
 }
 
 // write appends an image to the set, or to the list of rejects.

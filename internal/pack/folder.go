@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // folderInput is the files of a source, read where they lie.
@@ -15,11 +16,12 @@ type folderInput struct {
 	at      int
 }
 
-func (f *folderInput) path() string      { return f.split.Path }
-func (f *folderInput) classes() []string { return f.split.Classes() }
-func (f *folderInput) count() int        { return len(f.items) }
-func (f *folderInput) done(*inFlight)    {}
-func (f *folderInput) close()            {}
+func (f *folderInput) path() string         { return f.split.Path }
+func (f *folderInput) classes() []string    { return f.split.Classes() }
+func (f *folderInput) fields() shard.Fields { return f.split.Fields() }
+func (f *folderInput) count() int           { return len(f.items) }
+func (f *folderInput) done(*inFlight)       {}
+func (f *folderInput) close()               {}
 
 func (f *folderInput) gather(ctx context.Context, b *builder) error {
 	err := f.split.Walk(ctx, func(it source.Item) error {
@@ -44,6 +46,11 @@ func (f *folderInput) next(im *inFlight) error {
 	im.reason = f.reasons[im.key]
 	f.at++
 	return nil
+}
+
+func (f *folderInput) values(im *inFlight) (err error) {
+	im.fields, err = f.split.AppendFields(im.fields[:0], im.key)
+	return err
 }
 
 func (f *folderInput) load(im *inFlight) error {

@@ -20,11 +20,14 @@ type input interface {
 	// gather lists the items. It comes first, once.
 	gather(ctx context.Context, b *builder) error
 	classes() []string
+	fields() shard.Fields
 	count() int
 	// next makes im the next item in the set's order; io.EOF says that there is none.
 	next(im *inFlight) error
 	// load reads an image's content and label; from many goroutines.
 	load(im *inFlight) error
+	// values completes the fields of an image that is one, after load; from many goroutines.
+	values(im *inFlight) error
 	// done says that an image is over and done with.
 	done(im *inFlight)
 	close()
@@ -33,7 +36,8 @@ type input interface {
 // location is where an input finds an image's content: in a spool file, or at an index of a set. In folders the key says it.
 type location struct {
 	bucket *bucket
-	offset int64
+	offset int64 // of the fields, which the content follows
+	fields int64 // bytes
 	size   int64
 	index  int
 }

@@ -19,11 +19,12 @@ type setItem struct {
 	index int // in the set
 }
 
-func (s *setInput) path() string      { return s.set.Dir() }
-func (s *setInput) classes() []string { return s.set.Manifest().Classes }
-func (s *setInput) count() int        { return len(s.items) }
-func (s *setInput) done(*inFlight)    {}
-func (s *setInput) close()            {}
+func (s *setInput) path() string         { return s.set.Dir() }
+func (s *setInput) classes() []string    { return s.set.Manifest().Classes }
+func (s *setInput) fields() shard.Fields { return s.set.Manifest().Fields }
+func (s *setInput) count() int           { return len(s.items) }
+func (s *setInput) done(*inFlight)       {}
+func (s *setInput) close()               {}
 
 func (s *setInput) gather(ctx context.Context, b *builder) error {
 	s.items = make([]setItem, s.set.Len())
@@ -50,11 +51,14 @@ func (s *setInput) next(im *inFlight) error {
 	return nil
 }
 
+func (s *setInput) values(*inFlight) error { return nil } // load has read them
+
 func (s *setInput) load(im *inFlight) error {
 	record, _, err := s.set.Read(im.location.index, im.data)
 	if err != nil {
 		return err
 	}
 	im.data, im.label = record.Image, record.Label
+	im.fields = append(im.fields[:0], record.Fields...)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/internal/source"
@@ -23,12 +24,12 @@ const (
 	bucketsUnsized = 128
 	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
 	bucketBufferBytes = 128 << 10
-	spoolHeaderBytes  = 8
+	spoolHeaderBytes  = 12
 )
 
 // spoolInput is the samples of tars, which gather spreads over buckets, each for one range of hashes. A bucket is a file of
 //
-//	content length u32 | key length u16 | reason length u16 | key | reason | content
+//	content length u32 | fields length u32 | key length u16 | reason length u16 | key | reason | fields | content
 //
 // for each item, in the order in which they came.
 type spoolInput struct {
@@ -54,9 +55,10 @@ type bucket struct {
 	pending atomic.Int64 // items that are not yet done; the file closes with the last
 }
 
-func (s *spoolInput) path() string      { return s.split.Path }
-func (s *spoolInput) classes() []string { return s.split.Classes() }
-func (s *spoolInput) count() int        { return s.spooled }
+func (s *spoolInput) path() string         { return s.split.Path }
+func (s *spoolInput) classes() []string    { return s.split.Classes() }
+func (s *spoolInput) fields() shard.Fields { return s.split.Fields() }
+func (s *spoolInput) count() int           { return s.spooled }
 
 // makeBuckets makes the buckets' files in a folder and unlinks them at once.
 func (s *spoolInput) makeBuckets(folder string, n int64) error {
@@ -103,7 +105,7 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 			buf = buf[:0]
 		}
 		bytes += int64(len(buf))
-		if err := s.add(it.Key, it.Reason, buf); err != nil {
+		if err := s.add(it, buf); err != nil {
 			return s.wrap(err)
 		}
 		b.report(StageRead, s.spooled, bytes, s.split.Bytes())
@@ -124,18 +126,20 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.path(), err) }
 
 // add appends an item to the bucket of its hash.
-func (s *spoolInput) add(key, reason string, data []byte) error {
-	i, _ := bits.Mul64(shard.OrderHash(s.seed, key), uint64(len(s.buckets)))
+func (s *spoolInput) add(it source.Item, data []byte) error {
+	i, _ := bits.Mul64(shard.OrderHash(s.seed, it.Key), uint64(len(s.buckets)))
 	k := s.buckets[i]
 	var h [spoolHeaderBytes]byte
 	binary.LittleEndian.PutUint32(h[0:], uint32(len(data)))
-	binary.LittleEndian.PutUint16(h[4:], uint16(len(key)))
-	binary.LittleEndian.PutUint16(h[6:], uint16(len(reason)))
+	binary.LittleEndian.PutUint32(h[4:], uint32(len(it.Fields)))
+	binary.LittleEndian.PutUint16(h[8:], uint16(len(it.Key)))
+	binary.LittleEndian.PutUint16(h[10:], uint16(len(it.Reason)))
 	k.w.Write(h[:])
-	k.w.WriteString(key)
-	k.w.WriteString(reason)
+	k.w.WriteString(it.Key)
+	k.w.WriteString(it.Reason)
+	k.w.Write(it.Fields)
 	_, err := k.w.Write(data) // the writer keeps its first error
-	k.size += int64(len(h) + len(key) + len(reason) + len(data))
+	k.size += int64(len(h) + len(it.Key) + len(it.Reason) + len(it.Fields) + len(data))
 	s.spooled++
 	return err
 }
@@ -149,9 +153,9 @@ func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
 		if n < spoolHeaderBytes {
 			return nil, s.wrap(err)
 		}
-		size := int64(binary.LittleEndian.Uint32(head))
-		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint16(head[4:]))
-		reasonEnd := keyEnd + int(binary.LittleEndian.Uint16(head[6:]))
+		size, fields := int64(binary.LittleEndian.Uint32(head)), int64(binary.LittleEndian.Uint32(head[4:]))
+		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint16(head[8:]))
+		reasonEnd := keyEnd + int(binary.LittleEndian.Uint16(head[10:]))
 		if reasonEnd > n {
 			head = make([]byte, max(reasonEnd, len(head)))
 			if n, err = k.file.ReadAt(head, at); n < reasonEnd {
@@ -161,9 +165,9 @@ func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
 		items = append(items, spoolItem{
 			item:     newItem(s.seed, string(head[spoolHeaderBytes:keyEnd])),
 			reason:   string(head[keyEnd:reasonEnd]),
-			location: location{bucket: k, offset: at + int64(reasonEnd), size: size},
+			location: location{bucket: k, offset: at + int64(reasonEnd), fields: fields, size: size},
 		})
-		at += int64(reasonEnd) + size
+		at += int64(reasonEnd) + fields + size
 	}
 	return items, sortItems(s.path(), items)
 }
@@ -191,13 +195,19 @@ func (s *spoolInput) next(im *inFlight) error {
 	return nil
 }
 
+func (s *spoolInput) values(*inFlight) error { return nil } // load has read them
+
 func (s *spoolInput) load(im *inFlight) error {
 	at := im.location
 	if int64(cap(im.data)) < at.size+shard.SlackBytes {
 		im.data = make([]byte, at.size+at.size/4+shard.SlackBytes)
 	}
 	im.data = im.data[:at.size]
-	if _, err := at.bucket.file.ReadAt(im.data, at.offset); err != nil {
+	im.fields = slices.Grow(im.fields[:0], int(at.fields))[:at.fields]
+	if _, err := at.bucket.file.ReadAt(im.fields, at.offset); err != nil {
+		return s.wrap(err)
+	}
+	if _, err := at.bucket.file.ReadAt(im.data, at.offset+at.fields); err != nil {
 		return s.wrap(err)
 	}
 	label, err := s.split.Label(im.key)

@@ -80,7 +80,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			t.Split.ExpectClasses(classes)
 		}
 		if m := kept[i]; m != nil {
-			if !o.builtAlike(m) {
+			if !o.builtAlike(m) || !m.Fields.Equal(t.Split.Fields()) {
 				return &TakenError{Output: t.Output, OtherOptions: true}
 			}
 			classes = m.Classes

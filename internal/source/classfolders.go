@@ -35,7 +35,7 @@ func openClassFolders(p *place) ([]*Split, error) {
 	if err := p.halfDone(); err != nil {
 		return nil, err
 	}
-	return []*Split{p.newSplit(&classFoldersLayout{inFolder{p.path, p.tree}})}, nil
+	return []*Split{p.newSplit(&classFoldersLayout{inFolder{root: p.path, tree: p.tree}})}, nil
 }
 
 // halfDone says that the files beside class folders should have been unpacked or sorted into them: leaving them out would lose much.
@@ -59,6 +59,9 @@ func (p *place) halfDone() error {
 type classFoldersLayout struct{ inFolder }
 
 func (l *classFoldersLayout) describe() string { return "a folder of class folders" }
+
+// bindFields takes fields from files beside the images.
+func (l *classFoldersLayout) bindFields(fields []Field) error { return l.sidecars.bindFields(fields) }
 
 func (l *classFoldersLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	classes, err := newClassCounts(s.opts)

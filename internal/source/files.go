@@ -22,8 +22,9 @@ const devkitPrefix = "ILSVRC2012_devkit"
 
 // inFolder is the part of a layout that all have whose samples are files below a folder.
 type inFolder struct {
-	root string
-	tree fileTree
+	root     string
+	tree     fileTree
+	sidecars sidecars
 }
 
 func (f *inFolder) streamed() bool { return false }
@@ -44,6 +45,9 @@ func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInf
 	}
 	for _, e := range entries {
 		below := key + "/" + e.name
+		if !e.dir && f.sidecars.is(e.name) {
+			continue
+		}
 		if !e.dir {
 			if err := fn(Item{Key: below, Reason: e.rejectReason()}); err != nil {
 				return err

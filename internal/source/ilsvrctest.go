@@ -29,7 +29,7 @@ func openIlsvrcTest(p *place) ([]*Split, error) {
 		if len(p.folders) > 0 || len(p.files) == 0 || !strings.HasPrefix(p.files[0], testNamePrefix) {
 			return nil, nil
 		}
-		return []*Split{p.newSplit(&testFolder{inFolder{p.path, p.tree}})}, nil
+		return []*Split{p.newSplit(&testFolder{inFolder{root: p.path, tree: p.tree}})}, nil
 	}
 	if p.tar == nil {
 		return nil, nil

@@ -63,7 +63,7 @@ func openValFolder(p *place) ([]*Split, error) {
 	if err := val.walk().add(p.files[0]); err != nil {
 		return nil, &FormatError{Path: p.path, Entry: p.files[0], Msg: err.Error()}
 	}
-	return []*Split{p.newSplit(&valFolder{inFolder{p.path, p.tree}, val})}, nil
+	return []*Split{p.newSplit(&valFolder{inFolder{root: p.path, tree: p.tree}, val})}, nil
 }
 
 // valFolder is the images in a folder.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or words:
@@ -36,6 +38,7 @@ type listRow struct {
 	line  int32
 	label int32 // while the list is read a place in its values; noLabel in both
 	split int8  // in listSplits
+	cells int64 // where in the list's cells those of the row begin
 }
 
 const noLabel = -1
@@ -56,14 +59,19 @@ type list struct {
 	names    classNames
 	classes  []string
 	notes    []string
+	// Of the fields that are asked for: their columns, the cells of all rows, and what a cell is.
+	fieldColumns []int
+	cells        []byte
+	cellType     shard.FieldType
 }
 
 // listSplit is a list, or those of its rows that are of one split.
 type listSplit struct {
 	inFolder
 	*list
-	split int8
-	rows  []listRow // by key
+	split  int8
+	rows   []listRow // by key
+	fields []Field
 }
 
 func openList(p *place) ([]*Split, error) {
@@ -147,7 +155,7 @@ func (l *list) splits(p *place) ([]*Split, error) {
 				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
-		s := p.newSplit(&listSplit{inFolder{l.root, fileSystem{}}, l, int8(i), rows})
+		s := p.newSplit(&listSplit{inFolder: inFolder{root: l.root, tree: fileSystem{}}, list: l, split: int8(i), rows: rows})
 		s.Output = base + "-shards"
 		if i > 0 {
 			s.Name, s.Output = name, base+"-"+name+"-shards"
@@ -294,11 +302,17 @@ func (l *listSplit) checkNames(s *Split) error {
 
 // label finds the label of a key.
 func (l *listSplit) label(key string) (int32, bool) {
+	r, ok := l.row(key)
+	return r.label, ok
+}
+
+// row finds the row of a key.
+func (l *listSplit) row(key string) (listRow, bool) {
 	i, ok := slices.BinarySearchFunc(l.rows, key, func(r listRow, key string) int { return strings.Compare(r.key, key) })
 	if !ok {
-		return 0, false
+		return listRow{}, false
 	}
-	return l.rows[i].label, true
+	return l.rows[i], true
 }
 
 // walkFiles gives the files of the rows, folder after folder: to list a folder takes less than to ask for each of its files.

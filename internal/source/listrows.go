@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 const (
@@ -52,7 +53,7 @@ func readList(file, root string, opts Options) (*list, error) {
 		return nil, err
 	}
 	defer f.Close()
-	l := &list{path: file, root: root, valueOf: make(map[string]int32)}
+	l := &list{path: file, root: root, valueOf: make(map[string]int32), cellType: shard.Text}
 	buf := bufio.NewReaderSize(f, listHeadBytes)
 	head, err := buf.Peek(listHeadBytes)
 	if err != nil && err != io.EOF {
@@ -170,6 +171,9 @@ func (l *list) findColumns(first, second []string, line int, opts Options) (c li
 	if c.path < 0 {
 		return c, header, l.errorf(line, "no column has the paths of images: call it path in a header (%s)", someNames(first))
 	}
+	if err := l.findFieldColumns(first, header, opts.Fields); err != nil {
+		return c, header, err
+	}
 	if c.label, err = l.labelColumn(first, lower, c, header, opts); err != nil {
 		return c, header, err
 	}
@@ -208,7 +212,7 @@ func (l *list) labelColumn(first, lower []string, c listColumns, header bool, op
 	}
 	var others []int
 	for i := range first {
-		if i != c.path && i != c.split {
+		if i != c.path && i != c.split && !slices.Contains(l.fieldColumns, i) {
 			others = append(others, i)
 		}
 	}
@@ -242,7 +246,11 @@ func (l *list) addFields(fields []string, c listColumns, line int, opts Options)
 	if c.split >= 0 {
 		split = fields[c.split]
 	}
-	return l.add(fields[c.path], label, split, line, opts)
+	if err := l.add(fields[c.path], label, split, line, opts); err != nil {
+		return err
+	}
+	l.addCells(fields)
+	return nil
 }
 
 // add takes a row.
@@ -254,7 +262,7 @@ func (l *list) add(file, label, split string, line int, opts Options) error {
 	if line > math.MaxInt32 {
 		return l.errorf(line, "more lines than can be numbered: make several lists of it")
 	}
-	r := listRow{key: key, line: int32(line), label: noLabel}
+	r := listRow{key: key, line: int32(line), label: noLabel, cells: int64(len(l.cells))}
 	if split = strings.ToLower(strings.TrimSpace(split)); split != "" {
 		if r.split = int8(slices.Index(listSplits, namedSplit(split))); r.split == 0 {
 			return l.errorf(line, "the split %.40q is none of train, val and test", split)
@@ -428,6 +436,7 @@ func (l *list) readJSON(r io.Reader, opts Options) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, listLineBytesMax)
 	line := 0
+	l.cellType = shard.JSON
 	var pathKey, labelKey string
 	for lines.Scan() {
 		line++
@@ -454,6 +463,9 @@ func (l *list) readJSON(r io.Reader, opts Options) error {
 			fields[i] = value
 		}
 		if err := l.add(fields[0], fields[1], fields[2], line, opts); err != nil {
+			return err
+		}
+		if err := l.addJSONCells(text, line, opts.Fields); err != nil {
 			return err
 		}
 	}

@@ -121,6 +121,7 @@ type parquetSplit struct {
 	names  classNames
 	column string // the labels', as it was asked for
 	labels map[string][]int32
+	fields []Field
 }
 
 func newParquet(p *place, paths []string) (*Split, error) {
@@ -214,7 +215,7 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 			}
 			it := Item{Key: key, Reason: cmp.Or(nameReason(key), r.reason), Label: int32(r.label), Labelled: true}
 			if it.Reason == "" {
-				it.Size, it.Data = int64(len(r.image)), bytes.NewReader(r.image)
+				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
 			}
 			return fn(it)
 		})
@@ -247,6 +248,7 @@ type parquetRow struct {
 	path   string
 	reason string
 	label  int64
+	fields []byte
 }
 
 // parquetFile is one open file.
@@ -255,6 +257,7 @@ type parquetFile struct {
 	file                    *os.File
 	image, imagePath, label int // columns; -1: there is none
 	classes                 []string
+	fields                  []parquetColumn
 }
 
 func (f *parquetFile) Close() error { return f.file.Close() }
@@ -266,6 +269,9 @@ func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r
 		return err
 	}
 	defer f.Close()
+	if err := f.bindFields(name, slices.Clone(l.fields)); err != nil {
+		return err
+	}
 	row := 0
 	defer func() { // the reader takes what the file says at its word in places
 		if r := recover(); r != nil {
@@ -274,6 +280,9 @@ func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r
 	}()
 	for _, group := range f.RowGroups() {
 		err := f.group(group, func(r *parquetRow, err error) error {
+			if wrong, ok := errors.AsType[*fieldError](err); ok {
+				return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: wrong.Error()}
+			}
 			if err != nil {
 				return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: "cannot be read as parquet", Err: err}
 			}
@@ -301,8 +310,16 @@ func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) 
 		paths = newParquetCursor(columns[f.imagePath])
 		defer paths.close()
 	}
+	fields := f.newFieldCursors(group)
+	defer fields.close()
 	for range group.NumRows() {
 		r, err := readParquetRow(image, paths, label)
+		if err == nil {
+			r.fields, err = fields.next()
+		}
+		if _, wrong := errors.AsType[*fieldError](err); wrong && r.reason != "" {
+			err = nil // the row is left out
+		}
 		if err := fn(r, err); err != nil {
 			return err
 		}
@@ -356,12 +373,21 @@ func newParquetCursor(c parquet.ColumnChunk) *parquetCursor { return &parquetCur
 
 // next returns the value of the next row, which is valid until the one after.
 func (c *parquetCursor) next() (parquet.Value, error) {
+	v, err := c.peek()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		c.at++
+	}
+	return v, err
+}
+
+// peek returns the next value and leaves it there; io.EOF says that there is none.
+func (c *parquetCursor) peek() (parquet.Value, error) {
 	for c.at == c.n {
 		if c.page == nil {
 			page, err := c.pages.ReadPage()
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
 			if err != nil {
 				return parquet.Value{}, err
 			}
@@ -376,8 +402,7 @@ func (c *parquetCursor) next() (parquet.Value, error) {
 			c.page = nil
 		}
 	}
-	c.at++
-	return c.batch[c.at-1], nil
+	return c.batch[c.at], nil
 }
 
 func (c *parquetCursor) close() {

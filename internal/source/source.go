@@ -50,6 +50,8 @@ type Options struct {
 	ForceClasses bool
 	// AllowTruncated takes tars that were cut off.
 	AllowTruncated bool
+	// Fields are values that are wanted of each sample beside its label.
+	Fields []Field
 	// Test takes test images too, whose labels are unknown: they are -1.
 	Test bool
 
@@ -74,6 +76,8 @@ type Item struct {
 	// Label is the sample's when Labelled; else only the end of the walk tells it.
 	Label    int32
 	Labelled bool
+	// Fields are the values of the split's fields when it is Streamed and there is no Reason, valid as Data is; else nil: AppendFields gets them.
+	Fields []byte
 }
 
 // layout is how a split lies on disk.
@@ -142,6 +146,7 @@ type Split struct {
 	opts     Options
 	decoded  bool
 	layout   layout
+	fields   []Field // that are asked for, with their types
 	labels   labels
 	expected []string
 	notes    []string

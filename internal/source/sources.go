@@ -78,6 +78,11 @@ func (p *place) openFor(opts Options) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, s := range splits {
+		if err := s.bind(); err != nil {
+			return nil, err
+		}
+	}
 	for _, o := range []option{optionClasses, optionLabel, optionImages, optionValLabels} {
 		if o.get(opts) != "" && !takenBy(splits, o) {
 			return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}

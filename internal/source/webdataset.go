@@ -60,6 +60,7 @@ type webDataset struct {
 	label   string // as Options.Label has it
 	info    *wdsInfo
 	samples int // that there should be by info
+	fields  []Field
 }
 
 func (d *webDataset) describe() string {
@@ -283,14 +284,15 @@ type webDatasetWalker struct {
 	incomplete  map[string]struct{} // keys of samples that lack image or label
 	counts      []int               // samples of each label
 	leftOut     map[string]int      // members that are neither image nor label, by extension
-	negative    int                 // samples whose JSON says that they have no label
-	complete    int                 // samples of this tar
-	members     int                 // of this tar
+	fields      fieldMembers
+	negative    int // samples whose JSON says that they have no label
+	complete    int // samples of this tar
+	members     int // of this tar
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
-		incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
+		incomplete: make(map[string]struct{}), leftOut: make(map[string]int), fields: fieldMembers{fields: d.fields}}
 	if err := d.each(s, func(t *tarReader) error { return w.tar(s, t) }); err != nil {
 		return labels{}, err
 	}
@@ -337,9 +339,17 @@ func (w *webDatasetWalker) member(t *tarReader, h *tar.Header) error {
 		}
 		w.sample.key = key
 	}
+	wanted := key != "" && w.fields.wants(extension)
+	if wanted {
+		if err := w.fields.read(t, h, extension); err != nil {
+			return err
+		}
+	}
 	switch {
 	case key != "" && extension == w.labelMember:
 		return w.readLabel(t, h)
+	case wanted:
+		return nil
 	case key != "" && imagefile.HasExtension(extension):
 		return w.readImage(t, h)
 	}
@@ -361,7 +371,7 @@ func (w *webDatasetWalker) readLabel(t *tarReader, h *tar.Header) error {
 	if h.Typeflag != tar.TypeReg || h.Size > labelBytesMax {
 		return t.errorf(h.Name, "a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
 	}
-	text, err := io.ReadAll(&entryReader{t: t, name: h.Name})
+	text, err := w.fields.text(t, h)
 	if err != nil {
 		return err
 	}
@@ -373,7 +383,7 @@ func (w *webDatasetWalker) readJSONLabel(t *tarReader, h *tar.Header) error {
 	if h.Typeflag != tar.TypeReg || h.Size > jsonBytesMax {
 		return t.errorf(h.Name, "the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
 	}
-	text, err := io.ReadAll(&entryReader{t: t, name: h.Name})
+	text, err := w.fields.text(t, h)
 	if err != nil {
 		return err
 	}
@@ -425,6 +435,7 @@ func (w *webDatasetWalker) readImage(t *tarReader, h *tar.Header) error {
 func (w *webDatasetWalker) flush(t *tarReader) error {
 	sm := w.sample
 	w.sample = sample{label: -1}
+	defer w.fields.reset()
 	if sm.image == "" && sm.label < 0 {
 		return nil
 	}
@@ -457,6 +468,10 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 	if it.Reason == "" {
 		it.Label, it.Labelled = sm.label, true
 		it.Size, it.Data = int64(w.content.Len()), bytes.NewReader(w.content.Bytes())
+		var err error
+		if it.Fields, err = w.fields.values(); err != nil {
+			return t.errorf(sm.image, "%v", err)
+		}
 	}
 	return w.fn(it)
 }
