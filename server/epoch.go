@@ -114,7 +114,11 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkPlan(s.set, p); err != nil {
+	set := s.successor()
+	if err := checkPlan(set.Set, p); err != nil {
+		if set != s.set {
+			s.letGo(set)
+		}
 		return nil, nil, err
 	}
 	onError := loader.Fail
@@ -122,6 +126,9 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		onError = loader.Blank
 	}
 	s.stopEpoch()
+	if err := s.follow(set); err != nil {
+		return nil, nil, err
+	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
 		Set: s.samples, Plan: p, Spec: s.spec, Layout: s.imageLayout(), OnError: onError, Supply: s.supply, Log: s.connection.log,
 	})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -71,9 +72,10 @@ func (s *Server) hello() Hello {
 
 // Sets describes what is served, in the splits' order.
 func (s *Server) Sets() []ServedSet {
-	list := make([]ServedSet, 0, len(s.splits))
-	for _, split := range s.splits {
-		list = append(list, describeSet(s.sets[split]))
+	c := s.catalog.Load()
+	list := make([]ServedSet, 0, len(c.splits))
+	for _, split := range c.splits {
+		list = append(list, describeSet(c.sets[split].Set))
 	}
 	return list
 }
@@ -94,30 +96,41 @@ func describeSet(set *shard.Set) ServedSet {
 
 // Ask says hello to the server on a socket and returns its answer, which must come in time.
 func Ask(socket string, timeout time.Duration) (Hello, error) {
+	return ask[Hello](socket, timeout)
+}
+
+// ask says hello to the server on a socket, sends it one more request if there is one, and returns its last answer.
+func ask[Reply wire.Message](socket string, timeout time.Duration, request ...wire.Message) (answer Reply, err error) {
 	conn, err := net.DialTimeout("unix", socket, timeout)
 	if err != nil {
-		return Hello{}, err
+		return answer, err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(timeout))
-	frame, err := wire.AppendFrame(nil, helloRequest{Version: wire.Version})
-	if err != nil {
-		return Hello{}, err
+	frames := wire.NewReader(conn, wire.ReplyBytesMax)
+	var reply wire.Message
+	for _, m := range append([]wire.Message{helloRequest{Version: wire.Version}}, request...) {
+		frame, err := wire.AppendFrame(nil, m)
+		if err != nil {
+			return answer, err
+		}
+		if _, err := conn.Write(frame); err != nil {
+			return answer, err
+		}
+		text, err := frames.Next()
+		if err != nil {
+			return answer, err
+		}
+		if reply, err = replyTypes.DecodeReply(text); err != nil {
+			return answer, err
+		}
+		if failed, ok := reply.(errorMessage); ok {
+			return answer, errors.New(failed.Message)
+		}
 	}
-	if _, err := conn.Write(frame); err != nil {
-		return Hello{}, err
-	}
-	text, err := wire.NewReader(conn, wire.ReplyBytesMax).Next()
-	if err != nil {
-		return Hello{}, err
-	}
-	reply, err := replyTypes.DecodeReply(text)
-	if err != nil {
-		return Hello{}, err
-	}
-	hello, ok := reply.(Hello)
+	answer, ok := reply.(Reply)
 	if !ok {
-		return Hello{}, fmt.Errorf("it answers with %q: %s", reply.Kind(), text)
+		return answer, fmt.Errorf("it answers with a message of type %q", reply.Kind())
 	}
-	return hello, nil
+	return answer, nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,7 @@ func (s *Server) metrics() []prometheus.Collector {
 		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", s.slotsByState),
 		gauge("ring_bytes", "Memory of all rings.", "", one(s.memory.inUse)),
 		gauge("ring_limit_bytes", "Memory that all rings together may take.", "", one(func() int64 { return s.memory.max })),
-		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", one(func() int { return len(s.problems()) })),
+		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", one(func() int { return len(s.catalog.Load().problems()) })),
 	}
 }
 
@@ -81,6 +82,7 @@ func one[N int | int64](value func() N) func() values {
 
 // totals count what the server has delivered since it started.
 type totals struct {
+	mu     sync.Mutex
 	splits map[string]*splitTotals
 	errors map[string]*atomic.Int64 // by kind
 
@@ -89,11 +91,8 @@ type totals struct {
 
 type splitTotals struct{ images, batches, bytes, blanks atomic.Int64 }
 
-func newTotals(splits []string) *totals {
+func newTotals() *totals {
 	t := &totals{splits: map[string]*splitTotals{}, errors: map[string]*atomic.Int64{}}
-	for _, split := range splits {
-		t.splits[split] = new(splitTotals)
-	}
 	for _, kind := range []string{kindBadRequest, kindCorrupt, kindUnsupported, kindMissing, kindInternal} {
 		t.errors[kind] = new(atomic.Int64)
 	}
@@ -107,13 +106,23 @@ func (t *splitTotals) add(images, bytes, blanks int64) {
 	t.blanks.Add(blanks)
 }
 
+// ofSplit returns the counts of a split, which may be new.
+func (t *totals) ofSplit(split string) *splitTotals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.splits[split] == nil {
+		t.splits[split] = new(splitTotals)
+	}
+	return t.splits[split]
+}
+
 func (t *totals) countError(kind string) { t.errors[kind].Add(1) }
 
 func (s *Server) bySplit(count func(*splitTotals) int64) func() values {
 	return func() values {
 		v := values{}
-		for split, t := range s.totals.splits {
-			v[split] = float64(count(t))
+		for _, split := range s.catalog.Load().splits {
+			v[split] = float64(count(s.totals.ofSplit(split)))
 		}
 		return v
 	}
@@ -150,7 +159,7 @@ func (s *Server) sessionsWaiting() values {
 
 func (s *Server) batchesInFlight() values {
 	v := values{}
-	for _, split := range s.splits {
+	for _, split := range s.catalog.Load().splits {
 		v[split] = 0
 	}
 	for _, sess := range s.openSessions() {

@@ -101,7 +101,7 @@ func (c *connection) open(m openRequest) error {
 // An openConfig is what an open request asks for, checked and with its defaults filled in.
 type openConfig struct {
 	split  string
-	set    *shard.Set
+	set    *openSet
 	spec   *transform.Spec
 	plan   plan.Config // all but epoch and consumed
 	nchw   bool
@@ -114,13 +114,17 @@ type openConfig struct {
 	notBitExact string // why the results are not those of the original images, or ""
 }
 
-// checkOpen reads an open request.
-func (s *Server) checkOpen(m openRequest) (openConfig, error) {
-	c := openConfig{split: m.Split, params: m.WithParams, slots: m.Slots}
-	var err error
+// checkOpen reads an open request. Without an error the set is held for the session.
+func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
+	c = openConfig{split: m.Split, params: m.WithParams, slots: m.Slots}
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}
+	defer func() {
+		if err != nil {
+			c.set.drop()
+		}
+	}()
 	resampler := s.cfg.Resampler
 	if m.Resampler != "" {
 		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
@@ -130,7 +134,7 @@ func (s *Server) checkOpen(m openRequest) (openConfig, error) {
 	if c.spec, err = parseTransform(m.Transform, resampler); err != nil {
 		return c, err
 	}
-	if err := loader.CheckBitExact(c.set, c.spec); err != nil {
+	if err := loader.CheckBitExact(c.set.Set, c.spec); err != nil {
 		note, differs := errors.AsType[*loader.NotBitExactError](err)
 		if !differs || m.BitExact || s.cfg.BitExact {
 			return c, err
@@ -158,7 +162,7 @@ func (s *Server) checkOpen(m openRequest) (openConfig, error) {
 	if c.slots < 0 || c.slots > slotsMax {
 		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
 	}
-	if c.plan, err = s.planConfig(m, c.set); err != nil {
+	if c.plan, err = s.planConfig(m, c.set.Set); err != nil {
 		return c, err
 	}
 	c.layout, err = ring.NewLayout(m.BatchSize, c.arrays()...)
@@ -175,27 +179,31 @@ func (e *splitError) Error() string {
 	return fmt.Sprintf("no split %q here; there are %s", e.split, strings.Join(e.here, ", "))
 }
 
-// chooseSet returns the set of a split, or of the only one if none is named.
-func (s *Server) chooseSet(split *string) (*shard.Set, error) {
-	here := slices.Sorted(maps.Keys(s.cfg.Sets))
-	if *split == "" && len(here) == 1 && len(s.cfg.Damaged) == 0 {
+// chooseSet returns the set of a split, or of the only one if none is named, and holds it.
+func (s *Server) chooseSet(split *string) (*openSet, error) {
+	c := s.catalog.Load()
+	here := slices.Sorted(maps.Keys(c.found.Sets))
+	if *split == "" && len(here) == 1 && len(c.found.Damaged) == 0 {
 		*split = here[0]
 	}
 	if *split == "" {
 		text := "split is missing; there are " + strings.Join(here, ", ")
-		for _, d := range s.cfg.Damaged {
+		for _, d := range c.found.Damaged {
 			text += fmt.Sprintf("; and %s is damaged", d.Dir)
 		}
 		return nil, badRequest("%s", text)
 	}
-	if set, ok := s.sets[*split]; ok {
-		return set, nil
+	if set, ok := c.sets[*split]; ok {
+		if set.hold() {
+			return set, nil
+		}
+		return s.chooseSet(split) // a reload has just replaced it
 	}
-	if err := s.broken[*split]; err != nil {
+	if err := c.broken[*split]; err != nil {
 		return nil, err
 	}
 	var err error = &splitError{*split, here}
-	for _, d := range s.cfg.Damaged { // any of them may be the one that is meant
+	for _, d := range c.found.Damaged { // any of them may be the one that is meant
 		err = fmt.Errorf("%w; %w", err, d.Err)
 	}
 	return nil, err

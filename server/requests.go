@@ -12,6 +12,7 @@ import (
 var requests = []request{
 	before((*connection).hello, Hello{}, errorMessage{}),
 	greeted((*connection).open, openedReply{}),
+	greeted((*connection).reload, Reloaded{}),
 	inSession((*session).labels, labelsReply{}),
 	inSession((*session).classes, classesReply{}),
 	inSession((*session).key, keyReply{}),

@@ -25,7 +25,7 @@ func (s *session) sample(m sampleRequest) error {
 	if err := s.checkIndex(m.Index); err != nil {
 		return err
 	}
-	image, err := loader.Whole(s.set, m.Index)
+	image, err := loader.Whole(s.set.Set, m.Index)
 	if err != nil {
 		return err
 	}

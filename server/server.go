@@ -23,6 +23,8 @@ type Config struct {
 	// Sets holds the folder of each split's shard set, and Damaged what else was found, as [shard.FindAll] returns them.
 	Sets    map[string]string
 	Damaged []shard.DamagedSet
+	// Find looks for sets again, for [Server.Reload]; nil looks at the folders in Sets.
+	Find func() (shard.Found, error)
 	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
 	Threads int
 	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
@@ -44,12 +46,12 @@ type Config struct {
 type Server struct {
 	cfg    Config
 	log    *slog.Logger
-	sets   map[string]*shard.Set
-	splits []string         // those of sets, in order
-	broken map[string]error // why the other splits cannot be served
 	pool   *loader.Pool
 	memory budget
 	totals *totals
+
+	catalog   atomic.Pointer[catalog]
+	reloading sync.Mutex
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool
@@ -80,32 +82,31 @@ func New(cfg Config) (*Server, error) {
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, sets: map[string]*shard.Set{}, broken: map[string]error{}, connections: map[uint64]*connection{}}
+	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}}
 	s.memory.max = cfg.MemoryBytes
-	if err := s.openSets(); err != nil {
-		s.closeSets()
+	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged})
+	if err := s.checkServed(c); err != nil {
+		c.close()
 		return nil, err
 	}
-	s.totals = newTotals(s.splits)
+	s.catalog.Store(c)
+	s.totals = newTotals()
 	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads})
 	return s, nil
 }
 
-// openSets opens what can be served. The error is for nothing.
-func (s *Server) openSets() error {
+// checkServed returns an error when nothing can be served: no set is whole, or none has the partitions that rank and world need.
+func (s *Server) checkServed(c *catalog) error {
 	var errs []error
 	reached := 0
-	for _, split := range slices.Sorted(maps.Keys(s.cfg.Sets)) {
-		set, err := shard.OpenWhole(s.cfg.Sets[split])
-		if err != nil {
-			s.broken[split] = fmt.Errorf("split %s: %w", split, err)
-			errs = append(errs, s.broken[split])
+	for _, split := range slices.Sorted(maps.Keys(c.found.Sets)) {
+		set := c.sets[split]
+		if set == nil {
+			errs = append(errs, c.broken[split])
 			continue
 		}
-		s.sets[split] = set
-		s.splits = append(s.splits, split)
 		if s.cfg.World > 0 {
-			if err := checkReach(set, s.cfg.Rank, s.cfg.World, 0); err != nil {
+			if err := checkReach(set.Set, s.cfg.Rank, s.cfg.World, 0); err != nil {
 				errs = append(errs, fmt.Errorf("split %s: %w", split, err))
 				continue
 			}
@@ -113,7 +114,7 @@ func (s *Server) openSets() error {
 		reached++
 	}
 	if reached == 0 {
-		for _, d := range s.cfg.Damaged {
+		for _, d := range c.found.Damaged {
 			errs = append(errs, d.Err)
 		}
 		return errors.Join(errs...)
@@ -123,28 +124,10 @@ func (s *Server) openSets() error {
 			s.log.Error("sessions that name no rank cannot have this", "err", err)
 		}
 	}
-	for _, err := range s.problems() {
+	for _, err := range c.problems() {
 		s.log.Error("damaged, and not served", "err", err)
 	}
 	return nil
-}
-
-// problems returns what of the data is damaged, each in a sentence that names it and says what to do.
-func (s *Server) problems() []error {
-	var errs []error
-	for _, d := range s.cfg.Damaged {
-		errs = append(errs, d.Err)
-	}
-	for _, split := range slices.Sorted(maps.Keys(s.cfg.Sets)) {
-		if err := s.broken[split]; err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		for _, d := range s.sets[split].Damaged() {
-			errs = append(errs, fmt.Errorf("split %s: %w", split, d))
-		}
-	}
-	return errs
 }
 
 // Serve accepts connections until ctx ends, then ends every session and returns nil, or returns the listener's error.
@@ -198,13 +181,5 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 // Close stops the workers and closes the sets. Call it after Serve has returned.
 func (s *Server) Close() error {
 	s.pool.Close()
-	return s.closeSets()
-}
-
-func (s *Server) closeSets() error {
-	var errs []error
-	for _, set := range s.sets {
-		errs = append(errs, set.Close())
-	}
-	return errors.Join(errs...)
+	return s.catalog.Load().close()
 }

@@ -37,13 +37,18 @@ type session struct {
 }
 
 // newSession sets up what an open request asks for.
-func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
+func (s *Server) newSession(c *connection, m openRequest) (sess *session, err error) {
 	cfg, err := s.checkOpen(m)
 	if err != nil {
 		return nil, err
 	}
-	sess := &session{openConfig: cfg, connection: c, server: s, totals: s.totals.splits[cfg.split]}
-	if sess.samples, err = loader.FromShards(cfg.set); err != nil {
+	defer func() {
+		if err != nil {
+			cfg.set.drop()
+		}
+	}()
+	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split)}
+	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
 	}
 	slots, err := s.memory.take(cfg.slots, cfg.layout.Size)
@@ -74,6 +79,39 @@ func (s *session) close() {
 	}
 	s.server.memory.give(size)
 	s.dropSelection()
+	s.letGo(s.set)
+}
+
+// letGo drops a set that this session has held.
+func (s *session) letGo(set *openSet) {
+	if err := set.drop(); err != nil {
+		s.server.log.Error("closing a set failed", "err", err)
+	}
+}
+
+// successor returns the set that takes the place of the session's after a reload, held: the session's own, not held once more, where
+// there is none.
+func (s *session) successor() *openSet {
+	set := s.server.catalog.Load().sets[s.split]
+	if set == nil || set == s.set || !set.serves(s.set) || !set.hold() {
+		return s.set
+	}
+	return set
+}
+
+// follow takes the place of the session's set by another one that it holds. No epoch runs.
+func (s *session) follow(set *openSet) (err error) {
+	if set == s.set {
+		return nil
+	}
+	samples, err := loader.FromShards(set.Set)
+	if err != nil {
+		s.letGo(set)
+		return err
+	}
+	s.letGo(s.set)
+	s.set, s.samples = set, samples
+	return nil
 }
 
 // opened returns the reply to the open request.

@@ -17,10 +17,11 @@ import (
 func (s *Server) Status() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d threads, %s of %s for batches in use\n", s.cfg.Name, s.pool.Threads(), formatBytes(s.memory.inUse()), formatBytes(s.memory.max))
+	found := s.catalog.Load().found
 	for _, set := range s.Sets() {
-		fmt.Fprintf(&b, "split %s: %d samples of %d classes in %s\n", set.Split, set.Samples, set.Classes, s.cfg.Sets[set.Split])
+		fmt.Fprintf(&b, "split %s: %d samples of %d classes in %s\n", set.Split, set.Samples, set.Classes, found.Sets[set.Split])
 	}
-	for _, err := range s.problems() {
+	for _, err := range s.catalog.Load().problems() {
 		fmt.Fprintf(&b, "damaged, and not served: %v\n", err)
 	}
 	sessions := s.openSessions()
@@ -72,7 +73,7 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		io.WriteString(w, "ok\n")
-		for _, err := range s.problems() {
+		for _, err := range s.catalog.Load().problems() {
 			fmt.Fprintf(w, "damaged: %v\n", err)
 		}
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
@@ -51,6 +52,9 @@ left behind is replaced.
 
 What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
 ask for it; everything else is served.
+
+SIGHUP, or imgfeed reload, has it look again: what is whole by then is served, to sessions from their next epoch on; other data
+than before is refused.
 
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
@@ -152,6 +156,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "found", p.Found)
 	}
 	c := f.config
+	c.Find = func() (shard.Found, error) { return shard.FindAll(place.Path) }
 	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
 	srv, err := server.New(c)
 	if err != nil {
@@ -171,7 +176,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		return err
 	}
 	defer listener.Close()
-	ctx = srv.WatchIdle(ctx, f.exitIdle)
+	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
+	defer end(nil)
+	reloadOnHangup(ctx, srv, log, end)
 	metrics, err := f.serveMetrics(ctx, srv, log)
 	if err != nil {
 		return err

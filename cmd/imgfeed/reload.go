@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/server"
+)
+
+const reloadLong = `Have the server on a socket look again at what it serves, as SIGHUP does: a set or a partition that was damaged or missing and is
+whole now is served from then on, and sessions go on with it in their next epoch. A set that holds other data than before, or
+less, is refused, and the exit status is 1: what the server has opened is served on.`
+
+func newReloadCommand() *cobra.Command {
+	var socket string
+	timeout := time.Minute
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have a running server look again at what it serves",
+		Long:  reloadLong,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if socket == "" {
+				socket = server.DefaultSocket()
+			}
+			done, err := server.AskReload(socket, timeout)
+			if err != nil {
+				return fmt.Errorf("the server on %s: %w", socket, err)
+			}
+			return printReloaded(cmd.OutOrStdout(), done)
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", "", "path of the server's socket (default as imgfeed serve's)")
+	cmd.Flags().Var(durationFlag{&timeout, time.Millisecond}, "timeout", "how long to wait for the answer")
+	return cmd
+}
+
+// printReloaded prints what is served now and was not. What was refused is the error.
+func printReloaded(out io.Writer, done server.Reloaded) error {
+	for _, text := range done.Changes {
+		fmt.Fprintln(out, text)
+	}
+	if len(done.Changes)+len(done.Refused) == 0 {
+		fmt.Fprintln(out, "nothing has changed")
+	}
+	var errs []error
+	for _, text := range done.Refused {
+		errs = append(errs, errors.New(text))
+	}
+	return errors.Join(errs...)
+}
+
+// reloadOnHangup has the server reload for each SIGHUP, until ctx ends. One that says that the terminal is gone ends the server
+// instead, as it would without us; where SIGHUP was ignored before we came, as by nohup, it still is.
+func reloadOnHangup(ctx context.Context, srv *server.Server, log *slog.Logger, end func(error)) {
+	if signal.Ignored(unix.SIGHUP) {
+		return
+	}
+	hangups, hadTerminal := make(chan os.Signal, 1), hasTerminal()
+	signal.Notify(hangups, unix.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+				if hadTerminal && !hasTerminal() {
+					end(errors.New("the terminal was closed"))
+					return
+				}
+				if _, err := srv.Reload(); err != nil { // it logs what comes of it otherwise
+					log.Error("SIGHUP", "err", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// hasTerminal says whether the process has a controlling terminal.
+func hasTerminal() bool {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
+}

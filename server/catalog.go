@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// A catalog is what there is to serve at one moment: the sets that were found, opened. It is not changed once it is made: a
+// reload makes another one, which takes over the sets that have stayed the same.
+type catalog struct {
+	found  shard.Found
+	sets   map[string]*openSet
+	splits []string         // those of sets, in order
+	broken map[string]error // why the other splits that were found cannot be served
+}
+
+// An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session.
+type openSet struct {
+	*shard.Set
+	mu    sync.Mutex
+	users int
+}
+
+// openCatalog opens what was found. What cannot be served is noted.
+func openCatalog(found shard.Found) *catalog {
+	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
+	for split, dir := range found.Sets {
+		set, err := shard.OpenWhole(dir)
+		if err != nil {
+			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
+			continue
+		}
+		c.sets[split] = &openSet{Set: set, users: 1}
+	}
+	c.splits = slices.Sorted(maps.Keys(c.sets))
+	return c
+}
+
+// problems returns what of the data is damaged, each in a sentence that names it and says what to do.
+func (c *catalog) problems() []error {
+	var errs []error
+	for _, d := range c.found.Damaged {
+		errs = append(errs, d.Err)
+	}
+	for _, split := range slices.Sorted(maps.Keys(c.found.Sets)) {
+		if err := c.broken[split]; err != nil {
+			errs = append(errs, err)
+		}
+		if set := c.sets[split]; set != nil {
+			for _, d := range set.Damaged() {
+				errs = append(errs, fmt.Errorf("split %s: %w", split, d))
+			}
+		}
+	}
+	return errs
+}
+
+// close lets go of every set.
+func (c *catalog) close() error {
+	var errs []error
+	for _, set := range c.sets {
+		errs = append(errs, set.drop())
+	}
+	return errors.Join(errs...)
+}
+
+// hold notes another user of a set. It reports false when the last one has let go of it already.
+func (s *openSet) hold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 {
+		return false
+	}
+	s.users++
+	return true
+}
+
+// drop lets go of a set, and closes it if nobody else needs it.
+func (s *openSet) drop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users > 0 {
+		return nil
+	}
+	return s.Close()
+}
+
+// serves reports whether a session that was opened on other may go on with s: the same samples in the same order, stored in the
+// same way.
+func (s *openSet) serves(other *openSet) bool {
+	a, b := s.Manifest(), other.Manifest()
+	return a.Fingerprint == b.Fingerprint && reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
+}
+
+// lacks returns the partitions that other has and s has not; both have as many.
+func (s *openSet) lacks(other *openSet) []int {
+	return slices.DeleteFunc(s.Missing(), func(p int) bool { return !other.Has(p) })
+}

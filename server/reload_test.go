@@ -1,0 +1,199 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// replaceSet writes a set in the place of the one in dir, as imgshard build --force does.
+func replaceSet(t *testing.T, dir, split string, samples, partitions int) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	writeSet(t, dir, split, samples, partitions)
+}
+
+// finding serves dir, and looks there again when it reloads.
+func finding(dir string) func(*Config) {
+	return func(c *Config) { c.Find = func() (shard.Found, error) { return shard.FindAll(dir) } }
+}
+
+func (ts *testServer) reload() Reloaded {
+	ts.t.Helper()
+	done, err := AskReload(ts.path, testTimeout)
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	return done
+}
+
+// using returns how many need a set.
+func (s *openSet) using() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users
+}
+
+func TestReloadServesWhatHasBecomeWhole(t *testing.T) {
+	dir := damagedSets(t)
+	ts := startServer(t, dir, finding(dir))
+	one, three := 1, 3
+	rank1 := openRequest{Split: "train", Rank: &one, World: &three}
+	if _, ok := ts.ask(rank1).(errorMessage); !ok {
+		t.Fatal("a partition without its shard is served")
+	}
+	if done := ts.reload(); len(done.Changes)+len(done.Refused) > 0 {
+		t.Errorf("nothing was changed, and the reload says %+v", done)
+	}
+	for split, world := range map[string]int{"train": 3, "test": 1, "extra": 1} {
+		replaceSet(t, filepath.Join(dir, split), split, 9, world)
+	}
+	writeSet(t, filepath.Join(dir, "more"), "more", 4, 1)
+	want := Reloaded{Refused: []string{}, Changes: []string{
+		"split train: partitions [1] are served now", "split extra is served now, 9 samples", "split more is served now, 4 samples",
+		"split test is served now, 9 samples",
+	}}
+	if done := ts.reload(); !reflect.DeepEqual(done, want) {
+		t.Errorf("the reload says %+v", done)
+	}
+	for _, m := range []openRequest{rank1, {Split: "test"}, {Split: "extra"}, {Split: "more"}, {Split: "val"}} {
+		if reply, ok := ts.ask(m).(openedReply); !ok {
+			t.Errorf("split %s: %+v", m.Split, reply)
+		}
+	}
+	if problems := ts.catalog.Load().problems(); len(problems) > 0 {
+		t.Errorf("still damaged: %v", problems)
+	}
+	ts.checkIdle()
+}
+
+// TestReloadUnderASession mends a sample under an open session: the next epoch has it, and the files of before are closed.
+func TestReloadUnderASession(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 9, 1)
+	damage(t, filepath.Join(dir, "train"), 5)
+	ts := startServer(t, dir, finding(dir))
+	c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
+	before := ts.catalog.Load().sets["train"]
+	c.send(startRequest{})
+	expect[startedReply](c)
+	if b := expect[batchMessage](c); b.Count != 3 {
+		t.Fatal(b)
+	}
+	if e := expect[errorMessage](c); e.ErrKind != kindCorrupt {
+		t.Fatal(e)
+	}
+	replaceSet(t, filepath.Join(dir, "train"), "train", 9, 1)
+	if done := ts.reload(); len(done.Refused) > 0 {
+		t.Fatal(done)
+	}
+	if before.using() != 1 {
+		t.Errorf("the set of before has %d users, want the session", before.using())
+	}
+	c.send(releaseRequest{Slot: 0})
+	if got := c.epoch(1, 0); len(got) != 3 {
+		t.Errorf("%d batches", len(got))
+	}
+	if before.using() != 0 {
+		t.Errorf("the set of before has %d users", before.using())
+	}
+	c.close()
+	ts.checkIdle()
+	if now := ts.catalog.Load().sets["train"]; now == before || now.using() != 1 {
+		t.Errorf("the set has %d users, want the catalog", now.using())
+	}
+}
+
+// TestReloadRefuses checks that what was opened is served on where there is other data now, or less, or none.
+func TestReloadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for split, partitions := range map[string]int{"other": 1, "less": 2, "none": 1, "broken": 1} {
+		writeSet(t, filepath.Join(dir, split), split, 6, partitions)
+	}
+	ts := startServer(t, dir, finding(dir))
+	old := ts.catalog.Load().sets["other"].Manifest().Fingerprint
+	replaceSet(t, filepath.Join(dir, "other"), "other", 8, 1)
+	for _, path := range []string{"less/rank-0001", "none"} {
+		if err := os.RemoveAll(filepath.Join(dir, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "broken/rank-0000/00000.imgshard")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is what was kept that is compared with
+		done := ts.reload()
+		if len(done.Changes) > 0 || len(done.Refused) != 4 {
+			t.Fatalf("%+v", done)
+		}
+		all := strings.Join(done.Refused, "\n")
+		for _, want := range []string{
+			"split other: " + filepath.Join(dir, "other") + " holds other data, of fingerprint ", ", and " + old + " is served",
+			"split less: " + filepath.Join(dir, "less") + " lacks partitions [1], which were whole", "none holds no set of it any more",
+			"00000.imgshard is missing", "what was opened before is served on",
+		} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%q does not say %q", all, want)
+			}
+		}
+		for _, split := range []string{"other", "less", "none", "broken"} {
+			c := ts.dial().hello().open(openRequest{Split: split, Transform: onePixel, BatchSize: 3})
+			if c.opened.Samples != 6 || len(c.epoch(0, 0)) != 2 {
+				t.Errorf("split %s: %+v", split, c.opened)
+			}
+			c.close()
+		}
+	}
+	if n := len(ts.catalog.Load().problems()); n != 4 {
+		t.Errorf("%d problems are told on the status page", n)
+	}
+	ts.checkIdle()
+}
+
+// TestReloadsUnderSessions reloads without an end while sessions come, serve epochs and go.
+func TestReloadsUnderSessions(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 20, 2)
+	ts := startServer(t, dir, finding(dir))
+	stop := make(chan struct{})
+	var reloads, sessions sync.WaitGroup
+	reloads.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if done, err := ts.Reload(); err != nil || len(done.Changes)+len(done.Refused) > 0 {
+					t.Error(done, err)
+				}
+			}
+		}
+	})
+	for range 4 {
+		sessions.Go(func() {
+			for range 5 {
+				c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
+				for epoch := range int64(3) {
+					if got := c.epoch(epoch, 0); len(got) != 7 {
+						t.Errorf("%d batches", len(got))
+					}
+				}
+				c.close()
+			}
+		})
+	}
+	sessions.Wait()
+	close(stop)
+	reloads.Wait()
+	ts.checkIdle()
+	if set := ts.catalog.Load().sets["train"]; set.using() != 1 {
+		t.Errorf("the set has %d users", set.using())
+	}
+}
