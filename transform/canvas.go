@@ -25,13 +25,20 @@ type canvas struct {
 func (c *canvas) size() (w, h int) { return c.step.keep.Dx(), c.step.keep.Dy() }
 
 // crop cuts r out of the image; what lies outside the image is black.
-func (c *canvas) crop(r image.Rectangle) error {
-	if c.step.flip { // r counts from the flipped image's left edge
+func (c *canvas) crop(r image.Rectangle) error { return c.cropFilled(r, Fill{}) }
+
+// cropFilled cuts r out of the image; what lies outside the image has a colour.
+func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
+	w, h := c.size()
+	outside := !r.In(image.Rect(0, 0, w, h))
+	if c.step.flip || outside && c.step.fill != fill && c.step.keep != c.step.visible { // r counts from the flipped image's left edge
 		if err := c.render(); err != nil {
 			return err
 		}
 	}
-	c.params.setCrop(r)
+	if c.params.setCrop(r); outside {
+		c.step.fill = fill
+	}
 	c.step.crop(r)
 	return nil
 }
@@ -111,13 +118,14 @@ func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
 }
 
 // A step is what one pass over the pixels does: cut box out of a source image, resize it to width × height, keep a
-// window of that (black where it is not visible), and flip it.
+// window of that (in one colour where it is not visible), and flip it.
 type step struct {
 	box           image.Rectangle // in source pixels
 	width, height int             // box is resized to this
 	how           resizing
 	keep          image.Rectangle // the window, in pixels of the resized box; may lie partly outside
 	visible       image.Rectangle // where the resized box may be seen, in the same pixels
+	fill          Fill            // the colour elsewhere
 	flip          bool
 }
 
@@ -142,7 +150,7 @@ func (s *step) crop(r image.Rectangle) {
 }
 
 // resize appends a resize of the image that the step makes so far, and reports whether the step can do it: not if it
-// resizes already, flips, or shows black borders.
+// resizes already, flips, or shows borders.
 func (s *step) resize(w, h int, how resizing) bool {
 	if w == s.keep.Dx() && h == s.keep.Dy() {
 		return true // Pillow returns a copy

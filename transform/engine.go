@@ -51,8 +51,10 @@ type Engine struct {
 	stored    storedImage // decodes the source at hand
 	canvas    canvas      // of the image at hand
 	region    []byte      // pixels of the region that is needed
-	padded    []byte      // a resized image that is then pasted between black borders
+	padded    []byte      // a resized image that is then pasted between borders
 	between   [2]rgbImage // images between two passes, taken in turn
+	columns   []int32     // of an image that padding shows, and rows
+	rows      []int32
 	times     Times
 }
 
@@ -121,8 +123,7 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 	inside := s.keep.Intersect(s.visible)
 	if inside.Empty() {
-		clear(dst.Pix[:dst.Width*dst.Height*3])
-		return nil
+		return e.resampler.CopyPadded(dst, nil, 0, image.Rectangle{}, s.keep, s.fill)
 	}
 	boxW, boxH := s.box.Dx(), s.box.Dy()
 	need := inside
@@ -140,7 +141,7 @@ func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 	started := time.Now()
 	defer func() { e.times.Resample += time.Since(started) }()
 	if !s.resizes() {
-		return e.resampler.CopyPadded(dst, src, stride, need, s.keep)
+		return e.resampler.CopyPadded(dst, src, stride, need, s.keep, s.fill)
 	}
 	if inside == s.keep {
 		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm)
@@ -151,7 +152,7 @@ func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm); err != nil {
 		return err
 	}
-	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep)
+	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep, s.fill)
 }
 
 // decodeStraight writes region r to its final place without a stop in between, where the decoder can.

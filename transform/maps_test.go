@@ -3,6 +3,7 @@ package transform
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -123,13 +124,24 @@ func TestMapsDoNotAllocate(t *testing.T) {
 }
 
 // certain returns a random transform in which nothing is left to chance, so that torchvision does the same. Its numbers are
-// float32, of which torchvision draws.
-func certain(rng *rand.Rand) string {
+// float32, of which torchvision draws. It is for an image of w × h pixels.
+func certain(rng *rand.Rand, w, h int, resampler string) string {
+	most := min(w, h, 40) // pixels of padding
 	number := func(low, high float64) float64 { return float64(float32(low + rng.Float64()*(high-low))) }
 	pick := func(values ...string) string { return values[rng.IntN(len(values))] }
 	interpolation := pick("nearest", "bilinear", "bicubic")
 	fill := pick("0", "128", "[255,0,7]", "[30.9,-4,999]")
-	switch rng.IntN(5) {
+	switch rng.IntN(8) {
+	case 5:
+		// No padding is wider than the image: NumPy before 2 reflects what it has reflected otherwise.
+		return fmt.Sprintf(`{"op":"Pad","padding":[%d,%d,%d,%d],"fill":%s,"padding_mode":%q}`,
+			rng.IntN(most), rng.IntN(most), rng.IntN(most), rng.IntN(most), fill, pick("constant", "edge", "reflect", "symmetric"))
+	case 6: // with padding, of just the padded size
+		return fmt.Sprintf(`{"op":"RandomCrop","size":[%d,%d],"padding":%d,"pad_if_needed":true,"fill":%s,"padding_mode":%q}`,
+			h+most/2*2, w+most/2*2, most/2, fill, pick("constant", "edge", "reflect", "symmetric"))
+	case 7:
+		size := 1 + rng.IntN(60)
+		return fmt.Sprintf(`{"op":"Resize","size":%d,"max_size":%d,"resampler":%q}`, size, size+1+rng.IntN(40), resampler)
 	case 0:
 		angle := number(-200, 200)
 		return fmt.Sprintf(`{"op":"RandomRotation","degrees":[%v,%v],"interpolation":%q,"expand":%v,"fill":%s}`, angle, angle, interpolation, rng.IntN(2) == 0, fill)
@@ -152,7 +164,7 @@ func certain(rng *rand.Rand) string {
 // TestOperationsAreTorchvisions compares operations with torchvision's on Pillow, to the last bit. It takes the photographs of the folder
 // IMGFEED_TEST_IMAGES, or makes images.
 func TestOperationsAreTorchvisions(t *testing.T) {
-	python, _ := pillowtest.Find(t, "torchvision")
+	python, resampler := pillowtest.Find(t, "torchvision")
 	cmd := exec.Command(python, "-W", "ignore", "testdata/operations.py")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -163,7 +175,7 @@ func TestOperationsAreTorchvisions(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeCertain(t, in); err != nil {
+	if err := writeCertain(t, in, resampler); err != nil {
 		t.Error(err)
 	}
 	in.Close()
@@ -184,7 +196,7 @@ func TestOperationsAreTorchvisions(t *testing.T) {
 }
 
 // writeCertain sends images, each under some transforms, to operations.py.
-func writeCertain(t *testing.T, w io.Writer) error {
+func writeCertain(t *testing.T, w io.Writer, resampler string) error {
 	rng := rand.New(rand.NewPCG(7, 8))
 	engines := make([]*Engine, 0, 3)
 	for _, level := range kernel.Available() {
@@ -210,8 +222,13 @@ func writeCertain(t *testing.T, w io.Writer) error {
 		}
 	}
 	for i, src := range sources {
+		e := engines[i%len(engines)]
+		width, height, err := e.stored.open(src)
+		if err != nil {
+			return err
+		}
 		for range 12 {
-			if err := writeOperation(w, engines[i%len(engines)], src, certain(rng)); err != nil {
+			if err := writeOperation(w, e, src, certain(rng, width, height, resampler)); err != nil {
 				return err
 			}
 		}
@@ -237,7 +254,10 @@ func writeOperation(w io.Writer, e *Engine, src Source, op string) error {
 		return err
 	}
 	c := &canvas{engine: e, from: &e.stored, step: wholeImage(width, height), op: ops[0]}
-	if err := ops[0].apply(c); err != nil {
+	var size *SizeError
+	if err := ops[0].apply(c); errors.As(err, &size) {
+		return nil // of no pixels: Pillow refuses it, too
+	} else if err != nil {
 		return err
 	}
 	result, err := c.inMemory()

@@ -30,6 +30,7 @@ func operations() []Op {
 		Resize{},
 		CenterCrop{},
 		RandomCrop{},
+		Pad{},
 		RandomResizedCrop{},
 		RandomHorizontalFlip{},
 		RandomVerticalFlip{},

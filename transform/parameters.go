@@ -38,6 +38,13 @@ func (p *parameters) finish() error {
 	return p.err
 }
 
+// has reports whether a parameter is given; null counts as not given.
+func (p *parameters) has(name string) bool {
+	p.asked = append(p.asked, name)
+	raw, ok := p.given[name]
+	return ok && string(raw) != "null"
+}
+
 // decode reads a parameter into value, which stays as it is if none is given; null counts as not given.
 func (p *parameters) decode(name, want string, value any) {
 	p.asked = append(p.asked, name)

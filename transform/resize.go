@@ -6,10 +6,13 @@ import (
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
-// Resize is torchvision.transforms.Resize(size, interpolation, antialias=True).
+// Resize is torchvision.transforms.Resize(size, interpolation, max_size, antialias=True).
 type Resize struct {
 	// Size is the result's; {n} is the length of its shorter side.
 	Size Size
+	// MaxSize bounds the longer side, if it is not 0: where Size would make that longer, the shorter one becomes shorter, too. With
+	// no Size the longer side becomes MaxSize.
+	MaxSize int
 	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
 	Interpolation Interpolation
 	Resampler     Resampler
@@ -18,18 +21,34 @@ type Resize struct {
 func (Resize) Name() string { return "Resize" }
 
 func (o Resize) String() string {
-	return object(o, "size", o.Size, "interpolation", o.Interpolation.String(), "resampler", o.Resampler)
+	var pairs []any
+	if o.Size != (Size{}) {
+		pairs = append(pairs, "size", o.Size)
+	}
+	if o.MaxSize != 0 {
+		pairs = append(pairs, "max_size", o.MaxSize)
+	}
+	return object(o, append(pairs, "interpolation", o.Interpolation.String(), "resampler", o.Resampler)...)
 }
 
 func (o Resize) read(p *parameters) Op {
-	o.Size = p.size("size")
+	if o.MaxSize = p.integer("max_size", 0); o.MaxSize == 0 || p.has("size") {
+		o.Size = p.size("size")
+	}
 	o.Interpolation, o.Resampler = p.resizing()
 	return o
 }
 
 func (o Resize) prepare() (Op, error) {
-	if err := o.Size.check(); err != nil {
+	switch err := o.Size.check(); {
+	case o.MaxSize < 0 || o.MaxSize > SizeMax:
+		return nil, fmt.Errorf("max_size is %d, want 1 to %d", o.MaxSize, SizeMax)
+	case err != nil && (o.MaxSize == 0 || o.Size != Size{}):
 		return nil, err
+	case o.MaxSize > 0 && o.Size[1] > 0:
+		return nil, fmt.Errorf("max_size is for a size of one number, which is that of the shorter side")
+	case o.MaxSize > 0 && o.MaxSize <= o.Size[0]:
+		return nil, fmt.Errorf("max_size is %d, want more than size, which is %d", o.MaxSize, o.Size[0])
 	}
 	return o, checkResizing(o.Interpolation, o.Resampler)
 }
@@ -43,9 +62,23 @@ func (o Resize) outputSize(h, w int) (int, int) {
 	case h == 0:
 		return 0, 0
 	}
-	w, h = resample.ResizeShortSide(w, h, o.Size[0])
-	return h, w
+	short, long := o.Size[0], o.MaxSize
+	if short == 0 {
+		short = scaled(o.MaxSize, min(w, h), max(w, h))
+	} else {
+		newW, newH := resample.ResizeShortSide(w, h, short)
+		if long = max(newW, newH); o.MaxSize > 0 && long > o.MaxSize {
+			short, long = scaled(o.MaxSize, short, long), o.MaxSize
+		}
+	}
+	if w <= h {
+		return long, short
+	}
+	return short, long
 }
+
+// scaled is torchvision's int(n * a / b).
+func scaled(n, a, b int) int { return int(float64(n*a) / float64(b)) }
 
 func (o Resize) apply(c *canvas) error {
 	w, h, err := o.Resized(c.size())
@@ -61,7 +94,7 @@ const longSideMax = 1 << 20
 // Resized returns the size that a w × h image gets, or a [*SizeError].
 func (o Resize) Resized(w, h int) (int, int, error) {
 	outH, outW := o.outputSize(h, w)
-	if outW > longSideMax || outH > longSideMax {
+	if outW > longSideMax || outH > longSideMax || outW < 1 || outH < 1 {
 		return 0, 0, &SizeError{o.Name(), w, h, fmt.Sprintf("the result would be %d×%d", outW, outH)}
 	}
 	return outW, outH, nil

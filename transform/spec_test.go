@@ -47,6 +47,13 @@ func TestParseRoundTrip(t *testing.T) {
 		`[{"op":"RandomCrop","size":8,"padding":null,"fill":0,"padding_mode":"constant"}]`:                  {8, 8},
 		`[{"op":"RandomResizedCrop","size":12,"scale":[0.25,0.5],"ratio":[1,1],"interpolation":"lanczos"}]`: {12, 12},
 		` [{"op":"CenterCrop","size":3},{"op":"RandomHorizontalFlip","p":0.25}] `:                           {3, 3},
+		`[{"op":"RandomCrop","size":8,"padding":2,"fill":[1,2,3],"padding_mode":"reflect"}]`:                {8, 8},
+		`[{"op":"Resize","size":[9,9]},{"op":"Pad","padding":[1,2],"fill":7,"padding_mode":"edge"}]`:        {13, 11},
+		`[{"op":"Resize","size":7,"max_size":9},{"op":"CenterCrop","size":4}]`:                              {4, 4},
+		`[{"op":"Resize","max_size":9},{"op":"CenterCrop","size":4}]`:                                       {4, 4},
+		`[{"op":"CenterCrop","size":6},{"op":"RandomVerticalFlip"},{"op":"RandomRotation","degrees":9}]`:    {6, 6},
+		`[{"op":"CenterCrop","size":6},{"op":"RandomRotation","degrees":[0,9],"center":[1,2],"fill":[7]}]`:  {6, 6},
+		`[{"op":"CenterCrop","size":6},{"op":"RandomAffine","degrees":9,"shear":[1,2],"translate":[0,1]}]`:  {6, 6},
 	} {
 		spec, err := Parse(text)
 		if err != nil {
@@ -135,8 +142,8 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"CenterCrop","size":5,"resampler":"pillow-12"}]`:              `no parameter "resampler"`,
 		`[{"op":"RandomCrop","size":5,"padding":[1,2,3]}]`:                    "padding has 3",
 		`[{"op":"RandomCrop","size":5,"padding":-1}]`:                         "padding is -1",
-		`[{"op":"RandomCrop","size":5,"fill":7}]`:                             "fill is 7",
-		`[{"op":"RandomCrop","size":5,"padding_mode":"reflect"}]`:             "reflect",
+		`[{"op":"RandomCrop","size":5,"fill":"red"}]`:                         "fill is \"red\"",
+		`[{"op":"RandomCrop","size":5,"padding_mode":"wrap"}]`:                "padding_mode is \"wrap\"",
 		`[{"op":"RandomResizedCrop","size":5,"scale":[0,1]}]`:                 "scale",
 		`[{"op":"RandomResizedCrop","size":5,"ratio":[2,1]}]`:                 "ratio",
 		`[{"op":"CenterCrop","size":3},{"op":"RandomHorizontalFlip","p":2}]`:  "p is 2",

@@ -23,9 +23,9 @@ func (r *Resampler) Copy(dst Output, src []byte, stride int, have, keep image.Re
 	return nil
 }
 
-// CopyPadded is [Resampler.Copy] for a part that may lie partly or wholly outside the image: what is not in have becomes
-// black, as under torchvision's RandomCrop(padding).
-func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
+// CopyPadded is [Resampler.Copy] for a part that may lie partly or wholly outside the image: what is not in have gets the
+// colour fill, red, green and blue, as under torchvision's RandomCrop(padding, fill).
+func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep image.Rectangle, fill [3]byte) error {
 	if keep.Empty() {
 		return argumentError("part %v to keep is empty", keep)
 	}
@@ -39,15 +39,29 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 	}
 	r.scratch.line = grown(r.scratch.line, 3*keep.Dx())
 	line := r.scratch.line
+	paint(line, fill)
+	first, behind := 3*(inside.Min.X-keep.Min.X), 3*(inside.Max.X-keep.Min.X)
+	shown := false // whether line shows a row of the image
 	for y := range keep.Dy() {
-		clear(line)
 		if row := keep.Min.Y + y; !inside.Empty() && row >= inside.Min.Y && row < inside.Max.Y {
 			at := (row-have.Min.Y)*stride + 3*(inside.Min.X-have.Min.X)
-			copy(line[3*(inside.Min.X-keep.Min.X):], src[at:][:3*inside.Dx()])
+			copy(line[first:behind], src[at:])
+			shown = true
+		} else if shown {
+			paint(line[first:behind], fill)
+			shown = false
 		}
 		r.putCopiedRow(dst, y, line)
 	}
 	return nil
+}
+
+// paint gives pixels a colour.
+func paint(pix []byte, fill [3]byte) {
+	n := copy(pix, fill[:])
+	for n < len(pix) {
+		n += copy(pix[n:], pix[:n])
+	}
 }
 
 func (r *Resampler) copyRegion(dst Output, src []byte, stride int, have, keep image.Rectangle) {

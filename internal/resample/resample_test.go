@@ -192,12 +192,13 @@ func TestCopyPadded(t *testing.T) {
 		x, y := rng.IntN(80)-40, rng.IntN(80)-40
 		keep := image.Rect(x, y, x+1+rng.IntN(45), y+1+rng.IntN(45))
 		for variant := range 4 {
+			fill := [3]byte{byte(x), byte(y), 7}
 			dst := Output{make([]byte, 3*keep.Dx()*keep.Dy()), keep.Dx(), keep.Dy(), Layout(variant & 1), variant&2 != 0}
 			for i := range dst.Pix {
 				dst.Pix[i] = canary
 			}
 			for _, level := range kernel.Available() {
-				if err := New(level).CopyPadded(dst, src, 3*w, image.Rect(0, 0, w, h), keep); err != nil {
+				if err := New(level).CopyPadded(dst, src, 3*w, image.Rect(0, 0, w, h), keep, fill); err != nil {
 					t.Fatal(err)
 				}
 				for i, got := range dst.Pix {
@@ -209,7 +210,7 @@ func TestCopyPadded(t *testing.T) {
 						px = dst.Width - 1 - px
 					}
 					px, py = px+keep.Min.X, py+keep.Min.Y
-					want := byte(0)
+					want := fill[channel]
 					if image.Pt(px, py).In(image.Rect(0, 0, w, h)) {
 						want = src[3*(py*w+px)+channel]
 					}

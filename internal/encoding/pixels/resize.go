@@ -106,7 +106,7 @@ func (s Resize) NotBitExact(spec *transform.Spec) string {
 		return ""
 	}
 	first, resizes := spec.LeadingResize()
-	if s.LongMax == 0 && resizes && first.Size == (transform.Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
+	if s.LongMax == 0 && resizes && first.MaxSize == 0 && first.Size == (transform.Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
 		if first.Resampler == s.Resampler || s.Interpolation == resample.Nearest { // which is the same in all releases
 			return ""
 		}
@@ -114,7 +114,9 @@ func (s Resize) NotBitExact(spec *transform.Spec) string {
 			"the originals by %s; ask for that, or repack the originals by %s", s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
 	}
 	begins := spec.Ops()[0].Name()
-	if resizes {
+	if resizes && first.MaxSize > 0 {
+		begins = first.String()
+	} else if resizes {
 		begins = Resize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
 	}
 	return fmt.Sprintf("the images were stored with %s, and the transform begins with %s: it works on the stored images, whose results are not those of the originals; "+

@@ -1,0 +1,148 @@
+package transform
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// pad puts padding around the image, a pixel at a time.
+func (m *naiveImage) pad(p [4]int, mode PaddingMode, fill Fill) {
+	out := &naiveImage{w: m.w + p[0] + p[2], h: m.h + p[1] + p[3]}
+	for y := range out.h {
+		for x := range out.w {
+			if mode == Constant && !image.Pt(x-p[0], y-p[1]).In(image.Rect(0, 0, m.w, m.h)) {
+				out.pix = append(out.pix, fill[:]...)
+				continue
+			}
+			at := 3 * (mode.place(y-p[1], m.h)*m.w + mode.place(x-p[0], m.w))
+			out.pix = append(out.pix, m.pix[at:at+3]...)
+		}
+	}
+	*m = *out
+}
+
+func (o Pad) naive(m *naiveImage, _ *Draws) error {
+	m.pad(o.Padding, o.Mode, o.Fill)
+	return nil
+}
+
+var paddingSpecs = []string{
+	`[{"op":"Resize","size":[20,21]},{"op":"Pad","padding":[1,2,3,40],"fill":[1,2,3]}]`,
+	`[{"op":"Pad","padding":3,"fill":9},{"op":"Pad","padding":2,"fill":9},{"op":"Pad","padding":1,"fill":8},{"op":"CenterCrop","size":70}]`,
+	`[{"op":"Resize","size":[20,21]},{"op":"Pad","padding":[30,2],"padding_mode":"edge"}]`,
+	`[{"op":"RandomHorizontalFlip","p":1},{"op":"Pad","padding":[1,50,7,0],"padding_mode":"reflect"},{"op":"RandomCrop","size":19}]`,
+	`[{"op":"Pad","padding":5,"padding_mode":"symmetric"},{"op":"Resize","size":[30,20]},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomCrop","size":32,"padding":4,"pad_if_needed":true,"fill":[7,8,9]},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomCrop","size":64,"padding":[1,2,3,4],"pad_if_needed":true,"padding_mode":"reflect"}]`,
+	`[{"op":"RandomCrop","size":[90,40],"padding":30,"pad_if_needed":true,"padding_mode":"symmetric"},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"Resize","size":[16,16]},{"op":"RandomCrop","size":10,"padding":4,"padding_mode":"edge"},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"Resize","size":12,"max_size":15},{"op":"CenterCrop","size":[20,33]},{"op":"Pad","padding":2,"fill":255},{"op":"RandomCrop","size":30,"padding":4}]`,
+	`[{"op":"Resize","max_size":23},{"op":"CenterCrop","size":20}]`,
+}
+
+func TestPaddingMatchesNaive(t *testing.T) {
+	for _, level := range kernel.Available() {
+		engine := NewEngine(level)
+		for s, size := range [][2]int{{50, 37}, {32, 32}, {19, 64}, {3, 5}} {
+			w, h := size[0], size[1]
+			pix := randomImage(w, h, uint64(s))
+			for _, text := range paddingSpecs {
+				if w < 16 && strings.Contains(text, `"size":19`) {
+					continue // which is larger than the padded image
+				}
+				compareWithNaive(t, engine, mustParse(text), []Source{{Image: encodePNG(t, pix, w, h)}}, pix, w, h)
+			}
+		}
+	}
+}
+
+func TestPaddingDoesNotAllocate(t *testing.T) {
+	src, engine := Source{Image: encodePNG(t, randomImage(40, 41, 1), 40, 41)}, NewEngine(kernel.Active())
+	spec := mustParse(paddingSpecs[6])
+	dst := Output{Pix: make([]byte, spec.OutputBytes())}
+	decoding := testing.AllocsPerRun(100, func() { engine.DecodeFull(src) }) // Go's own decoder of PNG
+	if n := testing.AllocsPerRun(100, func() { engine.Apply(spec, dst, src, NewDraws(1, 1, 1)) }); n > decoding {
+		t.Errorf("%v allocations an image, of which decoding makes %v", n, decoding)
+	}
+}
+
+// TestPlaces has NumPy's own examples of its modes.
+func TestPlaces(t *testing.T) {
+	for mode, want := range map[PaddingMode][]int{
+		Edge:      {0, 0, 0, 0, 1, 2, 2, 2, 2},
+		Reflect:   {1, 2, 1, 0, 1, 2, 1, 0, 1},
+		Symmetric: {2, 1, 0, 0, 1, 2, 2, 1, 0},
+	} {
+		from := -3
+		var got []int
+		for at := from; at < 6; at++ {
+			got = append(got, mode.place(at, 3))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", mode, got, want)
+		}
+		if mode.place(-5, 1) != 0 || mode.place(7, 1) != 0 {
+			t.Errorf("%v of one pixel shows another", mode)
+		}
+	}
+}
+
+func TestPaddingErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"op":"Pad"}`:                                              "padding is missing",
+		`{"op":"Pad","padding":null}`:                               "padding is missing",
+		`{"op":"Pad","padding":-1}`:                                 "padding is -1, want 0 to",
+		`{"op":"Pad","padding":[1,2,3]}`:                            "padding has 3 numbers",
+		`{"op":"Pad","padding":1.5}`:                                "padding is 1.5, want whole numbers",
+		`{"op":"Pad","padding":1,"padding_mode":"wrap"}`:            `padding_mode is "wrap", want one of ["constant" "edge" "reflect" "symmetric"]`,
+		`{"op":"Pad","padding":10000}`:                              "the result would be 20008×20008",
+		`{"op":"RandomCrop","size":4,"padding":1,"fill":[1]}`:       "",
+		`{"op":"RandomCrop","size":4,"padding":1,"fill":[1,2,3,4]}`: "fill has 4 numbers",
+		`{"op":"Resize","size":8,"max_size":8}`:                     "max_size is 8, want more than size, which is 8",
+		`{"op":"Resize","size":[8,8],"max_size":9}`:                 "max_size is for a size of one number",
+		`{"op":"Resize","max_size":0}`:                              "size is missing",
+		`{"op":"Resize","max_size":-4}`:                             "max_size is -4",
+	} {
+		_, err := Parse(`[{"op":"CenterCrop","size":8},` + text + `]`)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := NewSpec(CenterCrop{Size: Size{4}}, Pad{Mode: 4}); err == nil {
+		t.Error("a padding mode of 4 is taken")
+	}
+}
+
+// TestMaxSize has sizes that torchvision 0.29 gives.
+func TestMaxSize(t *testing.T) {
+	for _, c := range []struct {
+		op         string
+		w, h       int
+		outW, outH int
+	}{
+		{`"size":256,"max_size":300`, 500, 375, 300, 225},
+		{`"size":256,"max_size":342`, 375, 500, 256, 341},
+		{`"max_size":100`, 500, 375, 100, 75},
+		{`"max_size":100`, 7, 9, 77, 100},
+	} {
+		ops, err := parseOps([]byte(`[{"op":"Resize",`+c.op+`}]`), Pillow13)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, h, err := ops[0].(Resize).Resized(c.w, c.h); err != nil || w != c.outW || h != c.outH {
+			t.Errorf("%s of %d×%d: %d×%d, %v, want %d×%d", c.op, c.w, c.h, w, h, err, c.outW, c.outH)
+		}
+	}
+	long := &naiveImage{w: 5000, h: 1, pix: bytes.Repeat([]byte{1}, 15000)}
+	spec := mustParse(`[{"op":"Resize","size":4,"max_size":9},{"op":"CenterCrop","size":3}]`)
+	_, err := NewEngine(kernel.Active()).Apply(spec, Output{Pix: make([]byte, 27)}, Source{Image: encodePNG(t, long.pix, 5000, 1)}, Draws{})
+	if want := "the result would be 9×0"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a result without pixels: %v, want %q", err, fmt.Sprint(want))
+	}
+}
