@@ -15,11 +15,15 @@ from typing import Any
 
 #: Operations that the server knows, with the parameters that torchvision keeps in attributes of the same names.
 OPERATIONS: dict[str, tuple[str, ...]] = {
-    "Resize": ("size", "interpolation"),
+    "Resize": ("size", "interpolation", "max_size"),
     "CenterCrop": ("size",),
-    "RandomCrop": ("size", "padding", "pad_if_needed", "padding_mode"),
+    "RandomCrop": ("size", "padding", "pad_if_needed", "fill", "padding_mode"),
+    "Pad": ("padding", "fill", "padding_mode"),
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation"),
     "RandomHorizontalFlip": ("p",),
+    "RandomVerticalFlip": ("p",),
+    "RandomRotation": ("degrees", "interpolation", "expand", "center", "fill"),
+    "RandomAffine": ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
     "RandomInvert": ("p",),
     "Grayscale": ("num_output_channels",),
     "RandomGrayscale": ("p",),
@@ -147,16 +151,15 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
     """Return an operation as the server takes it. What it can't do of a known operation, it says itself."""
-    if getattr(step, "max_size", None) is not None or step.__dict__.get("size", 0) is None:
-        raise ValueError(f"imgfeed: {name}'s {kind} has max_size, which the feed has not: give the size of both sides, or crop")
-    if getattr(step, "fill", 0) not in (0, None, (0, 0, 0), [0, 0, 0]):
-        raise ValueError(f"imgfeed: {name}'s {kind} has fill={step.fill!r:.60}: the feed's borders are black")
+    if isinstance(getattr(step, "fill", None), dict):
+        raise ValueError(f"imgfeed: {name}'s {kind} has a fill for each type: give it a number, or red, green and blue")
     given = {parameter: getattr(step, parameter) for parameter in OPERATIONS[kind]}
-    if given.get("padding", 0) is None:
-        del given["padding"]
-    elif "padding" in given and _of_v2(step):  # which keeps left, right, top, bottom of left, top, right, bottom
+    if kind == "RandomCrop" and _of_v2(step) and step.padding is not None:
+        # It keeps left, right, top, bottom of left, top, right, bottom, and pads once where the other version pads twice.
         left, right, top, bottom = step.padding
         given["padding"] = [left, top, right, bottom]
+        if step.pad_if_needed and step.padding_mode in ("reflect", "symmetric"):
+            raise ValueError(f"imgfeed: {name}'s {kind} pads twice with {step.padding_mode!r}: put a Pad before it")
     if "interpolation" in given:
         given["interpolation"] = _filter(given["interpolation"])
     if "transforms" in given:
