@@ -37,7 +37,7 @@ beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of
 
 With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
 Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
-makes such a set of one that keeps the original files. Small images, as those of CIFAR-10, are packed so unless told
+makes such a set of one that keeps the original files. Small images, as those of CIFAR, are packed so unless told
 otherwise, in their own size.
 
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
@@ -103,7 +103,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
 	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
 	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids: names numbers, as WebDataset's (default classes.txt beside the tars), and selects and orders class folders and tars")
-	fl.StringVar(&o.Label, "label", "", "column of a parquet file or a list with the labels (default the likeliest), or json.KEY for a key in the JSON of WebDataset's samples")
+	fl.StringVar(&o.Label, "label", "", "column of a parquet file or a list with the labels (default the likeliest), json.KEY for a key in the JSON of WebDataset's samples, or coarse for CIFAR-100")
 	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")

@@ -25,7 +25,7 @@ type Kind struct {
 // general: class folders are last, since any folder of folders is that.
 func Kinds() []*Kind {
 	return []*Kind{
-		&cifar10,
+		&cifar,
 		&parquetFiles,
 		&lists,
 		&kaggle,
@@ -49,7 +49,7 @@ type option struct {
 
 var (
 	optionClasses   = option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) string { return o.Classes }}
-	optionLabel     = option{"--label", "for sources with a column or key for each of several labels", func(o Options) string { return o.Label }}
+	optionLabel     = option{"--label", "for sources with several labels, in columns or under keys", func(o Options) string { return o.Label }}
 	optionImages    = option{"--images", "for lists of images, whose paths begin there", func(o Options) string { return o.Images }}
 	optionValLabels = option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
 )

@@ -199,8 +199,8 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	for path, want := range map[string]string{
 		writeTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                                      "MATLAB version",
 		cifarArchive(t, filepath.Join(dir, "m.tar.gz"), "cifar-10-batches-mat", matlab, 1):                                                    "MATLAB version",
-		cifarArchive(t, filepath.Join(dir, "c.tar.gz"), "cifar-100-python", map[string][]byte{"meta": nil, "train": nil}, 1):                  "CIFAR-100 is not read",
-		writeTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):              "CIFAR-100 is not read",
+		cifarArchive(t, filepath.Join(dir, "c.tar.gz"), "cifar-100-matlab", map[string][]byte{"meta.mat": nil, "train.mat": nil}, 1):          "MATLAB version of CIFAR-100",
+		writeTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):              "cannot be read as CIFAR-100",
 		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), twice):                                                                           `"test_batch.bin": occurs twice`,
 		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):                 "incomplete",
 		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
