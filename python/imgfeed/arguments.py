@@ -14,9 +14,10 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .vision import Pipeline, is_torchvisions, pipeline
 
@@ -26,6 +27,7 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 BATCH_SIZE_MAX = WORLD_MAX = 1 << 24  # of a plan
+SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
 THREADS_MAX = SLOTS_MAX = 4096  # of a server
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
@@ -35,8 +37,7 @@ DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", 
 
 #: Arguments of torch's DataLoader that can't be honoured unless they have torch's default, and what to do instead.
 REFUSED = {
-    "sampler": "the server makes the order from seed and epoch: use shuffle=, seed= and set_epoch()",
-    "batch_sampler": "the server makes the batches: use batch_size=, shuffle=, seed= and drop_last=",
+    "batch_sampler": "the server makes the batches: use batch_size= and drop_last=, and sampler= for the order",
     "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",
 }
 
@@ -264,6 +265,102 @@ def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, .
     return mean, std
 
 
+class Fraction(NamedTuple):
+    """A share of all samples, and what chooses them."""
+
+    share: float
+    seed: int
+
+
+def indices(name: str, value: Any, want: str) -> npt.NDArray[np.int64]:
+    """Return indices as an array of their own: a list's, a range's, or numpy's or torch's of one dimension."""
+    wrong = f"imgfeed: {name} is {value!r:.80}, want {want}"
+    if hasattr(value, "tolist") and not isinstance(value, np.ndarray):
+        value = value.tolist()  # torch's, wherever they are
+    if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(wrong)
+    try:
+        array = np.array(value)
+    except ValueError:  # lists of several lengths
+        raise TypeError(wrong) from None
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(wrong)
+    if not array.size:
+        raise ValueError(f"imgfeed: {name} is empty, want {want}")
+    if int(array.max()) > INT64_MAX:
+        raise ValueError(wrong)
+    array = array.astype(np.int64)
+    array.flags.writeable = False
+    return array
+
+
+_SUBSET = "indices, class names, a fraction, a pair (fraction, seed), or None"
+
+
+def _subset(name: str, value: Any) -> Any:
+    """Return an array of indices, a tuple of class names, a Fraction, or None."""
+    if value is None:
+        return None
+    names = (value,) if isinstance(value, str) else value
+    if isinstance(names, (list, tuple)) and names and all(isinstance(of, str) for of in names):
+        return tuple(names)
+    pair = (value, 0) if isinstance(value, (float, np.floating)) else value
+    if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], (float, np.floating)):
+        share = float(pair[0])
+        seed = whole(INT64_MIN, INT64_MAX, _SUBSET).check(name, pair[1])
+        if not 0 < share <= 1:
+            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want a fraction above 0 and up to 1")
+        return Fraction(share, seed)
+    return indices(name, value, _SUBSET)
+
+
+_WEIGHTS = "a number for each sample, a dictionary with one for each class, 'balanced', or None"
+
+
+def _weights(name: str, value: Any) -> Any:
+    """Return an array of weights, a dictionary of them, 'balanced', or None."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return value
+    wrong = f"imgfeed: {name} is {value!r:.80}, want {_WEIGHTS}"
+    if isinstance(value, str):
+        raise ValueError(wrong)
+    of_class = isinstance(value, Mapping)
+    numbers = list(value.values()) if of_class else value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(numbers, Sequence) or isinstance(numbers, (bytes, bytearray)):
+        raise TypeError(wrong)
+    try:
+        array = np.array([number(v) for v in numbers], dtype=np.float64)
+    except TypeError:
+        raise TypeError(wrong) from None
+    if not (array >= 0).all() or not np.isfinite(array).all() or not array.any():
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want finite numbers, 0 or more and not all of them 0")
+    if of_class:
+        if not all(isinstance(of, str) for of in value):
+            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want the names of classes as its keys")
+        return dict(zip(value, array.tolist(), strict=True))
+    array.flags.writeable = False
+    return array
+
+
+_ORDER = "the indices of an epoch, a function that gives them for an epoch's number, or None"
+
+
+def _order(name: str, value: Any) -> Any:
+    return value if value is None or callable(value) else indices(name, value, _ORDER)
+
+
+_SAMPLER = "a sampler of torch or another iterable of indices with a length, or None"
+
+
+def _sampler(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    ordered = hasattr(type(value), "__iter__") and hasattr(type(value), "__len__")
+    if not ordered or isinstance(value, (set, frozenset, str, bytes, Mapping)):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_SAMPLER}")
+    return value
+
+
 EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
 
 
@@ -292,6 +389,15 @@ class Options:
 
     shuffle: bool = field(metadata=_row("order", switch(none=False)))
     seed: int = field(metadata=_row("order", whole(INT64_MIN, INT64_MAX, "a whole number of 64 bits, signed")))
+
+    subset: Any = field(metadata=_row("order", Kind(_SUBSET, _subset)))
+    weights: Any = field(metadata=_row("order", Kind(_WEIGHTS, _weights)))
+    repeats: int = field(metadata=_row("order", whole(1, REPEATS_MAX, f"a whole number, 1 to {REPEATS_MAX:,}")))
+    num_samples: int | None = field(
+        metadata=_row("order", whole(1, SAMPLES_MAX, f"a whole number, 1 to {SAMPLES_MAX:,}, or None", optional=True))
+    )
+    order: Any = field(metadata=_row("order", Kind(_ORDER, _order)))
+    sampler: Any = field(metadata=_row("order", Kind(_SAMPLER, _sampler)))
 
     rank: int | None = field(
         metadata=_row("ranks", whole(0, WORLD_MAX - 1, "a whole number, 0 to world - 1, or None", optional=True))
@@ -335,10 +441,29 @@ class Options:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
         if isinstance(self.transform, Pipeline):
             self._check_pipeline(self.transform)
+        self._check_order()
         if self.generator is not None and self.seed:
             raise ValueError("imgfeed: generator and seed both key the order: give one of them")
         if self.framework == "numpy" and self.of_torch:
             raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
+
+    def _check_order(self) -> None:
+        given = [name for name in ("sampler", "order", "subset", "weights") if getattr(self, name) is not None]
+        first = given[0] if given else ""
+        excluded = {"sampler": {"order", "subset", "weights"}, "order": {"subset", "weights"}}.get(first, set())
+        clash = [name for name in given if name in excluded]
+        if first in ("sampler", "order") and self.shuffle:
+            clash.append("shuffle")
+        if first == "sampler":
+            clash += [name for name, none in (("repeats", 1), ("num_samples", None)) if getattr(self, name) != none]
+        if clash:
+            raise ValueError(f"imgfeed: {first}= says the whole order: leave out {', '.join(name + '=' for name in clash)}")
+
+    @property
+    def selects(self) -> bool:
+        """Whether epochs hold anything but each sample of the split once."""
+        chosen = (self.subset, self.weights, self.order, self.sampler, self.num_samples)
+        return self.repeats > 1 or any(value is not None for value in chosen)
 
     def _check_pipeline(self, made: Pipeline) -> None:
         for name in ("normalize", "dtype"):

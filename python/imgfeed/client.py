@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import os
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +46,39 @@ class Batch:
     arrays: Arrays
 
 
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """Which samples epochs hold, as docs/format/wire.md's ``select`` has it. Two of the same digest are the same."""
+
+    indices: Array | None = None  # int64
+    weights: Array | None = None  # float64
+    repeats: int = 1
+    positions: int | None = None
+    of_rank: bool = False
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Name it: 32 hexadecimal digits."""
+        text = f"{self.repeats} {self.positions} {self.of_rank} {self.indices is None} {self.weights is None}\n".encode()
+        return hashlib.sha256(b"".join([text, *self.raw()])).hexdigest()[:32]
+
+    def raw(self) -> list[bytes]:
+        """Return the bytes that follow the message."""
+        arrays = (self.indices, "<i8"), (self.weights, "<f8")
+        return [array.astype(dtype).tobytes() for array, dtype in arrays if array is not None]
+
+    def message(self) -> wire.Message:
+        """Return the message."""
+        counts = {"list": self.indices, "weights": self.weights}
+        return {
+            "type": "select",
+            **{name: len(array) for name, array in counts.items() if array is not None},
+            **({} if self.positions is None else {"positions": self.positions}),
+            **({"of_rank": True} if self.of_rank else {}),
+            **({} if self.repeats == 1 else {"repeats": self.repeats}),
+        }
+
+
 @dataclass(frozen=True)
 class Epoch:
     """A running epoch, as the reply to ``start`` describes it."""
@@ -68,6 +103,7 @@ class Session:
         self._running = False
         self._asked = 0  # stats requests on their way that only ask whether the server is there
         self._asked_at = 0.0  # when the first of them went
+        self._selected: Selected | None = None  # what epochs hold, where that is not each sample once
         try:
             hello = self._request({"type": "hello", "version": wire.VERSION}, "hello", timeout)
         except BaseException:
@@ -123,11 +159,19 @@ class Session:
                     os.close(fd)
             return opened
 
-    def start(self, epoch: int, consumed: int) -> Epoch:
-        """Begin an epoch after the first consumed samples (of all ranks). The one that runs ends."""
+    def select(self, selected: Selected | None) -> None:
+        """Have the epochs that are started from now on hold other samples, unless they do; None changes nothing."""
+        with self._lock:
+            if selected is not None and (self._selected is None or self._selected.digest != selected.digest):
+                self._request(selected.message(), "selected", following=selected.raw())
+                self._selected = selected
+
+    def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> Epoch:
+        """Begin an epoch, of what is selected, after the first consumed samples (of all ranks). The one that runs ends."""
         with self._lock:
             if self._ring is not None:
                 self._ring.reclaim()
+            self.select(selected)
             self._drop_pushed()
             started = self._request({"type": "start", "epoch": epoch, "consumed": consumed}, "started")
             self._drop_pushed()
@@ -198,9 +242,10 @@ class Session:
             self.connection.receive_raw(pixels.data.cast("B"))
             return pixels, int(reply["label"])
 
-    def order(self, epoch: int) -> Array:
-        """Return the index of every sample that an epoch gives this rank, int64, in the order of the batches."""
+    def order(self, epoch: int, selected: Selected | None = None) -> Array:
+        """Return the index of every sample that an epoch of what is selected gives this rank, int64, batch after batch."""
         with self._lock:
+            self.select(selected)
             raw = np.empty(self._request({"type": "order", "epoch": epoch}, "order")["count"], dtype="<i8")
             if len(raw):
                 self.connection.receive_raw(raw.data.cast("B"))
@@ -217,8 +262,10 @@ class Session:
         """End the session. Arrays that are still held stay as they are."""
         self.connection.close()
 
-    def _request(self, message: wire.Message, want: str, timeout: float = REPLY_TIMEOUT) -> wire.Message:
-        self.connection.send(message)
+    def _request(
+        self, message: wire.Message, want: str, timeout: float = REPLY_TIMEOUT, following: Sequence[bytes] = ()
+    ) -> wire.Message:
+        self.connection.send(message, *following)
         try:
             while True:
                 reply, raw = self._receive(timeout)

@@ -10,7 +10,7 @@ from . import errors
 from .arguments import ARGUMENTS
 from .feed import Feed
 from .outputs import Columns, Output
-from .state import Place, Progress
+from .state import Progress
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class EpochIterator(Iterator[Columns]):
         self._needs = needs
         self._feed = feed
         self._number = number
+        self._skips = needs.progress.skips
         self._left = feed.batches
         self._next = needs.output.batches(feed, feed.slots)
         self._over = False
@@ -56,21 +57,40 @@ class EpochIterator(Iterator[Columns]):
         if needs.progress.iteration != self._number:
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
         try:
-            following = self._next()
+            if needs.progress.skips != self._skips:
+                self._skip()
+            following = None if self._over else self._next()
         except errors.TimeoutError:
             raise
         except errors.ImgfeedError:
             self._end()  # the epoch itself has not come to its end: its place stays after the last batch
             raise
+        if self._over:
+            raise StopIteration
         if following is None:
             self._end()
             needs.output.drain()
-            needs.progress.end(self._feed.epoch)
+            needs.progress.end(self._feed.place.epoch)
             raise StopIteration
         batch, columns = following
         self._left -= 1
-        needs.progress.reached = Place(self._feed.epoch, batch.consumed)
+        needs.progress.reached = self._feed.place._replace(consumed=batch.consumed)
         return columns
+
+    def _skip(self) -> None:
+        """Go on where the loader's place was moved to. Where that is in another epoch, this iteration is over."""
+        needs, feed = self._needs, self._feed
+        self._skips = needs.progress.skips
+        needs.output.drain()
+        place = needs.progress.start
+        if place.epoch != feed.place.epoch:
+            self._stop()
+            self._over = True
+            return
+        needs.progress.resume(place)
+        feed.begin(place)
+        self._left = feed.batches
+        self._next = needs.output.batches(feed, feed.slots)
 
     def _end(self) -> None:
         """Give no more, and leave it to the server, which has ended the epoch."""

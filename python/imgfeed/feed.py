@@ -7,8 +7,9 @@ import logging
 import time
 
 from . import errors
-from .client import Batch, Epoch
+from .client import Batch, Epoch, Selected
 from .service import Service
+from .state import Place
 
 log = logging.getLogger("imgfeed")
 
@@ -23,22 +24,28 @@ class Feed:
     session begins there, and its first batch is the very one that would have come.
     """
 
-    def __init__(self, service: Service, epoch: int, consumed: int, timeout: float, with_index: bool) -> None:
-        """Begin an epoch after the first consumed samples. timeout, in seconds, is for each batch; 0 waits for ever."""
+    def __init__(self, service: Service, place: Place, selected: Selected | None, timeout: float, with_index: bool) -> None:
+        """Begin at a place, in what is selected. timeout, in seconds, is for each batch; 0 waits for ever."""
         self.timeout = timeout
-        self.epoch = epoch
         self._service = service
-        self._consumed = consumed
+        self._selected = selected
         self._with_index = with_index
-        self._given = 0  # batches
-        self._first = 0  # of them, those before the running session's
         self._losses = 0  # since the last batch
         self._session = service.session_of_rank()
+        self.begin(place)
+
+    def begin(self, place: Place) -> None:
+        """Begin at a place of the same epoch."""
+        #: Where it began.
+        self.place = place
+        self._consumed = place.consumed
+        self._given = 0  # batches
+        self._first = 0  # of them, those before the running session's
         try:
             self._started = self._start()
         except errors.LostError as e:
             self._started = self._resume(e, None)
-        #: How many batches this rank gets, from consumed on.
+        #: How many batches this rank gets, from there on.
         self.batches = self._started.batches
 
     @property
@@ -79,7 +86,7 @@ class Feed:
 
     def _start(self) -> Epoch:
         try:
-            return self._session.start(self.epoch, self._consumed)
+            return self._session.start(self.place.epoch, self._consumed, self._selected)
         except errors.TimeoutError as e:
             raise errors.LostError(str(e)) from e
 
@@ -89,7 +96,7 @@ class Feed:
         self._first = self._given
         if self._started.batches != self.batches - self._given:
             raise errors.ServerError(
-                f"imgfeed: {self.batches - self._given} batches of epoch {self.epoch} are left, and the server that came back "
+                f"imgfeed: {self.batches - self._given} batches of epoch {self.place.epoch} are left, and the server that came back "
                 f"has {self._started.batches}: is it of another release?"
             )
 
@@ -105,7 +112,7 @@ class Feed:
             except errors.LostError as e:
                 error = e
                 continue
-            log.info("imgfeed: epoch %d: gone on after %.1f s", self.epoch, time.monotonic() - begin)
+            log.info("imgfeed: epoch %d: gone on after %.1f s", self.place.epoch, time.monotonic() - begin)
             return started
 
     def _tell(self, error: errors.LostError) -> None:
@@ -115,7 +122,7 @@ class Feed:
         if not service.lasting or service.closed or self._losses > _LOSSES_MAX:
             service.reraise(error)
         what = "a server is started again" if service.server else "a server is waited for"
-        log.warning("%s; epoch %d, batch %d: %s", service.explained(error), self.epoch, self._given, what)
+        log.warning("%s; epoch %d, batch %d: %s", service.explained(error), self.place.epoch, self._given, what)
 
     def _warn(self, batch: Batch) -> None:
         """Log which samples of a batch are blank: the first few by their keys."""
@@ -126,4 +133,4 @@ class Feed:
         if len(batch.blank) > len(names):
             names.append("…")
         text = "imgfeed: epoch %d, batch %d: %d blank samples, which can't be read: %s"
-        log.warning(text, self.epoch, self._first + batch.number, len(batch.blank), ", ".join(names))
+        log.warning(text, self.place.epoch, self._first + batch.number, len(batch.blank), ", ".join(names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
 from typing import Any
@@ -15,8 +15,12 @@ from .cuda import CudaOutput
 from .dataset import Dataset
 from .epoch import EpochIterator, Needs
 from .feed import Feed
-from .sampler import BatchSampler, Sampler, rank_batches
+from .ranks import rank_batches
+from .sampler import BatchSampler, Sampler
+from .selection import Selection
 from .service import Service
+
+SKIP = arguments.whole(0, arguments.INT64_MAX, "a whole number, 0 or more")
 
 #: A list of operations, the name of a preset, or a transform of torchvision.
 Transform = str | Sequence[Mapping[str, Any]] | Callable[..., Any]
@@ -64,6 +68,14 @@ class DataLoader:
     Order:
         shuffle: Whether each epoch has an order of its own, made from seed and epoch.
         seed: Keys the order and the random crops. The same on all ranks.
+        subset: The samples to choose from: indices (in the order that they have without shuffle), class names, a
+            fraction such as 0.1, or (fraction, seed), the same for every seed of the loader.
+        weights: Draw every sample with replacement, in proportion to: a number for each sample of the split, a dictionary
+            with one for each class, or ``"balanced"``, which makes all classes equally frequent.
+        repeats: How often a sample comes in a row, each time with draws of its own and on another rank.
+        num_samples: Samples in an epoch, over all ranks; as many as there are to choose from if not given.
+        order: The indices of an epoch, for all ranks together, or a function of the epoch's number that gives them.
+        sampler: A sampler of torch: the indices that this rank serves. Its ``set_epoch``, where it has one, is called.
 
     Ranks:
         rank, world: This process among all; from torch.distributed or torchrun's variables if not given, anew for every
@@ -93,7 +105,7 @@ class DataLoader:
         generator: A torch.Generator: the seed that it began with is taken for seed.
         persistent_workers, in_order, worker_init_fn, multiprocessing_context, prefetch_factor: Taken and not needed: the
             server lasts, batches always come in order, and there are no worker processes of Python.
-        sampler, batch_sampler, pin_memory_device: Refused, with what to do instead, unless None.
+        batch_sampler, pin_memory_device: Refused, with what to do instead, unless None.
 
     Raises:
         ImgfeedError: See its subclasses in imgfeed.errors. TypeError and ValueError: for an argument of a wrong type, or
@@ -130,6 +142,12 @@ class DataLoader:
         with_index: bool = False,
         with_params: bool = False,
         seed: int = 0,
+        subset: Any = None,
+        weights: Any = None,
+        repeats: int = 1,
+        num_samples: int | None = None,
+        order: Sequence[int] | Callable[[int], Sequence[int]] | None = None,
+        sampler: Iterable[int] | None = None,
         rank: int | None = None,
         world: int | None = None,
         framework: str = "auto",
@@ -163,23 +181,25 @@ class DataLoader:
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
         self._needs = Needs(self._output, self._progress)
+        self._selection = Selection(self._service, options)
         served = self._service.served
         self._identity = {
             "split": served.split,
             "fingerprint": served.fingerprint,
             "seed": options.order_seed,
             "shuffle": options.shuffle,
+            "selection": self._selection.identity,
         }
         #: What is served: its length, ``classes``, ``class_to_idx`` and ``targets``.
         self.dataset = Dataset(self._service)
         #: The order, for scripts that call ``loader.sampler.set_epoch``, and what is made of it.
-        self.sampler = Sampler(self._service, self._progress, options)
+        self.sampler = Sampler(self._service, self._progress, options, self._selection)
         self.batch_sampler = BatchSampler(self.sampler, options.batch_size, options.drop_last)
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in a whole epoch."""
         policy, size = self._options.policy, self._options.batch_size
-        return rank_batches(self._service.served.samples, self.rank, self.world, policy, size)
+        return rank_batches(self._selection.positions(self._progress.start.epoch), self.rank, self.world, policy, size)
 
     @property
     def rank(self) -> int:
@@ -193,9 +213,11 @@ class DataLoader:
 
     def __iter__(self) -> EpochIterator:
         """Begin an epoch, where a loaded state says or at its start."""
-        epoch, consumed = self._progress.start
-        feed = Feed(self._service, epoch, min(consumed, len(self.dataset)), self._options.timeout, self._options.with_index)
-        return EpochIterator(self._needs, feed, self._progress.begin())
+        options, progress = self._options, self._progress
+        self._selection.follow(progress)
+        place, selected = self._selection.begin(progress.start)
+        feed = Feed(self._service, place, selected, options.timeout, options.with_index)
+        return EpochIterator(self._needs, feed, progress.begin(place))
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch the next iteration is; it keys the order and the random crops. From 0.
@@ -203,6 +225,15 @@ class DataLoader:
         Naming the epoch of a state that was just loaded keeps the place in it.
         """
         self._progress.set_epoch(epoch)
+
+    def skip(self, batches: int) -> None:
+        """Go on that many batches further than the last one that was handed out, on every rank: after a loss spike, say.
+
+        Nothing is read of what is skipped, however much that is, and :meth:`state_dict` counts it at once. A running
+        iteration goes on there with its next batch. Beyond the epoch's end it ends, and the next one begins within the
+        later epoch; ``set_epoch`` with that epoch's number keeps the place.
+        """
+        self._progress.skip(self._selection.after(self._progress.reached, SKIP.check("batches", batches)))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place after the last batch that was handed out, for a checkpoint. JSON can hold it.
@@ -214,7 +245,8 @@ class DataLoader:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on at the place of a state: the next iteration gives the rest of its epoch.
 
-        Raises StateError if it was made on other data, or with another seed or shuffle.
+        Raises StateError if it was made on other data, or with another seed, shuffle or choice of samples. That an order= or
+        sampler= gives the epoch the order that it had is checked by the iteration that goes on in it.
         """
         self._progress.load(state.check(state_dict, self._identity))
 
@@ -259,7 +291,7 @@ class DataLoader:
         return _remade, (type(self), recipe, tuple(self._progress.start))
 
 
-def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, int]) -> DataLoader:
+def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, int, str | None]) -> DataLoader:
     loader = kind(**recipe)
     loader._progress.load(state.Place(*start))
     return loader

@@ -1,4 +1,4 @@
-"""A process among the others of a training: its rank, the world's size, and its share of the processors."""
+"""A process among the others of a training: its rank, the world's size, and its share of the samples and the processors."""
 
 from __future__ import annotations
 
@@ -44,6 +44,21 @@ def check_told(rank: int | None) -> None:
             f"imgfeed: WORLD_SIZE is {world} and RANK is not set, so every process would take the samples of rank 0: "
             "initialise torch.distributed first, set RANK, or give rank= and world="
         )
+
+
+def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:
+    """Return how many of samples a rank gets in a whole epoch."""
+    if policy == "drop_last":
+        return samples // world
+    if policy == "uneven":
+        return max(0, -(-(samples - rank) // world))
+    return -(-samples // world)
+
+
+def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: int) -> int:
+    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``uneven``."""
+    mine = rank_samples(samples, rank, world, policy)
+    return mine // batch_size if policy == "drop_last" else -(-mine // batch_size)
 
 
 def threads_default() -> int:

@@ -6,15 +6,18 @@ import math
 from collections.abc import Iterator
 
 from .arguments import Options
+from .ranks import rank_batches, rank_samples
+from .selection import Selection
 from .service import Service
 from .state import Progress
 
 
 class Sampler:
-    """The loader's order, under the names of torch's DistributedSampler. The server makes it: there is no other to be had."""
+    """The loader's order, under the names of torch's DistributedSampler, whoever makes it."""
 
-    def __init__(self, service: Service, progress: Progress, options: Options) -> None:
-        """Take the loader's own service and progress."""
+    def __init__(self, service: Service, progress: Progress, options: Options, selection: Selection) -> None:
+        """Take the loader's own service, progress and selection."""
+        self._selection = selection
         self._service = service
         self._progress = progress
         self._options = options
@@ -25,7 +28,7 @@ class Sampler:
 
     def __len__(self) -> int:
         """Return how many samples this rank gets in an epoch, so none of a batch that drop_last leaves out."""
-        samples, policy, size = self._service.served.samples, self._options.policy, self._options.batch_size
+        samples, policy, size = self._selection.positions(self.epoch), self._options.policy, self._options.batch_size
         if policy == "drop_last":
             return size * rank_batches(samples, self.rank, self.num_replicas, policy, size)
         return rank_samples(samples, self.rank, self.num_replicas, policy)
@@ -33,7 +36,7 @@ class Sampler:
     def __iter__(self) -> Iterator[int]:
         """Give the index of every sample of this rank, in the order of the whole epoch that the next iteration is of."""
         self._service.session_of_rank()
-        return iter(self._service.ask(lambda session: session.order(self.epoch)).tolist())
+        return iter(self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch))).tolist())
 
     @property
     def epoch(self) -> int:
@@ -84,18 +87,3 @@ class BatchSampler:
         order = list(self.sampler)
         for first in range(0, len(order), self.batch_size):
             yield order[first : first + self.batch_size]
-
-
-def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:
-    """Return how many of samples a rank gets in a whole epoch."""
-    if policy == "drop_last":
-        return samples // world
-    if policy == "uneven":
-        return max(0, -(-(samples - rank) // world))
-    return -(-samples // world)
-
-
-def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: int) -> int:
-    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``uneven``."""
-    mine = rank_samples(samples, rank, world, policy)
-    return mine // batch_size if policy == "drop_last" else -(-mine // batch_size)

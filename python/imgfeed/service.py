@@ -243,6 +243,7 @@ class Service:
             "with_params": o.with_params,
             "on_error": o.on_error,
             "bit_exact": o.bit_exact,
+            "selects": o.selects,
             "transport": "socket" if o.transport == "socket" else "shm",
             **{name: value for name, value in optional.items() if value is not None},
         }

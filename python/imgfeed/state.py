@@ -12,10 +12,11 @@ VERSION = 1
 
 
 class Place(NamedTuple):
-    """A place in the data: an epoch, and how many of its samples all ranks together have had."""
+    """A place in the data: an epoch, how many of its samples all ranks together have had, and the order if it has a name."""
 
     epoch: int
     consumed: int
+    order: str | None = None
 
 
 class Progress:
@@ -26,6 +27,7 @@ class Progress:
         self.reached = Place(0, 0)  # after the last batch that the caller has had
         self.start = Place(0, 0)  # where the next iteration begins
         self.iteration = 0  # the number of the one that runs; a newer one has ended the others
+        self.skips = 0  # how often the place was moved on by hand
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch the next iteration is. Naming that of a state just loaded keeps the place in it."""
@@ -35,11 +37,20 @@ class Progress:
         if self.reached.epoch != epoch:
             self.reached = Place(epoch, 0)
 
-    def begin(self) -> int:
-        """Note that an iteration has begun at start, and return its number."""
-        self.reached, self.start = self.start, Place(self.start.epoch, 0)
+    def begin(self, place: Place) -> int:
+        """Note that an iteration has begun at place, and return its number."""
+        self.resume(place)
         self.iteration += 1
         return self.iteration
+
+    def resume(self, place: Place) -> None:
+        """Note that the running iteration is at place: what follows it begins the epoch anew."""
+        self.reached, self.start = place, Place(place.epoch, 0)
+
+    def skip(self, place: Place) -> None:
+        """Go on at place, which lies behind what was reached: the running iteration, too, if there is one."""
+        self.load(place)
+        self.skips += 1
 
     def end(self, epoch: int) -> None:
         """Note that an iteration has come to the end of its epoch: the next one is the next epoch, unless another was set."""
@@ -53,8 +64,10 @@ class Progress:
 
 
 def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state. identity names the data and the order: split, fingerprint, seed, shuffle."""
-    return {"version": VERSION, **identity, "epoch": place.epoch, "consumed": place.consumed}
+    """Return a state. identity names the data and the order: split, fingerprint, seed, shuffle, selection if there is one."""
+    order = {} if place.order is None else {"order": place.order}
+    named = {name: value for name, value in identity.items() if value is not None}
+    return {"version": VERSION, **named, "epoch": place.epoch, "consumed": place.consumed, **order}
 
 
 def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
@@ -71,6 +84,7 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
         "split": "it was made on another split",
         "seed": "its order and its crops are another seed's",
         "shuffle": "its order is another one",
+        "selection": "its samples were chosen in another way (subset, weights, repeats, num_samples, order, sampler)",
     }
     for name, reason in reasons.items():
         if state.get(name) != identity[name]:
@@ -78,7 +92,10 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
                 f"imgfeed: this state can't be resumed here: {reason} "
                 f"({name} is {state.get(name)!r}, this loader's is {identity[name]!r})"
             )
-    return Place(_count(state, "epoch"), _count(state, "consumed"))
+    order = state.get("order")
+    if not isinstance(order, (str, type(None))):
+        raise errors.StateError(f"imgfeed: state whose order is {order!r:.80}: want a name, or none")
+    return Place(_count(state, "epoch"), _count(state, "consumed"), order)
 
 
 def _count(state: Mapping[str, Any], name: str) -> int:

@@ -11,7 +11,7 @@ from . import arguments, outputs
 from .arguments import ARGUMENTS
 from .loader import DataLoader
 from .packing import cache_folder, pack
-from .sampler import rank_batches
+from .ranks import rank_batches
 from .torchsets import source_of
 from .vision import ends_in_tensors
 

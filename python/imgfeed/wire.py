@@ -68,15 +68,16 @@ class Connection:
         """Whether this process got the connection through a fork: it is the parent's."""
         return self._pid != os.getpid()
 
-    def send(self, message: Message) -> None:
-        """Send one message, after whatever :meth:`send_later` left waiting."""
+    def send(self, message: Message, *raw: bytes) -> None:
+        """Send one message and the raw bytes that follow it, after whatever :meth:`send_later` left waiting."""
         self._check()
         data = encode(message)
         try:
             with self._send_lock:
                 while self._out:
                     self._sock.sendall(self._out.popleft())
-                self._sock.sendall(data)
+                for part in (data, *raw):
+                    self._sock.sendall(part)
         except OSError as e:
             self.close()
             raise _lost(e) from e

@@ -40,7 +40,7 @@ def test_defaults_are_what_is_wanted() -> None:
 def test_a_foreign_type_is_refused_at_once(name: str) -> None:
     if name in ("device", "dtype"):
         pytest.importorskip("torch")
-    functions = ("collate_fn", "worker_init_fn")
+    functions = ("collate_fn", "worker_init_fn", "order")
     for foreign in (object(), 1j, {1, 2}, *(() if name in functions else (lambda: None,))):
         given: dict[str, Any] = {"dataset": "/none", name: foreign}
         with pytest.raises(TypeError, match=rf"^imgfeed: {name}\b"):

@@ -111,8 +111,8 @@ def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch:
     session = loader._service.session()
     start = session.start
 
-    def start_and_collect(epoch: int, consumed: int) -> Any:
-        running = start(epoch, consumed)
+    def start_and_collect(*place: Any) -> Any:
+        running = start(*place)
         late.clear()
         return running
 

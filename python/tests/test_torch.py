@@ -13,7 +13,7 @@ import pytest
 from conftest import RANDOM, SAMPLES, SMALL, installed_resampler
 
 from imgfeed import DataLoader
-from imgfeed.sampler import rank_batches, rank_samples
+from imgfeed.ranks import rank_batches, rank_samples
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import Train, events, weights
-from imgfeed.sampler import rank_batches
+from imgfeed.ranks import rank_batches
 from torch import nn
 
 from imgfeed_train import optim

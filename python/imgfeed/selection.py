@@ -1,0 +1,240 @@
+"""Which samples a loader's epochs hold, where that is not each of the split once: docs/sampling.md has it in full.
+
+The client makes at most two arrays of what it was asked for, a list of indices and a list of weights, and sends them once; the
+server's plan does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import errors
+from .arguments import Fraction, Options, indices
+from .client import Selected, Session
+from .ranks import rank_batches
+from .service import Service
+from .state import Place, Progress
+
+Array = npt.NDArray[Any]
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Selection:
+    """What a loader serves in each epoch."""
+
+    def __init__(self, service: Service, options: Options) -> None:
+        """Take what options say. The server refuses here what it can't serve, unless it is made anew for each epoch."""
+        self._service = service
+        self._options = options
+        self._sampler_epoch = getattr(options.sampler, "epoch", None)  # as this object last saw it
+        if not self.anew and options.selects:
+            selected = self._lasting
+            service.ask(lambda session: session.select(selected))
+
+    @property
+    def anew(self) -> bool:
+        """Whether it is made for each epoch."""
+        return self._options.sampler is not None or callable(self._options.order)
+
+    @property
+    def identity(self) -> str | None:
+        """What a state says of it; None where there is nothing to say."""
+        if self.anew:
+            return "order" if self._options.sampler is None else "sampler"
+        return self._lasting.digest if self._options.selects else None
+
+    def follow(self, progress: Progress) -> None:
+        """Take the epoch of a sampler whose ``set_epoch`` the caller has called, as programs for torch do."""
+        epoch = getattr(self._options.sampler, "epoch", None)
+        if isinstance(epoch, int) and epoch != self._sampler_epoch:
+            progress.set_epoch(epoch)
+            self._sampler_epoch = epoch
+
+    def begin(self, place: Place) -> tuple[Place, Selected | None]:
+        """Return what the epoch at place holds, and the place, with its order's name and no further than its end.
+
+        Raises StateError where place was reached in another order than the one that the epoch has.
+        """
+        selected = self.of(place.epoch)
+        order = selected.digest if selected is not None and self.anew else None
+        rank, world = self._service.rank_and_world
+        if order is not None and self._options.sampler is not None:
+            order = f"{rank}/{world} {order}"
+        if place.consumed and place.order and order:
+            _check_order(place.order, order)
+        end = self.positions(place.epoch)
+        if selected is not None and selected.indices is not None and selected.of_rank:
+            end = len(selected.indices) * world  # whatever the sampler's len() says
+        return Place(place.epoch, min(place.consumed, end), order), selected
+
+    def positions(self, epoch: int) -> int:
+        """Return how many samples an epoch has, over all ranks."""
+        o, world = self._options, self._service.rank_and_world[1]
+        if o.sampler is not None:
+            return len(o.sampler) * world
+        if o.num_samples is not None:
+            return o.num_samples
+        selected = self.of(epoch)
+        if selected is None or selected.indices is None:
+            return self._service.served.samples
+        return len(selected.indices)
+
+    def after(self, place: Place, batches: int) -> Place:
+        """Return the place that many batches after another; beyond the epoch's end it is one of a later epoch."""
+        o, world = self._options, self._service.rank_and_world[1]
+        stride = o.batch_size * world
+
+        def batches_of(positions: int) -> int:
+            return rank_batches(max(0, positions), 0, world, o.policy, o.batch_size)
+
+        epoch = place.epoch
+        left = batches_of(self.positions(epoch) - place.consumed)
+        if batches < left:
+            return Place(epoch, place.consumed + batches * stride, place.order)
+        epoch, batches = epoch + 1, batches - left
+        while batches:
+            left = batches_of(self.positions(epoch))
+            if not left:
+                raise ValueError(f"imgfeed: skip: there are {batches} batches more to go, and epoch {epoch} has none")
+            whole = int(batches >= left) if callable(o.order) else batches // left  # epochs of equal length at once
+            if not whole:
+                break
+            epoch, batches = epoch + whole, batches - whole * left
+        return Place(epoch, batches * stride)
+
+    def of(self, epoch: int) -> Selected | None:
+        """Return what an epoch holds; None where that is each sample once."""
+        o = self._options
+        if not o.selects:
+            return None
+        if not self.anew:
+            return self._lasting
+        if o.sampler is not None:
+            return Selected(indices("sampler", self._sampled(epoch), "indices"), of_rank=True)
+        if self._made is None or self._made[0] != epoch:
+            self._made = (
+                epoch,
+                Selected(indices("order", o.order(epoch), "indices"), repeats=o.repeats, positions=o.num_samples),
+            )
+        return self._made[1]
+
+    def _sampled(self, epoch: int) -> list[Any]:
+        """Return what the caller's sampler gives for an epoch."""
+        sampler = self._options.sampler
+        if callable(getattr(sampler, "set_epoch", None)):
+            sampler.set_epoch(epoch)
+            self._sampler_epoch = getattr(sampler, "epoch", None)
+        return list(sampler)
+
+    @cached_property
+    def _lasting(self) -> Selected:
+        """What is the same in every epoch."""
+        o = self._options
+        listed = o.order if o.order is not None else self._subset(o.subset)
+        weights = None if o.weights is None else self._weights(o.weights, listed)
+        return Selected(listed, weights, o.repeats, o.num_samples)
+
+    def _subset(self, subset: Any) -> Array | None:
+        if subset is None or isinstance(subset, np.ndarray):
+            return subset
+        if isinstance(subset, Fraction):
+            return _fraction(subset, self._service.served.samples)
+        numbers = self._numbers("subset", subset)
+        return np.flatnonzero(np.isin(self._labels("subset"), numbers))
+
+    def _weights(self, weights: Any, listed: Array | None) -> Array:
+        """Return the weight of each sample to choose from, float64."""
+        if isinstance(weights, np.ndarray):
+            if len(weights) != self._service.served.samples:
+                raise ValueError(
+                    f"imgfeed: weights has {len(weights)} numbers, and the split {self._service.served.samples} samples: "
+                    "want one for each sample of the split, or a dictionary with one for each class"
+                )
+            return weights if listed is None else weights[_within(listed, len(weights))]
+        labels = self._labels("weights")
+        if listed is not None:
+            labels = labels[_within(listed, len(labels))]
+        if isinstance(weights, str):  # "balanced"
+            counts = np.bincount(labels)
+            return 1.0 / counts[labels]
+        of_class = np.full(self._service.served.classes, np.nan)
+        of_class[self._numbers("weights", weights)] = list(weights.values())
+        without = np.unique(labels[np.isnan(of_class[labels])])
+        if len(without):
+            names = self._service.ask(Session.classes)
+            raise ValueError(
+                f"imgfeed: weights has none for {_some([names[label] for label in without])}, of which there are samples"
+            )
+        return of_class[labels]
+
+    def _numbers(self, name: str, classes: Iterable[str]) -> list[int]:
+        """Return the labels of classes by name."""
+        numbers = {of: number for number, of in enumerate(self._service.ask(Session.classes))}
+        unknown = [of for of in classes if of not in numbers]
+        if unknown:
+            raise ValueError(
+                f"imgfeed: {name} names {_some(unknown)}: the split has no such class; it has {_some(list(numbers))}"
+            )
+        return [numbers[of] for of in classes]
+
+    def _labels(self, name: str) -> Array:
+        labels = self._service.ask(Session.labels)
+        if labels.size and labels.min() < 0:
+            here = self._service.served.partitions_here
+            raise errors.MissingError(
+                f"imgfeed: {name} of classes takes every sample's label, and of {self._service.served.partitions} partitions "
+                f"only {len(here)} are here: give {name} by sample, or copy the others"
+            )
+        return labels
+
+    #: What was made last, for which epoch.
+    _made: tuple[int, Selected] | None = None
+
+
+def _within(listed: Array, samples: int) -> Array:
+    """Return the list, which must hold indices of so many samples."""
+    bad = np.flatnonzero((listed < 0) | (listed >= samples))
+    if len(bad):
+        raise ValueError(f"imgfeed: place {bad[0]} of the samples chosen is {listed[bad[0]]}: indices are 0 to {samples - 1}")
+    return listed
+
+
+def _fraction(fraction: Fraction, samples: int) -> Array:
+    """Return a share of all indices, in rising order: those with the smallest keys, so that a larger share has them too."""
+    with np.errstate(over="ignore"):
+        keys = _mix(_mix(np.array([fraction.seed]).astype(np.uint64)) + np.arange(samples, dtype=np.uint64) * _GAMMA)
+    count = max(1, round(fraction.share * samples))
+    return np.sort(np.argpartition(keys, count - 1)[:count]).astype(np.int64)
+
+
+def _mix(z: Array) -> Array:
+    """SplitMix64's finaliser, as docs/transforms.md has it."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def _check_order(made: str, now: str) -> None:
+    """Raise StateError unless a place in the order made has the same meaning in the order of now."""
+    (of, _, made_digest), (here, _, digest) = made.rpartition(" "), now.rpartition(" ")
+    if of.rpartition("/")[2] != here.rpartition("/")[2]:
+        raise errors.StateError(
+            f"imgfeed: this state can't be resumed here: it was made by rank {of}, and this is rank {here}. A sampler= gives "
+            "each rank an order of its own, which goes on in the same world only: order= takes one for all ranks"
+        )
+    if of == here and made_digest != digest:
+        raise errors.StateError(
+            "imgfeed: this state can't be resumed here: the epoch has another order than the one that it was made in. "
+            "Make the order from the epoch's number: a sampler with set_epoch(), or one whose generator is seeded with it"
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
