@@ -43,6 +43,12 @@ TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
 NUMBERS = ("ToTensor", "ConvertImageDtype", "ToDtype", "Normalize")
 #: What changes nothing: the feed's images are RGB.
 NOTHING = ("Identity", "RGB")
+#: What timm has in place of some of torchvision's, and does the same.
+OF_TIMM = {
+    "RandomResizedCropAndInterpolation": "RandomResizedCrop",
+    "MaybePILToTensor": "PILToTensor",
+    "MaybeToTensor": "ToTensor",
+}
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,9 @@ class Pipeline:
 
 
 def is_torchvisions(value: Any) -> bool:
-    """Return whether a value is a transform of torchvision, or torch's Sequential of some."""
+    """Return whether a value is a transform of torchvision, one of timm's that is the same, or torch's Sequential of some."""
     module = type(value).__module__
-    return module.startswith("torchvision.transforms") or (module.startswith("torch.nn") and _steps(value) is not None)
+    return bool(_kind(value)) or (module.startswith("torch.nn") and _steps(value) is not None)
 
 
 def pipeline(name: str, value: Any) -> Pipeline:
@@ -80,7 +86,7 @@ def pipeline(name: str, value: Any) -> Pipeline:
     numbers: list[Any] = []
     tensor = resizes = ""
     for step in _flat(value):
-        kind = type(step).__name__ if is_torchvisions(step) else ""
+        kind = _kind(step)
         if kind in NOTHING:
             continue
         if kind in TENSORS:
@@ -102,13 +108,12 @@ def ends_in_tensors(value: Any) -> bool:
     """Return whether a transform leaves tensors: one of the feed does, and one of torchvision where it says so."""
     if not is_torchvisions(value):
         return True
-    kinds = [type(step).__name__ for step in _flat(value)]
-    return any(kind in TENSORS + NUMBERS for kind in kinds)
+    return any(_kind(step) in TENSORS + NUMBERS for step in _flat(value))
 
 
 def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
     """Return the type to which a step brings pixels from 0 to 255 by dividing them by 255; None for a step that does not."""
-    kind = type(step).__name__
+    kind = _kind(step)
     if kind == "ToTensor":  # which takes images of Pillow only
         return torch.get_default_dtype()
     divides = kind == "ConvertImageDtype" and not _of_v2(step)  # v2 multiplies
@@ -118,6 +123,14 @@ def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
 def _of_255(torch: Any, images: Any, dtype: Any) -> Any:
     """Return pixels divided by 255, by a tensor: on a GPU torch multiplies by a mere number's reciprocal, and misses a bit."""
     return images.to(dtype).div_(torch.full((), 255, dtype=dtype, device=images.device))
+
+
+def _kind(step: Any) -> str:
+    """Return a transform's name in torchvision; an empty one if it is no transform of torchvision's or timm's."""
+    kind = type(step)
+    if kind.__module__.startswith("torchvision.transforms"):
+        return kind.__name__
+    return OF_TIMM.get(kind.__name__, "") if kind.__module__.startswith("timm.data.transforms") else ""
 
 
 def _steps(value: Any) -> Sequence[Any] | None:
@@ -161,6 +174,11 @@ def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
         if step.pad_if_needed and step.padding_mode in ("reflect", "symmetric"):
             raise ValueError(f"imgfeed: {name}'s {kind} pads twice with {step.padding_mode!r}: put a Pad before it")
     if "interpolation" in given:
+        if isinstance(given["interpolation"], (tuple, list)):  # timm's default
+            raise ValueError(
+                f"imgfeed: {name}'s {kind} draws one of several interpolations, and the feed has one for all: choose it, of "
+                "timm's train.py with --train-interpolation bicubic"
+            )
         given["interpolation"] = _filter(given["interpolation"])
     if "transforms" in given:
         given["transforms"] = _held(name, kind, given["transforms"])

@@ -192,6 +192,29 @@ def test_what_the_server_does_not_do_it_says(load: Load, t: Any) -> None:
         load(8, transform=t.Compose([t.CenterCrop(32), t.Grayscale()]))
 
 
+def test_the_transforms_of_timm(load: Load) -> None:
+    create = pytest.importorskip("timm.data").create_transform
+    options: dict[str, Any] = {"no_aug": False, "is_training": True, "color_jitter": None, "use_prefetcher": False}
+    made = create(32, **options, interpolation="bicubic", scale=(0.2, 1.0))
+    same_of_torchvision = v1.Compose(
+        [
+            v1.RandomResizedCrop(32, scale=(0.2, 1.0), interpolation=v1.InterpolationMode.BICUBIC),
+            v1.RandomHorizontalFlip(),
+            v1.ToTensor(),
+            v1.Normalize(MEAN, STD),
+        ]
+    )
+    loaders = (load(8, framework="torch", transform=t) for t in (made, same_of_torchvision))
+    for ours, theirs in zip(*loaders, strict=True):
+        assert ours[0].dtype == torch.float32 and torch.equal(ours[0], theirs[0])
+    pixels = next(iter(load(8, framework="torch", transform=create(32, use_prefetcher=True))))[0]
+    assert pixels.dtype == torch.uint8
+    with pytest.raises(ValueError, match=r"draws one of several interpolations.*--train-interpolation bicubic"):
+        load(8, transform=create(32, **options, interpolation="random"))
+    with pytest.raises(ValueError, match=r"RandomErasing, which the feed does not do"):
+        load(8, transform=create(32, **options, interpolation="bicubic", re_prob=0.2))
+
+
 def test_a_pipeline_and_arguments_that_say_the_same(load: Load) -> None:
     made = v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()])
     for given in ({"normalize": "imagenet"}, {"dtype": torch.float16}):
