@@ -55,9 +55,9 @@ class Dataset:
         """
         raise TypeError(
             "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "
-            "stored, without the transform. Iterate the loader itself. If a framework did so to skip batches after a checkpoint, let "
-            "the loader do it: load_state_dict() of the state that was saved with the checkpoint, and in Hugging Face's "
-            "TrainingArguments ignore_data_skip=True; with Accelerate leave out skip_first_batches()"
+            "stored, without the transform. Iterate the loader itself. If a framework did so to skip batches after a "
+            "checkpoint, let the loader do it: load_state_dict() of the state that was saved with the checkpoint, and "
+            "in Hugging Face's TrainingArguments ignore_data_skip=True; with Accelerate leave out skip_first_batches()"
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Loops that know torch alone: DistributedDataParallel as in its tutorials, and what torchdata's StatefulDataLoader promises."""
+"""Loops that know torch alone: DistributedDataParallel as in its tutorials, and what torchdata's StatefulDataLoader gives."""
 
 from __future__ import annotations
 
