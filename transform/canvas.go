@@ -14,6 +14,7 @@ type canvas struct {
 	engine *Engine
 	draws  Draws
 	params Params
+	log    *recorder // nil unless it is asked for
 
 	op       Op // at work
 	from     pixelSource
@@ -31,6 +32,9 @@ func (c *canvas) crop(r image.Rectangle) error { return c.cropFilled(r, Fill{}) 
 func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 	w, h := c.size()
 	outside := !r.In(image.Rect(0, 0, w, h))
+	if c.log != nil {
+		c.log.crop(r, w, h, fill)
+	}
 	if c.step.flip || outside && c.step.fill != fill && c.step.keep != c.step.visible { // r counts from the flipped image's left edge
 		if err := c.render(); err != nil {
 			return err
@@ -45,6 +49,9 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 
 // resize resizes the image to w × h.
 func (c *canvas) resize(w, h int, how resizing) error {
+	if c.log != nil {
+		c.log.add("resize", "size", [2]int{h, w}, "interpolation", how.filter.String())
+	}
 	if c.step.resize(w, h, how) {
 		return nil
 	}
@@ -57,6 +64,9 @@ func (c *canvas) resize(w, h int, how resizing) error {
 
 // flip mirrors the image left to right.
 func (c *canvas) flip() {
+	if c.log != nil {
+		c.log.add("hflip")
+	}
 	c.step.flip = !c.step.flip
 	c.params.Flip = !c.params.Flip
 }

@@ -55,6 +55,9 @@ type Engine struct {
 	between   [2]rgbImage // images between two passes, taken in turn
 	columns   []int32     // of an image that padding shows, and rows
 	rows      []int32
+	kept      []byte    // an image that others are mixed with
+	sums      []float32 // of images that are mixed
+	log       *recorder // of what is done; nil unless it is asked for
 	times     Times
 }
 
@@ -82,7 +85,7 @@ func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws Draws) (Params,
 		return Params{}, fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
 	c := &e.canvas
-	*c = canvas{engine: e, draws: draws, from: &e.stored, step: wholeImage(w, h)}
+	*c = canvas{engine: e, draws: draws, log: e.log, from: &e.stored, step: wholeImage(w, h)}
 	c.params.setCrop(c.step.box)
 	for _, c.op = range spec.ops {
 		if err := c.op.apply(c); err != nil {
@@ -97,10 +100,13 @@ func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws Draws) (Params,
 
 // trim lets go of scratch memory that an unusually large image has needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region, &e.padded, &e.between[0].Pix, &e.between[1].Pix} {
+	for _, memory := range []*[]byte{&e.region, &e.padded, &e.kept, &e.between[0].Pix, &e.between[1].Pix} {
 		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}
+	}
+	if cap(e.sums) > imagefile.KeepBytesMax {
+		e.sums = nil
 	}
 }
 

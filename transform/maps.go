@@ -18,6 +18,49 @@ func (c *canvas) affineMap(w, h int, matrix affine.Matrix, how Interpolation, fi
 	return nil
 }
 
+// affineParams are those of torchvision's affine: angles in degrees, clockwise, shifts in pixels, and the point that everything is
+// about, nil for the image's middle.
+type affineParams struct {
+	angle     float64
+	translate [2]float64
+	scale     float64
+	shear     [2]float64
+	center    *[2]float64
+}
+
+// affine is torchvision's affine.
+func (c *canvas) affine(p affineParams, how Interpolation, fill Fill) error {
+	if c.log != nil {
+		c.log.add("affine", "angle", p.angle, "translate", p.translate, "scale", p.scale, "shear", p.shear,
+			"interpolation", how.String(), "fill", fill, "center", p.center)
+	}
+	w, h := c.size()
+	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
+	if p.center != nil {
+		center = *p.center
+	}
+	return c.affineMap(w, h, inverseAffine(center, p.angle, p.translate, p.scale, p.shear), how, fill)
+}
+
+// pillowTransform is Pillow's Image.transform of the image's own size by a matrix.
+func (c *canvas) pillowTransform(matrix affine.Matrix, how Interpolation, fill Fill) error {
+	if c.log != nil {
+		c.log.add("pillow_transform", "data", matrix, "resample", how.String(), "fillcolor", fill)
+	}
+	w, h := c.size()
+	return c.affineMap(w, h, matrix, how, fill)
+}
+
+// atanDegrees returns the angle, in degrees, whose tangent is x, |x| ≤ 1: Newton's steps from near it, as every platform rounds them.
+func atanDegrees(x float64) float64 {
+	angle := x / (1 + float64(0.28*float64(x*x)))
+	for range 6 {
+		tan := tan(angle)
+		angle -= (tan - x) / (1 + float64(tan*tan))
+	}
+	return angle * (180 / math.Pi)
+}
+
 // turn turns the image counterclockwise by a number of quarter turns from 1 to 3.
 func (c *canvas) turn(quarters int) error {
 	w, h := c.size()
@@ -35,6 +78,9 @@ func (c *canvas) turn(quarters int) error {
 // rotate is Pillow's Image.rotate, and so torchvision's rotate: counterclockwise by an angle in degrees, about center, or the
 // image's middle if that is nil. With expand the result has the size that the turned image needs.
 func (c *canvas) rotate(degrees float64, how Interpolation, expand bool, center *[2]float64, fill Fill) error {
+	if c.log != nil {
+		c.log.add("rotate", "angle", degrees, "interpolation", how.String(), "expand", expand, "center", center, "fill", fill)
+	}
 	w, h := c.size()
 	degrees = math.Mod(degrees, 360)
 	if degrees < 0 {

@@ -48,6 +48,11 @@ func operations() []Op {
 		RandomApply{},
 		RandomChoice{},
 		RandomOrder{},
+		AutoAugment{},
+		RandAugment{},
+		TrivialAugmentWide{},
+		AugMix{},
+		TimmAugment{},
 	}
 }
 

@@ -95,6 +95,9 @@ func (c *canvas) pad(r image.Rectangle, paddings ...padding) error {
 	if b.mode == Constant || r.In(image.Rect(0, 0, w, h)) {
 		return c.cropFilled(r, b.fill)
 	}
+	if c.log != nil {
+		c.log.pad(r, paddings)
+	}
 	from, to, err := c.redraw(r.Dx(), r.Dy())
 	if err != nil {
 		return err

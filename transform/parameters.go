@@ -218,8 +218,10 @@ func (s Size) MarshalJSON() ([]byte, error) {
 }
 
 // object writes an operation as JSON: its name, and pairs of a parameter's name and value.
-func object(o Op, pairs ...any) string {
-	b := fmt.Appendf(nil, `{"op": %q`, o.Name())
+func object(o Op, pairs ...any) string { return named(o.Name(), pairs...) }
+
+func named(name string, pairs ...any) string {
+	b := fmt.Appendf(nil, `{"op": %q`, name)
 	for i := 0; i < len(pairs); i += 2 {
 		value, err := json.Marshal(pairs[i+1])
 		if err != nil {

@@ -85,11 +85,7 @@ func (RandomAffine) outputSize(h, w int) (int, int) { return h, w }
 func (o RandomAffine) apply(c *canvas) error {
 	w, h := c.size()
 	angle, translate, scale, shear := o.draw(w, h, &c.draws)
-	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
-	if o.Center != nil {
-		center = *o.Center
-	}
-	return c.affineMap(w, h, inverseAffine(center, angle, translate, scale, shear), o.Interpolation, o.Fill)
+	return c.affine(affineParams{angle, translate, scale, shear, o.Center}, o.Interpolation, o.Fill)
 }
 
 // draw draws for an image of w × h pixels: the angle; of what there is, the shift along x and y in whole pixels, the scale,

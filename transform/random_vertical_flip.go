@@ -32,6 +32,9 @@ func (o RandomVerticalFlip) apply(c *canvas) error {
 
 // flipVertically mirrors the image top to bottom.
 func (c *canvas) flipVertically() error {
+	if c.log != nil {
+		c.log.add("vflip")
+	}
 	w, h := c.size()
 	from, to, err := c.redraw(w, h)
 	if err == nil {

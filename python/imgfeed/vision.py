@@ -36,6 +36,10 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "RandomApply": ("transforms", "p"),
     "RandomChoice": ("transforms", "p"),
     "RandomOrder": ("transforms",),
+    "AutoAugment": ("policy", "interpolation", "fill"),
+    "RandAugment": ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
+    "TrivialAugmentWide": ("num_magnitude_bins", "interpolation", "fill"),
+    "AugMix": ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill"),
 }
 #: What makes a tensor of an image, pixels from 0 to 255: so they come from the feed.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
@@ -180,6 +184,8 @@ def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
                 "timm's train.py with --train-interpolation bicubic"
             )
         given["interpolation"] = _filter(given["interpolation"])
+    if "policy" in given:
+        given["policy"] = str(getattr(given["policy"], "value", given["policy"]))
     if "transforms" in given:
         given["transforms"] = _held(name, kind, given["transforms"])
     return {"op": kind, **given}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, installed_resampler
 
-from imgfeed import DataLoader
+from imgfeed import DataLoader, vision
 
 torch = pytest.importorskip("torch")
 v1 = pytest.importorskip("torchvision.transforms")
@@ -129,13 +129,24 @@ def test_random_operations_have_torchvisions_parameters(load: Load, images: Path
 def test_colours_are_torchvisions_bit_for_bit(load: Load, images: Path, t: Any) -> None:
     crop = t.CenterCrop((32, 40))
     for step in (
-        t.RandomInvert(1.0), t.Grayscale(3), t.RandomGrayscale(1.0), t.RandomAdjustSharpness(1.8, 1.0), t.RandomPosterize(3, 1.0),
-        t.RandomSolarize(100, 1.0), t.RandomAutocontrast(1.0), t.RandomEqualize(1.0), t.RandomInvert(0.0),
-        t.ColorJitter((1.3, 1.3)), t.ColorJitter(contrast=(0.4, 0.4)), t.ColorJitter(saturation=(1.7, 1.7)), t.ColorJitter(hue=(-0.2, -0.2)),
-        t.RandomApply([t.Grayscale(3), t.RandomInvert(1.0)], p=1.0), t.RandomApply([t.RandomInvert(1.0)], p=0.0),
+        t.RandomInvert(1.0),
+        t.Grayscale(3),
+        t.RandomGrayscale(1.0),
+        t.RandomAdjustSharpness(1.8, 1.0),
+        t.RandomPosterize(3, 1.0),
+        t.RandomSolarize(100, 1.0),
+        t.RandomAutocontrast(1.0),
+        t.RandomEqualize(1.0),
+        t.RandomInvert(0.0),
+        t.ColorJitter((1.3, 1.3)),
+        t.ColorJitter(contrast=(0.4, 0.4)),
+        t.ColorJitter(saturation=(1.7, 1.7)),
+        t.ColorJitter(hue=(-0.2, -0.2)),
+        t.RandomApply([t.Grayscale(3), t.RandomInvert(1.0)], p=1.0),
+        t.RandomApply([t.RandomInvert(1.0)], p=0.0),
         t.RandomChoice([t.Compose([t.RandomInvert(1.0), t.RandomSolarize(80, 1.0)]), t.RandomInvert(1.0)], p=[1, 0]),
         t.RandomOrder([t.RandomInvert(1.0)]),
-    ):  # fmt: skip
+    ):
         compare(load, images, t.Compose([crop, step]))
         compare(load, images, t.Compose([t.Resize((20, 30)), step, t.PILToTensor()]))
 
@@ -154,6 +165,30 @@ def test_maps_and_padding_are_torchvisions_bit_for_bit(load: Load, images: Path,
     ):  # fmt: skip
         compare(load, images, t.Compose([crop, step]))
     compare(load, images, t.Compose([t.Resize(40, max_size=44), t.RandomRotation((30, 30), expand=True), crop]))
+
+
+@pytest.mark.parametrize("t", versions)
+def test_policies_are_taken_with_their_parameters(load: Load, images: Path, t: Any) -> None:
+    compare(load, images, t.Compose([t.CenterCrop((32, 40)), t.RandAugment(num_ops=0)]))
+    steps = [
+        t.AutoAugment(t.AutoAugmentPolicy.SVHN, interpolation=bicubic),
+        t.RandAugment(3, 5, 11, fill=7),
+        t.TrivialAugmentWide(fill=[1, 2, 3]),
+        t.AugMix(2, 4, 1, 0.5, False),
+    ]
+    mix = {"severity": 2, "mixture_width": 4, "chain_depth": 1, "alpha": 0.5, "all_ops": False}
+    assert vision.pipeline("transform", t.Compose(steps)).operations == [
+        {"op": "AutoAugment", "policy": "svhn", "interpolation": "bicubic", "fill": None},
+        {"op": "RandAugment", "num_ops": 3, "magnitude": 5, "num_magnitude_bins": 11, "interpolation": "nearest", "fill": 7},
+        {"op": "TrivialAugmentWide", "num_magnitude_bins": 31, "interpolation": "nearest", "fill": [1, 2, 3]},
+        {"op": "AugMix", **mix, "interpolation": "bilinear", "fill": None},
+    ]
+    batches = load(
+        8,
+        transform=t.Compose([t.RandomResizedCrop(24), t.AutoAugment(), t.RandAugment(), t.TrivialAugmentWide(), t.AugMix()]),
+        framework="torch",
+    )
+    assert all(images.shape[2:] == (24, 24) for images, *_ in batches)
 
 
 @pytest.mark.parametrize("t", versions)

@@ -1,0 +1,70 @@
+"""What a record says, done to the original with torchvision on Pillow: so that anyone can check what the server has made."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+#: Functions of torchvision.transforms.functional that records name.
+FUNCTIONS = (
+    "crop", "pad", "resize", "hflip", "vflip", "rotate", "affine", "rgb_to_grayscale", "invert", "posterize", "solarize",
+    "autocontrast", "equalize", "adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue", "adjust_sharpness",
+)  # fmt: skip
+
+Call = dict[str, Any]
+
+
+def reference(image: Any, record: Sequence[Call]) -> Any:
+    """Return the image that torchvision makes of an original by the functions of a record, one after the other.
+
+    image is the original, an RGB image of Pillow; a record comes from :meth:`imgfeed.DataLoader.records`. The result is an
+    image of Pillow too, whose pixels are the batch's. It needs torchvision, and for resized images a Pillow whose bits the
+    loader's ``resampler`` gives. Raises ValueError for a function that it does not know, such as one of a later server.
+    """
+    for call in record:
+        image = _call(image, dict(call))
+    return image
+
+
+def _call(image: Any, arguments: Call) -> Any:
+    name = arguments.pop("op")
+    if name in _OWN:
+        return _OWN[name](image, **arguments)
+    if name not in FUNCTIONS:
+        raise ValueError(f"imgfeed: a record names the function {name!r}, which this release does not know")
+    functional = importlib.import_module("torchvision.transforms.functional")
+    if "interpolation" in arguments:
+        arguments["interpolation"] = functional.InterpolationMode(arguments["interpolation"])
+    if name == "posterize" and arguments["bits"] == 0:  # which Pillow refuses from release 12 on
+        return image.point([0] * 256 * 3)
+    return getattr(functional, name)(image, **arguments)
+
+
+def _solarize_add(image: Any, add: int, threshold: int) -> Any:
+    """Do what timm calls so: add to the bytes below threshold."""
+    return image.point([min(255, i + add) if i < threshold else i for i in range(256)] * 3)
+
+
+def _pillow_transform(image: Any, data: Sequence[float], resample: str, fillcolor: int | Sequence[int]) -> Any:
+    """Map an image by Pillow's Image.transform, as timm does."""
+    pil = importlib.import_module("PIL.Image")
+    filters = {"nearest": pil.NEAREST, "bilinear": pil.BILINEAR, "bicubic": pil.BICUBIC}
+    fill = (fillcolor,) * 3 if isinstance(fillcolor, int) else tuple(fillcolor)
+    return image.transform(image.size, pil.AFFINE, tuple(data), filters[resample], fillcolor=fill)
+
+
+def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequence[Sequence[Call]], factor: float) -> Any:
+    """Sum up an image and what chains make of it, in float32, and blend the image with the sum: AugMix."""
+    pil, np = importlib.import_module("PIL.Image"), importlib.import_module("numpy")
+    mixed = np.float32(share) * np.asarray(image, dtype=np.float32)
+    for weight, chain in zip(weights, chains, strict=True):
+        mixed += np.float32(weight) * np.asarray(reference(image, chain), dtype=np.float32)
+    return pil.blend(image, pil.fromarray(np.clip(mixed, 0, 255).astype(np.uint8)), factor)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "solarize_add": _solarize_add,
+    "pillow_transform": _pillow_transform,
+    "mixture": _mixture,
+}

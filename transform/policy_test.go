@@ -1,0 +1,263 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+)
+
+// TestSpacesAreTorchvisions compares what policies choose from with torchvision's own.
+func TestSpacesAreTorchvisions(t *testing.T) {
+	python, _ := pillowtest.Find(t, "torchvision")
+	out, err := exec.Command(python, "-W", "ignore", "testdata/spaces.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Rand, Wide, Mix []map[augmentation][]float64
+		Policies        map[string][][2][3]any
+	}
+	if err := json.Unmarshal(out, &want); err != nil {
+		t.Fatal(err)
+	}
+	for i, size := range [][2]int{{224, 224}, {97, 161}} {
+		compareSpace(t, &randSpace, want.Rand[i], 31, size)
+		compareSpace(t, &wideSpace, want.Wide[i], 31, size)
+		compareSpace(t, &mixSpace, want.Mix[i], mixBins, size)
+	}
+	for name, pairs := range want.Policies {
+		for i, pair := range pairs {
+			for j, step := range pair {
+				magnitude, _ := step[2].(float64)
+				if got := autoAugmentPolicies[name][i][j]; string(got.what) != step[0] || got.p != step[1] || float64(got.magnitude) != magnitude {
+					t.Errorf("%s, pair %d: %v, want %v", name, i, got, step)
+				}
+			}
+		}
+		if len(pairs) != len(autoAugmentPolicies[name]) {
+			t.Errorf("%s has %d pairs, want %d", name, len(autoAugmentPolicies[name]), len(pairs))
+		}
+	}
+}
+
+func compareSpace(t *testing.T, s *space, want map[augmentation][]float64, bins int, size [2]int) {
+	t.Helper()
+	if len(want) != len(s.augmentations) {
+		t.Errorf("%d augmentations, want %d", len(s.augmentations), len(want))
+	}
+	for _, a := range s.augmentations {
+		magnitudes, ok := want[a]
+		if !ok || a.leveled() != (len(magnitudes) > 0) {
+			t.Errorf("%s: torchvision has %v", a, magnitudes)
+		}
+		for k, m := range magnitudes {
+			if got := s.magnitude(a, k, bins, size[0], size[1]); math.Abs(got-m) > 1e-6*math.Abs(m) {
+				t.Errorf("%s %d of %d: %v, want %v", a, k, bins, got, m)
+			}
+		}
+	}
+}
+
+// drawnRecords returns the calls that an operation has recorded for many samples.
+func drawnRecords(t *testing.T, text string, n int) [][]map[string]any {
+	t.Helper()
+	op := mustParse(`[{"op":"CenterCrop","size":8},` + text + `]`).ops[1]
+	engine, log, records := NewEngine(kernel.Active()), &recorder{}, make([][]map[string]any, n)
+	engine.between[0].Resize(8, 8)
+	for i := range records {
+		log.text = log.text[:0]
+		c := &canvas{engine: engine, draws: NewDraws(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
+		if err := op.apply(c); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(log.String()), &records[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return records
+}
+
+// evenly compares counts with even ones: χ² within six standard deviations.
+func evenly(t *testing.T, what string, counts map[string]int, cells int) {
+	t.Helper()
+	n, chi2 := 0, 0.0
+	for _, count := range counts {
+		n += count
+	}
+	expected := float64(n) / float64(cells)
+	for _, count := range counts {
+		chi2 += (float64(count) - expected) * (float64(count) - expected) / expected
+	}
+	chi2 += float64(cells-len(counts)) * expected
+	if df := float64(cells - 1); chi2 > df+6*math.Sqrt(2*df) {
+		t.Errorf("%s: χ² = %.1f of %d cells: %v", what, chi2, cells, counts)
+	}
+}
+
+// kindOfCall names the augmentation that a call is of.
+func kindOfCall(call map[string]any) string {
+	if call["op"] != "affine" {
+		return fmt.Sprint(call["op"])
+	}
+	shear, translate := call["shear"].([]any), call["translate"].([]any)
+	for i, axis := range "XY" {
+		if shear[i] != 0. {
+			return "shear" + string(axis)
+		}
+		if translate[i] != 0. {
+			return "translate" + string(axis)
+		}
+	}
+	return "affine by nothing"
+}
+
+// TestTrivialAugmentWideDraws: every augmentation is as likely, and so is every magnitude of one, with either sign.
+func TestTrivialAugmentWideDraws(t *testing.T) {
+	const n = 100000
+	kinds, factors := map[string]int{}, map[string]int{}
+	for _, record := range drawnRecords(t, `{"op":"TrivialAugmentWide","num_magnitude_bins":31}`, n) {
+		kind := "identity"
+		if len(record) > 0 {
+			kind = kindOfCall(record[0])
+		}
+		if kind == "adjust_contrast" {
+			factors[fmt.Sprint(record[0]["contrast_factor"])]++
+		}
+		if strings.HasPrefix(kind, "affine") || strings.HasPrefix(kind, "shear") || strings.HasPrefix(kind, "translate") {
+			kind = "affine" // those by nothing are not told apart
+		}
+		kinds[kind]++
+	}
+	affine := kinds["affine"]
+	delete(kinds, "affine")
+	if p, sd := 4./14, math.Sqrt(n*4./14*10/14); math.Abs(float64(affine)-p*n) > 5*sd {
+		t.Errorf("%d of %d shear or translate, want 4 of 14", affine, n)
+	}
+	evenly(t, "augmentations", kinds, 10)
+	if len(factors) != 61 { // 1, which comes with either sign, and 30 to each side
+		t.Fatalf("%d factors of contrast, want 61: %v", len(factors), factors)
+	}
+	factors["1"] /= 2
+	evenly(t, "factors of contrast", factors, 61)
+}
+
+// TestAutoAugmentDraws: pairs are as likely, and each of a pair is done with its probability.
+func TestAutoAugmentDraws(t *testing.T) {
+	const n = 100000
+	done := map[string]float64{}
+	for _, record := range drawnRecords(t, `{"op":"AutoAugment","policy":"imagenet"}`, n/4) {
+		for _, call := range record {
+			done[kindOfCall(call)]++
+		}
+	}
+	want := map[string]float64{}
+	for _, pair := range autoAugmentPolicies["imagenet"] {
+		for _, step := range pair {
+			name := map[augmentation]string{"Rotate": "rotate", "Invert": "invert", "Equalize": "equalize", "Color": "adjust_saturation",
+				"ShearX": "shearX", "Contrast": "adjust_contrast", "Sharpness": "adjust_sharpness", "Solarize": "solarize",
+				"Posterize": "posterize", "AutoContrast": "autocontrast"}[step.what]
+			want[name] += step.p / 25
+		}
+	}
+	for name, per := range want {
+		if expected := per * n / 4; math.Abs(done[name]-expected) > 5*math.Sqrt(expected) {
+			t.Errorf("%s: %v times, want about %.0f", name, done[name], expected)
+		}
+	}
+	if len(done) != len(want) {
+		t.Errorf("done were %v, want %v", done, want)
+	}
+}
+
+// TestRandAugmentDraws: each of the 14, with either sign, num_ops times.
+func TestRandAugmentDraws(t *testing.T) {
+	signs, kinds, calls := map[string]int{}, map[string]int{}, 0
+	const n = 20000
+	for _, record := range drawnRecords(t, `{"op":"RandAugment","num_ops":5}`, n) {
+		for _, call := range record {
+			calls++
+			kind := kindOfCall(call)
+			kinds[kind]++
+			if kind == "rotate" {
+				signs[fmt.Sprint(call["angle"].(float64) > 0)]++
+			}
+		}
+	}
+	evenly(t, "augmentations", kinds, 13)
+	evenly(t, "signs of angles", signs, 2)
+	if p, sd := 13./14, math.Sqrt(5*n*13./14/14); math.Abs(float64(calls)-p*5*n) > 5*sd {
+		t.Errorf("%d calls, want about %.0f: one of 14 does nothing", calls, p*5*n)
+	}
+}
+
+// TestDistributions compares mean and variance of normal and gamma numbers, and of the parts of a whole.
+func TestDistributions(t *testing.T) {
+	const n = 100000
+	moments := func(draw func(d *Draws) float64) (mean, variance float64) {
+		for i := range n {
+			d := NewDraws(6, 7, i)
+			x := draw(&d)
+			mean += x / n
+			variance += x * x / n
+		}
+		return mean, variance - mean*mean
+	}
+	near := func(name string, got, want, sd float64) {
+		t.Helper()
+		if math.Abs(got-want) > 5*sd/math.Sqrt(n) {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	mean, variance := moments((*Draws).normal)
+	near("the normal mean", mean, 0, 1)
+	near("the normal variance", variance, 1, math.Sqrt2)
+	for _, alpha := range []float64{0.1, 0.5, 1, 2.5, 40} {
+		mean, variance := moments(func(d *Draws) float64 { return d.gamma(alpha) })
+		near(fmt.Sprintf("the mean of gamma(%v)", alpha), mean, alpha, math.Sqrt(alpha))
+		near(fmt.Sprintf("the variance of gamma(%v)", alpha), variance, alpha, math.Sqrt(2*alpha*alpha+6*alpha))
+		mean, variance = moments(func(d *Draws) float64 {
+			var parts [3]float32
+			d.dirichlet(alpha, parts[:])
+			if sum := float64(parts[0]) + float64(parts[1]) + float64(parts[2]); math.Abs(sum-1) > 1e-6 {
+				t.Fatalf("parts %v", parts)
+			}
+			return float64(parts[1])
+		})
+		near(fmt.Sprintf("the mean of a third by %v", alpha), mean, 1./3, math.Sqrt(2./9))
+		near(fmt.Sprintf("the variance of a third by %v", alpha), variance, 2./9/(3*alpha+1), 0.5)
+	}
+}
+
+func TestPolicyErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"op":"RandAugment","num_ops":-1}`:                           "num_ops is -1, want 0 to 32",
+		`{"op":"RandAugment","magnitude":31}`:                         "magnitude is 31, want 0 to 30: num_magnitude_bins is 31",
+		`{"op":"RandAugment","magnitude":-1}`:                         "magnitude is -1",
+		`{"op":"RandAugment","num_magnitude_bins":1}`:                 "num_magnitude_bins is 1, want 2 to",
+		`{"op":"RandAugment","interpolation":"lanczos"}`:              "interpolation is lanczos, want nearest, bilinear or bicubic",
+		`{"op":"RandAugment","fill":[1,2]}`:                           "fill has 2 numbers",
+		`{"op":"TrivialAugmentWide","num_magnitude_bins":1000000000}`: "num_magnitude_bins is 1000000000",
+		`{"op":"TrivialAugmentWide","interpolation":"box"}`:           "interpolation is box",
+		`{"op":"AutoAugment","policy":"coco"}`:                        `policy is "coco", want one of cifar10, imagenet, svhn`,
+		`{"op":"AutoAugment","interpolation":"hamming"}`:              "interpolation is hamming",
+		`{"op":"AugMix","severity":0}`:                                "severity is 0, must be between 1 and 10",
+		`{"op":"AugMix","mixture_width":0}`:                           "mixture_width is 0, want 1 to 32",
+		`{"op":"AugMix","chain_depth":1000}`:                          "chain_depth is 1000, want up to 32",
+		`{"op":"AugMix","alpha":0}`:                                   "alpha is 0, want 0.01 to 1e+06",
+		`{"op":"AugMix","all_ops":1}`:                                 "all_ops is 1, want true or false",
+	} {
+		if spec, err := Parse(`[{"op":"CenterCrop","size":3},` + text + `]`); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want an error with %q", text, spec, err, want)
+		}
+	}
+	if !slices.Equal(mixSpace.augmentations[mixFewer:], []augmentation{"Brightness", "Color", "Contrast", "Sharpness"}) {
+		t.Errorf("all_ops takes in %v", mixSpace.augmentations[mixFewer:])
+	}
+}

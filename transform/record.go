@@ -1,0 +1,61 @@
+package transform
+
+import (
+	"fmt"
+	"image"
+)
+
+// A recorder writes down what is done to an image: a JSON list of functions of torchvision.transforms.functional, each with its
+// arguments, by their names there. Done to the stored image one after the other, they give the result.
+type recorder struct{ text []byte }
+
+// add appends a call of a function, with pairs of an argument's name and value.
+func (r *recorder) add(function string, pairs ...any) {
+	separator := ", "
+	if len(r.text) == 0 {
+		separator = "["
+	}
+	r.text = fmt.Append(r.text, separator, named(function, pairs...))
+}
+
+// crop appends what cuts a part out of an image of w × h pixels, with a colour around it: torchvision's crop shows black there, so
+// that another one is put around the image first.
+func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {
+	if fill != (Fill{}) && !part.In(image.Rect(0, 0, w, h)) {
+		left, top := max(-part.Min.X, 0), max(-part.Min.Y, 0)
+		r.add("pad", "padding", [4]int{left, top, max(part.Max.X-w, 0), max(part.Max.Y-h, 0)}, "fill", fill, "padding_mode", Constant)
+		part = part.Add(image.Pt(left, top))
+	}
+	r.add("crop", "top", part.Min.Y, "left", part.Min.X, "height", part.Dy(), "width", part.Dx())
+}
+
+// pad appends what puts paddings around an image and then cuts out a part, which counts from the image's first pixel.
+func (r *recorder) pad(part image.Rectangle, paddings []padding) {
+	for _, b := range paddings {
+		if b.pixels != [4]int{} {
+			r.add("pad", "padding", b.pixels, "padding_mode", paddings[0].mode)
+		}
+		part = part.Add(image.Pt(b.pixels[0], b.pixels[1]))
+	}
+	r.crop(part, part.Max.X, part.Max.Y, Fill{})
+}
+
+func (r *recorder) String() string {
+	if len(r.text) == 0 {
+		return "[]"
+	}
+	return string(r.text) + "]"
+}
+
+// ApplyRecorded is [Engine.Apply], and returns what was done, for a person or a program to read and to repeat: a JSON list such as
+//
+//	[{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}, {"op": "adjust_hue", "hue_factor": 0.031}]
+//
+// docs/transforms.md lists the functions. Unlike Apply it allocates memory.
+func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws Draws) (Params, string, error) {
+	var r recorder
+	e.log = &r
+	defer func() { e.log = nil }()
+	params, err := e.Apply(spec, dst, src, draws)
+	return params, r.String(), err
+}

@@ -1,0 +1,229 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/resample"
+)
+
+// policySpecs are policies, which have no naive twins: what they did is in their records, and TestRecordsAreTorchvisions repeats that.
+var policySpecs = []string{
+	`[{"op":"RandomResizedCrop","size":32},{"op":"RandomHorizontalFlip"},{"op":"TrivialAugmentWide"}]`,
+	`[{"op":"RandomResizedCrop","size":[30,41],"interpolation":"bicubic"},{"op":"TrivialAugmentWide","interpolation":"bilinear","fill":[120,110,100]}]`,
+	`[{"op":"TrivialAugmentWide","num_magnitude_bins":7,"interpolation":"bicubic"},{"op":"Resize","size":[20,20]},{"op":"CenterCrop","size":20}]`,
+	`[{"op":"CenterCrop","size":[24,36]},{"op":"RandAugment","interpolation":"bilinear"}]`,
+	`[{"op":"CenterCrop","size":[24,36]},{"op":"RandAugment","num_ops":3,"magnitude":14,"fill":128},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"CenterCrop","size":30},{"op":"AutoAugment"}]`,
+	`[{"op":"CenterCrop","size":30},{"op":"AutoAugment","policy":"cifar10","interpolation":"bilinear","fill":7}]`,
+	`[{"op":"CenterCrop","size":30},{"op":"AutoAugment","policy":"svhn"}]`,
+	`[{"op":"CenterCrop","size":30},{"op":"AugMix"}]`,
+	`[{"op":"CenterCrop","size":[16,30]},{"op":"AugMix","severity":10,"mixture_width":2,"chain_depth":2,"alpha":0.3,"all_ops":false,"interpolation":"nearest"}]`,
+	`[{"op":"CenterCrop","size":[16,30]},{"op":"TimmAugment","config":"rand-m9-mstd0.5-inc1"}]`,
+	`[{"op":"RandomResizedCrop","size":30},{"op":"TimmAugment","config":"rand-n3-mstd101-p0.9","fill":[124,116,104],"interpolation":"bicubic"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"original-mstd0.5"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"v0r","interpolation":"nearest"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"augmix-m5-w2"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"rand-m20-mmax20-inc1-tweights-n3-p1"}]`,
+}
+
+// recordedSpecs are all transforms of tests.
+func recordedSpecs() []string {
+	return slices.Concat(testSpecs, mapSpecs, paddingSpecs, colourSpecs, controlSpecs, policySpecs)
+}
+
+// TestPoliciesAtEveryLevel: the levels' kernels give the same bytes, with or without a record, and nothing is allocated.
+func TestPoliciesAtEveryLevel(t *testing.T) {
+	w, h := 61, 47
+	src := Source{Image: encodePNG(t, randomImage(w, h, 8), w, h)}
+	for _, text := range policySpecs {
+		spec := mustParse(text)
+		want, got := make([]byte, spec.OutputBytes()), make([]byte, spec.OutputBytes())
+		for i := range 40 {
+			draws := NewDraws(2, 3, i)
+			_, record, err := NewEngine(kernel.Generic).ApplyRecorded(spec, Output{Pix: want}, src, draws)
+			if err != nil || !json.Valid([]byte(record)) {
+				t.Fatalf("%s: %v: %s", text, err, record)
+			}
+			for _, level := range kernel.Available() {
+				if _, err := NewEngine(level).Apply(spec, Output{Pix: got}, src, draws); err != nil || !bytes.Equal(got, want) {
+					t.Fatalf("%v: %s: differs from the generic code: %v, %s", level, text, err, record)
+				}
+			}
+		}
+	}
+}
+
+func TestPoliciesDoNotAllocate(t *testing.T) {
+	data, index := encodeJPEG(t, randomImage(100, 80, 1), 100, 80)
+	engine := NewEngine(kernel.Active())
+	for _, text := range policySpecs {
+		spec, i := mustParse(text), 0
+		dst := Output{Pix: make([]byte, spec.OutputBytes())}
+		run := func() {
+			i++
+			if _, err := engine.Apply(spec, dst, Source{Image: data, Aux: index}, NewDraws(1, 1, i%50)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 50 {
+			run()
+		}
+		if n := testing.AllocsPerRun(100, run); n != 0 {
+			t.Errorf("%s: %v allocations an image", text, n)
+		}
+	}
+}
+
+// TestRecord reads a record.
+func TestRecord(t *testing.T) {
+	spec := mustParse(`[{"op":"RandomHorizontalFlip","p":1},{"op":"Resize","size":[9,8]},{"op":"CenterCrop","size":4},` +
+		`{"op":"RandomPosterize","bits":3,"p":1},{"op":"RandomInvert","p":0},{"op":"ColorJitter","hue":[0.25,0.25]}]`)
+	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
+	_, record, err := NewEngine(kernel.Active()).ApplyRecorded(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{})
+	want := `[{"op": "hflip"}, {"op": "resize", "size": [9, 8], "interpolation": "bilinear"}, ` +
+		`{"op": "crop", "top": 2, "left": 2, "height": 4, "width": 4}, {"op": "posterize", "bits": 3}, {"op": "adjust_hue", "hue_factor": 0.25}]`
+	if err != nil || record != want {
+		t.Errorf("%v, %s, want %s", err, record, want)
+	}
+	nothing := mustParse(`[{"op":"CenterCrop","size":[10,20]},{"op":"RandomInvert","p":0}]`)
+	if _, record, err = NewEngine(kernel.Active()).ApplyRecorded(nothing, Output{Pix: make([]byte, 600)}, src, Draws{}); err != nil ||
+		record != `[{"op": "crop", "top": 0, "left": 0, "height": 10, "width": 20}]` {
+		t.Errorf("%v, %s", err, record)
+	}
+}
+
+// TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the Python, images and number of draws
+// that TestMatchesTorchvision takes.
+func TestRecordsAreTorchvisions(t *testing.T) {
+	python, resampler := pillowtest.Find(t, "torchvision", "numpy")
+	algorithm, err := resample.ParseAlgorithm(resampler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 12
+	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
+		draws, _ = strconv.Atoi(s)
+	}
+	cmd := exec.Command(python, "-W", "ignore", "testdata/records.py")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if folder == "" {
+		err = sendGenerated(t, in, draws, algorithm)
+	} else {
+		err = sendPhotographs(in, folder, draws, algorithm)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var result struct {
+		Compared  int
+		Functions map[string]int
+		Differ    []string
+	}
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("compared %d results by %v with torchvision's, which called %v", result.Compared, algorithm, result.Functions)
+	if len(result.Differ) > 0 || result.Compared == 0 {
+		t.Errorf("%d of %d differ: %.3000s", len(result.Differ), result.Compared, strings.Join(result.Differ, "\n"))
+	}
+}
+
+// sendGenerated sends the tests' transforms of generated images.
+func sendGenerated(t *testing.T, w io.Writer, draws int, algorithm Resampler) error {
+	engine := NewEngine(kernel.Active())
+	for s, size := range [][2]int{{61, 47}, {33, 50}} {
+		width, height := size[0], size[1]
+		pix := randomImage(width, height, uint64(s))
+		src := Source{Image: encodePNG(t, pix, width, height)}
+		for _, text := range recordedSpecs() {
+			spec := must(ParseWith(strings.NewReplacer(`,"resampler":"pillow-12"`, "").Replace(text), algorithm))
+			for d := range draws {
+				head := map[string]any{"width": width, "height": height}
+				if err := sendRecord(w, engine, spec, src, NewDraws(1, d, s), head, pix); err != nil {
+					return fmt.Errorf("%s: %w", text, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// photographed are the transforms that photographs are compared by: every operation and policy, at the size of training.
+var photographed = []string{
+	`{"op":"ColorJitter","brightness":0.4,"contrast":0.4,"saturation":0.4,"hue":0.1}`, `{"op":"Grayscale","num_output_channels":3}`,
+	`{"op":"RandomInvert"}`, `{"op":"RandomPosterize","bits":2}`, `{"op":"RandomSolarize","threshold":130}`,
+	`{"op":"RandomAdjustSharpness","sharpness_factor":2.3}`, `{"op":"RandomAutocontrast"}`, `{"op":"RandomEqualize"}`,
+	`{"op":"RandomRotation","degrees":90}`, `{"op":"RandomRotation","degrees":180,"interpolation":"bilinear","fill":9}`,
+	`{"op":"RandomAffine","degrees":30,"translate":[0.2,0.1],"scale":[0.6,1.7],"shear":[-20,20,-10,10],"interpolation":"bicubic"}`,
+	`{"op":"RandomVerticalFlip"}`, `{"op":"TrivialAugmentWide"}`, `{"op":"TrivialAugmentWide","interpolation":"bilinear","fill":[124,116,104]}`,
+	`{"op":"RandAugment"}`, `{"op":"RandAugment","magnitude":15,"interpolation":"bilinear"}`, `{"op":"AutoAugment"}`,
+	`{"op":"AutoAugment","policy":"cifar10"}`, `{"op":"AutoAugment","policy":"svhn","interpolation":"bilinear"}`, `{"op":"AugMix"}`,
+	`{"op":"TimmAugment","config":"rand-m9-mstd0.5-inc1","fill":[124,116,104]}`, `{"op":"TimmAugment","config":"original-mstd0.5","interpolation":"bicubic"}`,
+	`{"op":"TimmAugment","config":"v0"}`, `{"op":"TimmAugment","config":"augmix-m5-w4-d2"}`,
+}
+
+// sendPhotographs sends transforms of the images in a folder.
+func sendPhotographs(w io.Writer, folder string, draws int, algorithm Resampler) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.*"))
+	if err != nil {
+		return err
+	}
+	engine := NewEngine(kernel.Active())
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, op := range photographed {
+			spec := must(ParseWith(`[{"op":"RandomResizedCrop","size":224},`+op+`,{"op":"RandomHorizontalFlip"}]`, algorithm))
+			for d := range draws {
+				if err := sendRecord(w, engine, spec, Source{Image: data}, NewDraws(1, d, i), map[string]any{"file": file}, nil); err != nil {
+					return fmt.Errorf("%s: %s: %w", file, op, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func sendRecord(w io.Writer, engine *Engine, spec *Spec, src Source, draws Draws, head map[string]any, pix []byte) error {
+	made := make([]byte, spec.OutputBytes())
+	_, record, err := engine.ApplyRecorded(spec, Output{Pix: made}, src, draws)
+	if _, small := errors.AsType[*SizeError](err); small {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head["record"], head["size"] = json.RawMessage(record), []int{spec.height, spec.width}
+	line, err := json.Marshal(head)
+	if err == nil {
+		_, err = w.Write(slices.Concat(line, []byte("\n"), pix, made))
+	}
+	return err
+}

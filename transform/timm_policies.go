@@ -1,0 +1,200 @@
+package transform
+
+// What timm.data.auto_augment (1.0) chooses from.
+
+// timmPolicies returns the policies of a name; nil if there are none.
+func timmPolicies(name string) [][]timmStep {
+	switch name {
+	case "v0":
+		return timmV0("Posterize")
+	case "v0r":
+		return timmV0("PosterizeIncreasing")
+	case "original":
+		return timmOriginal("PosterizeOriginal")
+	case "originalr":
+		return timmOriginal("PosterizeIncreasing")
+	}
+	return nil
+}
+
+// timmV0 is the policy of TPU's EfficientNet.
+func timmV0(posterize string) [][]timmStep {
+	return [][]timmStep{
+		{{"Equalize", 0.8, 1}, {"ShearY", 0.8, 4}},
+		{{"Color", 0.4, 9}, {"Equalize", 0.6, 3}},
+		{{"Color", 0.4, 1}, {"Rotate", 0.6, 8}},
+		{{"Solarize", 0.8, 3}, {"Equalize", 0.4, 7}},
+		{{"Solarize", 0.4, 2}, {"Solarize", 0.6, 2}},
+		{{"Color", 0.2, 0}, {"Equalize", 0.8, 8}},
+		{{"Equalize", 0.4, 8}, {"SolarizeAdd", 0.8, 3}},
+		{{"ShearX", 0.2, 9}, {"Rotate", 0.6, 8}},
+		{{"Color", 0.6, 1}, {"Equalize", 1, 2}},
+		{{"Invert", 0.4, 9}, {"Rotate", 0.6, 0}},
+		{{"Equalize", 1, 9}, {"ShearY", 0.6, 3}},
+		{{"Color", 0.4, 7}, {"Equalize", 0.6, 0}},
+		{{posterize, 0.4, 6}, {"AutoContrast", 0.4, 7}},
+		{{"Solarize", 0.6, 8}, {"Color", 0.6, 9}},
+		{{"Solarize", 0.2, 4}, {"Rotate", 0.8, 9}},
+		{{"Rotate", 1, 7}, {"TranslateYRel", 0.8, 9}},
+		{{"ShearX", 0, 0}, {"Solarize", 0.8, 4}},
+		{{"ShearY", 0.8, 0}, {"Color", 0.6, 4}},
+		{{"Color", 1, 0}, {"Rotate", 0.6, 2}},
+		{{"Equalize", 0.8, 4}, {"Equalize", 0, 8}},
+		{{"Equalize", 1, 4}, {"AutoContrast", 0.6, 2}},
+		{{"ShearY", 0.4, 7}, {"SolarizeAdd", 0.6, 7}},
+		{{posterize, 0.8, 2}, {"Solarize", 0.6, 10}},
+		{{"Solarize", 0.6, 8}, {"Equalize", 0.6, 1}},
+		{{"Color", 0.8, 6}, {"Rotate", 0.4, 5}},
+	}
+}
+
+// timmOriginal is that of AutoAugment's paper.
+func timmOriginal(posterize string) [][]timmStep {
+	return [][]timmStep{
+		{{posterize, 0.4, 8}, {"Rotate", 0.6, 9}},
+		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}},
+		{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}},
+		{{posterize, 0.6, 7}, {posterize, 0.6, 6}},
+		{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}},
+		{{"Equalize", 0.4, 4}, {"Rotate", 0.8, 8}},
+		{{"Solarize", 0.6, 3}, {"Equalize", 0.6, 7}},
+		{{posterize, 0.8, 5}, {"Equalize", 1, 2}},
+		{{"Rotate", 0.2, 3}, {"Solarize", 0.6, 8}},
+		{{"Equalize", 0.6, 8}, {posterize, 0.4, 6}},
+		{{"Rotate", 0.8, 8}, {"Color", 0.4, 0}},
+		{{"Rotate", 0.4, 9}, {"Equalize", 0.6, 2}},
+		{{"Equalize", 0, 7}, {"Equalize", 0.8, 8}},
+		{{"Invert", 0.6, 4}, {"Equalize", 1, 8}},
+		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
+		{{"Rotate", 0.8, 8}, {"Color", 1, 2}},
+		{{"Color", 0.8, 8}, {"Solarize", 0.8, 7}},
+		{{"Sharpness", 0.4, 7}, {"Invert", 0.6, 8}},
+		{{"ShearX", 0.6, 5}, {"Equalize", 1, 9}},
+		{{"Color", 0.4, 0}, {"Equalize", 0.6, 3}},
+		{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}},
+		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}},
+		{{"Invert", 0.6, 4}, {"Equalize", 1, 8}},
+		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
+		{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}},
+	}
+}
+
+// timmSteps are those of rand.
+var timmSteps = []string{
+	"AutoContrast",
+	"Equalize",
+	"Invert",
+	"Rotate",
+	"Posterize",
+	"Solarize",
+	"SolarizeAdd",
+	"Color",
+	"Contrast",
+	"Brightness",
+	"Sharpness",
+	"ShearX",
+	"ShearY",
+	"TranslateXRel",
+	"TranslateYRel",
+}
+
+// timmIncreasing are those of rand with inc1.
+var timmIncreasing = []string{
+	"AutoContrast",
+	"Equalize",
+	"Invert",
+	"Rotate",
+	"PosterizeIncreasing",
+	"SolarizeIncreasing",
+	"SolarizeAdd",
+	"ColorIncreasing",
+	"ContrastIncreasing",
+	"BrightnessIncreasing",
+	"SharpnessIncreasing",
+	"ShearX",
+	"ShearY",
+	"TranslateXRel",
+	"TranslateYRel",
+}
+
+// timmMixSteps are those of augmix.
+var timmMixSteps = []string{
+	"AutoContrast",
+	"ColorIncreasing",
+	"ContrastIncreasing",
+	"BrightnessIncreasing",
+	"SharpnessIncreasing",
+	"Equalize",
+	"Rotate",
+	"PosterizeIncreasing",
+	"SolarizeIncreasing",
+	"ShearX",
+	"ShearY",
+	"TranslateXRel",
+	"TranslateYRel",
+}
+
+// timmRandSteps returns the steps of a set of rand's setting t, and their weights, if it has some. As timm does, it takes an unknown
+// set for none.
+func timmRandSteps(set string, increasing bool) (names []string, weights []float64) {
+	switch {
+	case set == "3a":
+		return []string{"SolarizeIncreasing", "Desaturate", "GaussianBlur"}, nil
+	case set == "3aw":
+		return weighted(timmWeighted3A)
+	case set == "weights":
+		return weighted(timmWeighted)
+	case increasing:
+		return timmIncreasing, nil
+	}
+	return timmSteps, nil
+}
+
+type timmWeight struct {
+	name   string
+	weight float64
+}
+
+func weighted(list []timmWeight) (names []string, weights []float64) {
+	for _, w := range list {
+		names, weights = append(names, w.name), append(weights, w.weight)
+	}
+	return names, weights
+}
+
+// timmWeighted3A are those of t3aw.
+var timmWeighted3A = []timmWeight{
+	{"SolarizeIncreasing", 6},
+	{"Desaturate", 6},
+	{"GaussianBlur", 6},
+	{"Rotate", 3},
+	{"ShearX", 2},
+	{"ShearY", 2},
+	{"PosterizeIncreasing", 1},
+	{"AutoContrast", 1},
+	{"ColorIncreasing", 1},
+	{"SharpnessIncreasing", 1},
+	{"ContrastIncreasing", 1},
+	{"BrightnessIncreasing", 1},
+	{"Equalize", 1},
+	{"Invert", 1},
+}
+
+// timmWeighted are those of tweights.
+var timmWeighted = []timmWeight{
+	{"Rotate", 3},
+	{"ShearX", 2},
+	{"ShearY", 2},
+	{"TranslateXRel", 1},
+	{"TranslateYRel", 1},
+	{"ColorIncreasing", 0.25},
+	{"SharpnessIncreasing", 0.25},
+	{"AutoContrast", 0.25},
+	{"SolarizeIncreasing", 0.05},
+	{"SolarizeAdd", 0.05},
+	{"ContrastIncreasing", 0.05},
+	{"BrightnessIncreasing", 0.05},
+	{"Equalize", 0.05},
+	{"PosterizeIncreasing", 0.05},
+	{"Invert", 0.05},
+}

@@ -1,0 +1,169 @@
+package transform
+
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/affine"
+)
+
+// A timmStep is timm's AugmentOp.
+type timmStep struct {
+	name      string
+	p         float64
+	magnitude float64
+}
+
+// apply does what the string says.
+func (p *timmPlan) apply(c *canvas) error {
+	if p.width > 0 {
+		return p.applyMix(c)
+	}
+	if p.layers == 0 && p.weights == nil && len(p.policies) > 1 {
+		for _, step := range p.policies[c.draws.below(len(p.policies))] {
+			if err := p.do(c, step); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	steps := p.policies[0]
+	var chosen [opsMax]int
+	for i := range p.layers {
+		if p.weights == nil {
+			chosen[i] = c.draws.below(len(steps))
+		}
+	}
+	if p.weights != nil {
+		c.draws.distinct(p.weights, chosen[:p.layers])
+	}
+	for _, i := range chosen[:p.layers] {
+		if err := p.do(c, steps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyMix is timm's AugMixAugment: a mixture of chains, blended with the image.
+func (p *timmPlan) applyMix(c *canvas) error {
+	var weights [mixWidthMax]float32
+	var parts [2]float32
+	c.draws.dirichlet(p.alpha, weights[:p.width])
+	c.draws.dirichlet(p.alpha, parts[:])
+	return c.mix(mixture{0, weights[:p.width], parts[0]}, func(c *canvas) error {
+		depth := p.depth
+		if depth <= 0 {
+			depth = 1 + c.draws.below(3)
+		}
+		for range depth {
+			if err := p.do(c, p.policies[0][c.draws.below(len(p.policies[0]))]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// do does a step, or leaves it: AugmentOp.__call__.
+func (p *timmPlan) do(c *canvas, step timmStep) error {
+	if step.p < 1 && c.draws.unit() >= step.p {
+		return nil
+	}
+	magnitude := step.magnitude
+	switch {
+	case math.IsInf(p.deviation, 1):
+		magnitude = c.draws.uniform(0, magnitude)
+	case p.deviation > 0:
+		magnitude += float64(p.deviation * c.draws.normal())
+	}
+	return p.act(c, step.name, min(max(magnitude, 0), p.bound)/timmLevels)
+}
+
+// negated changes the sign of a level by chance.
+func negated(d *Draws, level float64) float64 {
+	if d.unit() > 0.5 {
+		return -level
+	}
+	return level
+}
+
+// interpolation draws how a step maps the image.
+func (p *timmPlan) interpolation(d *Draws) Interpolation {
+	if len(p.maps) == 1 {
+		return p.maps[0]
+	}
+	return p.maps[d.below(len(p.maps))]
+}
+
+// act does what timm calls name at a level, a magnitude's tenth.
+func (p *timmPlan) act(c *canvas, name string, level float64) error {
+	w, h := c.size()
+	switch name {
+	case "AutoContrast":
+		return c.autocontrast()
+	case "Equalize":
+		return c.equalize()
+	case "Invert":
+		return c.invert()
+	case "Rotate":
+		degrees := negated(&c.draws, float64(level*30))
+		return c.rotate(degrees, p.interpolation(&c.draws), false, nil, p.fill)
+	case "ShearX":
+		return p.transform(c, 1, negated(&c.draws, float64(level*0.3)))
+	case "ShearY":
+		return p.transform(c, 3, negated(&c.draws, float64(level*0.3)))
+	case "TranslateXRel":
+		return p.transform(c, 2, float64(negated(&c.draws, float64(level*0.45))*float64(w)))
+	case "TranslateYRel":
+		return p.transform(c, 5, float64(negated(&c.draws, float64(level*0.45))*float64(h)))
+	case "Posterize":
+		return c.posterize(min(int(level*4), 8))
+	case "PosterizeIncreasing":
+		return c.posterize(max(4-int(level*4), 0))
+	case "PosterizeOriginal":
+		return c.posterize(min(int(level*4)+4, 8))
+	case "Solarize":
+		return c.solarize(float64(min(256, int(level*256))))
+	case "SolarizeIncreasing":
+		return c.solarize(float64(256 - min(256, int(level*256))))
+	case "SolarizeAdd":
+		return c.solarizeAdd(min(128, int(level*110)))
+	case "Desaturate":
+		return c.saturation(min(1, max(0, 1-min(max(0.5+float64(0.5*level), 0.5), 1))))
+	}
+	return p.enhance(c, name, level)
+}
+
+// enhance does the four that have two scales: from 0.1 to 1.9, or away from 1 to both sides.
+func (p *timmPlan) enhance(c *canvas, name string, level float64) error {
+	factor := float64(level*1.8) + 0.1
+	switch name {
+	case "Color":
+		return c.saturation(factor)
+	case "Contrast":
+		return c.contrast(factor)
+	case "Brightness":
+		return c.brightness(factor)
+	case "Sharpness":
+		return c.sharpness(factor)
+	}
+	factor = max(0.1, 1+negated(&c.draws, float64(level*0.9)))
+	switch name {
+	case "ColorIncreasing":
+		return c.saturation(factor)
+	case "ContrastIncreasing":
+		return c.contrast(factor)
+	case "BrightnessIncreasing":
+		return c.brightness(factor)
+	case "SharpnessIncreasing":
+		return c.sharpness(factor)
+	}
+	panic("transform: timm has no " + name)
+}
+
+// transform maps the image by the unit matrix with one other entry.
+func (p *timmPlan) transform(c *canvas, entry int, value float64) error {
+	matrix := affine.Matrix{1, 0, 0, 0, 1, 0}
+	matrix[entry] = value
+	return c.pillowTransform(matrix, p.interpolation(&c.draws), p.fill)
+}

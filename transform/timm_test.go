@@ -1,0 +1,197 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+)
+
+// TestTimmIsTimms compares what strings say, and what magnitudes are, with timm's own.
+func TestTimmIsTimms(t *testing.T) {
+	python, _ := pillowtest.Find(t, "torchvision", "timm")
+	out, err := exec.Command(python, "-W", "ignore", "testdata/timm_levels.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Configs map[string]struct {
+			Policies             [][][3]any
+			Layers, Width, Depth int
+			Weights              []float64
+			Alpha                float64
+			Deviation, Bound     float64
+		}
+		Magnitudes []float64
+		Levels     map[string][]float64
+	}
+	if err := json.Unmarshal(out, &want); err != nil {
+		t.Fatal(err)
+	}
+	for config, w := range want.Configs {
+		p, err := parseTimm(config)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		deviation := p.deviation
+		if math.IsInf(deviation, 1) {
+			deviation = -1
+		}
+		if p.layers != w.Layers || p.width != w.Width || p.depth != w.Depth || w.Width > 0 && p.alpha != w.Alpha || deviation != w.Deviation || p.bound != w.Bound {
+			t.Errorf("%s: %+v, want %+v", config, p, w)
+		}
+		if got, want := fmt.Sprint(p.policies), strings.NewReplacer("[[[", "[[{", "]]]", "}]]", "] [", "} {").Replace(fmt.Sprint(w.Policies)); strings.NewReplacer("[", "", "]", "", "{", "", "}", "").Replace(got) !=
+			strings.NewReplacer("[", "", "]", "", "{", "", "}", "").Replace(want) {
+			t.Errorf("%s: %s, want %s", config, got, want)
+		}
+		sum := 0.0
+		for _, weight := range p.weights {
+			sum += weight
+		}
+		for i, weight := range w.Weights {
+			if math.Abs(p.weights[i]/sum-weight) > 1e-12 {
+				t.Errorf("%s: weight %d is %v, want %v", config, i, p.weights[i]/sum, weight)
+			}
+		}
+	}
+	compareTimmLevels(t, want.Magnitudes, want.Levels)
+}
+
+// argumentOf returns what the record of a step says, where timm's function of levels says it.
+func argumentOf(name string, call map[string]any, side float64) float64 {
+	switch name {
+	case "ShearX":
+		return call["data"].([]any)[1].(float64)
+	case "ShearY":
+		return call["data"].([]any)[3].(float64)
+	case "TranslateXRel":
+		return call["data"].([]any)[2].(float64) / side
+	case "TranslateYRel":
+		return call["data"].([]any)[5].(float64) / side
+	}
+	for _, argument := range []string{"angle", "bits", "add", "threshold", "brightness_factor", "contrast_factor", "saturation_factor", "sharpness_factor"} {
+		if v, ok := call[argument]; ok {
+			return v.(float64)
+		}
+	}
+	return math.NaN()
+}
+
+func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]float64) {
+	t.Helper()
+	plan := timmPlan{bound: 12, maps: []Interpolation{Bilinear}}
+	engine, log := NewEngine(kernel.Active()), &recorder{}
+	engine.between[0].Resize(8, 8)
+	for name, arguments := range levels {
+		if name == "TranslateX" || name == "TranslateY" || strings.HasPrefix(name, "GaussianBlur") {
+			continue // not part of any of its policies; draws
+		}
+		for i, magnitude := range magnitudes {
+			for draw := 0; ; draw++ { // until nothing is negated
+				log.text = log.text[:0]
+				c := &canvas{engine: engine, draws: NewDraws(1, 1, draw), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
+				first := c.draws
+				if err := plan.do(c, timmStep{name, 1, magnitude}); err != nil {
+					t.Fatal(err)
+				}
+				if first.unit() > 0.5 {
+					continue
+				}
+				break
+			}
+			var calls []map[string]any
+			if err := json.Unmarshal([]byte(log.String()), &calls); err != nil || len(calls) != 1 {
+				t.Fatalf("%s of %v: %v, %s", name, magnitude, err, log)
+			}
+			want := arguments[i]
+			switch {
+			case strings.HasPrefix(name, "Posterize"):
+				want = min(max(want, 0), 8)
+			case name == "Desaturate":
+				want = min(1, max(0, 1-want))
+			}
+			if got := argumentOf(name, calls[0], 8); math.Abs(got-want) > 1e-15*math.Abs(want) {
+				t.Errorf("%s of %v: %v, want %v", name, magnitude, got, want)
+			}
+		}
+	}
+}
+
+// TestTimmDraws: steps are as likely, done with their probability, with a magnitude that varies as it should.
+func TestTimmDraws(t *testing.T) {
+	kinds, angles, n := map[string]int{}, []float64{}, 40000
+	for _, record := range drawnRecords(t, `{"op":"TimmAugment","config":"rand-m9-mstd0.5-inc1"}`, n) {
+		for _, call := range record {
+			kind := kindOfCall(call)
+			if data, ok := call["data"].([]any); ok {
+				kind = fmt.Sprint("transform ", data[1] == 0., data[2] == 0., data[3] == 0., data[5] == 0.)
+			}
+			kinds[kind]++
+			if kind == "rotate" {
+				angles = append(angles, math.Abs(call["angle"].(float64)))
+			}
+		}
+	}
+	evenly(t, "steps", kinds, 15)
+	total, mean, square := 0, 0.0, 0.0
+	for _, count := range kinds {
+		total += count
+	}
+	if sd := math.Sqrt(2 * float64(n) / 4); math.Abs(float64(total-n)) > 5*sd {
+		t.Errorf("%d steps of %d images, want as many: two with a probability of one half", total, n)
+	}
+	for _, a := range angles {
+		mean += a / float64(len(angles))
+		square += a * a / float64(len(angles))
+	}
+	// 27° with a deviation of 1.5°, of which magnitudes above 10 are cut: 0.5·φ(2) − … of a standard normal's mean and variance above 2.
+	if math.Abs(mean-27+1.5*0.0085) > 0.15 || math.Abs(math.Sqrt(square-mean*mean)-1.5) > 0.15 {
+		t.Errorf("angles have the mean %v and the deviation %v, want about 27 and 1.5", mean, math.Sqrt(square-mean*mean))
+	}
+	weighted := map[string]int{}
+	for _, record := range drawnRecords(t, `{"op":"TimmAugment","config":"rand-p1-n15-tweights"}`, 200) {
+		weighted[fmt.Sprint(len(record))]++
+	}
+	if weighted["15"] != 200 {
+		t.Errorf("of 15 steps drawn without replacement there are %v", weighted)
+	}
+}
+
+func TestTimmErrors(t *testing.T) {
+	for config, want := range map[string]string{
+		``:                  `config is ""`,
+		`random-m9`:         `config is "random-m9", want rand, augmix, v0`,
+		`rand-x5`:           `config "rand-x5" has the setting "x5", want m, n, p, mstd, mmax, inc with a number`,
+		`rand-m9.5`:         "m is 9.5, want a whole number",
+		`rand-m9e9`:         `has the setting "m9e9"`,
+		`rand-p1.5`:         "p is 1.5, want 0 to 1",
+		`rand-n33`:          "n is 33, want up to 32",
+		`rand-n16-tweights`: "n is 16, and there are 15 to choose from",
+		`original-m5`:       `has the setting "m5", want mstd with a number`,
+		`augmix-w40`:        "w and d are 40 and -1",
+		`augmix-a0`:         "a is 0, want 0.01",
+		`augmix-b1`:         "b1, blending chain by chain, is not done",
+		`rand-t3a`:          `config "rand-t3a" blurs`,
+	} {
+		text := fmt.Sprintf(`[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":%q}]`, config)
+		if spec, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want an error with %q", config, spec, err, want)
+		}
+	}
+	for parameters, want := range map[string]string{
+		`"interpolation":"box"`: `interpolation is "box", want random, bilinear`,
+		`"fill":[1]`:            "",
+		`"fill":[1,2]`:          "fill has 2 numbers",
+	} {
+		_, err := Parse(`[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":"rand-m9",` + parameters + `}]`)
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %v, want %q", parameters, err, want)
+		}
+	}
+}
