@@ -26,6 +26,7 @@ type connection struct {
 	server *Server
 	id     uint64
 	conn   *net.UnixConn
+	pid    int // the client's process, 0 if it is not known
 	log    *slog.Logger
 
 	writeMu sync.Mutex // held for a whole message with what follows it
@@ -42,7 +43,8 @@ var errHangUp = errors.New("connection ended")
 
 func newConnection(s *Server, conn *net.UnixConn) *connection {
 	id := s.lastID.Add(1)
-	return &connection{server: s, id: id, conn: conn, log: s.log.With("session", id, "client_pid", peerPID(conn))}
+	pid := peerPID(conn)
+	return &connection{server: s, id: id, conn: conn, pid: pid, log: s.log.With("session", id, "client_pid", pid)}
 }
 
 // run serves the connection until it or ctx ends, and frees what the client had.

@@ -130,10 +130,12 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		return nil, nil, err
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Set: s.samples, Plan: p, Spec: s.spec, Layout: s.imageLayout(), OnError: onError, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
+		Set: s.samples, Plan: p, Spec: s.spec, Layout: s.imageLayout(), OnError: onError, Bad: s.noteBad, Supply: s.supply, Log: s.connection.log,
 	})
 	return st, p, err
 }
+
+func (s *session) noteBad(e *loader.SampleError) { s.server.bad.note(s.split, e) }
 
 func (s *session) stop(m stopRequest) error {
 	if m.Generation == 0 || m.Generation == s.generation {
@@ -170,13 +172,16 @@ func (e *epoch) run(ctx context.Context) {
 	s, c := e.session, e.session.connection
 	err := e.push(ctx)
 	e.stream.Close() // puts the slots back that were not sent
-	s.stream.Store(nil)
+	s.forgetStream()
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, loader.ErrClosed):
 	case errors.Is(err, net.ErrClosed) || is[*net.OpError](err):
 		// The connection is gone, and the goroutine that serves it will notice or has noticed. To be sure:
 		c.conn.Close()
 	default:
+		if bad, found := errors.AsType[*loader.SampleError](err); found {
+			s.noteBad(bad)
+		}
 		c.server.totals.countError(kindOf(err))
 		c.log.Warn("epoch failed", "epoch", e.number, "err", err)
 		c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Generation: e.generation})

@@ -116,6 +116,19 @@ func (t *totals) ofSplit(split string) *splitTotals {
 	return t.splits[split]
 }
 
+// all returns the sums over all splits.
+func (t *totals) all() (images, batches, bytes, blanks int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, of := range t.splits {
+		images += of.images.Load()
+		batches += of.batches.Load()
+		bytes += of.bytes.Load()
+		blanks += of.blanks.Load()
+	}
+	return images, batches, bytes, blanks
+}
+
 func (t *totals) countError(kind string) { t.errors[kind].Add(1) }
 
 func (s *Server) bySplit(count func(*splitTotals) int64) func() values {

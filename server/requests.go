@@ -11,13 +11,13 @@ import (
 // added by a file that holds its types and its method, and by a line here; docs/format/wire.md explains it with an example.
 var requests = []request{
 	before((*connection).hello, Hello{}, errorMessage{}),
+	greeted((*connection).status, Status{}),
 	greeted((*connection).open, openedReply{}),
 	greeted((*connection).reload, Reloaded{}),
 	inSession((*session).labels, labelsReply{}),
 	inSession((*session).classes, classesReply{}),
 	inSession((*session).key, keyReply{}),
 	inSession((*session).sample, sampleReply{}),
-	inSession((*session).values, valuesReply{}),
 	inSession((*session).order, orderReply{}),
 	inSession((*session).selectSamples, selectedReply{}),
 	inSession((*session).start, startedReply{}, batchMessage{}, endMessage{}),

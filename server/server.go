@@ -53,6 +53,10 @@ type Server struct {
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
 
+	started time.Time
+	history history
+	bad     badSamples
+
 	lastID   atomic.Uint64
 	stopping atomic.Bool
 
@@ -82,7 +86,7 @@ func New(cfg Config) (*Server, error) {
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}}
+	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
 	s.memory.max = cfg.MemoryBytes
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged})
 	if err := s.checkServed(c); err != nil {
@@ -142,6 +146,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	connections, cancel := context.WithCancel(ctx)
 	defer s.running.Wait()
 	defer cancel()
+	s.running.Go(func() { s.watch(connections) })
 	for {
 		conn, err := l.AcceptUnix()
 		switch {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,10 @@ type session struct {
 	blanks    atomic.Int64
 	slotWait  atomic.Int64 // ns that streams stood still for want of a free slot, as of the last batch
 	writeTime atomic.Int64 // ns
+	rate      rate         // of images
+
+	previewMu   sync.Mutex // held while a stream is looked into, and to take it away
+	lastPreview *batchPreview
 }
 
 // newSession sets up what an open request asks for.

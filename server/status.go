@@ -1,39 +1,198 @@
 package server
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
+	"math"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/imgfeed/imgfeed/loader"
 )
 
-// Status describes the server and its sessions for people, a line each.
-func (s *Server) Status() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d threads, %s of %s for batches in use\n", s.cfg.Name, s.pool.Threads(), formatBytes(s.memory.inUse()), formatBytes(s.memory.max))
-	found := s.catalog.Load().found
+// statusRequest asks what the server is doing. It takes no session.
+type statusRequest struct {
+	// Since leaves out of the history what the asker has already: all up to this moment.
+	Since float64 `json:"since,omitempty"`
+}
+
+// Status is what a server is doing: the answer to a status request, and what the page, imgfeed top and scripts show. Times are in seconds,
+// moments in seconds since 1970, counts since the server started.
+type Status struct {
+	Server  string  `json:"server"`
+	PID     int     `json:"pid"`
+	Now     float64 `json:"now"`
+	Started float64 `json:"started"`
+
+	Threads        int   `json:"threads"`
+	RingBytes      int64 `json:"ring_bytes"` // of all sessions
+	RingLimitBytes int64 `json:"ring_limit_bytes"`
+
+	Images          int64              `json:"images"` // delivered
+	Batches         int64              `json:"batches"`
+	Bytes           int64              `json:"bytes"` // of arrays delivered
+	Blanks          int64              `json:"blanks"`
+	Errors          map[string]int64   `json:"errors"` // sent to clients, by kind
+	ReadBytes       int64              `json:"read_bytes"`
+	ImagesPerSecond float64            `json:"images_per_second"` // of late, as are the sessions'
+	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
+
+	Sets     []StatusSet     `json:"sets"`
+	Damaged  []string        `json:"damaged"`  // what is here but not served, a sentence each
+	Sessions []SessionStatus `json:"sessions"` // by split and rank
+	Bad      []BadSample     `json:"bad"`      // the last samples that could not be served, the newest first
+	History  []Moment        `json:"history"`  // the last minutes, a moment each second, the newest last
+}
+
+// A StatusSet is a set that is served, and where it lies.
+type StatusSet struct {
+	ServedSet
+	Path string `json:"path"`
+}
+
+// SessionStatus is one session of a [Status].
+type SessionStatus struct {
+	Session   uint64          `json:"session"`
+	ClientPID int             `json:"client_pid"` // 0 if the system does not say
+	Split     string          `json:"split"`
+	Rank      int             `json:"rank"`
+	World     int             `json:"world"`
+	BatchSize int             `json:"batch_size"`
+	Transform json.RawMessage `json:"transform"`
+	Transport string          `json:"transport"` // shm or socket
+
+	Epoch        *int `json:"epoch"`         // null when none runs
+	EpochBatches int  `json:"epoch_batches"` // of the rank, from where it started
+	EpochSent    int  `json:"epoch_sent"`    // of them
+	// SecondsLeft of the epoch at this rate; null where that is not known.
+	SecondsLeft *float64 `json:"seconds_left"`
+
+	WaitingFor loader.WaitingFor `json:"waiting_for"`
+	Verdict    string            `json:"verdict"`
+	Advice     string            `json:"advice"` // what to do about it, "" if nothing
+
+	Images          int64   `json:"images"` // delivered since the session was opened
+	Batches         int64   `json:"batches"`
+	Blanks          int64   `json:"blanks"`
+	ImagesPerSecond float64 `json:"images_per_second"`
+	SlotWait        float64 `json:"slot_wait"`
+	Write           float64 `json:"write"`
+
+	Slots     int   `json:"slots"`
+	SlotsFree int   `json:"slots_free"`
+	SlotsLent int   `json:"slots_lent"`
+	RingBytes int64 `json:"ring_bytes"`
+}
+
+// Kind implements [wire.Message].
+func (statusRequest) Kind() string { return "status" }
+
+// Kind implements [wire.Message].
+func (Status) Kind() string { return "status" }
+
+func (c *connection) status(m statusRequest) error { return c.send(c.server.Status(m.Since)) }
+
+// AskStatus asks the server on a socket what it is doing, with the history after since; the answer must come in time.
+func AskStatus(socket string, timeout time.Duration, since float64) (Status, error) {
+	return ask[Status](socket, timeout, statusRequest{Since: since})
+}
+
+// advice says what to do about what a session waits for.
+var advice = map[loader.WaitingFor]string{
+	loader.Disk:   "Put the set on a faster disk or into memory, or pack it smaller: imgshard build --encoding pixels with a resize stores less of large photographs.",
+	loader.CPU:    "Give the server more cores (--threads), or pack once with imgshard build --encoding pixels, which takes a fraction of the time to decode.",
+	loader.Client: "The feed is ahead: the training step is the limit, and nothing is to be done here.",
+}
+
+// Status says what the server is doing, with the history after since.
+func (s *Server) Status(since float64) Status {
+	c := s.pool.Counters()
+	st := Status{
+		Server: s.cfg.Name, PID: os.Getpid(), Now: seconds(time.Now()), Started: seconds(s.started),
+		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
+		ReadBytes: c.BytesRead, Seconds: s.threadSeconds(), Errors: map[string]int64{},
+		Sets: []StatusSet{}, Damaged: []string{}, Sessions: []SessionStatus{},
+	}
+	for stage, t := range s.sessionSeconds() {
+		st.Seconds[stage] = t
+	}
+	for kind, n := range s.totals.errors {
+		st.Errors[kind] = n.Load()
+	}
+	st.Images, st.Batches, st.Bytes, st.Blanks = s.totals.all()
+	catalog := s.catalog.Load()
 	for _, set := range s.Sets() {
-		fmt.Fprintf(&b, "split %s: %d samples of %d classes in %s\n", set.Split, set.Samples, set.Classes, found.Sets[set.Split])
+		st.Sets = append(st.Sets, StatusSet{set, catalog.found.Sets[set.Split]})
 	}
-	for _, err := range s.catalog.Load().problems() {
-		fmt.Fprintf(&b, "damaged, and not served: %v\n", err)
+	for _, err := range catalog.problems() {
+		st.Damaged = append(st.Damaged, err.Error())
 	}
-	sessions := s.openSessions()
-	for _, sess := range sessions {
-		_, verdict := sess.verdict()
-		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %d images in %d batches: %s\n",
-			sess.connection.id, sess.split, sess.plan.Rank, sess.plan.World, sess.images.Load(), sess.batches.Load(), verdict)
+	for _, sess := range s.openSessions() {
+		st.Sessions = append(st.Sessions, sess.status())
+		st.ImagesPerSecond += st.Sessions[len(st.Sessions)-1].ImagesPerSecond
 	}
-	if len(sessions) == 0 {
+	slices.SortStableFunc(st.Sessions, func(a, b SessionStatus) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
+	st.Bad = s.bad.list()
+	st.History = s.history.after(since)
+	return st
+}
+
+// seconds is a moment as the status has it, to the millisecond.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
+
+func (s *session) status() SessionStatus {
+	waiting, verdict := s.verdict()
+	st := SessionStatus{
+		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
+		Transform: json.RawMessage(s.spec.String()), Transport: s.transport(),
+		WaitingFor: waiting, Verdict: verdict, Advice: advice[waiting],
+		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), ImagesPerSecond: s.rate.perSecond(),
+		SlotWait: time.Duration(s.slotWait.Load()).Seconds(), Write: time.Duration(s.writeTime.Load()).Seconds(),
+		Slots: s.ring.Slots(), SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+	}
+	if stream := s.stream.Load(); stream != nil {
+		p := stream.Plan()
+		epoch := p.Config().Epoch
+		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stream.Stats().Batches
+		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < maxSecondsLeft {
+			st.SecondsLeft = &left
+		}
+	}
+	return st
+}
+
+// maxSecondsLeft is where "time left" says nothing any more: a year.
+const maxSecondsLeft = 365 * 24 * 3600
+
+// String describes the status for people, a line each.
+func (st Status) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, count(st.Threads, "thread"), formatBytes(st.RingBytes), formatBytes(st.RingLimitBytes))
+	for _, set := range st.Sets {
+		fmt.Fprintf(&b, "split %s: %s of %d classes in %s\n", set.Split, count(set.Samples, "sample"), set.Classes, set.Path)
+	}
+	for _, sentence := range st.Damaged {
+		fmt.Fprintf(&b, "damaged, and not served: %s\n", sentence)
+	}
+	for _, sess := range st.Sessions {
+		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %s in %d batches: %s\n",
+			sess.Session, sess.Split, sess.Rank, sess.World, count(int(sess.Images), "image"), sess.Batches, sess.Verdict)
+	}
+	if len(st.Sessions) == 0 {
 		b.WriteString("no sessions\n")
 	}
 	return b.String()
+}
+
+// count writes a number of things: "1 thread", "2 threads".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // list returns the connections in the order in which they came.
@@ -56,45 +215,4 @@ func (s *Server) openSessions() (sessions []*session) {
 		}
 	}
 	return sessions
-}
-
-// Handler serves /metrics for Prometheus, /healthz for supervisors (200 while the server accepts sessions, 503 when it
-// stops; after "ok", what of the data is damaged, a line each: a restart would not mend it) and, at /, what the server is
-// doing as sentences.
-func (s *Server) Handler() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.metrics()...)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.stopping.Load() {
-			http.Error(w, "stopping", http.StatusServiceUnavailable)
-			return
-		}
-		io.WriteString(w, "ok\n")
-		for _, err := range s.catalog.Load().problems() {
-			fmt.Fprintf(w, "damaged: %v\n", err)
-		}
-	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, s.Status())
-	})
-	return mux
-}
-
-// MetricsAddr completes an address for [Server.Handler]: a port alone, or without a host, means this machine only.
-func MetricsAddr(addr string) (string, error) {
-	if !strings.Contains(addr, ":") {
-		addr = ":" + addr
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", fmt.Errorf("metrics address: %w", err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
 }

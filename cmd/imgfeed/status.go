@@ -58,7 +58,7 @@ func printServing(out io.Writer, name string, at server.Place, paths map[string]
 	fmt.Fprintf(out, "on unix:%s\n", socket)
 	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
 	if metrics != "" {
-		fmt.Fprintf(out, "metrics on http://%s/metrics\n", metrics)
+		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
 	}
 }
 

@@ -1,0 +1,286 @@
+// The status page of imgfeed: asks /status.json every two seconds and shows it. Nothing is loaded from elsewhere.
+"use strict";
+
+const PERIOD = 2000; // ms from one question to the next
+const PREVIEW_PERIOD = 10000; // ms from one look at a session's last batch to the next
+const KEPT = 600; // moments of the history
+
+const $ = (id) => document.getElementById(id);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+let pid = 0; // of the server that the history is of
+let history = [];
+let lostSince = 0;
+const sessions = new Map(); // by number: what is on the page
+
+/** element makes one with text, class and children. */
+function element(tag, { text, ...attributes } = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+  if (text !== undefined) e.textContent = text;
+  e.append(...children);
+  return e;
+}
+
+/** say changes a text only if it differs, so that what is selected stays so. */
+function say(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const count = (n) => whole.format(n);
+const rate = (n) => (n < 100 ? short : whole).format(n) + "/s";
+
+function bytes(n) {
+  let unit = 0;
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+  for (; n >= 1024 && unit < units.length - 1; unit++) n /= 1024;
+  return short.format(n) + " " + units[unit];
+}
+
+function duration(s) {
+  if (s === null || s === undefined) return "–";
+  const [d, h, m] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
+  if (d) return `${d} d ${h} h`;
+  if (h) return `${h} h ${m} min`;
+  if (m) return `${m} min ${Math.floor(s % 60)} s`;
+  return `${Math.round(s)} s`;
+}
+
+const clock = (t) => new Date(t * 1000).toLocaleTimeString();
+
+/** tiles shows [name, text] pairs in a list. */
+function tiles(list, pairs) {
+  while (list.children.length < pairs.length) list.append(element("div", {}, element("dt"), element("dd")));
+  while (list.children.length > pairs.length) list.lastChild.remove();
+  pairs.forEach(([name, text], i) => {
+    say(list.children[i].children[0], name);
+    say(list.children[i].children[1], text);
+  });
+}
+
+/** rows shows a table's body anew. */
+function rows(body, list) {
+  const key = JSON.stringify(list);
+  if (body.dataset.shown === key) return;
+  body.dataset.shown = key;
+  body.replaceChildren(...list.map((cells) => element("tr", {}, ...cells.map((text) => element("td", { text })))));
+}
+
+function axes(format) {
+  const [faint, line] = [color("faint"), color("line")];
+  const grid = { stroke: line, width: 1 };
+  return [
+    { stroke: faint, grid, ticks: grid },
+    { stroke: faint, grid, ticks: grid, size: 62, values: (_, ticks) => ticks.map(format) },
+  ];
+}
+
+const SERIES = {
+  throughput: [["images/s", "decode", (m) => m.images]],
+  // One on top of the other, so that the uppermost line is the sum.
+  stages: [
+    ["wait for work", "wait", (m) => m.read + m.decode + m.resample + m.wait, (m) => m.wait],
+    ["resize, augment", "resample", (m) => m.read + m.decode + m.resample, (m) => m.resample],
+    ["decode", "decode", (m) => m.read + m.decode, (m) => m.decode],
+    ["read", "read", (m) => m.read, (m) => m.read],
+  ],
+};
+const plots = {};
+
+function drawPlots() {
+  for (const [id, series] of Object.entries(SERIES)) {
+    const place = $(id);
+    const data = [history.map((m) => m.time), ...series.map(([, , height]) => history.map(height))];
+    if (!plots[id]) {
+      plots[id] = new uPlot(
+        {
+          width: place.clientWidth,
+          height: 160,
+          axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => whole.format(v)),
+          scales: { y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
+          legend: { live: true },
+          series: [
+            { label: "time", value: (_, t) => (t ? clock(t) : "–") },
+            ...series.map(([label, name, , own]) => ({
+              label,
+              stroke: color(name),
+              width: 1.5,
+              points: { show: false },
+              fill: id === "stages" ? color(name) : undefined,
+              value: (_, v, __, i) =>
+                v === null || i === null || !history[i] ? "–" : own ? whole.format(100 * own(history[i])) + " %" : rate(v),
+            })),
+          ],
+        },
+        data,
+        place,
+      );
+    } else {
+      plots[id].setData(data);
+    }
+  }
+}
+
+function redrawPlots() {
+  for (const id of Object.keys(plots)) {
+    plots[id].destroy();
+    delete plots[id];
+  }
+  drawPlots();
+}
+
+/** newSession makes what the page shows of a session. */
+function newSession(number) {
+  const parts = {};
+  for (const name of ["name", "epoch", "progress", "rate", "left", "verdict"]) parts[name] = element("span", { class: name });
+  parts.bar = element("progress", { max: 1, value: 0 });
+  parts.progress.append(parts.bar);
+  parts.rate.classList.add("number");
+  parts.left.classList.add("number");
+  parts.advice = element("p");
+  parts.details = element("dl", { class: "tiles" });
+  parts.transform = element("code");
+  parts.batch = element("div");
+  const box = element(
+    "details",
+    { class: "session", "data-session": number },
+    element("summary", {}, parts.name, parts.epoch, parts.progress, parts.rate, parts.left, parts.verdict),
+    element("div", { class: "inside" }, parts.advice, parts.details, element("p", {}, parts.transform), parts.batch),
+  );
+  parts.box = box;
+  box.addEventListener("toggle", () => box.open && showBatch(number, parts));
+  return parts;
+}
+
+/** showBatch shows the last batch as the model sees it, while the session is open on the page. */
+async function showBatch(number, parts) {
+  clearTimeout(parts.timer);
+  if (!parts.box.open || !parts.box.isConnected) return;
+  if (!document.hidden) {
+    try {
+      const reply = await fetch(`sessions/${number}/batch.json`);
+      if (!reply.ok) {
+        parts.batch.replaceChildren(element("p", { class: "faint", text: (await reply.text()).trim() }));
+      } else {
+        const batch = await reply.json();
+        const names = batch.samples.map((s) => s.error || s.class || `label ${s.label}`);
+        const picture = element("img", { src: `sessions/${number}/batch.png?${batch.epoch}.${batch.batch}`, alt: "the first images of the last batch: " + names.join(", ") });
+        await picture.decode();
+        parts.batch.replaceChildren(
+          element("p", { class: "faint", text: `Epoch ${batch.epoch}, batch ${batch.batch}: its first ${batch.samples.length} images, before normalisation, in rows of ${batch.columns}.` }),
+          picture,
+          element("p", { class: "faint", text: names.join(" · ") }),
+        );
+      }
+    } catch {
+      // The server is away; the page says so.
+    }
+  }
+  parts.timer = setTimeout(() => showBatch(number, parts), PREVIEW_PERIOD);
+}
+
+function showSessions(list) {
+  $("no-sessions").hidden = list.length > 0;
+  const open = new Set(list.map((s) => s.session));
+  for (const [number, parts] of sessions) {
+    if (open.has(number)) continue;
+    parts.box.remove();
+    sessions.delete(number);
+  }
+  let place = 0;
+  for (const s of list) {
+    let parts = sessions.get(s.session);
+    if (!parts) {
+      parts = newSession(s.session);
+      sessions.set(s.session, parts);
+    }
+    const running = s.epoch !== null;
+    say(parts.name, `${s.split} · rank ${s.rank} of ${s.world}`);
+    say(parts.epoch, running ? `epoch ${s.epoch}` : "no epoch");
+    parts.bar.value = running && s.epoch_batches ? s.epoch_sent / s.epoch_batches : 0;
+    parts.bar.setAttribute("aria-label", running ? `${s.epoch_sent} of ${s.epoch_batches} batches` : "no epoch");
+    say(parts.rate, rate(s.images_per_second));
+    say(parts.left, running ? duration(s.seconds_left) : "");
+    say(parts.verdict, s.verdict);
+    if ($("sessions").children[place] !== parts.box) $("sessions").insertBefore(parts.box, $("sessions").children[place] || null);
+    place++;
+    parts.box.classList.toggle("waits", s.waiting_for === "disk" || s.waiting_for === "cpu");
+    say(parts.advice, s.advice);
+    say(parts.transform, JSON.stringify(s.transform));
+    tiles(parts.details, [
+      ["session", String(s.session)],
+      ["client's process", s.client_pid ? String(s.client_pid) : "–"],
+      ["batch size", count(s.batch_size)],
+      ["batches of this epoch", running ? `${count(s.epoch_sent)} of ${count(s.epoch_batches)}` : "–"],
+      ["images delivered", count(s.images)],
+      ["blank images", count(s.blanks)],
+      ["slots free, lent, all", `${s.slots_free}, ${s.slots_lent}, ${s.slots}`],
+      ["ring", bytes(s.ring_bytes)],
+      ["waited for a slot", duration(s.slot_wait)],
+    ]);
+  }
+}
+
+function show(status) {
+  if (status.pid !== pid) {
+    pid = status.pid;
+    history = [];
+    for (const parts of sessions.values()) parts.box.remove();
+    sessions.clear();
+  }
+  history = history.concat(status.history).slice(-KEPT);
+  const errors = Object.values(status.errors).reduce((a, b) => a + b, 0);
+  document.title = `imgfeed · ${rate(status.images_per_second)}`;
+  say($("server"), `${status.server}, process ${status.pid}, up ${duration(status.now - status.started)}`);
+  tiles($("now"), [
+    ["images a second", rate(status.images_per_second)],
+    ["images delivered", count(status.images)],
+    ["sessions", count(status.sessions.length)],
+    ["ring memory", `${bytes(status.ring_bytes)} of ${bytes(status.ring_limit_bytes)}`],
+    ["read from shards", bytes(status.read_bytes)],
+    ["blank images, errors", `${count(status.blanks)}, ${count(errors)}`],
+  ]);
+  $("damaged-section").hidden = !status.damaged.length;
+  $("damaged").replaceChildren(...status.damaged.map((text) => element("li", { text })));
+  showSessions(status.sessions);
+  $("bad-section").hidden = !status.bad.length;
+  rows($("bad"), status.bad.map((b) => [clock(b.time), b.split, String(b.index), b.key, b.error]));
+  rows(
+    $("sets"),
+    status.sets.map((s) => [s.split, count(s.samples), count(s.classes), `${s.partitions_here.length} of ${s.partitions}`, s.encoding.name, s.path]),
+  );
+  tiles($("settings"), [
+    ["decoding threads", count(status.threads)],
+    ["memory for batches, at most", bytes(status.ring_limit_bytes)],
+    ["started", new Date(status.started * 1000).toLocaleString()],
+  ]);
+  drawPlots();
+}
+
+async function ask() {
+  if (!document.hidden) {
+    try {
+      const since = history.length ? history[history.length - 1].time : 0;
+      const reply = await fetch(`status.json?since=${since}`, { signal: AbortSignal.timeout(10 * PERIOD) });
+      if (!reply.ok) throw new Error(await reply.text());
+      const status = await reply.json();
+      lostSince = 0;
+      $("lost").hidden = true;
+      show(status);
+    } catch (e) {
+      lostSince ||= Date.now() / 1000;
+      $("lost").hidden = false;
+      say($("lost"), `No answer from the server since ${clock(lostSince)}; what is shown is from before. Asking again.`);
+      if (!(e instanceof TypeError || e instanceof DOMException)) console.error(e); // not the network: ours
+    }
+  }
+  setTimeout(ask, PERIOD);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawPlots);
+addEventListener("resize", () => {
+  for (const [id, plot] of Object.entries(plots)) plot.setSize({ width: $(id).clientWidth, height: 160 });
+});
+ask();

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/ring"
+)
+
+// get asks the server's pages.
+func (ts *testServer) get(path string, header ...string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	ts.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// TestStatus compares what a server says of itself with what it has done.
+func TestStatus(t *testing.T) {
+	dir := oneSet(t, 10, 1)
+	ts := startServer(t, dir, nil)
+	later := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1, Rank: of(1), World: of(2)})
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Rank: of(0), World: of(2)})
+	c.epoch(0, 0)
+	c.send(startRequest{Epoch: 1})
+	expect[startedReply](c)
+	expect[batchMessage](c)
+	expect[batchMessage](c)
+	ts.addMoment(time.Now().Add(time.Second))
+	st, err := AskStatus(ts.path, testTimeout, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Images != 9 || st.Batches != 5 || st.Threads != 2 || len(st.Sets) != 1 || st.Sets[0].Samples != 10 || len(st.Damaged) != 0 {
+		t.Errorf("%+v", st)
+	}
+	if len(st.Sessions) != 2 || st.Sessions[0].Rank != 0 || st.Sessions[1].Rank != 1 || st.Sessions[1].Session != later.opened.Session || st.Sessions[1].Epoch != nil {
+		t.Fatalf("sessions %+v", st.Sessions)
+	}
+	if s := st.Sessions[0]; s.Epoch == nil || *s.Epoch != 1 || s.EpochSent != 2 || s.EpochBatches != 3 || s.Images != 9 || s.SlotsLent != 2 || s.RingBytes != 8192 ||
+		string(s.Transform) != `[{"op":"CenterCrop","size":[1,1]}]` {
+		t.Errorf("session %+v", s)
+	}
+	if len(st.History) == 0 || st.History[len(st.History)-1].Images <= 0 {
+		t.Errorf("history %+v", st.History)
+	}
+	if st := ts.Status(st.History[len(st.History)-1].Time); len(st.History) != 0 {
+		t.Errorf("history since its end: %+v", st.History)
+	}
+	var fromPage Status
+	if err := json.Unmarshal(ts.get("/status.json?since=0").Body.Bytes(), &fromPage); err != nil || fromPage.Images != 9 {
+		t.Errorf("/status.json: %+v, %v", fromPage, err)
+	}
+	if w := ts.get("/status.json?since=noon"); w.Code != 400 {
+		t.Errorf("a moment that is no number: %d", w.Code)
+	}
+}
+
+// TestBadSamplesAreListed serves a damaged sample blank, and then to a session that fails of it.
+func TestBadSamplesAreListed(t *testing.T) {
+	dir := oneSet(t, 10, 1)
+	damage(t, filepath.Join(dir, "train-shards"), 3)
+	ts := startServer(t, dir, nil)
+	c := ts.dial().hello().open(openRequest{BatchSize: 5, OnError: onErrorBlank, Transport: transportSocket})
+	c.send(startRequest{})
+	expect[startedReply](c)
+	c.raw(expect[batchMessage](c).Bytes)
+	st := ts.Status(0)
+	if len(st.Bad) != 1 || st.Bad[0].Split != "train" || st.Bad[0].Index != 3 || st.Bad[0].Key == "" || !strings.Contains(st.Bad[0].Error, "CRC-32C") || st.Blanks != 1 {
+		t.Fatalf("bad %+v", st.Bad)
+	}
+	failing := ts.dial().hello().open(openRequest{BatchSize: 5})
+	failing.send(startRequest{})
+	expect[startedReply](failing)
+	expect[errorMessage](failing)
+	if st := ts.Status(0); len(st.Bad) != 1 || st.Errors[kindCorrupt] != 1 {
+		t.Errorf("bad %+v, errors %v", st.Bad, st.Errors)
+	}
+}
+
+// TestPage asks for the page and its files.
+func TestPage(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	w := ts.get("/", "Accept", "text/html,*/*")
+	if w.Code != 200 || !strings.Contains(w.Body.String(), `src="page/page.js"`) || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'self'") {
+		t.Errorf("/: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	for _, name := range []string{"page.js", "page.css", "uplot.js", "uplot.css", "uplot.LICENSE"} {
+		if w := ts.get("/page/" + name); w.Code != 200 || w.Body.Len() == 0 {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, 2 threads") {
+		t.Errorf("to curl: %s", w.Body)
+	}
+}
+
+// TestBatchOnThePage compares the pictures of the last batch with what the client was sent, random draws included.
+func TestBatchOnThePage(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	c := ts.dial().hello().open(openRequest{
+		BatchSize: 10, Slots: 1, Shuffle: true, Seed: new(int64),
+		Transform: json.RawMessage(`[{"op":"RandomCrop","size":[2,3],"padding":2},{"op":"RandomHorizontalFlip"}]`),
+	})
+	path := "/sessions/1/batch"
+	if w := ts.get(path + ".png"); w.Code != 404 {
+		t.Errorf("before the first epoch: %d", w.Code)
+	}
+	c.send(startRequest{Epoch: 3})
+	expect[startedReply](c)
+	b := expect[batchMessage](c)
+	sheet, err := png.Decode(ts.get(path + ".png").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := sheet.Bounds(); size.Dx() != 8*3 || size.Dy() != 2*2 {
+		t.Fatalf("the sheet is %v", size)
+	}
+	images := c.array(ring.Images, b)
+	for i := range 10 {
+		var got []byte
+		for y := range 2 {
+			for x := range 3 {
+				r, g, b, _ := sheet.At(i%8*3+x, i/8*2+y).RGBA()
+				got = append(got, byte(r>>8), byte(g>>8), byte(b>>8))
+			}
+		}
+		if want := images[18*i:][:18]; !bytes.Equal(got, want) {
+			t.Errorf("place %d: %v, the client has %v", i, got, want)
+		}
+	}
+	var described batchPreview
+	if err := json.Unmarshal(ts.get(path+".json").Body.Bytes(), &described); err != nil || described.Epoch != 3 || described.Batch != 0 || len(described.Samples) != 10 {
+		t.Fatalf("%+v, %v", described, err)
+	}
+	indices := view[int64](c.array(ring.Indices, b))
+	for i, sample := range described.Samples {
+		if sample.Index != int(indices[i]) || int64(sample.Label) != indices[i]%2 || sample.Class == "" || sample.Key == "" {
+			t.Errorf("place %d: %+v, the client has index %d", i, sample, indices[i])
+		}
+	}
+	if w := ts.get("/sessions/99/batch.png"); w.Code != 404 {
+		t.Errorf("a session that is not there: %d", w.Code)
+	}
+}
+
+// TestLookingOnWhileSessionsEnd asks for pictures while epochs begin and end.
+func TestLookingOnWhileSessionsEnd(t *testing.T) {
+	ts := startServer(t, oneSet(t, 50, 1), nil)
+	stop := make(chan struct{})
+	looked := make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				looked <- n
+				return
+			default:
+			}
+			for _, sess := range ts.Status(0).Sessions {
+				if ts.get(fmt.Sprintf("/sessions/%d/batch.png", sess.Session)).Code == 200 {
+					n++
+				}
+			}
+		}
+	}()
+	for range 8 {
+		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
+		c.epoch(0, 0)
+		c.epoch(1, 10)
+		c.close()
+	}
+	close(stop)
+	t.Logf("%d pictures", <-looked)
+	ts.checkIdle()
+}
