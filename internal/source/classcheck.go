@@ -136,7 +136,10 @@ func (c classCounts) labels(s *Split) (labels, error) {
 			s.note("class %s has no files", name)
 		}
 	}
-	l := newLabels(orderClasses(s, classes))
+	l, ok := evaluationLabels(s, classes)
+	if !ok {
+		l = newLabels(orderClasses(s, classes))
+	}
 	l.level = c.level
 	return l, nil
 }

@@ -139,7 +139,7 @@ func openTarOfFolders(p *place) ([]*Split, error) {
 		return nil, err
 	}
 	l := &folderTarLayout{}
-	if parts := strings.Split(m.name, "/"); len(parts) > 2 && (parts[0] == path.Base(stem(p.path)) || isSplitFolder(parts[0])) {
+	if parts := strings.Split(m.name, "/"); len(parts) > 2 && (parts[0] == path.Base(stem(p.path)) || isSplitFolder(parts[0]) || isV2(parts[0])) {
 		l.strip = parts[0] + "/"
 		if isSplitFolder(parts[1]) {
 			return nil, &FormatError{Path: p.path, Entry: m.name, Msg: "a tar that holds several splits: unpack it and build its folder"}

@@ -35,6 +35,9 @@ func findClassNames(folders []string, opts Options) (classNames, error) {
 	case ilsvrcClasses:
 		return classNames{names: ilsvrcVal().classes, from: ilsvrcClasses}, nil
 	default:
+		if names := evaluationClasses(opts.Classes); names != nil {
+			return classNames{names: names, from: opts.Classes}, nil
+		}
 		return readClassNames(opts.Classes)
 	}
 	for _, folder := range folders {

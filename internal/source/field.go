@@ -20,6 +20,9 @@ type Field struct {
 	Source string
 	// Multihot says that the source has the places of a vector that are 1: [2, 5] for 0 0 1 0 0 1.
 	Multihot bool
+
+	pathLevel int        // of path.1 and so on
+	valValues *valValues // of @FILE
 }
 
 // fieldTypes are what TYPE may be, for messages.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -74,6 +75,9 @@ type valFolder struct {
 
 func (l *valFolder) describe() string { return "a folder of ILSVRC2012's validation images" }
 
+// bindFields takes fields from files beside the images, and from lists of the validation images.
+func (l *valFolder) bindFields(fields []Field) error { return l.sidecars.bindFields(fields) }
+
 func (l *valFolder) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	entries, err := readTop(l.tree, l.root)
 	if err != nil {
@@ -83,6 +87,9 @@ func (l *valFolder) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 	for _, e := range entries {
 		if e.dir {
 			s.note("folder %s among the images is left out", e.name)
+			continue
+		}
+		if l.sidecars.is(e.name) {
 			continue
 		}
 		if err := val.add(e.name); err != nil {
@@ -98,14 +105,46 @@ func (l *valFolder) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 // valTar is the images in a tar.
 type valTar struct {
 	inTars
-	strip string
-	val   *valLabels
+	strip  string
+	val    *valLabels
+	fields []Field
+	values []byte // of the image at hand
 }
 
 func (l *valTar) describe() string { return "a tar of ILSVRC2012's validation images" }
 
+// bindFields takes fields from lists of the validation images.
+func (l *valTar) bindFields(fields []Field) error {
+	for i := range fields {
+		if ok, err := fields[i].bindOther(); err != nil || !ok || fields[i].pathLevel > 0 {
+			return cmp.Or(err, fields[i].errorf("--field %s=%s: of the tar of validation images only @FILE is read: unpack it", fields[i].Name, fields[i].Source))
+		}
+	}
+	l.fields = fields
+	return nil
+}
+
+// appendFields appends the values for an image.
+func (l *valTar) appendFields(dst []byte, key string) (_ []byte, err error) {
+	for i := range l.fields {
+		if dst, err = l.fields[i].appendOther(dst, key); err != nil {
+			return dst, &FormatError{Path: l.paths[0], Entry: key, Msg: err.Error()}
+		}
+	}
+	return dst, nil
+}
+
 func (l *valTar) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w, val := &tarWalk{ctx: ctx, fn: fn, strip: l.strip}, l.val.walk()
+	withFields := func(it Item) (err error) {
+		if it.Reason == "" && len(l.fields) > 0 {
+			if l.values, err = l.appendFields(l.values[:0], it.Key); err != nil {
+				return err
+			}
+			it.Fields = l.values
+		}
+		return fn(it)
+	}
+	w, val := &tarWalk{ctx: ctx, fn: withFields, strip: l.strip}, l.val.walk()
 	err := l.each(s, func(t *tarReader) error {
 		return w.files(t, func(h *tar.Header) error {
 			if err := val.add(h.Name); err != nil {

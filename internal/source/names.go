@@ -92,7 +92,13 @@ func namedTar(name string) bool {
 }
 
 // splitName suggests a split's name from a path's last part.
-func splitName(p string) string { return cmp.Or(namedSplit(p), "train") }
+func splitName(p string) string {
+	name := cmp.Or(namedSplit(p), "train")
+	if name == "train" && isEvaluationSet(p) {
+		name = "val"
+	}
+	return name
+}
 
 // namedSplit is the split that a path's last part says; "": it says none.
 func namedSplit(p string) string {

@@ -25,6 +25,9 @@ func (f *Field) sidecar() (extension, key string) {
 
 // bindSidecar completes the type of a field from a sidecar.
 func (f *Field) bindSidecar() error {
+	if ok, err := f.bindOther(); ok {
+		return err
+	}
 	extension, _ := f.sidecar()
 	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
 	switch {
@@ -94,7 +97,7 @@ func (c *sidecars) bindFields(fields []Field) error {
 // is says that a file is a sidecar that fields are taken from, and no sample.
 func (c *sidecars) is(name string) bool {
 	for i := range c.fields {
-		if extension, _ := c.fields[i].sidecar(); strings.HasSuffix(name, "."+extension) {
+		if extension, _ := c.fields[i].sidecar(); !c.fields[i].other() && strings.HasSuffix(name, "."+extension) {
 			return true
 		}
 	}
@@ -106,6 +109,13 @@ func (f *inFolder) appendFields(dst []byte, key string) ([]byte, error) {
 	last, content := "", []byte(nil)
 	for i := range f.sidecars.fields {
 		field := &f.sidecars.fields[i]
+		if field.other() {
+			var err error
+			if dst, err = field.appendOther(dst, key); err != nil {
+				return dst, &FormatError{Path: f.root, Msg: err.Error()}
+			}
+			continue
+		}
 		extension, _ := field.sidecar()
 		name := strings.TrimSuffix(key, path.Ext(key)) + "." + extension
 		file := filepath.Join(f.root, filepath.FromSlash(name))

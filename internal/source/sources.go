@@ -35,6 +35,8 @@ func Kinds() []*Kind {
 		&ilsvrcTest,
 		&ilsvrcValidation,
 		&classTars,
+		&v2Variants,
+		&corruptions,
 		&cinic10,
 		&classFolders,
 	}
