@@ -208,6 +208,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "; row indexes %s", bytesText(s.AuxBytes))
 	}
 	fmt.Fprintln(w)
+	printFields(w, m.Fields)
 	if m.Partitions > 1 {
 		fmt.Fprintf(w, "  parts     %d partitions of %s to %s images\n", m.Partitions, grouped(m.Samples/m.Partitions), grouped((m.Samples+m.Partitions-1)/m.Partitions))
 	}

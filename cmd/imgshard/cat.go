@@ -13,13 +13,14 @@ import (
 )
 
 func newCatCommand() *cobra.Command {
-	var file string
+	var file, field string
 	cmd := &cobra.Command{
 		Use:   "cat SET INDEX|KEY",
-		Short: "Write one sample's stored image to standard output",
+		Short: "Write one sample's stored image, or a field's value, to standard output",
 		Long: `Write the stored image of one sample of the shard set SET: with the encoding "original" the bytes of the file.
 
 A sample is named by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
+With --field NAME the value of that field is written: text, JSON and bytes as they are, numbers as a line of JSON.
 The record's checksum is checked first: nothing is written of a damaged one.`,
 		Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,9 +37,16 @@ The record's checksum is checked first: nothing is written of a damaged one.`,
 			if err != nil {
 				return err
 			}
-			return writeImage(cmd.OutOrStdout(), file, record.Image)
+			content := record.Image
+			if field != "" {
+				if content, err = fieldContent(set, index, &record, field); err != nil {
+					return err
+				}
+			}
+			return writeImage(cmd.OutOrStdout(), file, content)
 		},
 	}
+	cmd.Flags().StringVar(&field, "field", "", "write this field's value instead of the image")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
 	return cmd
 }

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // fieldFlags is the flag --field, which may be given several times.
@@ -26,3 +33,94 @@ func (f fieldFlags) Set(text string) error {
 }
 
 func (f fieldFlags) Type() string { return "NAME=SOURCE[:TYPE]" }
+
+// printFields names the fields of a set.
+func printFields(w io.Writer, fields shard.Fields) {
+	for i, f := range fields {
+		title := ""
+		if i == 0 {
+			title = "fields"
+		}
+		fmt.Fprintf(w, "  %-9s %s\n", title, f)
+	}
+}
+
+// fieldsJSON is an object of a sample's fields and their values.
+func fieldsJSON(set *shard.Set, i int) (*json.RawMessage, error) {
+	record, _, err := set.Read(i, nil)
+	if err != nil {
+		return nil, err
+	}
+	fields := set.Manifest().Fields
+	values, err := fields.Split(record.Fields, nil)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for k, v := range values {
+		if k > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:%s", fields[k].Name, fieldJSON(fields[k], v))
+	}
+	b.WriteByte('}')
+	raw := json.RawMessage(b.Bytes())
+	return &raw, nil
+}
+
+// fieldContent is what cat writes of a sample's field.
+func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]byte, error) {
+	fields := set.Manifest().Fields
+	k := fields.Index(name)
+	if k < 0 {
+		return nil, fmt.Errorf("no field %q: the set has %d %v", name, len(fields), fields)
+	}
+	values, err := fields.Split(record.Fields, nil)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
+	}
+	if !fields[k].Numeric() {
+		return values[k], nil
+	}
+	return append(fieldJSON(fields[k], values[k]), '\n'), nil
+}
+
+// fieldJSON is a value as JSON: numbers that JSON has not as text, bytes in base64.
+func fieldJSON(f shard.Field, v []byte) []byte {
+	var numbers []any
+	for at := 0; f.Numeric() && at < len(v); {
+		if f.Type == shard.Int64 {
+			numbers = append(numbers, int64(binary.LittleEndian.Uint64(v[at:])))
+			at += 8
+			continue
+		}
+		x := math.Float32frombits(binary.LittleEndian.Uint32(v[at:]))
+		at += 4
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			numbers = append(numbers, fmt.Sprint(x))
+		} else {
+			numbers = append(numbers, x)
+		}
+	}
+	var value any = numbers
+	switch {
+	case f.Type == shard.JSON:
+		var b bytes.Buffer
+		if json.Compact(&b, v) != nil {
+			return []byte("null") // verify names it
+		}
+		return b.Bytes()
+	case f.Type == shard.Text:
+		value = string(v)
+	case f.Type == shard.Bytes:
+		value = v
+	case f.Size == 0:
+		value = numbers[0]
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.Encode(value) // of numbers, text and bytes it cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

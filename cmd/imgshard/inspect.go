@@ -41,6 +41,7 @@ type inspectedSet struct {
 	Partitions  int            `json:"partitions"`
 	Fingerprint string         `json:"fingerprint"`
 	Classes     []string       `json:"classes"`
+	Fields      shard.Fields   `json:"fields,omitempty"`
 }
 
 type inspectedSource struct {
@@ -136,7 +137,7 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 		}
 		report.Sets = append(report.Sets, inspectedSet{
 			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: m.Encoding, Partitions: m.Partitions,
-			Fingerprint: m.Fingerprint, Classes: m.Classes,
+			Fingerprint: m.Fingerprint, Classes: m.Classes, Fields: m.Fields,
 		})
 	}
 	return report, nil
@@ -199,6 +200,7 @@ func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, counted(s.Samples, "image", "images"),
 			counted(len(s.Classes), "class", "classes"), counted(s.Partitions, "partition", "partitions"), printable(s.Path))
+		printFields(w, s.Fields)
 	}
 	for _, s := range r.Sources {
 		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,

@@ -26,10 +26,12 @@ type lsLine struct {
 	Shard     string `json:"shard"`
 	Partition int    `json:"partition"`
 	Format    string `json:"format"`
+
+	Fields *json.RawMessage `json:"fields,omitempty"` // an object of the values, with --fields
 }
 
 func newLsCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, fields bool
 	cmd := &cobra.Command{
 		Use:   "ls SET",
 		Short: "List the samples of a shard set",
@@ -37,6 +39,7 @@ func newLsCommand() *cobra.Command {
 
 The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
 With --json each line is an object with these names, and "format" (jpeg, png, ...; pixels).
+With --fields the values of the set's fields are added, as one object of JSON; every record is read and checked for that. Bytes are in base64.
 Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +49,7 @@ Samples in partitions that are not on this machine are left out, and a line on s
 			}
 			defer set.Close()
 			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			if err := list(cmd, out, set, asJSON); err != nil {
+			if err := list(cmd, out, set, asJSON, fields); err != nil {
 				return err
 			}
 			if err := out.Flush(); err != nil {
@@ -59,11 +62,12 @@ Samples in partitions that are not on this machine are left out, and a line on s
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each sample")
+	cmd.Flags().BoolVar(&fields, "fields", false, "add the values that each sample has beside its label")
 	return cmd
 }
 
 // list writes the lines of the samples that are here.
-func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON bool) error {
+func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON, fields bool) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	for i := range set.Len() {
@@ -74,14 +78,23 @@ func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON bool) error 
 			return cmd.Context().Err()
 		}
 		line, err := describe(set, i)
+		if err == nil && fields {
+			line.Fields, err = fieldsJSON(set, i)
+		}
 		if err != nil {
 			return err
 		}
 		if asJSON {
 			err = enc.Encode(line)
 		} else {
-			_, err = fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d\n", line.Index, printable(line.Key), line.Label,
+			_, err = fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, printable(line.Key), line.Label,
 				printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
+			if fields && err == nil {
+				_, err = fmt.Fprintf(out, "\t%s", *line.Fields)
+			}
+			if err == nil {
+				_, err = fmt.Fprintln(out)
+			}
 		}
 		if err != nil {
 			return err
