@@ -205,7 +205,7 @@ func (w *worker) decodeWhole(set Set, index int) error {
 		return err
 	}
 	w.pending.Images++
-	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
+	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
 	_, _, _, err = w.engine.DecodeFull(record.Source)
 	return err
 }

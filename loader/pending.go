@@ -85,6 +85,9 @@ func (b *pendingBatch) bad(position int, err error) {
 	if b.slot.Params != nil {
 		clear(b.slot.Params[position*paramsPerSample:][:paramsPerSample])
 	}
+	if s.cfg.Fields.Len() > 0 {
+		s.cfg.Fields.blank(b.slot, position)
+	}
 	b.blank.Add(1)
 	if s.cfg.Bad != nil {
 		s.cfg.Bad(bad)

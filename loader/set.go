@@ -28,6 +28,8 @@ type Set interface {
 type Record struct {
 	transform.Source
 	Label int32
+	// Fields holds the values of the set's fields.
+	Fields []byte
 }
 
 // A SampleError says which sample could not be served. Unwrap gives the reason, which names file, record and offset if

@@ -70,7 +70,8 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	if err != nil {
 		return Record{}, buf, err
 	}
-	return Record{transform.Source{Format: rec.Format, Image: rec.Image, Aux: rec.Aux, Encoding: s.encoding}, rec.Label}, buf, nil
+	source := transform.Source{Format: rec.Format, Image: rec.Image, Aux: rec.Aux, Encoding: s.encoding}
+	return Record{Source: source, Label: rec.Label, Fields: rec.Fields}, buf, nil
 }
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }

@@ -13,6 +13,8 @@ type Slot struct {
 	Labels, Indices []int64
 	// Params holds each sample's transform.Params, ParamsLen numbers a sample; nil if they are not wanted.
 	Params []int32
+	// Fields holds the samples' values of each of the stream's fields.
+	Fields [][]byte
 }
 
 // NewSlot allocates a slot for batchSize images of imageBytes bytes in ordinary memory.

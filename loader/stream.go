@@ -19,6 +19,8 @@ type StreamConfig struct {
 	Plan   *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
 	Spec   *transform.Spec // what becomes of each
 	Layout transform.Layout
+	// Fields are those of the set's fields that are delivered; nil: none.
+	Fields *Fields
 	// OnError says what becomes of bad samples.
 	OnError OnError
 	// Bad is told of each sample that is served blank, by several goroutines at a time; nil if nobody wants to know.

@@ -14,6 +14,7 @@ type worker struct {
 	level    transform.Level
 	engine   *transform.Engine
 	buf      []byte          // the stored sample
+	values   [][]byte        // of its fields
 	pending  Counters        // not yet published
 	counted  transform.Times // of the engine, in pending or published
 	counters counters
@@ -49,7 +50,7 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	if err != nil {
 		return err
 	}
-	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux))
+	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
 
 	if next != position {
 		record.Prefetch = cfg.Set.Mapped(b.indices[next])
@@ -61,6 +62,11 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, draws)
 	if err != nil {
 		return err
+	}
+	if cfg.Fields.Len() > 0 {
+		if w.values, err = cfg.Fields.put(slot, position, record.Fields, w.values); err != nil {
+			return cfg.Set.Corrupt(index, err)
+		}
 	}
 	slot.Labels[position] = int64(record.Label)
 	if slot.Params != nil {

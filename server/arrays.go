@@ -27,6 +27,17 @@ func (c *openConfig) arrays() []ring.Array {
 	if c.params {
 		arrays = append(arrays, ring.Array{Kind: ring.Params, Dtype: "int32", Shape: []int{transform.ParamsLen}})
 	}
+	for k := range c.fields.Len() {
+		f := c.fields.Field(k)
+		a := ring.Array{Kind: ring.Field, Name: f.Name, Dtype: string(f.Type), Shape: none}
+		if f.Size > 0 {
+			a.Shape = []int{f.Size}
+		}
+		if !f.Numeric() {
+			a.Stride = int64(c.fields.Stride(k))
+		}
+		arrays = append(arrays, a)
+	}
 	return arrays
 }
 
@@ -44,6 +55,8 @@ func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
 			s.Indices = view[int64](part)
 		case ring.Params:
 			s.Params = view[int32](part)
+		case ring.Field:
+			s.Fields = append(s.Fields, part)
 		}
 	}
 	return s

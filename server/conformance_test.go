@@ -51,7 +51,7 @@ func readBlocks(t *testing.T) []block {
 // TestDocumentExamples replays every example of the wire document against a server.
 func TestDocumentExamples(t *testing.T) {
 	dir := t.TempDir()
-	writeSet(t, filepath.Join(dir, "train-shards"), "train", 10, 2)
+	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 10, 2, valueFields, valuesOf)
 	writeSet(t, filepath.Join(dir, "val-shards"), "val", 4, 1)
 	damage(t, filepath.Join(dir, "val-shards"), 1)
 	ts := startServer(t, dir, nil)

@@ -19,6 +19,19 @@ import (
 // in partitions.
 func writeSet(t testing.TB, dir, split string, samples, partitions int) {
 	t.Helper()
+	writeFieldSet(t, dir, split, samples, partitions, nil, func(int) []byte { return nil })
+}
+
+// valueFields are the fields of a set whose samples have values: a score of half the index, and "sample 7".
+var valueFields = shard.Fields{{Name: "score", Type: shard.Float32}, {Name: "caption", Type: shard.Text}}
+
+func valuesOf(index int) []byte {
+	return shard.AppendBytes(shard.AppendFloats(nil, float32(index)/2), fmt.Appendf(nil, "sample %d", index))
+}
+
+// writeFieldSet is writeSet with fields.
+func writeFieldSet(t testing.TB, dir, split string, samples, partitions int, fields shard.Fields, values func(index int) []byte) {
+	t.Helper()
 	keys := make([]string, samples)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%04d.png", i)
@@ -29,14 +42,14 @@ func writeSet(t testing.TB, dir, split string, samples, partitions int) {
 		}
 		return 1
 	})
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, Partitions: partitions})
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, Partitions: partitions, Fields: fields})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Abort()
 	for i, key := range keys {
 		label := i % 2
-		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: imagefile.PNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255})}
+		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: imagefile.PNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255}), Fields: values(i)}
 		if err := w.Append(s); err != nil {
 			t.Fatal(err)
 		}

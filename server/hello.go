@@ -30,12 +30,13 @@ type Hello struct {
 // ServedSet describes one split that a server can serve.
 type ServedSet struct {
 	Split       string          `json:"split"`
-	Samples     int             `json:"samples"`         // N
-	Classes     int             `json:"classes"`         // how many; their names come by classes
-	Partitions  int             `json:"partitions"`      // how many the set has
-	Fingerprint string          `json:"fingerprint"`     // hex SHA-256 of what is served in what order
-	Encoding    json.RawMessage `json:"encoding"`        // {"name":"jpeg"} and its parameters
-	Here        []int           `json:"partitions_here"` // those that this server has, and whole
+	Samples     int             `json:"samples"`          // N
+	Classes     int             `json:"classes"`          // how many; their names come by classes
+	Partitions  int             `json:"partitions"`       // how many the set has
+	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of what is served in what order
+	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
+	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
+	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
 }
 
 // Kind implements [wire.Message].
@@ -83,7 +84,7 @@ func (s *Server) Sets() []ServedSet {
 func describeSet(set *shard.Set) ServedSet {
 	m := set.Manifest()
 	d := ServedSet{
-		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Here: []int{},
+		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Fields: m.Fields, Here: []int{},
 	}
 	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
 	for partition := range set.Partitions() {

@@ -34,9 +34,10 @@ type openRequest struct {
 	WithParams bool            `json:"with_params,omitempty"`
 	OnError    string          `json:"on_error,omitempty"` // error or blank
 
-	Resampler string `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
-	BitExact  bool   `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
-	Selects   bool   `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
+	Resampler string   `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
+	BitExact  bool     `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
+	Fields    []string `json:"fields,omitempty"`    // that are delivered too, in this order
+	Selects   bool     `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
 }
 
 // Values of the fields of [openRequest]; the first of each group is the default.
@@ -108,6 +109,7 @@ type openConfig struct {
 	shared bool
 	blank  bool
 	params bool
+	fields *loader.Fields
 	slots  int
 	layout ring.Layout
 
@@ -163,6 +165,9 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
 	}
 	if c.plan, err = s.planConfig(m, c.set.Set); err != nil {
+		return c, err
+	}
+	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, m.Fields); err != nil {
 		return c, err
 	}
 	c.layout, err = ring.NewLayout(m.BatchSize, c.arrays()...)

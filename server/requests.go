@@ -18,6 +18,7 @@ var requests = []request{
 	inSession((*session).classes, classesReply{}),
 	inSession((*session).key, keyReply{}),
 	inSession((*session).sample, sampleReply{}),
+	inSession((*session).values, valuesReply{}),
 	inSession((*session).order, orderReply{}),
 	inSession((*session).selectSamples, selectedReply{}),
 	inSession((*session).start, startedReply{}, batchMessage{}, endMessage{}),

@@ -15,10 +15,11 @@ const (
 	Labels  = "labels"
 	Indices = "indices"
 	Params  = "params"
+	Field   = "field" // whose name is the array's
 )
 
-// dtypes are the bytes of an element of each type that arrays have.
-var dtypes = map[string]int64{"uint8": 1, "int32": 4, "int64": 8}
+// dtypes are the bytes of an element of each type that arrays have. Arrays of other types come with their Stride.
+var dtypes = map[string]int64{"uint8": 1, "int32": 4, "int64": 8, "float32": 4}
 
 // An Array is one of the arrays that a slot holds: an element of Shape for each sample of the batch, one after the other. It is what the
 // reply to open says of it.
@@ -62,7 +63,10 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 	for i := range arrays {
 		a := &arrays[i]
 		var err error
-		if a.Stride, err = a.sampleBytes(); err != nil {
+		if dtypes[a.Dtype] > 0 {
+			a.Stride, err = a.sampleBytes()
+		}
+		if err != nil {
 			return Layout{}, err
 		}
 		if int64(batchSize) > (sizeMax-l.Size)/a.Stride {
@@ -78,9 +82,6 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 // sampleBytes returns the size of one sample's part of the array.
 func (a *Array) sampleBytes() (int64, error) {
 	size := dtypes[a.Dtype]
-	if size == 0 {
-		panic(fmt.Sprintf("ring: no array is of type %q", a.Dtype))
-	}
 	for _, n := range a.Shape {
 		if n < 1 || size > sizeMax/int64(n) {
 			return 0, &SizeError{fmt.Sprintf("%s of the shape %v are impossible", a.Kind, a.Shape)}

@@ -111,6 +111,18 @@ def text(want: str) -> Kind:
     return Kind(want, check)
 
 
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    """Return names, each once. Which there are, the server knows."""
+    want = f"imgfeed: {name} is {value!r:.80}, want a list of names"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise TypeError(want)
+    if not all(isinstance(one, str) for one in value):
+        raise TypeError(want)
+    if len(set(value)) < len(value):
+        raise ValueError(f"{want}, each once")
+    return tuple(value)
+
+
 def _function(name: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a function, or None")
@@ -384,6 +396,8 @@ class Options:
     batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX, f"a whole number, 1 to {BATCH_SIZE_MAX:,}")))
     drop_last: bool = field(metadata=_row("batches", switch()))
     even_batches: bool = field(metadata=_row("batches", switch()))
+    fields: tuple[str, ...] = field(metadata=_row("batches", Kind("names of fields, or none", _names)))
+    target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
     with_index: bool = field(metadata=_row("batches", switch()))
     with_params: bool = field(metadata=_row("batches", switch()))
 

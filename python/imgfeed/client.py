@@ -16,11 +16,34 @@ from typing import Any
 import numpy as np
 
 from . import errors, wire
-from .ring import Array, Arrays, Ring, Shape, split_raw
+from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
 
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
 HUNG = 20.0  # seconds more without an answer after which it counts as lost
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """A value that each sample of a set has beside its label."""
+
+    name: str
+    type: str  # int64, float32, bytes, text or json
+    size: int  # of a vector; 0: one number, or a type without a fixed size
+
+    def __str__(self) -> str:
+        """Return the type, as ``float32[40]``."""
+        return f"{self.type}[{self.size}]" if self.size else self.type
+
+    def cut(self, values: bytes) -> tuple[Any, bytes]:
+        """Return the value that stands first among a record's, and the rest."""
+        if self.type in DECODERS:
+            end = 4 + int.from_bytes(values[:4], "little")
+            return DECODERS[self.type](values[4:end]), values[end:]
+        dtype = np.dtype(self.type).newbyteorder("<")
+        end = max(self.size, 1) * dtype.itemsize
+        numbers = np.frombuffer(values[:end], dtype).astype(self.type)
+        return numbers if self.size else numbers[0], values[end:]
 
 
 @dataclass(frozen=True)
@@ -34,6 +57,7 @@ class SetInfo:
     fingerprint: str
     encoding: dict[str, Any]
     partitions_here: tuple[int, ...]
+    fields: tuple[FieldInfo, ...]
 
 
 @dataclass(slots=True)
@@ -123,6 +147,7 @@ class Session:
                 s["fingerprint"],
                 s["encoding"],
                 tuple(s["partitions_here"]),
+                tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
             )
             for s in hello["sets"]
         ]
@@ -142,11 +167,15 @@ class Session:
         """The ring, or None when the transport is the socket."""
         return self._ring
 
-    def open(self, options: wire.Message) -> wire.Message:
-        """Open the session with the fields of docs/format/wire.md's ``open``; returns ``opened``."""
+    def open(self, options: wire.Message, fields: Sequence[str] = (), target: str | None = None) -> wire.Message:
+        """Open the session with the members of docs/format/wire.md's ``open``; returns ``opened``.
+
+        Batches have these fields of the set, and target in place of the labels.
+        """
+        wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
-            opened = self._request({"type": "open", **options}, "opened")
-            self._shape = Shape(opened["arrays"], opened["slot_bytes"])
+            opened = self._request({"type": "open", **options, **({"fields": wanted} if wanted else {})}, "opened")
+            self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
             fd = self.connection.take_fd()
             if options.get("transport", "shm") == "shm":
                 if fd is None:
@@ -241,6 +270,18 @@ class Session:
             pixels = np.empty((reply["height"], reply["width"], 3), dtype=np.uint8)
             self.connection.receive_raw(pixels.data.cast("B"))
             return pixels, int(reply["label"])
+
+    def values(self, index: int, fields: Sequence[FieldInfo]) -> dict[str, Any]:
+        """Return the values of a sample's fields, by name. fields are those of the set."""
+        with self._lock:
+            reply = self._request({"type": "values", "index": index}, "values")
+            raw = np.empty(reply["bytes"], dtype=np.uint8)
+            if len(raw):
+                self.connection.receive_raw(raw.data)
+        values, rest = {}, raw.tobytes()
+        for one in fields:
+            values[one.name], rest = one.cut(rest)
+        return values
 
     def order(self, epoch: int, selected: Selected | None = None) -> Array:
         """Return the index of every sample that an epoch of what is selected gives this rank, int64, batch after batch."""

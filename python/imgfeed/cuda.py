@@ -53,15 +53,16 @@ class CudaOutput:
         return (images, *rest), ready
 
     def send(self, tensor: Any) -> Any:
-        """Begin the copy of one tensor on the current stream, and return it as it will be on the device."""
-        return tensor.to(self._device, non_blocking=True)
+        """Begin the copy of one tensor on the current stream, and return it as it will be on the device. Lists stay."""
+        return tensor if isinstance(tensor, list) else tensor.to(self._device, non_blocking=True)
 
     def take(self, tensors: Columns, ready: Any) -> Columns:
         """Return a batch that :meth:`put` began, for use on the caller's current stream."""
         stream = self._torch.cuda.current_stream(self._device)
         stream.wait_event(ready)
         for tensor in tensors:
-            tensor.record_stream(stream)
+            if not isinstance(tensor, list):
+                tensor.record_stream(stream)
         return tensors
 
     def attach(self, ring: Ring) -> None:

@@ -26,6 +26,8 @@ class Dataset:
         self.split = service.served.split
         self.fingerprint = service.served.fingerprint
         self.encoding = service.served.encoding
+        #: The values that samples have beside their labels: each field's type, as ``float32[40]``, by name.
+        self.fields = {field.name: str(field) for field in service.served.fields}
         self._samples = service.served.samples
 
     def __len__(self) -> int:
@@ -74,6 +76,11 @@ class Dataset:
     def targets(self) -> npt.NDArray[np.int64]:
         """The label of every sample, in index order: int64, -1 where a sample's partition is out of reach."""
         return self._service.ask(Session.labels).astype(np.int64)
+
+    def get(self, index: int) -> dict[str, Any]:
+        """Return the values of a sample's fields by name: numbers of numpy, arrays of shape (N,), texts, bytes, JSON values."""
+        number = INDEX.check("index", index)
+        return self._service.ask(lambda session: session.values(number, self._service.served.fields))
 
     def key(self, index: int) -> str:
         """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""

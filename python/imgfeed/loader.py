@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from types import TracebackType
 from typing import Any
 
@@ -29,10 +29,10 @@ Transform = str | Sequence[Mapping[str, Any]] | Callable[..., Any]
 class DataLoader:
     """Iterates over batches of one split, for this process's rank.
 
-    Each batch is a tuple: images (uint8), labels (int64, shape (B,)), then, if asked for, indices (int64, (B,)) and
-    params (int32, (B, 5): top, left, height, width, flip). With torch, images have the shape (B, 3, H, W), in memory
-    channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As numpy arrays they have the shape
-    (B, H, W, 3) or (B, 3, H, W).
+    Each batch is a tuple: images (uint8), labels (int64, shape (B,)), then, if asked for, fields (see below), indices
+    (int64, (B,)) and params (int32, (B, 5): top, left, height, width, flip). With torch, images have the shape
+    (B, 3, H, W), in memory channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As numpy arrays they
+    have the shape (B, H, W, 3) or (B, 3, H, W).
 
     Images are views of memory that is shared with the server; nothing is copied. A batch stays valid for as long as
     anything refers to it: its slot goes back to the server with the last reference. When a caller holds so many batches
@@ -55,13 +55,17 @@ class DataLoader:
         bit_exact: Refuse a transform that does not give the bits that it gives of the original images, because the
             set's images were resized before they were stored, or by another resampler. Without it the first note in the
             log says so.
-        on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image.
+        on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image with the label -100
+            and fields that are NaN, 0 or empty.
 
     Batches:
         batch_size: Samples in a batch of this rank.
         drop_last: Leave out what doesn't fill a batch on every rank.
         even_batches: Give every rank as many samples, repeating some at the end, as DistributedSampler does. False gives
             every sample once over all ranks, for evaluation; ranks may then differ by one batch.
+        fields: Names of values that the set has of each sample beside its label (``imgshard build --field``), to be added after
+            the labels in this order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
+        target: The name of a field that comes in place of the labels: a multi-hot vector, a number, a text.
         with_index: Add each sample's index, its place in the shard set's order.
         with_params: Add each sample's draw: top, left, height, width, flip.
 
@@ -139,6 +143,8 @@ class DataLoader:
         on_error: str = "error",
         drop_last: bool = False,
         even_batches: bool = True,
+        fields: Sequence[str] = (),
+        target: str | None = None,
         with_index: bool = False,
         with_params: bool = False,
         seed: int = 0,
@@ -286,7 +292,7 @@ class DataLoader:
         It is the recipe, and where the next iteration begins; the connection is made anew, and rank and world are found
         anew where they were not given.
         """
-        recipe = {f.name: getattr(self._options, f.name) for f in fields(self._options)}
+        recipe = {f.name: getattr(self._options, f.name) for f in dataclasses.fields(self._options)}
         recipe.update(seed=self._options.order_seed, generator=None)  # not every torch can pickle a generator
         return _remade, (type(self), recipe, tuple(self._progress.start))
 

@@ -18,7 +18,7 @@ NextBatch = Callable[[], tuple[Batch, Columns] | None]
 
 
 class Output(Protocol):
-    """What makes of batches what the caller gets: images, labels, then indices and params where they were asked for."""
+    """What makes of batches what the caller gets: images, labels, then fields, indices and params where they were asked for."""
 
     def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
         """Return what gives one epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
@@ -76,14 +76,17 @@ class TorchOutput(HostOutput):
 
     def host(self, arrays: Arrays) -> Columns:
         """Return the batch as tensors in host memory, without a copy."""
-        images, *rest = map(self._torch.from_numpy, arrays.columns())
+        images, *rest = map(self._tensor, arrays.columns())
         return (images.permute(0, 3, 1, 2) if self._nhwc else images, *rest)
+
+    def _tensor(self, column: Any) -> Any:
+        return column if isinstance(column, list) else self._torch.from_numpy(column)
 
     def __call__(self, arrays: Arrays) -> Columns:
         """Return the batch's tensors."""
         images, *rest = self.host(arrays)
         if self._pin:
-            images, *rest = (tensor.pin_memory() for tensor in (images, *rest))
+            images, *rest = (column if isinstance(column, list) else column.pin_memory() for column in (images, *rest))
         return (self.finish(images), *rest)
 
     def finish(self, images: Any) -> Any:
@@ -123,7 +126,7 @@ class CollatedOutput:
                 return None
             images, labels, *rest = batch[1]
             # As of torch's own datasets: the image an array, the label a number.
-            return batch[0], self._collate(list(zip(images, labels.tolist(), *map(_rows, rest), strict=True)))
+            return batch[0], self._collate(list(zip(images, _rows(labels), *map(_rows, rest), strict=True)))
 
         return following
 
@@ -137,8 +140,8 @@ class CollatedOutput:
 
 
 def _rows(column: Any) -> Any:
-    """Return what each sample has of a column: an index as a number, params as an array."""
-    return column.tolist() if column.ndim == 1 else column
+    """Return what each sample has of a column: an index as a number, params as an array, a text as it is."""
+    return column.tolist() if not isinstance(column, list) and column.ndim == 1 else column
 
 
 def is_default_collate(function: Any) -> bool:

@@ -10,6 +10,7 @@ what it costs in a loop of its own. So what is the same for every batch is made 
 
 from __future__ import annotations
 
+import json
 import math
 import mmap
 import os
@@ -33,30 +34,44 @@ class ArrayInfo:
     """One array of a slot, as the reply to ``open`` says. shape is of one sample, offset in bytes within a slot."""
 
     kind: str
+    name: str
+    packed: str | None  # text, json or bytes: each sample has a length, and so many bytes
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     offset: int
 
 
 def _info(array: Mapping[str, Any]) -> ArrayInfo:
-    if array["kind"] in ("images", "labels", "indices", "params"):
-        return ArrayInfo(array["kind"], np.dtype(array["dtype"]), tuple(array["shape"]), array["offset"])
-    return ArrayInfo(array["kind"], np.dtype(np.uint8), (array["stride"],), array["offset"])  # passed over, as it is not known
+    kind, name, dtype = array["kind"], array.get("name", ""), array["dtype"]
+    if kind == "field" and dtype in DECODERS:
+        return ArrayInfo(kind, name, dtype, np.dtype(np.uint8), (array["stride"],), array["offset"])
+    if kind in ("images", "labels", "indices", "params", "field"):
+        return ArrayInfo(kind, name, None, np.dtype(dtype), tuple(array["shape"]), array["offset"])
+    return ArrayInfo(kind, name, None, np.dtype(np.uint8), (array["stride"],), array["offset"])  # not known, and passed over
 
 
 class Shape:
     """What a slot holds: its arrays, in the order in which the socket carries them."""
 
-    def __init__(self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int) -> None:
-        """Take arrays as the reply to ``open`` lists them. Raises ProtocolError if one that every batch has is not there."""
+    def __init__(
+        self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int, fields: Sequence[str] = (), target: str | None = None
+    ) -> None:
+        """Take arrays as the reply to ``open`` lists them, and which fields the caller gets; target is that in place of labels.
+
+        Raises ProtocolError if an array that every batch has is not there.
+        """
         self.slot_bytes = slot_bytes
         self._arrays = [_info(a) for a in arrays]
-        places = {info.kind: i for i, info in enumerate(self._arrays)}
-        missing = {"images", "labels", "indices"} - places.keys()
+        places = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
+        named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
+        wanted = [*fields, *([] if target is None else [target])]
+        missing = [*sorted({"images", "labels", "indices"} - places.keys()), *(name for name in wanted if name not in named)]
         if missing:
-            raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(sorted(missing))}")
+            raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(missing)}")
         self._images, self._labels, self._indices = places["images"], places["labels"], places["indices"]
         self._params = places.get("params")
+        self._fields = [named[name] for name in fields]
+        self._target = None if target is None else named[target]
 
     def parts(self, count: int) -> list[Part]:
         """Return shape, type and offset in a slot of each array of a batch."""
@@ -65,7 +80,39 @@ class Shape:
     def batch(self, views: list[Array]) -> Arrays:
         """Return the batch that is made of these arrays, as many as there are parts."""
         params = None if self._params is None else views[self._params]
-        return Arrays(views[self._images], views[self._labels], views[self._indices], params)
+        target = None if self._target is None else self._field(views, self._target)
+        fields = [self._field(views, i) for i in self._fields]
+        return Arrays(views[self._images], views[self._labels], views[self._indices], params, target, fields)
+
+    def _field(self, views: list[Array], i: int) -> Array | Packed:
+        packed = self._arrays[i].packed
+        return views[i] if packed is None else Packed(views[i], packed)
+
+
+#: What makes a value of its bytes, for the types of fields whose values have any length.
+DECODERS: dict[str, Callable[[bytes], Any]] = {"bytes": bytes, "text": bytes.decode, "json": json.loads}
+
+
+@dataclass(slots=True)
+class Packed:
+    """Values of any length: of each sample a u32, the length, and so many bytes."""
+
+    array: Array  # uint8, (count, stride)
+    kind: str  # one of DECODERS
+
+    def values(self) -> list[Any]:
+        """Return each sample's value. A blank sample has an empty one, of JSON None."""
+        decode = DECODERS[self.kind]
+        lengths = np.ascontiguousarray(self.array[:, :4]).view("<u4")[:, 0].tolist()
+        room = self.array.shape[1] - 4
+        if max(lengths, default=0) > room:
+            raise errors.ProtocolError(f"imgfeed: a value of {max(lengths)} bytes came where {room} have room")
+        rows = (row[4 : 4 + length].tobytes() for row, length in zip(self.array, lengths, strict=True))
+        return [None if self.kind == "json" and not row else decode(row) for row in rows]
+
+    def copy(self) -> Packed:
+        """Return the same in memory of its own."""
+        return Packed(self.array.copy(), self.kind)
 
 
 @dataclass(slots=True)
@@ -75,11 +122,17 @@ class Arrays:
     images: Array
     labels: Array
     indices: Array | None
-    params: Array | None = None
+    params: Array | None
+    target: Array | Packed | None  # in place of the labels
+    fields: list[Array | Packed]
 
-    def columns(self) -> tuple[Array, ...]:
-        """Return those arrays that there are."""
-        columns: tuple[Array, ...] = (self.images, self.labels)
+    def columns(self) -> tuple[Array | list[Any], ...]:
+        """Return those that there are, as the caller gets them: values of any length as lists."""
+        columns: tuple[Array | list[Any], ...] = (
+            self.images,
+            self.labels if self.target is None else _values(self.target),
+            *map(_values, self.fields),
+        )
         if self.indices is not None:
             columns += (self.indices,)
         return columns if self.params is None else (*columns, self.params)
@@ -88,7 +141,12 @@ class Arrays:
         """Return the same batch in memory of its own."""
         indices = None if self.indices is None else self.indices.copy()
         params = None if self.params is None else self.params.copy()
-        return Arrays(self.images.copy(), self.labels.copy(), indices, params)
+        target = None if self.target is None else self.target.copy()
+        return Arrays(self.images.copy(), self.labels.copy(), indices, params, target, [field.copy() for field in self.fields])
+
+
+def _values(column: Array | Packed) -> Array | list[Any]:
+    return column.values() if isinstance(column, Packed) else column
 
 
 class _Lease:

@@ -208,11 +208,11 @@ class Service:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
         try:
-            opened = session.open(request)
+            opened = session.open(request, options.fields, options.target)
         except errors.UnsupportedError:
             if options.transport != "auto":
                 raise
-            opened = session.open({**request, "transport": "socket"})
+            opened = session.open({**request, "transport": "socket"}, options.fields, options.target)
         served = next(s for s in session.sets if s.split == opened["split"])
         if self._served is None:
             for note in opened.get("notes") or ():

@@ -1,0 +1,110 @@
+package loader
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// Fields says which fields of a set a stream delivers. A slot holds, for each of them, the values of its samples one after the other, [Fields.Stride]
+// bytes each: numbers as they are, little-endian; of a field of another type the length, u32, and so many bytes.
+type Fields struct {
+	schema  shard.Fields
+	wanted  []int // places in the schema
+	strides []int
+}
+
+// A FieldError says that fields cannot be delivered as they were asked for.
+type FieldError struct{ Msg string }
+
+func (e *FieldError) Error() string { return "loader: " + e.Msg }
+
+func unknownField(name string, here shard.Fields) *FieldError {
+	if len(here) == 0 {
+		return &FieldError{fmt.Sprintf("no field %q: the set has no fields (imgshard build --field makes them)", name)}
+	}
+	var names []string
+	for _, f := range here {
+		names = append(names, f.String())
+	}
+	return &FieldError{fmt.Sprintf("no field %q here; there are %s", name, strings.Join(names, ", "))}
+}
+
+// NewFields chooses fields of a set's schema by name, in this order. It returns a [*FieldError] for one
+// that is not there, or named twice.
+func NewFields(schema shard.Fields, names []string) (*Fields, error) {
+	f := &Fields{schema: schema}
+	for _, name := range names {
+		i := schema.Index(name)
+		if i < 0 {
+			return nil, unknownField(name, schema)
+		}
+		if slices.Contains(f.wanted, i) {
+			return nil, &FieldError{fmt.Sprintf("field %q is asked for twice", name)}
+		}
+		stride := schema[i].Width()
+		if stride == 0 {
+			stride = (4 + schema[i].BytesMax + 3) &^ 3 // so that the next length is aligned
+		}
+		f.wanted, f.strides = append(f.wanted, i), append(f.strides, stride)
+	}
+	return f, nil
+}
+
+// Len returns the number of fields.
+func (f *Fields) Len() int {
+	if f == nil {
+		return 0
+	}
+	return len(f.wanted)
+}
+
+// Field returns the k-th field.
+func (f *Fields) Field(k int) shard.Field { return f.schema[f.wanted[k]] }
+
+// Stride returns the bytes that a slot has for a sample's value of the k-th field.
+func (f *Fields) Stride(k int) int { return f.strides[k] }
+
+// fit reports whether a slot has room for n samples' values.
+func (f *Fields) fit(s *Slot, n int) bool {
+	for k := range f.Len() {
+		if k >= len(s.Fields) || len(s.Fields[k]) < n*f.strides[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// put writes the values of a record's field bytes to a slot; values is memory for their places, which it returns for the next call.
+func (f *Fields) put(s *Slot, position int, record []byte, values [][]byte) ([][]byte, error) {
+	values, err := f.schema.Split(record, values[:0])
+	if err != nil {
+		return values, err
+	}
+	for k, i := range f.wanted {
+		dst := s.Fields[k][position*f.strides[k]:][:f.strides[k]]
+		if !f.schema[i].Numeric() {
+			binary.LittleEndian.PutUint32(dst, uint32(len(values[i])))
+			dst = dst[4:]
+		}
+		copy(dst, values[i])
+	}
+	return values, nil
+}
+
+// blank writes the values of a sample that cannot be read: NaN, 0, and nothing of the types without a fixed size.
+func (f *Fields) blank(s *Slot, position int) {
+	for k, i := range f.wanted {
+		dst := s.Fields[k][position*f.strides[k]:][:f.strides[k]]
+		clear(dst)
+		if f.schema[i].Type == shard.Float32 {
+			for at := 0; at < len(dst); at += 4 {
+				binary.LittleEndian.PutUint32(dst[at:], math.Float32bits(float32(math.NaN())))
+			}
+		}
+	}
+}
