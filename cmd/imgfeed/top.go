@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/imgfeed/imgfeed/server"
+)
+
+const topLong = `Show what a server is doing, in the terminal, as its status page does: rates, sessions, what each waits for and what to do about it.
+
+SERVER is the path of its socket, or the address that --metrics gave it, as 9090, host:9090 or http://host:9090. Without it, the socket
+where imgfeed serve listens by default. Arrows choose a session, q ends.
+
+--once prints one look as text, --once --json as data, for scripts.`
+
+// topFlags are the flags of imgfeed top.
+type topFlags struct {
+	once, json        bool
+	interval, timeout time.Duration
+}
+
+func newTopCommand() *cobra.Command {
+	f := topFlags{interval: time.Second, timeout: 5 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "top [SERVER]",
+		Short: "Show what a server is doing, in the terminal",
+		Long:  topLong,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.once, "once", false, "print one look and end")
+	flags.BoolVar(&f.json, "json", false, "with --once, print it as JSON")
+	flags.Var(durationFlag{&f.interval, 100 * time.Millisecond}, "interval", "how often to ask")
+	flags.Var(durationFlag{&f.timeout, time.Millisecond}, "timeout", "how long to wait for an answer")
+	return cmd
+}
+
+func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
+	if f.json && !f.once {
+		return usageError{errors.New("--json goes with --once")}
+	}
+	ask, where := f.asker(place)
+	if !f.once {
+		if !term.IsTerminal(int(os.Stdout.Fd())) {
+			return usageError{errors.New("the output is no terminal: --once prints one look, --once --json as data")}
+		}
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+		defer stop()
+		return newTopScreen(where, ask, f.interval).run(ctx)
+	}
+	st, err := ask()
+	if err != nil {
+		return fmt.Errorf("no server answers on %s: %w", where, err)
+	}
+	if f.json {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(st)
+	}
+	printTop(out, st)
+	return nil
+}
+
+// asker returns what asks the server at a place, and the place's name for people.
+func (f *topFlags) asker(place string) (ask func() (server.Status, error), where string) {
+	if place == "" {
+		place = server.DefaultSocket()
+	}
+	address, isAddress := topAddress(place)
+	if !isAddress {
+		place = strings.TrimPrefix(place, "unix:")
+		return func() (server.Status, error) { return server.AskStatus(place, f.timeout, 0) }, "unix:" + place
+	}
+	client := http.Client{Timeout: f.timeout}
+	return func() (st server.Status, err error) {
+		reply, err := client.Get(address + "/status.json")
+		if err != nil {
+			return st, err
+		}
+		defer reply.Body.Close()
+		if reply.StatusCode != http.StatusOK {
+			return st, fmt.Errorf("it answers %s: is it imgfeed's address?", reply.Status)
+		}
+		if err := json.NewDecoder(reply.Body).Decode(&st); err != nil {
+			return st, fmt.Errorf("it answers with something else than a status: %w", err)
+		}
+		return st, nil
+	}, address
+}
+
+// topAddress returns the URL that a place names, if it is not the path of a socket.
+func topAddress(place string) (url string, is bool) {
+	if strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://") {
+		return strings.TrimSuffix(place, "/"), true
+	}
+	if strings.HasPrefix(place, "unix:") || strings.Contains(place, "/") {
+		return "", false
+	}
+	if _, err := os.Stat(place); err == nil {
+		return "", false
+	}
+	address, err := server.MetricsAddr(place)
+	return "http://" + address, err == nil
+}
+
+// topColumns are the columns of the table of sessions.
+var topColumns = []string{"SPLIT", "RANK", "EPOCH", "DONE", "IMAGES/S", "LEFT", "WAITS FOR", "SLOTS", "PID"}
+
+// topRow is a session's row.
+func topRow(s server.SessionStatus) []string {
+	epoch, done, left := "–", "–", "–"
+	if s.Epoch != nil {
+		epoch = fmt.Sprint(*s.Epoch)
+		done = fmt.Sprintf("%d %%", 100*s.EpochSent/max(s.EpochBatches, 1))
+		if s.SecondsLeft != nil {
+			left = time.Duration(*s.SecondsLeft * float64(time.Second)).Round(time.Second).String()
+		}
+	}
+	slots := fmt.Sprintf("%d/%d", s.SlotsLent, s.Slots)
+	return []string{s.Split, fmt.Sprintf("%d/%d", s.Rank, s.World), epoch, done, fmt.Sprintf("%.0f", s.ImagesPerSecond), left, string(s.WaitingFor), slots, fmt.Sprint(s.ClientPID)}
+}
+
+// topHead is what stands over the table: the server, and what its threads do.
+func topHead(st server.Status) []string {
+	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
+	lines := []string{
+		fmt.Sprintf("%s, process %d, up %v, %d decoding threads", st.Server, st.PID, up, st.Threads),
+		fmt.Sprintf("%.0f images/s, %d delivered, %d blank; rings %.1f of %.1f GiB", st.ImagesPerSecond, st.Images, st.Blanks,
+			float64(st.RingBytes)/(1<<30), float64(st.RingLimitBytes)/(1<<30)),
+	}
+	if n := len(st.History); n > 0 {
+		m := st.History[n-1]
+		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait for work; %.0f MiB/s from shards",
+			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, m.Bytes/(1<<20)))
+	}
+	for _, text := range st.Damaged {
+		lines = append(lines, "damaged, and not served: "+text)
+	}
+	if len(st.Bad) > 0 {
+		lines = append(lines, fmt.Sprintf("bad sample %d of %s (%s): %s", st.Bad[0].Index, st.Bad[0].Split, st.Bad[0].Key, st.Bad[0].Error))
+	}
+	return lines
+}
+
+// printTop prints one look.
+func printTop(out io.Writer, st server.Status) {
+	for _, line := range topHead(st) {
+		fmt.Fprintln(out, line)
+	}
+	if len(st.Sessions) == 0 {
+		fmt.Fprintln(out, "no sessions")
+		return
+	}
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.Join(topColumns, "\t"))
+	for _, s := range st.Sessions {
+		fmt.Fprintln(table, strings.Join(topRow(s), "\t"))
+	}
+	table.Flush()
+	fmt.Fprintln(out)
+	said := map[string]bool{}
+	for _, s := range st.Sessions {
+		if text := strings.TrimSpace(s.Verdict + ". " + s.Advice); !said[string(s.WaitingFor)] {
+			fmt.Fprintf(out, "%s: %s\n", s.WaitingFor, text)
+			said[string(s.WaitingFor)] = true
+		}
+	}
+}
