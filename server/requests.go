@@ -19,6 +19,7 @@ var requests = []request{
 	inSession((*session).key, keyReply{}),
 	inSession((*session).sample, sampleReply{}),
 	inSession((*session).values, valuesReply{}),
+	inSession((*session).records, recordsReply{}),
 	inSession((*session).order, orderReply{}),
 	inSession((*session).selectSamples, selectedReply{}),
 	inSession((*session).start, startedReply{}, batchMessage{}, endMessage{}),

@@ -22,6 +22,7 @@ from .errors import (
     UnsupportedError,
 )
 from .loader import DataLoader
+from .replay import reference
 from .torchloader import from_torch
 
 __version__ = "0.1.0"
@@ -40,4 +41,5 @@ __all__ = [
     "TimeoutError",
     "UnsupportedError",
     "from_torch",
+    "reference",
 ]

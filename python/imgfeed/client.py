@@ -283,6 +283,14 @@ class Session:
             values[one.name], rest = one.cut(rest)
         return values
 
+    def records(self, epoch: int, indices: list[int], repetitions: list[int] | None = None) -> list[list[dict[str, Any]]]:
+        """Return what the transform does to samples in an epoch: of each a list of functions with their arguments."""
+        message: wire.Message = {"type": "records", "epoch": epoch, "indices": indices}
+        if repetitions is not None:
+            message["repetitions"] = repetitions
+        with self._lock:
+            return list(self._request(message, "records")["records"])
+
     def order(self, epoch: int, selected: Selected | None = None) -> Array:
         """Return the index of every sample that an epoch of what is selected gives this rank, int64, batch after batch."""
         with self._lock:

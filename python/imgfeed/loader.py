@@ -12,7 +12,7 @@ from typing import Any
 from . import arguments, outputs, state
 from .client import Session
 from .cuda import CudaOutput
-from .dataset import Dataset
+from .dataset import INDEX, Dataset
 from .epoch import EpochIterator, Needs
 from .feed import Feed
 from .ranks import rank_batches
@@ -21,6 +21,9 @@ from .selection import Selection
 from .service import Service
 
 SKIP = arguments.whole(0, arguments.INT64_MAX, "a whole number, 0 or more")
+EPOCH = arguments.whole(0, arguments.INT64_MAX, "an epoch's number, 0 or more")
+
+_RECORDS_AT_ONCE = 256  # of one request to the server
 
 #: A list of operations, the name of a preset, or a transform of torchvision.
 Transform = str | Sequence[Mapping[str, Any]] | Callable[..., Any]
@@ -255,6 +258,27 @@ class DataLoader:
         sampler= gives the epoch the order that it had is checked by the iteration that goes on in it.
         """
         self._progress.load(state.check(state_dict, self._identity))
+
+    def records(
+        self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None
+    ) -> list[list[dict[str, Any]]]:
+        """Return what the transform does to samples in an epoch, whatever has been iterated.
+
+        Each sample's record is a list of calls of ``torchvision.transforms.functional``, such as
+        ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; :func:`imgfeed.reference` repeats it.
+        indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0.
+        The server does the samples again for that, one after the other: it is for looking at some of them.
+        """
+        asked = [INDEX.check("indices", int(i)) for i in indices]
+        again = None if repetitions is None else [INDEX.check("repetitions", int(i)) for i in repetitions]
+        number = EPOCH.check("epoch", epoch)
+        if again is not None and len(again) != len(asked):
+            raise ValueError(f"imgfeed: repetitions has {len(again)} numbers for {len(asked)} indices")
+        made: list[list[dict[str, Any]]] = []
+        for first in range(0, len(asked), _RECORDS_AT_ONCE):
+            part = slice(first, first + _RECORDS_AT_ONCE)
+            made += self._service.session().records(number, asked[part], None if again is None else again[part])
+        return made
 
     def stats(self) -> dict[str, Any]:
         """Return the server's account of this session. ``waiting_for`` says disk, cpu, client or idle.

@@ -1,0 +1,134 @@
+"""Compares what the feed makes of a dataset with what torchvision on Pillow makes of it, bit by bit.
+
+    python -m imgfeed.check /data/train-shards --transform train --samples 200
+
+It takes the first samples of a shuffled epoch as batches give them, asks for the record of each, and repeats that on the
+original. It needs torchvision, and says how many samples are identical; the exit code is 1 if one is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import ImgfeedError
+from .launcher import find_binary
+from .loader import DataLoader
+from .replay import reference
+
+_NAMED = 5  # differing samples that are described
+
+
+@dataclass
+class Report:
+    """What was compared. A difference has the sample's index, the share of its values that differ, by how much at most, and
+    its record.
+    """
+
+    compared: int = 0
+    differ: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
+
+
+def check(loader: DataLoader, samples: int = 200, epoch: int = 0, original: Callable[[int], Any] | None = None) -> Report:
+    """Compare the first samples of an epoch of a loader with what torchvision makes of their records.
+
+    The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. original
+    gives the RGB image of Pillow that an index stands for: ``loader.dataset[index][0]``, as the set has it, if not given.
+    """
+    report = Report()
+    loader.set_epoch(epoch)
+    for images, _, indices, *_ in loader:
+        count = min(len(indices), samples - report.compared)
+        records = loader.records(indices[:count], epoch)
+        for image, index, record in zip(images, indices.tolist(), records, strict=False):
+            want = np.asarray(reference(original(index) if original else loader.dataset[index][0], record))
+            got = image if image.shape == want.shape else image.transpose(1, 2, 0)
+            report.compared += 1
+            if not np.array_equal(got, want):
+                apart = np.abs(got.astype(int) - want)
+                report.differ.append((index, float((apart > 0).mean()), int(apart.max()), record))
+        if report.compared >= samples:
+            break
+    return report
+
+
+def originals(data: str, encoding: str) -> Callable[[int], Any] | None:
+    """Return what reads a set's original files with Pillow; None where they can't be had from here, or are not kept."""
+    if not Path(data, "manifest.json").is_file() or encoding not in ("original", "jpeg"):
+        return None
+    pil, program = importlib.import_module("PIL.Image"), find_binary("imgshard")
+
+    def read(index: int) -> Any:
+        file = subprocess.run([program, "cat", data, str(index)], stdout=subprocess.PIPE, check=True).stdout
+        return pil.open(io.BytesIO(file)).convert("RGB")
+
+    return read
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(
+        prog="imgfeed.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", metavar="DATA", help="a shard set, a folder of several, or unix:PATH of a running server")
+    parser.add_argument("--transform", required=True, help="a preset's name, or a JSON list of operations")
+    parser.add_argument("--samples", type=int, default=200, help="how many are compared (default 200)")
+    parser.add_argument("--split", help="which split, where there are several")
+    parser.add_argument("--epoch", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--resampler", help="pillow-13 or pillow-12; that of the installed Pillow if not given")
+    args = parser.parse_args(arguments)
+    if args.samples < 1:
+        parser.error(f"--samples is {args.samples}, want 1 or more")
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        sys.exit("imgfeed: the comparison needs torchvision, which is not installed")
+    pillow = importlib.metadata.version("pillow")
+    transform = json.loads(args.transform) if args.transform.lstrip().startswith("[") else args.transform
+    try:
+        with DataLoader(
+            args.data,
+            min(args.samples, 64),
+            split=args.split,
+            transform=transform,
+            shuffle=True,
+            seed=args.seed,
+            rank=0,
+            world=1,
+            framework="numpy",
+            with_index=True,
+            resampler=args.resampler or _resampler(pillow),
+        ) as loader:
+            report = check(loader, args.samples, args.epoch, originals(args.data, loader.dataset.encoding["name"]))
+            _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on Pillow {pillow}")
+    except (ImgfeedError, ValueError) as e:
+        sys.exit(str(e))
+    sys.exit(1 if report.differ else 0)
+
+
+def _resampler(pillow: str) -> str:
+    return "pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12"
+
+
+def _tell(report: Report, loader: DataLoader, other: str) -> None:
+    for index, share, most, record in report.differ[:_NAMED]:
+        print(f"{loader.dataset.key(index)}: {share:.4%} of the values differ, by up to {most}: {json.dumps(record)}")
+    if len(report.differ) > _NAMED:
+        print(f"… and {len(report.differ) - _NAMED} more")
+    print(f"{report.compared - len(report.differ)} of {report.compared} samples are identical to {other}")
+
+
+if __name__ == "__main__":
+    main()
