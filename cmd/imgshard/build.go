@@ -66,6 +66,7 @@ type buildFlags struct {
 	jobs       int
 	strict     bool
 	force      bool
+	dedupe     bool
 	sources    source.Options
 	encoding   *registry.Flags
 }
@@ -94,6 +95,7 @@ func newBuildCommand() *cobra.Command {
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
+	fl.BoolVar(&f.dedupe, "dedupe", false, "leave out images that have the same bytes as another of their split, or, in train, as one of another split; reads all of SRC twice")
 	addSourceFlags(fl, &f.sources)
 	return c
 }
@@ -166,7 +168,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	show := newProgress(stderr)
 	options := pack.Options{
 		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
-		Strict: f.strict, Replace: f.force, Encoding: stored, Progress: show.update,
+		Strict: f.strict, Replace: f.force, Dedupe: f.dedupe, Encoding: stored, Progress: show.update,
 	}
 	err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
 		show.finish()
@@ -223,6 +225,9 @@ func printSummary(w io.Writer, s pack.Summary) {
 		if s.Rejected > 3 {
 			fmt.Fprintf(w, "            …\n")
 		}
+	}
+	if s.Duplicates > 0 {
+		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", counted(s.Duplicates, "image", "images"), filepath.Join(s.Output, pack.DuplicatesName))
 	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(w, "  note      %s\n", n)

@@ -29,10 +29,17 @@ type builder struct {
 	split   string
 	input   input
 	writer  *shard.SetWriter
-	rejects rejectList
+	rejects lineList
 	narrow  narrowImages
-	summary Summary
-	packed  int
+	// leaveOut are images that are not to be packed since others have the same bytes, by key, and leftOut the list of them.
+	leaveOut map[string]Duplicate
+	leftOut  lineList
+	compare  bool       // sums are kept of the images' files
+	sums     packedSums // of what was packed
+	summary  Summary
+	packed   int
+	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
+	duplicates int
 }
 
 func newBuilder(split string, in input, o Options) *builder {
@@ -55,8 +62,10 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	b.writer, b.rejects.writer = w, w
+	b.writer = w
+	b.rejects, b.leftOut = lineList{writer: w, name: RejectsName}, lineList{writer: w, name: DuplicatesName}
 	defer b.rejects.close()
+	defer b.leftOut.close()
 	defer b.input.close()
 	if err := b.input.gather(ctx, b); err != nil {
 		return sum, err
@@ -78,7 +87,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		return sum, err
 	}
 	sum = b.summary
-	sum.Notes = b.narrow.notes()
+	sum.Notes, sum.sums = b.narrow.notes(), b.sums
 	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
 	for _, s := range m.Shards {
 		sum.OutputBytes += s.Bytes
@@ -100,6 +109,7 @@ type inFlight struct {
 	data     []byte // the file's content
 	label    int32
 	fields   []byte // values of the set's fields
+	sum      fileSum
 	scratch  encoding.Scratch
 	sample   shard.Sample // what the encoder made of it
 	err      error        // what ends the build
@@ -123,7 +133,7 @@ func (b *builder) pack(ctx context.Context) error {
 				return ctx.Err()
 			case im := <-free:
 				im.reset()
-				if err := b.input.next(im); err == io.EOF {
+				if err := b.next(im); err == io.EOF {
 					return nil
 				} else if err != nil {
 					return err
@@ -162,6 +172,25 @@ func (b *builder) pack(ctx context.Context) error {
 	return g.Wait()
 }
 
+// next makes im the next item that is not to be left out for its bytes.
+func (b *builder) next(im *inFlight) error {
+	for {
+		if err := b.input.next(im); err != nil {
+			return err
+		}
+		d, out := b.leaveOut[im.key]
+		if !out {
+			return nil
+		}
+		b.input.done(im)
+		if err := b.leftOut.add(d); err != nil {
+			return err
+		}
+		b.duplicates++
+		im.reset()
+	}
+}
+
 // reset makes an image ready for the next item, and keeps its memory unless that is large.
 func (im *inFlight) reset() {
 	im.reason, im.location, im.err, im.sample = "", location{}, nil, shard.Sample{}
@@ -190,6 +219,9 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 			im.err = err
 		}
 		return
+	}
+	if b.compare {
+		im.sum = sumOf(im.data)
 	}
 	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
 	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
@@ -224,6 +256,9 @@ func (b *builder) write(im *inFlight) error {
 		sum.Formats[im.sample.Format]++
 		sum.ImageBytes += int64(len(im.sample.Image))
 		sum.AuxBytes += int64(len(im.sample.Aux))
+		if b.compare {
+			b.sums = append(b.sums, packedSum{im.sum, uint32(b.packed)})
+		}
 		b.packed++
 		b.narrow.add(&im.sample)
 	}
@@ -233,9 +268,11 @@ func (b *builder) write(im *inFlight) error {
 
 // conclude ends the list of rejects and says whether what was packed is worth keeping.
 func (b *builder) conclude() error {
-	if err := b.rejects.close(); err != nil {
+	if err := errors.Join(b.rejects.close(), b.leftOut.close()); err != nil {
 		return err
 	}
+	b.sums.sort()
+	b.summary.Duplicates = b.duplicates
 	if b.options.Strict && b.summary.Rejected > 0 {
 		return &StrictError{Split: b.split, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
 	}
@@ -249,26 +286,27 @@ func (b *builder) conclude() error {
 	return nil
 }
 
-// rejectList writes the file of rejects, which it makes for the first of them.
-type rejectList struct {
+// lineList writes a file of JSON objects beside the set's own, which it makes for the first of them.
+type lineList struct {
 	writer *shard.SetWriter
+	name   string
 	file   *os.File
 	enc    *json.Encoder
 }
 
-func (l *rejectList) add(r Reject) error {
+func (l *lineList) add(line any) error {
 	if l.file == nil {
-		f, err := l.writer.CreateFile(RejectsName)
+		f, err := l.writer.CreateFile(l.name)
 		if err != nil {
 			return err
 		}
 		l.file, l.enc = f, json.NewEncoder(f)
 		l.enc.SetEscapeHTML(false)
 	}
-	return l.enc.Encode(r)
+	return l.enc.Encode(line)
 }
 
-func (l *rejectList) close() error {
+func (l *lineList) close() error {
 	if l.file == nil {
 		return nil
 	}

@@ -45,6 +45,7 @@ type Options struct {
 	Jobs       int    // workers; 0 means one for each CPU
 	Strict     bool   // fail when a file cannot be read as an image
 	Replace    bool   // replace a set that is there already
+	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
 	// Progress is called often, from one goroutine at a time; may be nil.
@@ -76,9 +77,10 @@ type Stage string
 
 // The stages of a build.
 const (
-	StageList Stage = "listing" // the names in folders; Total is unknown
-	StageRead Stage = "reading" // tars, into the spool; counted in bytes of the tars
-	StagePack Stage = "packing" // images, into the set; counted in images
+	StageList    Stage = "listing"   // the names in folders; Total is unknown
+	StageCompare Stage = "comparing" // images by their bytes, before any is packed; counted in images
+	StageRead    Stage = "reading"   // tars, into the spool; counted in bytes of the tars
+	StagePack    Stage = "packing"   // images, into the set; counted in images
 )
 
 // Progress says how far a build is.
@@ -114,8 +116,11 @@ type Summary struct {
 	Formats     map[shard.Format]int
 	Rejected    int
 	Rejects     []Reject // the first few
+	Duplicates  int      // images that were left out since others have the same bytes
 	Notes       []string
 	Duration    time.Duration
+
+	sums packedSums
 }
 
 // StrictError says that a strict build found files that are no images.
@@ -140,10 +145,22 @@ func (e *StrictError) Error() string {
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
 // of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
+	return buildSplit(ctx, split, out, o, nil, nil)
+}
+
+// buildSplit is Build that leaves images out, and compares with the images of the split for training.
+func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums) (Summary, error) {
 	if err := checkRoom(split, out); err != nil {
 		return Summary{}, err
 	}
-	sum, err := newBuilder(split.Name, newInput(split), o).build(ctx, out)
+	b := newBuilder(split.Name, newInput(split), o)
+	b.leaveOut, b.compare = leaveOut, true
+	sum, err := b.build(ctx, out)
 	sum.Notes = append(split.Notes(), sum.Notes...)
+	if err != nil {
+		return sum, err
+	}
+	duplicates, err := sum.sums.notes(out, train)
+	sum.Notes = append(sum.Notes, duplicates...)
 	return sum, err
 }

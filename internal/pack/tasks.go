@@ -74,7 +74,15 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	if finished == len(tasks) {
 		return &TakenError{Output: tasks[0].Output}
 	}
+	leaveOut := make([]map[string]Duplicate, len(tasks))
+	if o.Dedupe {
+		var err error
+		if leaveOut, err = findDuplicates(ctx, tasks, &o); err != nil {
+			return err
+		}
+	}
 	var classes []string
+	var train packedSums
 	for i, t := range tasks {
 		if classes != nil {
 			t.Split.ExpectClasses(classes)
@@ -87,10 +95,14 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
 			continue
 		}
-		s, err := Build(ctx, t.Split, t.Output, o)
+		s, err := buildSplit(ctx, t.Split, t.Output, o, leaveOut[i], train)
 		if err != nil {
 			return err
 		}
+		if t.Split.Name == trainSplit {
+			train = s.sums
+		}
+		s.sums = nil
 		classes = s.Manifest.Classes
 		done(s)
 	}
@@ -121,14 +133,18 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 
 // built are the options that a set's content depends on, for its manifest.
 func (o *Options) built() map[string]string {
-	return map[string]string{"shard_bytes": strconv.FormatInt(o.ShardBytes, 10)}
+	built := map[string]string{"shard_bytes": strconv.FormatInt(o.ShardBytes, 10)}
+	if o.Dedupe {
+		built["dedupe"] = "true"
+	}
+	return built
 }
 
 // builtAlike says that a set was built with these options.
 func (o *Options) builtAlike(m *shard.Manifest) bool {
 	enc := o.Encoding.Stored()
 	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
-		m.Built["shard_bytes"] == o.built()["shard_bytes"]
+		m.Built["shard_bytes"] == o.built()["shard_bytes"] && m.Built["dedupe"] == o.built()["dedupe"]
 }
 
 func sameJSON(a, b json.RawMessage) bool {

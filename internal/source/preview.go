@@ -35,8 +35,7 @@ var errEnough = errors.New("enough")
 // Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples enough.
 // Each split may be walked over once after that.
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
-	look := *s // which Walk changes
-	look.notes = append([]string(nil), s.notes...)
+	look := s.Again() // which Walk changes
 	var p Preview
 	until := time.Now().Add(limit)
 	err := look.Walk(ctx, func(it Item) error {

@@ -225,6 +225,13 @@ func andOthers(n int) string {
 	return fmt.Sprintf(", as %d others were", n)
 }
 
+// Again is the same split, to be walked over besides this one: for those who have to read it twice. Standard input can't be.
+func (s *Split) Again() *Split {
+	again := *s
+	again.notes, again.cut = slices.Clone(s.notes), nil
+	return &again
+}
+
 // relabel turns the labels of the split's own classes into those of the expected ones.
 func (s *Split) relabel(own labels) (labels, error) {
 	l := newLabels(s.expected)

@@ -1,0 +1,122 @@
+package pack
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// duplicatesShownMax is how many images that occur again are named.
+const duplicatesShownMax = 3
+
+// fileSum is what files are compared by: half of their SHA-256.
+type fileSum [16]byte
+
+func sumOf(data []byte) fileSum {
+	sum := sha256.Sum256(data)
+	return fileSum(sum[:len(fileSum{})])
+}
+
+// packedSum is the sum of the image at an index of the set.
+type packedSum struct {
+	sum   fileSum
+	index uint32
+}
+
+// packedSums are those of all images of a set, 20 bytes each: in order of their sums, and then of their indices, once they are complete.
+type packedSums []packedSum
+
+func (p packedSums) sort() {
+	slices.SortFunc(p, func(a, b packedSum) int {
+		return cmp.Or(bytes.Compare(a.sum[:], b.sum[:]), cmp.Compare(a.index, b.index))
+	})
+}
+
+// has says that an image of these bytes is there.
+func (p packedSums) has(sum fileSum) bool {
+	_, ok := slices.BinarySearchFunc(p, sum, func(a packedSum, sum fileSum) int { return bytes.Compare(a.sum[:], sum[:]) })
+	return ok
+}
+
+// notes says what images of a finished set occur in it again, and in train, the set for training that was built before it, if that is not nil.
+func (p packedSums) notes(dir string, train packedSums) (notes []string, err error) {
+	var again, leaked []packedSum
+	first := make(map[uint32]uint32) // of those that occur again
+	for i := range p {
+		if i > 0 && p[i].sum == p[i-1].sum {
+			from, ok := first[p[i-1].index]
+			if !ok {
+				from = p[i-1].index
+			}
+			first[p[i].index] = from
+			again = append(again, p[i])
+		}
+		if train != nil && train.has(p[i].sum) {
+			leaked = append(leaked, p[i])
+		}
+	}
+	if len(again)+len(leaked) == 0 {
+		return nil, nil
+	}
+	set, err := shard.OpenSet(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, set.Close()) }()
+	if len(again) > 0 {
+		otherLabel := 0
+		for _, a := range again {
+			one, err1 := set.Label(int(a.index))
+			two, err2 := set.Label(int(first[a.index]))
+			if err := errors.Join(err1, err2); err != nil {
+				return nil, err
+			}
+			if one != two {
+				otherLabel++
+			}
+		}
+		shown, err := someKeys(set, again, func(a packedSum) (uint32, bool) { from := first[a.index]; return from, true })
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, fmt.Sprintf("%d images have the same bytes as another (%s), %d of them with another label than it; --dedupe leaves them out", len(again), shown, otherLabel))
+	}
+	if len(leaked) > 0 {
+		shown, err := someKeys(set, leaked, func(packedSum) (uint32, bool) { return 0, false })
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, fmt.Sprintf("%d images are in train too, byte for byte (%s); --dedupe leaves them out there", len(leaked), shown))
+	}
+	return notes, nil
+}
+
+// someKeys names the first few images, and what each is the same as.
+func someKeys(set *shard.Set, of []packedSum, as func(packedSum) (uint32, bool)) (string, error) {
+	slices.SortFunc(of, func(a, b packedSum) int { return cmp.Compare(a.index, b.index) })
+	var shown []string
+	for _, a := range of[:min(len(of), duplicatesShownMax)] {
+		key, err := set.Key(int(a.index))
+		if err != nil {
+			return "", err
+		}
+		if other, ok := as(a); ok {
+			same, err := set.Key(int(other))
+			if err != nil {
+				return "", err
+			}
+			key += " as " + same
+		}
+		shown = append(shown, key)
+	}
+	if len(of) > len(shown) {
+		shown = append(shown, "…")
+	}
+	return strings.Join(shown, ", "), nil
+}
