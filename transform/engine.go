@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/affine"
+	"github.com/imgfeed/imgfeed/internal/blur"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/pointwise"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -47,6 +48,7 @@ type Times struct {
 type Engine struct {
 	resampler *resample.Resampler
 	mapper    *affine.Mapper
+	blurrer   *blur.Blurrer
 	adjuster  *pointwise.Adjuster
 	stored    storedImage // decodes the source at hand
 	canvas    canvas      // of the image at hand
@@ -59,11 +61,13 @@ type Engine struct {
 	sums      []float32 // of images that are mixed
 	log       *recorder // of what is done; nil unless it is asked for
 	times     Times
+
+	blurWeights [2][]float32 // across and down
 }
 
 // NewEngine returns an Engine that runs kernels of the given level.
 func NewEngine(level Level) *Engine {
-	return &Engine{resampler: resample.New(level), mapper: affine.New(level), adjuster: pointwise.New(level), stored: newStoredImage(level)}
+	return &Engine{resampler: resample.New(level), mapper: affine.New(level), blurrer: blur.New(level), adjuster: pointwise.New(level), stored: newStoredImage(level)}
 }
 
 // Times returns what has been spent so far.

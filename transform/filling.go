@@ -61,6 +61,21 @@ func (p *parameters) fill() (f Fill) {
 	return f
 }
 
+// rangeOf reads n, which is [n, n], or [low, high].
+func (p *parameters) rangeOf(name string, value [2]float64) [2]float64 {
+	switch list := p.numbers(name); len(list) {
+	case 0:
+		return value
+	case 1:
+		return [2]float64{list[0], list[0]}
+	case 2:
+		return [2]float64(list)
+	default:
+		p.fail("%s has %d numbers, want n or [low, high]", name, len(list))
+		return value
+	}
+}
+
 // angle reads a range of angles in degrees: n for -n to n, or [low, high].
 func (p *parameters) angle(name string) (degrees [2]float64) {
 	list := p.angles(name, 2)

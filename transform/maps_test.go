@@ -11,9 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/affine"
+	"github.com/imgfeed/imgfeed/internal/blur"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
@@ -77,6 +80,28 @@ func (o RandomAffine) naive(m *naiveImage, d *Draws) error {
 	return nil
 }
 
+func (o GaussianBlur) naive(m *naiveImage, d *Draws) error {
+	sigma := d.uniform(o.Sigma[0], o.Sigma[1])
+	var r blur.Blurrer
+	from, to := imagefile.RGB{Pix: m.pix, Width: m.w, Height: m.h}, imagefile.RGB{}
+	to.Resize(m.w, m.h)
+	r.Torchvision(&to, &from, gaussianWeights(nil, o.KernelSize[0], sigma), gaussianWeights(nil, o.KernelSize[1], sigma))
+	m.pix = to.Pix
+	return nil
+}
+
+func (o PILGaussianBlur) naive(m *naiveImage, d *Draws) error {
+	if d.unit() >= o.P {
+		return nil
+	}
+	var r blur.Blurrer
+	from, to := imagefile.RGB{Pix: m.pix, Width: m.w, Height: m.h}, imagefile.RGB{}
+	to.Resize(m.w, m.h)
+	r.Pillow(&to, &from, d.uniform(o.Radius[0], o.Radius[1]))
+	m.pix = to.Pix
+	return nil
+}
+
 // mapSpecs have operations that map at every place of a transform.
 var mapSpecs = []string{
 	`[{"op":"RandomRotation","degrees":30},{"op":"CenterCrop","size":24}]`,
@@ -87,6 +112,13 @@ var mapSpecs = []string{
 	`[{"op":"CenterCrop","size":[20,30]},{"op":"RandomVerticalFlip","p":1},{"op":"RandomHorizontalFlip"}]`,
 	`[{"op":"RandomResizedCrop","size":20},{"op":"RandomAffine","degrees":15,"translate":[0.1,0.3],"scale":[0.8,1.2],"shear":10,"interpolation":"bilinear","fill":128}]`,
 	`[{"op":"RandomAffine","degrees":0,"shear":[0,0,-20,20],"center":[0,0]},{"op":"RandomCrop","size":19}]`,
+	`[{"op":"RandomResizedCrop","size":24},{"op":"RandomHorizontalFlip"},{"op":"PILGaussianBlur"},{"op":"CenterCrop","size":20},{"op":"PILGaussianBlur","radius":[0,5],"p":1}]`,
+}
+
+// blurSpecs have torchvision's blur, whose bits are not quite torchvision's.
+var blurSpecs = []string{
+	`[{"op":"GaussianBlur","kernel_size":[5,13]},{"op":"CenterCrop","size":20},{"op":"RandomHorizontalFlip"},{"op":"GaussianBlur","kernel_size":3,"sigma":0.5}]`,
+	`[{"op":"RandomResizedCrop","size":24},{"op":"GaussianBlur","kernel_size":[23,1]},{"op":"GaussianBlur","kernel_size":[1,3]}]`,
 }
 
 func TestMapsMatchNaive(t *testing.T) {
@@ -95,7 +127,7 @@ func TestMapsMatchNaive(t *testing.T) {
 		for s, size := range [][2]int{{50, 37}, {32, 32}, {19, 64}} {
 			w, h := size[0], size[1]
 			pix := randomImage(w, h, uint64(s))
-			for _, text := range mapSpecs {
+			for _, text := range slices.Concat(mapSpecs, blurSpecs) {
 				compareWithNaive(t, engine, mustParse(text), []Source{{Image: encodePNG(t, pix, w, h)}}, pix, w, h)
 			}
 		}
@@ -105,7 +137,7 @@ func TestMapsMatchNaive(t *testing.T) {
 func TestMapsDoNotAllocate(t *testing.T) {
 	data, index := encodeJPEG(t, randomImage(100, 80, 1), 100, 80)
 	src, engine := Source{Image: data, Aux: index}, NewEngine(kernel.Active())
-	for _, text := range mapSpecs {
+	for _, text := range slices.Concat(mapSpecs, blurSpecs) {
 		spec, i := mustParse(text), 0
 		dst := Output{Pix: make([]byte, spec.OutputBytes())}
 		run := func() {
@@ -131,7 +163,12 @@ func certain(rng *rand.Rand, w, h int, resampler string) string {
 	pick := func(values ...string) string { return values[rng.IntN(len(values))] }
 	interpolation := pick("nearest", "bilinear", "bicubic")
 	fill := pick("0", "128", "[255,0,7]", "[30.9,-4,999]")
-	switch rng.IntN(8) {
+	switch rng.IntN(10) {
+	case 8:
+		sigma := number(0.1, 3)
+		return fmt.Sprintf(`{"op":"GaussianBlur","kernel_size":[%d,%d],"sigma":[%v,%v]}`, 1+2*rng.IntN(min(w, 12)), 1+2*rng.IntN(min(h, 12)), sigma, sigma)
+	case 9:
+		return fmt.Sprintf(`{"op":"PILGaussianBlur","radius":%v,"p":1}`, number(0, 4))
 	case 5:
 		// No padding is wider than the image: NumPy before 2 reflects what it has reflected otherwise.
 		return fmt.Sprintf(`{"op":"Pad","padding":[%d,%d,%d,%d],"fill":%s,"padding_mode":%q}`,
@@ -185,11 +222,16 @@ func TestOperationsAreTorchvisions(t *testing.T) {
 	var result struct {
 		Compared int
 		Differ   []string
+		Blurred  int // values that GaussianBlur made
+		Rounded  int // of these, those that are off by one
 	}
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("compared %d results with torchvision's", result.Compared)
+	t.Logf("compared %d results with torchvision's; of %d values of GaussianBlur %d are off by one", result.Compared, result.Blurred, result.Rounded)
+	if result.Rounded*1000 >= result.Blurred {
+		t.Errorf("%d of %d values of GaussianBlur are off by one", result.Rounded, result.Blurred)
+	}
 	if len(result.Differ) > 0 || result.Compared == 0 {
 		t.Errorf("%d of %d differ: %.2000v", len(result.Differ), result.Compared, result.Differ)
 	}
@@ -312,6 +354,13 @@ func TestMapErrors(t *testing.T) {
 		`{"op":"RandomAffine","degrees":0,"scale":[0,1]}`:               "scale is 0, want 1e-06",
 		`{"op":"RandomAffine","degrees":0,"shear":[1,2,3]}`:             "shear has 3 numbers",
 		`{"op":"RandomAffine","degrees":0,"shear":[1,2,3,1e7]}`:         "shear is 1e+07",
+		`{"op":"GaussianBlur"}`:                                         "kernel_size is missing",
+		`{"op":"GaussianBlur","kernel_size":4}`:                         "kernel_size is 4, want an odd number from 1 to 255",
+		`{"op":"GaussianBlur","kernel_size":3,"sigma":0}`:               "sigma is 0, want more than 0",
+		`{"op":"GaussianBlur","kernel_size":3,"sigma":[2,1]}`:           "sigma is [2 1], want the lower first",
+		`{"op":"GaussianBlur","kernel_size":3,"sigma":[1,2,3]}`:         "sigma has 3 numbers",
+		`{"op":"PILGaussianBlur","radius":1e9}`:                         "radius is 1e+09, want 0 to 100",
+		`{"op":"PILGaussianBlur","p":2}`:                                "p is 2",
 		`{"op":"RandomVerticalFlip","p":-1}`:                            "p is -1",
 		`{"op":"RandomRotation","degrees":3,"expand":true}`:             "would differ in size",
 	} {
@@ -325,6 +374,7 @@ func TestMapErrors(t *testing.T) {
 		RandomRotation{Degrees: [2]float64{nan, nan}}, RandomRotation{Center: &[2]float64{nan, 0}}, RandomRotation{Interpolation: Box},
 		RandomAffine{Scale: [2]float64{nan, 1}}, RandomAffine{Shear: [4]float64{0, 0, nan, nan}}, RandomAffine{Translate: [2]float64{nan, 0}},
 		RandomAffine{Center: &[2]float64{0, math.Inf(1)}}, RandomAffine{Degrees: [2]float64{math.Inf(-1), 0}}, RandomVerticalFlip{P: nan},
+		GaussianBlur{KernelSize: [2]int{3}, Sigma: [2]float64{nan, nan}}, PILGaussianBlur{Radius: [2]float64{nan, nan}}, PILGaussianBlur{P: nan},
 	} {
 		if _, err := NewSpec(CenterCrop{Size: Size{4}}, op); err == nil {
 			t.Errorf("%s is taken", op)
@@ -351,6 +401,21 @@ func TestHostileMaps(t *testing.T) {
 					t.Fatalf("%s: byte %d is %d", spec, i, v)
 				}
 			}
+		}
+	}
+}
+
+func TestBlurOfSmallImages(t *testing.T) {
+	src := Source{Image: encodePNG(t, make([]byte, 30), 5, 2)}
+	for text, want := range map[string]string{
+		`[{"op":"GaussianBlur","kernel_size":[9,3]},{"op":"CenterCrop","size":2}]`:   "",
+		`[{"op":"GaussianBlur","kernel_size":[11,3]},{"op":"CenterCrop","size":2}]`:  "GaussianBlur cannot take an image of 5×2: half of its kernel of 11×3 must be smaller",
+		`[{"op":"GaussianBlur","kernel_size":[3,5]},{"op":"CenterCrop","size":2}]`:   "half of its kernel of 3×5 must be smaller",
+		`[{"op":"PILGaussianBlur","radius":100,"p":1},{"op":"CenterCrop","size":2}]`: "",
+	} {
+		_, err := NewEngine(kernel.Active()).Apply(mustParse(text), Output{Pix: make([]byte, 12)}, src, Draws{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

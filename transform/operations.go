@@ -36,6 +36,8 @@ func operations() []Op {
 		RandomVerticalFlip{},
 		RandomRotation{},
 		RandomAffine{},
+		GaussianBlur{},
+		PILGaussianBlur{},
 		RandomInvert{},
 		Grayscale{},
 		RandomGrayscale{},

@@ -10,6 +10,7 @@ from typing import Any
 FUNCTIONS = (
     "crop", "pad", "resize", "hflip", "vflip", "rotate", "affine", "rgb_to_grayscale", "invert", "posterize", "solarize",
     "autocontrast", "equalize", "adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue", "adjust_sharpness",
+    "gaussian_blur",
 )  # fmt: skip
 
 Call = dict[str, Any]
@@ -54,6 +55,11 @@ def _pillow_transform(image: Any, data: Sequence[float], resample: str, fillcolo
     return image.transform(image.size, pil.AFFINE, tuple(data), filters[resample], fillcolor=fill)
 
 
+def _pillow_gaussian_blur(image: Any, radius: float) -> Any:
+    """Blur an image by Pillow's ImageFilter.GaussianBlur."""
+    return image.filter(importlib.import_module("PIL.ImageFilter").GaussianBlur(radius))
+
+
 def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequence[Sequence[Call]], factor: float) -> Any:
     """Sum up an image and what chains make of it, in float32, and blend the image with the sum: AugMix."""
     pil, np = importlib.import_module("PIL.Image"), importlib.import_module("numpy")
@@ -66,5 +72,6 @@ def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequenc
 _OWN: dict[str, Callable[..., Any]] = {
     "solarize_add": _solarize_add,
     "pillow_transform": _pillow_transform,
+    "pillow_gaussian_blur": _pillow_gaussian_blur,
     "mixture": _mixture,
 }

@@ -24,6 +24,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "RandomVerticalFlip": ("p",),
     "RandomRotation": ("degrees", "interpolation", "expand", "center", "fill"),
     "RandomAffine": ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
+    "GaussianBlur": ("kernel_size", "sigma"),
     "RandomInvert": ("p",),
     "Grayscale": ("num_output_channels",),
     "RandomGrayscale": ("p",),

@@ -164,6 +164,10 @@ def test_maps_and_padding_are_torchvisions_bit_for_bit(load: Load, images: Path,
         t.RandomCrop((40, 46), padding=[2, 3, 4, 5], padding_mode="reflect"),
     ):  # fmt: skip
         compare(load, images, t.Compose([crop, step]))
+    loader = load(8, transform=t.Compose([crop, blur := t.GaussianBlur((5, 9), (1.5, 1.5))]), framework="torch")
+    for batch, _, index in loader:  # by one where a sum is as good as half way
+        off = batch.int() - expected(t.Compose([crop, blur]), images, loader, index).int()
+        assert off.abs().max() <= 1 and (off != 0).float().mean() < 0.001
     compare(load, images, t.Compose([t.Resize(40, max_size=44), t.RandomRotation((30, 30), expand=True), crop]))
 
 

@@ -44,6 +44,9 @@ func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
 // SumStart returns what sums begin with.
 func SumStart(_ bool) Dwords { return BroadcastDwords(splitHalf) }
 
+// TopByteStart returns what sums begin with of weights with 24 bits of fraction, whose result is the top byte without more.
+func TopByteStart() Dwords { return BroadcastDwords(1 << (23 - splitBits)) }
+
 // MulPairs begins the two parts of a sum.
 func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
 	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)

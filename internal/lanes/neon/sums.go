@@ -36,6 +36,9 @@ func SumStart(top bool) Dwords {
 	return BroadcastDwords(1 << 21)
 }
 
+// TopByteStart returns what sums begin with of weights with 24 bits of fraction, whose result is the top byte without more.
+func TopByteStart() Dwords { return BroadcastDwords(1 << 23) }
+
 // MulPairs begins the two parts of a sum.
 func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
 	w := pairs.ToBits().ReshapeToUint32s()

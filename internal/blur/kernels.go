@@ -1,0 +1,10 @@
+package blur
+
+//go:generate go run ../lanes/generate box_avx2.go gaussian_avx2.go
+
+// kernels are what one level does its own way.
+type kernels struct {
+	box     boxKernel
+	rows    rowsKernel
+	columns columnsKernel
+}

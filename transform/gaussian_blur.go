@@ -1,0 +1,154 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/imgfeed/imgfeed/internal/blur"
+)
+
+// GaussianBlur is torchvision.transforms.GaussianBlur(kernel_size, sigma). Its bits are torchvision's but where a sum is as good
+// as half way between two bytes.
+type GaussianBlur struct {
+	// KernelSize are the kernel's width and height, odd; {n} is a square.
+	KernelSize [2]int
+	// Sigma are the least and the largest standard deviation, in pixels. In JSON its default is torchvision's, 0.1 to 2.
+	Sigma [2]float64
+}
+
+func (GaussianBlur) Name() string { return "GaussianBlur" }
+
+func (o GaussianBlur) String() string {
+	return object(o, "kernel_size", o.KernelSize, "sigma", o.Sigma)
+}
+
+func (o GaussianBlur) read(p *parameters) Op {
+	switch list := p.integers("kernel_size"); len(list) {
+	case 1:
+		o.KernelSize = [2]int{list[0], list[0]}
+	case 2:
+		o.KernelSize = [2]int(list)
+	default:
+		p.fail("kernel_size is missing or has %d numbers, want n or [width, height]", len(list))
+	}
+	o.Sigma = p.rangeOf("sigma", [2]float64{0.1, 2})
+	return o
+}
+
+// sigmaMax bounds standard deviations: with more all weights of a kernel are equal.
+const sigmaMax = 1e6
+
+func (o GaussianBlur) prepare() (Op, error) {
+	if o.KernelSize[1] == 0 {
+		o.KernelSize[1] = o.KernelSize[0]
+	}
+	for _, n := range o.KernelSize {
+		if n < 1 || n > blur.KernelMax || n%2 == 0 {
+			return nil, fmt.Errorf("kernel_size is %d, want an odd number from 1 to %d", n, blur.KernelMax)
+		}
+	}
+	if !(o.Sigma[0] > 0) {
+		return nil, fmt.Errorf("sigma is %v, want more than 0", o.Sigma[0])
+	}
+	return o, checkInterval("sigma", o.Sigma, 0, sigmaMax)
+}
+
+func (GaussianBlur) random() bool { return true }
+
+func (GaussianBlur) outputSize(h, w int) (int, int) { return h, w }
+
+func (o GaussianBlur) apply(c *canvas) error {
+	return c.gaussianBlur(o.KernelSize, c.draws.uniform(o.Sigma[0], o.Sigma[1]))
+}
+
+// gaussianBlur is torchvision's gaussian_blur by a kernel of a size, width and height.
+func (c *canvas) gaussianBlur(size [2]int, sigma float64) error {
+	if c.log != nil {
+		c.log.add("gaussian_blur", "kernel_size", size, "sigma", [2]float64{sigma, sigma})
+	}
+	w, h := c.size()
+	if size[0]/2 >= w || size[1]/2 >= h {
+		return &SizeError{c.op.Name(), w, h, fmt.Sprintf("half of its kernel of %d×%d must be smaller", size[0], size[1])}
+	}
+	from, to, err := c.redraw(w, h)
+	if err != nil {
+		return err
+	}
+	weights := &c.engine.blurWeights
+	for i := range weights {
+		weights[i] = gaussianWeights(weights[i][:0], size[i], sigma)
+	}
+	c.engine.blurrer.Torchvision(to, from, weights[0], weights[1])
+	return nil
+}
+
+// gaussianWeights appends the weights of the middle of a kernel and of its places to one side.
+func gaussianWeights(to []float32, size int, sigma float64) []float32 {
+	weight := func(i int) float64 {
+		x := float64(i) / sigma
+		if power := float64(-0.5 * float64(x*x)); power > -700 {
+			return exp(power)
+		}
+		return 0
+	}
+	sum := weight(0)
+	for i := 1; i <= size/2; i++ {
+		sum += float64(2 * weight(i))
+	}
+	for i := range size/2 + 1 {
+		to = append(to, float32(weight(i)/sum))
+	}
+	return to
+}
+
+// PILGaussianBlur is Pillow's ImageFilter.GaussianBlur(radius) of a random radius, with a probability: what MoCo, BYOL, DINO and
+// timm blur with. torchvision has no name for it. Its bits are Pillow's.
+type PILGaussianBlur struct {
+	// Radius are the least and the largest standard deviation, in pixels. In JSON its default is DINO's, 0.1 to 2.
+	Radius [2]float64
+	// P is the probability of a blur. In JSON its default is DINO's, 0.5.
+	P float64
+}
+
+func (PILGaussianBlur) Name() string { return "PILGaussianBlur" }
+
+func (o PILGaussianBlur) String() string { return object(o, "radius", o.Radius, "p", o.P) }
+
+func (o PILGaussianBlur) read(p *parameters) Op {
+	o.Radius = p.rangeOf("radius", [2]float64{0.1, 2})
+	o.P = p.number("p", 0.5)
+	return o
+}
+
+func (o PILGaussianBlur) prepare() (Op, error) {
+	if err := checkProbability("p", o.P); err != nil {
+		return nil, err
+	}
+	return o, checkInterval("radius", o.Radius, 0, blur.RadiusMax)
+}
+
+func (PILGaussianBlur) random() bool { return true }
+
+func (PILGaussianBlur) outputSize(h, w int) (int, int) { return h, w }
+
+func (o PILGaussianBlur) apply(c *canvas) error {
+	if c.draws.unit() >= o.P {
+		return nil
+	}
+	return c.pillowBlur(c.draws.uniform(o.Radius[0], o.Radius[1]))
+}
+
+// pillowBlur is ImageFilter.GaussianBlur(radius), for radii up to blur.RadiusMax.
+func (c *canvas) pillowBlur(radius float64) error {
+	if float32(radius) == 0 {
+		return nil
+	}
+	if c.log != nil {
+		c.log.add("pillow_gaussian_blur", "radius", radius)
+	}
+	w, h := c.size()
+	from, to, err := c.redraw(w, h)
+	if err == nil {
+		c.engine.blurrer.Pillow(to, from, radius)
+	}
+	return err
+}
