@@ -5,7 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from . import arguments, outputs
 from .arguments import ARGUMENTS
@@ -16,10 +20,18 @@ from .torchsets import source_of
 from .vision import ends_in_tensors
 
 _DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(DataLoader).parameters.items()}
+#: Arguments of DataLoader that torch's loader says itself.
+_THEIRS = ("dataset", "shuffle", "subset", "weights", "num_samples", "order", "sampler")
 
 
 def from_torch(
-    loader: Any, *, transform: Any = None, label: str | None = None, cache: str | os.PathLike[str] | None = None, **changes: Any
+    loader: Any,
+    *,
+    transform: Any = None,
+    label: str | None = None,
+    same_order: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    **changes: Any,
 ) -> DataLoader:
     """Return a loader of the same batches as a torch.utils.data.DataLoader, with its images packed once into a cache.
 
@@ -32,6 +44,8 @@ def from_torch(
         transform: What is done to each image, in place of the dataset's own transform; a Dataset of Hugging Face needs it, as
             its own is a function that can't be looked into.
         label: The column of a Dataset of Hugging Face that has the labels, where there are several.
+        same_order: Take the order of every epoch from torch's own sampler. Without it a sampler that draws is done by the
+            feed: from its own seed and epoch, so that a state goes on in any world.
         cache: The folder of what is packed, ``$XDG_CACHE_HOME/imgfeed`` or ``~/.cache/imgfeed`` if not given.
         changes: Arguments of imgfeed.DataLoader, in place of those that the loader would give.
 
@@ -42,49 +56,37 @@ def from_torch(
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(loader, data.DataLoader):
         raise TypeError(f"imgfeed: from_torch: want a torch.utils.data.DataLoader, and this is a {type(loader).__name__}")
-    unknown = next((name for name in changes if name not in ARGUMENTS or name == "dataset"), None)
-    if unknown is not None:
-        raise TypeError(f"imgfeed: from_torch: neither it nor DataLoader has an argument {unknown!r}")
+    _check_changes(changes)
     if isinstance(loader.dataset, data.IterableDataset):
         raise ValueError(
             "imgfeed: from_torch: the dataset is an iterable one, whose samples can't be told apart: load it whole "
             "(streaming=False), or pack the files that it reads with imgshard build"
         )
-    given = _arguments(data, loader)
+    given = _arguments(data, loader, same_order)
     if "seed" in changes:
-        del given["generator"]  # which stands for a seed
+        given["generator"] = None  # which stands for a seed
     if changes.get("device") is not None:
-        del given["pin_memory"]  # the feed's own is page-locked
+        given["pin_memory"] = False  # the feed's own ring is page-locked
     given.update(changes)
     source, own = source_of(loader.dataset, label)
     given["transform"] = _transform(own if transform is None else transform, given)
     arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
     packed = pack(source, cache_folder(cache))
-    return DataLoader(packed.set, **given)
+    return DataLoader(packed.set, **_in_set(given, packed.places()))
 
 
-def _arguments(data: Any, loader: Any) -> dict[str, Any]:
-    """Return what a loader of torch was given, as arguments of the feed's."""
-    batches, samples = _samplers(data, loader)
-    given = {
-        "batch_size": batches.batch_size,
-        "num_workers": loader.num_workers,
-        "pin_memory": bool(loader.pin_memory),
-        "timeout": loader.timeout,
-        "worker_init_fn": loader.worker_init_fn,
-        "generator": loader.generator,
-        "prefetch_factor": loader.prefetch_factor,
-        "persistent_workers": loader.persistent_workers,
-        "pin_memory_device": getattr(loader, "pin_memory_device", ""),
-        **_order(data, samples, batches.batch_size, bool(batches.drop_last)),
-    }
-    if not outputs.is_default_collate(loader.collate_fn):
-        given["collate_fn"] = loader.collate_fn
-    return {name: value for name, value in given.items() if name in ARGUMENTS or value}
+def _check_changes(changes: dict[str, Any]) -> None:
+    for name in changes:
+        if name in _THEIRS:
+            raise ValueError(
+                f"imgfeed: from_torch: torch's loader says {name}= itself: make it with the samples and the order wanted"
+            )
+        if name not in ARGUMENTS:
+            raise TypeError(f"imgfeed: from_torch: neither it nor DataLoader has an argument {name!r}")
 
 
-def _samplers(data: Any, loader: Any) -> tuple[Any, Any]:
-    """Return the sampler of batches, and that of samples."""
+def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
+    """Return what a loader of torch was given, as arguments of the feed's; indices are still those of torch's dataset."""
     batches = loader.batch_sampler
     if batches is None:
         raise ValueError(
@@ -95,45 +97,70 @@ def _samplers(data: Any, loader: Any) -> tuple[Any, Any]:
             f"imgfeed: from_torch: batch_sampler is a {type(batches).__qualname__}, whose batches the feed can't know: make "
             "the loader with batch_size=, and with shuffle= or a sampler"
         )
-    return batches, batches.sampler
+    if getattr(loader, "pin_memory_device", ""):
+        raise ValueError(f"imgfeed: from_torch: pin_memory_device: {arguments.REFUSED['pin_memory_device']}")
+    given = {
+        "batch_size": batches.batch_size,
+        "drop_last": bool(batches.drop_last),
+        "num_workers": loader.num_workers,
+        "pin_memory": bool(loader.pin_memory),
+        "timeout": loader.timeout,
+        "worker_init_fn": loader.worker_init_fn,
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent_workers": loader.persistent_workers,
+        **_order(data, batches, len(loader.dataset), same_order),
+    }
+    if not outputs.is_default_collate(loader.collate_fn):
+        given["collate_fn"] = loader.collate_fn
+    return given
 
 
-def _order(data: Any, sampler: Any, batch_size: int, drop_last: bool) -> dict[str, Any]:
-    """Return the arguments for the order of a sampler of torch."""
-    kind = type(sampler)
-    if kind is data.SequentialSampler:
-        return {"shuffle": False, "drop_last": drop_last}
-    if kind is data.RandomSampler:
-        if sampler.replacement or sampler.num_samples != len(sampler.data_source):
-            raise ValueError(
-                f"imgfeed: from_torch: sampler draws {sampler.num_samples:,} of {len(sampler.data_source):,} samples"
-                f"{' with replacement' if sampler.replacement else ''}: the feed gives each once: make the loader with "
-                "shuffle=True"
-            )
-        return {"shuffle": True, "drop_last": drop_last, "generator": sampler.generator}
+def _order(data: Any, batches: Any, samples: int, same_order: bool) -> dict[str, Any]:
+    """Return the arguments for the order of a sampler of torch: its own, or what the feed does in its stead."""
+    sampler, kind = batches.sampler, type(batches.sampler)
     distributed = sys.modules.get("torch.utils.data.distributed")
-    if distributed is not None and kind is distributed.DistributedSampler:
-        return _distributed(sampler, batch_size, drop_last)
-    raise ValueError(
-        f"imgfeed: from_torch: sampler is a {kind.__qualname__}, whose order the feed can't know: make the loader with "
-        "shuffle=, or with a DistributedSampler"
-    )
+    if distributed is not None and isinstance(sampler, distributed.DistributedSampler):
+        ranks = {"rank": int(sampler.rank), "world": int(sampler.num_replicas)}
+        exact = kind is distributed.DistributedSampler and not same_order and _as_many(sampler, batches, samples)
+        return {**ranks, **(_distributed(sampler) if exact else {"sampler": sampler})}
+    if same_order:
+        return {"sampler": sampler}
+    if kind is data.SequentialSampler:
+        return {"order": np.arange(len(sampler))}
+    generator = getattr(sampler, "generator", None)
+    if kind is data.RandomSampler and len(sampler.data_source) == samples:
+        number = {"num_samples": sampler.num_samples, "generator": generator}
+        if sampler.replacement:
+            return {"weights": np.ones(samples), **number}
+        if sampler.num_samples == samples:
+            return {"shuffle": True, "generator": generator}
+        if sampler.num_samples < samples:
+            return {"shuffle": True, **number}
+    if kind is data.SubsetRandomSampler:
+        return {"shuffle": True, "subset": np.array([int(i) for i in sampler.indices]), "generator": generator}
+    if kind is data.WeightedRandomSampler and sampler.replacement and len(sampler.weights) == samples:
+        return {"weights": sampler.weights.numpy(), "num_samples": sampler.num_samples, "generator": generator}
+    return {"sampler": sampler}
 
 
-def _distributed(sampler: Any, batch_size: int, drop_last: bool) -> dict[str, Any]:
-    """Return the arguments for a DistributedSampler, whose drop_last leaves out samples, and the loader's a batch."""
-    samples, rank, world = len(sampler.dataset), int(sampler.rank), int(sampler.num_replicas)
-    share = -(-samples // world) if not sampler.drop_last else samples // world
-    batches = share // batch_size if drop_last else -(-share // batch_size)
-    if batches != rank_batches(samples, rank, world, "drop_last" if drop_last else "pad", batch_size) or (
-        sampler.drop_last and not drop_last and samples % world
-    ):
-        raise ValueError(
-            f"imgfeed: from_torch: DistributedSampler has drop_last={sampler.drop_last}, and the loader drop_last={drop_last}: "
-            f"with {samples:,} samples on {world:,} ranks the feed would give others. Give both the same"
-        )
-    order = {"shuffle": sampler.shuffle, "seed": sampler.seed, "drop_last": drop_last}
-    return {**order, "rank": rank, "world": world, "generator": None}  # which would be of workers
+def _as_many(sampler: Any, batches: Any, samples: int) -> bool:
+    """Return whether the feed gives a rank as many samples as torch does with a DistributedSampler.
+
+    Its drop_last leaves out samples, and the loader's a batch; the feed has one for both.
+    """
+    size, world = batches.batch_size, int(sampler.num_replicas)
+    if len(sampler.dataset) != samples:
+        return False
+    if sampler.drop_last and not batches.drop_last:
+        return samples % world == 0
+    share = samples // world if sampler.drop_last else -(-samples // world)
+    return not batches.drop_last or share // size == rank_batches(samples, 0, world, "drop_last", size)
+
+
+def _distributed(sampler: Any) -> dict[str, Any]:
+    if sampler.shuffle:
+        return {"shuffle": True, "seed": sampler.seed}
+    return {"order": np.arange(len(sampler.dataset))}
 
 
 def _transform(transform: Any, given: dict[str, Any]) -> Any:
@@ -143,9 +170,45 @@ def _transform(transform: Any, given: dict[str, Any]) -> Any:
             "imgfeed: from_torch: the dataset has no transform that can be looked into: say with transform= what is done to "
             "each image"
         )
-    if "collate_fn" in given and given["collate_fn"] is not None and not ends_in_tensors(transform):
+    if given.get("collate_fn") is not None and not ends_in_tensors(transform):
         raise ValueError(
             "imgfeed: from_torch: collate_fn gets tensors of the feed, and here the transform leaves images of Pillow: end it "
             "in PILToTensor or ToTensor"
         )
     return transform
+
+
+def _in_set(given: dict[str, Any], places: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """Return arguments with the set's indices in place of those of torch's dataset."""
+    moved: dict[str, Any] = {name: places[given[name]] for name in ("order", "subset") if name in given}
+    if "weights" in given:
+        weights = np.zeros(len(places))
+        weights[places] = given["weights"]
+        moved["weights"] = weights
+    if "sampler" in given:
+        moved["sampler"] = _Moved(given["sampler"], places)
+    return {**given, **moved}
+
+
+class _Moved:
+    """A sampler of torch's dataset, with the set's indices."""
+
+    def __init__(self, sampler: Any, places: npt.NDArray[np.int64]) -> None:
+        self._sampler = sampler
+        self._places = places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places[[int(i) for i in self._sampler]].tolist())
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    @property
+    def epoch(self) -> Any:
+        """The epoch that a DistributedSampler was told; None for another."""
+        return getattr(self._sampler, "epoch", None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the sampler the epoch, if it wants to know."""
+        if callable(getattr(self._sampler, "set_epoch", None)):
+            self._sampler.set_epoch(epoch)

@@ -9,6 +9,7 @@ called with a batch, on the device where it is: they do to each pixel what they 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,10 @@ def pipeline(name: str, value: Any) -> Pipeline:
     tensor = resizes = ""
     for step in _flat(value):
         kind = _kind(step)
+        if kind and _of_v2(step) and importlib.util.find_spec("torchvision.tv_tensors") is None:
+            raise ValueError(
+                f"imgfeed: {name} holds {kind} of transforms.v2, which takes torchvision 0.16 or later: use transforms"
+            )
         if kind in NOTHING:
             continue
         if kind in TENSORS:

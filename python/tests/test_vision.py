@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import pickle
 from collections.abc import Callable
@@ -19,10 +20,11 @@ Load = Callable[..., DataLoader]
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 versions = [pytest.param(v1, id="v1")]
 try:
+    from torchvision import tv_tensors
     from torchvision.transforms import v2
 
     versions.append(pytest.param(v2, id="v2"))
-except ImportError:  # torchvision before 0.15
+except ImportError:  # torchvision before 0.16
     v2 = None
 bicubic = v1.InterpolationMode.BICUBIC
 
@@ -78,10 +80,8 @@ def test_normalised_batches_are_torchvisions(load: Load, images: Path, t: Any, l
     )
 
 
-@pytest.mark.skipif(v2 is None, reason="needs torchvision 0.15 or later")
+@pytest.mark.skipif(v2 is None, reason="needs torchvision 0.16 or later")
 def test_normalised_batches_of_v2(load: Load, images: Path) -> None:
-    from torchvision import tv_tensors
-
     resize = [v2.RGB(), v2.Resize(40), v2.CenterCrop(32)]
     compare(load, images, v2.Compose([*resize, v2.ToImage(), v2.Identity()]))
     compare(load, images, v2.Compose([*resize, v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]))
@@ -279,3 +279,11 @@ def test_a_pipeline_goes_with_a_pickled_loader(load: Load) -> None:
     loader = load(8, transform=v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()]), framework="torch")
     with pickle.loads(pickle.dumps(loader)) as other:
         assert all(torch.equal(a[0], b[0]) for a, b in zip(loader, other, strict=True))
+
+
+def test_the_v2_of_torchvision_0_15_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    beta = pytest.importorskip("torchvision.transforms.v2")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torchvision.tv_tensors" else find(name))
+    with pytest.raises(ValueError, match=r"holds CenterCrop of transforms\.v2, which takes torchvision 0\.16"):
+        DataLoader("/none", transform=beta.CenterCrop(32))
