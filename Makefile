@@ -38,7 +38,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs published test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs published test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -149,6 +149,9 @@ check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without ac
 check-kubernetes: build $(READY) ## the manifests in deploy/kubernetes against the published schemas of Kubernetes and Kubeflow
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/kubernetes/requirements.txt
 	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=trainer $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir deploy deploy/kubernetes
+
+check-monitoring: build $(READY) ## the alerts and every query of the dashboard in deploy/monitoring, against a Prometheus that scrapes a server
+	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=python $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir deploy deploy/monitoring
 
 $(READY): python/requirements-dev.txt
 	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear --system-site-packages $(VENV)

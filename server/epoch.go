@@ -161,6 +161,7 @@ func (s *session) release(m releaseRequest) error {
 	if err := s.ring.Release(m.Slot); err != nil {
 		return err
 	}
+	s.totals.slotHeld.Observe(time.Since(time.Unix(0, s.lentAt[m.Slot].Load())).Seconds())
 	s.supply.Put(s.slots[m.Slot])
 	return nil
 }
@@ -197,6 +198,7 @@ func (e *epoch) push(ctx context.Context) (err error) {
 		}
 	}()
 	for {
+		started := time.Now()
 		b, err := e.stream.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
@@ -204,14 +206,14 @@ func (e *epoch) push(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := e.sendBatch(b); err != nil {
+		if err := e.sendBatch(b, time.Since(started)); err != nil {
 			return err
 		}
 	}
 }
 
-// sendBatch delivers one batch. Its slot is then the client's, or, on the socket, free again.
-func (e *epoch) sendBatch(b loader.Batch) error {
+// sendBatch delivers one batch, which was waited for so long. Its slot is then the client's, or, on the socket, free again.
+func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, s.layout.BatchBytes(b.Count)
 	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Blank: e.blankPlaces(b)}
@@ -219,6 +221,7 @@ func (e *epoch) sendBatch(b loader.Batch) error {
 	started := time.Now()
 	if s.shared {
 		m.Slot = &slot
+		s.lentAt[slot].Store(started.UnixNano())
 		s.ring.Lend(slot) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
 			return err
@@ -231,9 +234,10 @@ func (e *epoch) sendBatch(b loader.Batch) error {
 			return err
 		}
 	}
-	waited := e.stream.Stats().SlotWait
-	s.countTimes(time.Since(started), waited-e.slotWait)
-	e.slotWait = waited
+	slotWait := e.stream.Stats().SlotWait
+	s.countTimes(time.Since(started), slotWait-e.slotWait)
+	s.totals.batchWait.Observe(max(0, nextTook-(slotWait-e.slotWait)).Seconds())
+	e.slotWait = slotWait
 	return nil
 }
 

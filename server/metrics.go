@@ -11,7 +11,7 @@ import (
 )
 
 // metrics are what /metrics shows beside Go's and the process's own. A metric is added by a line here. Most are counted in atomics
-// anyway, and turned into metrics only when somebody asks; a histogram would be a field of the server that stands here.
+// anyway, and turned into metrics only when somebody asks; a histogram is one of totals.
 func (s *Server) metrics() []prometheus.Collector {
 	return []prometheus.Collector{
 		counter("delivered_images_total", "Images delivered to clients.", "split", s.bySplit(func(t *splitTotals) int64 { return t.images.Load() })),
@@ -30,6 +30,8 @@ func (s *Server) metrics() []prometheus.Collector {
 		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", s.slotsByState),
 		gauge("ring_bytes", "Memory of all rings.", "", one(s.memory.inUse)),
 		gauge("ring_limit_bytes", "Memory that all rings together may take.", "", one(func() int64 { return s.memory.max })),
+		s.totals.batchWait,
+		s.totals.slotHeld,
 		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", one(func() int { return len(s.catalog.Load().problems()) })),
 	}
 }
@@ -87,12 +89,28 @@ type totals struct {
 	errors map[string]*atomic.Int64 // by kind
 
 	slotWait, writeTime atomic.Int64 // ns, of all sessions
+
+	batchWait, slotHeld *prometheus.HistogramVec // by split
 }
 
-type splitTotals struct{ images, batches, bytes, blanks atomic.Int64 }
+// newHistogram makes one of times, by split: a mean would hide the batch in a hundred that a training step waits for.
+func newHistogram(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "imgfeed_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9), // to 33 s
+	}, []string{"split"})
+}
+
+type splitTotals struct {
+	images, batches, bytes, blanks atomic.Int64
+	batchWait, slotHeld            prometheus.Observer
+}
 
 func newTotals() *totals {
-	t := &totals{splits: map[string]*splitTotals{}, errors: map[string]*atomic.Int64{}}
+	t := &totals{
+		splits: map[string]*splitTotals{}, errors: map[string]*atomic.Int64{},
+		batchWait: newHistogram("batch_wait_seconds", "How long a session waited for its next batch with a slot free for it: for the disk or the CPU."),
+		slotHeld:  newHistogram("slot_held_seconds", "How long a client kept a batch in shared memory before it gave the slot back."),
+	}
 	for _, kind := range []string{kindBadRequest, kindCorrupt, kindUnsupported, kindMissing, kindInternal} {
 		t.errors[kind] = new(atomic.Int64)
 	}
@@ -111,7 +129,7 @@ func (t *totals) ofSplit(split string) *splitTotals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.splits[split] == nil {
-		t.splits[split] = new(splitTotals)
+		t.splits[split] = &splitTotals{batchWait: t.batchWait.WithLabelValues(split), slotHeld: t.slotHeld.WithLabelValues(split)}
 	}
 	return t.splits[split]
 }

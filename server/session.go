@@ -20,6 +20,7 @@ type session struct {
 	ring       *ring.Ring
 	slots      []*loader.Slot // by number: views of the ring
 	supply     *loader.Supply // the slots that are neither lent nor in a stream
+	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since 1970
 	totals     *splitTotals
 
 	generation uint64 // of the last epoch
@@ -71,6 +72,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	for i := range slots {
 		sess.slots = append(sess.slots, viewSlot(i, sess.ring.Bytes(i), cfg.layout))
 	}
+	sess.lentAt = make([]atomic.Int64, slots)
 	sess.supply = loader.NewSupply(sess.slots...)
 	return sess, nil
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"image/png"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,4 +187,27 @@ func TestLookingOnWhileSessionsEnd(t *testing.T) {
 	close(stop)
 	t.Logf("%d pictures", <-looked)
 	ts.checkIdle()
+}
+
+// TestDocumentListsTheMetrics compares the list of docs/monitoring.md with what is served.
+func TestDocumentListsTheMetrics(t *testing.T) {
+	text, err := os.ReadFile("../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, served []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(imgfeed_\\w+)` \\| (\\w+) \\|").FindAllSubmatch(text, -1) {
+		listed = append(listed, string(m[1])+" "+string(m[2]))
+	}
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	c := ts.dial().hello().open(openRequest{BatchSize: 5})
+	c.epoch(0, 0)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (imgfeed_\w+ \w+)$`).FindAllStringSubmatch(ts.get("/metrics").Body.String(), -1) {
+		served = append(served, m[1])
+	}
+	slices.Sort(listed)
+	slices.Sort(served)
+	if !slices.Equal(listed, served) {
+		t.Errorf("the document lists\n%v\nserved are\n%v", listed, served)
+	}
 }
