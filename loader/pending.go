@@ -41,15 +41,18 @@ func (b *pendingBatch) repetition(position int) int {
 // exhausted reports whether every sample has been taken by a worker.
 func (b *pendingBatch) exhausted() bool { return b.next.Load() >= int64(len(b.indices)) }
 
-// work takes and finishes samples until none is left to take or the stream is cancelled.
-func (b *pendingBatch) work(w *worker) {
+// work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
+// it has not taken of those that it might have.
+func (b *pendingBatch) work(w *worker, most int) int {
 	n := len(b.indices)
-	for b.stream.ctx.Err() == nil {
-		first := int(b.next.Add(int64(b.chunk))) - b.chunk
+	for most > 0 && b.stream.ctx.Err() == nil {
+		chunk := min(b.chunk, most)
+		first := int(b.next.Add(int64(chunk))) - chunk
 		if first >= n {
-			return
+			break
 		}
-		end := min(first+b.chunk, n)
+		end := min(first+chunk, n)
+		most -= end - first
 		for i := first; i < end; i++ {
 			if err := w.process(b, i, min(i+1, end-1)); err != nil {
 				b.bad(i, err)
@@ -64,6 +67,7 @@ func (b *pendingBatch) work(w *worker) {
 			runtime.Gosched()
 		}
 	}
+	return most
 }
 
 // bad deals with a sample that could not be served.

@@ -18,7 +18,7 @@ type PoolConfig struct {
 	Level *transform.Level
 }
 
-// A Pool is a set of workers that decode for any number of streams, each stream in turn. Safe for concurrent use.
+// A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
 	workers   []*worker
 	scheduler *scheduler
@@ -63,11 +63,11 @@ func (p *Pool) Close() {
 // run is a worker's life.
 func (p *Pool) run(w *worker) {
 	debug.SetPanicOnFault(true) // a mapped file that is cut short costs its samples, not the process
-	var b *pendingBatch
+	var t turn
 	for {
-		if b = p.scheduler.next(b, &w.counters.wait); b == nil {
+		if t = p.scheduler.next(t, &w.counters.wait); t.batch == nil {
 			return
 		}
-		b.work(w)
+		t.samples = t.batch.work(w, t.samples)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // belong to it alone. Streams and workers know it by five methods:
 //
 //	open     a stream is there                          close   it is over: returns once no worker is in its batches
-//	publish  a batch of it has samples to work on       next    a worker leaves a batch and enters another one
+//	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one
 //	shutDown all streams are cancelled, workers end
 //
 // A batch stays from publish until all of its samples are taken and the last worker has left it.
@@ -20,14 +20,32 @@ type scheduler struct {
 	work     sync.Cond // there may be work, or the workers are to end
 	left     sync.Cond // a worker has left a batch
 	lanes    []*lane
-	turn     int // of the lane that is asked first
+	clock    int64 // the account of the lane that was served last
 	shutdown bool
 }
 
-// A lane is what the scheduler knows of one stream.
+// A lane is what the scheduler knows of one stream. The one with the lowest account is served next, so that streams that
+// always have work get as many samples, whatever their batches' size and the time that their samples take.
 type lane struct {
 	cancel  func()
 	entries []entry // the oldest batch first
+	account int64   // samples that it was given, as if it had been there and busy from the beginning
+}
+
+const (
+	// turnSamples is how many samples a worker takes of a batch before another stream may have its turn. A turn costs a lock:
+	// nothing beside eight samples, the quickest of which take a hundred times as long.
+	turnSamples = 8
+	// creditSamples is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has
+	// just released a few slots must not lose its share for the moment before; one that has stood still for an hour gets no
+	// more than this for it.
+	creditSamples = 256
+)
+
+// A turn is a worker's: a batch, and how many samples of it the worker may take. Those that it has not taken it gives back.
+type turn struct {
+	batch   *pendingBatch // nil means that the worker is to end
+	samples int
 }
 
 // An entry is what the scheduler knows of one batch.
@@ -49,7 +67,7 @@ func (s *scheduler) open(cancel func()) (*lane, error) {
 	if s.shutdown {
 		return nil, ErrClosed
 	}
-	l := &lane{cancel: cancel}
+	l := &lane{cancel: cancel, account: s.clock}
 	s.lanes = append(s.lanes, l)
 	return l, nil
 }
@@ -57,6 +75,9 @@ func (s *scheduler) open(cancel func()) (*lane, error) {
 // publish gives a batch to the workers.
 func (s *scheduler) publish(l *lane, b *pendingBatch) {
 	s.mu.Lock()
+	if l.oldestLocked() == nil {
+		l.account = max(l.account, s.clock-creditSamples)
+	}
 	l.entries = append(l.entries, entry{batch: b})
 	s.work.Broadcast()
 	s.mu.Unlock()
@@ -76,45 +97,66 @@ func (s *scheduler) close(l *lane) {
 	l.entries = nil
 }
 
-// next has a worker leave the batch that it was in (nil at first) and enter another one, for which it waits if need be; the time
-// is added to waited. It returns nil when the worker is to end.
-func (s *scheduler) next(last *pendingBatch, waited *atomic.Int64) *pendingBatch {
+// next has a worker leave the batch of its last turn (none at first) and gives it another turn, for which it waits if need be;
+// the time is added to waited.
+func (s *scheduler) next(last turn, waited *atomic.Int64) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last != nil {
+	if last.batch != nil {
 		s.leaveLocked(last)
 	}
 	for !s.shutdown {
-		if e := s.chooseLocked(); e != nil {
-			e.workers++
-			return e.batch
+		if l, e := s.chooseLocked(); e != nil {
+			return s.dealLocked(l, e)
 		}
 		started := time.Now()
 		s.work.Wait()
 		waited.Add(int64(time.Since(started)))
 	}
-	return nil
+	return turn{}
 }
 
-// chooseLocked returns the oldest batch with samples left of the lane whose turn it is, nil if there is none anywhere. The
-// lane after it is asked first the next time.
-func (s *scheduler) chooseLocked() *entry {
-	for k := range s.lanes {
-		at := (s.turn + k) % len(s.lanes)
-		l := s.lanes[at]
-		for i := range l.entries {
-			if !l.entries[i].batch.exhausted() {
-				s.turn = at + 1
-				return &l.entries[i]
-			}
+// chooseLocked returns the lane with the lowest account of those with work, and the oldest batch of it with samples left; nil
+// if there is none anywhere.
+func (s *scheduler) chooseLocked() (chosen *lane, batch *entry) {
+	for _, l := range s.lanes {
+		if chosen != nil && chosen.account <= l.account {
+			continue
+		}
+		if e := l.oldestLocked(); e != nil {
+			chosen, batch = l, e
+		}
+	}
+	return chosen, batch
+}
+
+// oldestLocked returns the oldest batch with samples left, or nil.
+func (l *lane) oldestLocked() *entry {
+	for i := range l.entries {
+		if !l.entries[i].batch.exhausted() {
+			return &l.entries[i]
 		}
 	}
 	return nil
 }
 
+// dealLocked has a worker enter a batch, for a whole one where there is nobody to take turns with.
+func (s *scheduler) dealLocked(l *lane, e *entry) turn {
+	samples := len(e.batch.indices)
+	if len(s.lanes) > 1 {
+		samples = min(samples, turnSamples)
+	}
+	s.clock = max(s.clock, l.account)
+	l.account += int64(samples)
+	e.workers++
+	return turn{e.batch, samples}
+}
+
 // leaveLocked notes that a worker has left a batch, and drops the batch if nobody has anything to do in it any more.
-func (s *scheduler) leaveLocked(b *pendingBatch) {
+func (s *scheduler) leaveLocked(last turn) {
+	b := last.batch
 	l := b.stream.lane
+	l.account -= int64(last.samples)
 	i := slices.IndexFunc(l.entries, func(e entry) bool { return e.batch == b })
 	e := &l.entries[i]
 	if e.workers--; e.workers > 0 {

@@ -2,6 +2,8 @@ package loader
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,12 @@ func pendingOf(s *scheduler, l *lane, n int) *pendingBatch {
 	return b
 }
 
+// take takes the samples of a turn, but for some.
+func (t turn) take(left int) turn {
+	t.batch.next.Add(int64(t.samples - left))
+	return turn{t.batch, left}
+}
+
 // TestSchedulerTakesTurns deals batches of two lanes, the oldest first, until their samples are taken.
 func TestSchedulerTakesTurns(t *testing.T) {
 	s := newScheduler()
@@ -25,26 +33,110 @@ func TestSchedulerTakesTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a1, a2, b1 := pendingOf(s, lanes[0], 2), pendingOf(s, lanes[0], 2), pendingOf(s, lanes[1], 2)
+	a1, a2, b1 := pendingOf(s, lanes[0], 12), pendingOf(s, lanes[0], 4), pendingOf(s, lanes[1], 20)
 	var waited atomic.Int64
-	var last *pendingBatch
-	for i, want := range []*pendingBatch{a1, b1, a1, b1, a1} {
+	var last turn
+	for i, want := range []turn{{a1, 8}, {b1, 8}, {a1, 8}, {b1, 8}, {a2, 4}, {b1, 8}} {
 		if last = s.next(last, &waited); last != want {
-			t.Fatalf("turn %d is another batch's", i)
+			t.Fatalf("turn %d is another one: %+v", i, last)
 		}
+		left := 0
+		if i == 2 {
+			left = 4 // a1 had no more
+		}
+		last = last.take(left)
 	}
-	a1.next.Store(2) // its last sample is taken, its worker is still in it
-	if got := s.next(nil, &waited); got != b1 {
-		t.Fatal("the second worker is not sent to the other lane")
-	}
-	if len(a1.stream.spare) != 0 {
-		t.Fatal("a batch is dropped while a worker is in it")
-	}
-	if got := s.next(a1, &waited); got != a2 || len(a1.stream.spare) != 1 {
-		t.Errorf("after the first batch: dropped %d times, and not followed by the second", len(a1.stream.spare))
+	if lanes[0].account != 16 || lanes[1].account != 24 {
+		t.Errorf("%d and %d samples were dealt", lanes[0].account, lanes[1].account)
 	}
 	if waited.Load() != 0 {
 		t.Error("a worker waited although there was work")
+	}
+}
+
+// TestSchedulerKeepsABatchThatIsWorkedOn has two workers in the batches of a lane.
+func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
+	s := newScheduler()
+	l, err := s.open(func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a1, a2 := pendingOf(s, l, 20), pendingOf(s, l, 4)
+	var waited atomic.Int64
+	if got := s.next(turn{}, &waited); got != (turn{a1, 20}) {
+		t.Fatalf("with a lane alone: %+v", got)
+	}
+	a1.next.Store(20) // its last sample is taken, its worker is still in it
+	second := s.next(turn{}, &waited)
+	if second.batch != a2 || len(a1.stream.spare) != 0 {
+		t.Fatal("a batch is dropped while a worker is in it")
+	}
+	if got := s.next(turn{a1, 0}, &waited); got.batch != a2 || len(a1.stream.spare) != 1 {
+		t.Errorf("after the first batch: dropped %d times, and not followed by the second", len(a1.stream.spare))
+	}
+}
+
+// TestSchedulerDealsByImage has lanes of different batches, of which some have no work now and then, and one comes late.
+func TestSchedulerDealsByImage(t *testing.T) {
+	s := newScheduler()
+	sizes := []int{1, 4, 4, 32, 128, 256}
+	lanes, dealt := make([]*lane, len(sizes)), make([]int, len(sizes))
+	open := func(i int) {
+		lanes[i], _ = s.open(func() {})
+		pendingOf(s, lanes[i], sizes[i])
+		pendingOf(s, lanes[i], sizes[i])
+	}
+	for i := range sizes[1:] {
+		open(i)
+	}
+	var waited atomic.Int64
+	turns, late := 0, len(sizes)-1
+	for last := (turn{}); turns < 40_000; turns++ {
+		if turns == 20_000 {
+			clear(dealt)
+			open(late)
+		}
+		last = s.next(last, &waited)
+		taken := min(last.samples, len(last.batch.indices)-int(last.batch.next.Load()))
+		at := slices.Index(lanes, last.batch.stream.lane)
+		dealt[at] += taken
+		last = last.take(last.samples - taken)
+		if last.batch.exhausted() && (turns%3 > 0 || lanes[at].oldestLocked() == nil) { // its client is late at times
+			pendingOf(s, lanes[at], sizes[at])
+		}
+	}
+	for i, n := range dealt {
+		if mean := dealt[0]; math.Abs(float64(n-mean)) > 0.02*float64(mean) {
+			t.Errorf("batches of %d got %d samples, of %d %d", sizes[i], n, sizes[0], mean)
+		}
+	}
+}
+
+// TestSchedulerBoundsCredit has a lane stand still for long: then it gets ahead of the others by no more than the credit.
+func TestSchedulerBoundsCredit(t *testing.T) {
+	s := newScheduler()
+	busy, _ := s.open(func() {})
+	still, _ := s.open(func() {})
+	var waited atomic.Int64
+	var last turn
+	for range 10_000 {
+		if busy.oldestLocked() == nil {
+			pendingOf(s, busy, 64)
+		}
+		last = s.next(last, &waited)
+		last = last.take(0)
+	}
+	pendingOf(s, still, 1<<20)
+	pendingOf(s, busy, 1<<20)
+	ahead := 0
+	for ; ; ahead++ {
+		if last = s.next(last, &waited); last.batch.stream.lane == busy {
+			break
+		}
+		last = last.take(0)
+	}
+	if want := creditSamples / turnSamples; ahead < want || ahead > want+1 {
+		t.Errorf("%d turns before the others', want %d", ahead, want)
 	}
 }
 
@@ -57,7 +149,8 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	}
 	b := pendingOf(s, l, 9)
 	var waited atomic.Int64
-	if s.next(nil, &waited) != b {
+	got := s.next(turn{}, &waited)
+	if got.batch != b {
 		t.Fatal("another batch")
 	}
 	closed := make(chan struct{})
@@ -67,12 +160,12 @@ func TestSchedulerCloseWaits(t *testing.T) {
 		t.Fatal("close returned with a worker in the batch")
 	case <-time.After(20 * time.Millisecond):
 	}
-	left := make(chan *pendingBatch)
-	go func() { left <- s.next(b, &waited) }() // leaves, and waits for work that never comes
+	left := make(chan turn)
+	go func() { left <- s.next(got, &waited) }() // leaves, and waits for work that never comes
 	within(t, "close", func() { <-closed })
 	s.shutDown()
 	within(t, "next", func() {
-		if <-left != nil {
+		if (<-left).batch != nil {
 			t.Error("a closed lane's batch is dealt again")
 		}
 	})
@@ -89,7 +182,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	}
 	pendingOf(s, l, 1)
 	s.shutDown()
-	if s.next(nil, new(atomic.Int64)) != nil || !cancelled {
+	if s.next(turn{}, new(atomic.Int64)).batch != nil || !cancelled {
 		t.Error("workers go on, or the stream is not cancelled")
 	}
 	if _, err := s.open(func() {}); !errors.Is(err, ErrClosed) {
