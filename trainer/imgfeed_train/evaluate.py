@@ -10,29 +10,62 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from .average_precision import AveragePrecision
 from .model import parallel
 from .settings import Settings
+
+SUMS = 5  # of a batch: loss, first right, in the first five, samples that have a label, samples
 
 
 @dataclass(frozen=True)
 class Score:
-    """The mean loss and the accuracies in percent, over ``samples`` samples."""
+    """The mean loss over ``samples`` samples, and the accuracies in percent over those of them that have a label.
+
+    With --target an answer is right where it is any of the sample's labels; mean_ap is in percent, and None without.
+    """
 
     loss: float
     acc1: float
     acc5: float
     samples: int
+    mean_ap: float | None = None
 
     @property
     def rank(self) -> float:
-        """What scores are compared by: top-1 accuracy, and less than any where the loss is no number."""
-        return self.acc1 if math.isfinite(self.loss) else -math.inf
+        """What scores are compared by: top-1 accuracy or mean average precision; less than any where the loss is no number."""
+        if not math.isfinite(self.loss):
+            return -math.inf
+        if self.mean_ap is None:
+            return self.acc1
+        return self.mean_ap if math.isfinite(self.mean_ap) else -math.inf
+
+    def __str__(self) -> str:
+        ap = "" if self.mean_ap is None else f"mAP {self.mean_ap:.3f} "
+        return f"{ap}Acc@1 {self.acc1:.3f} Acc@5 {self.acc5:.3f} Loss {self.loss:.4f}"
 
 
-def correct(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return how many labels are the first, and among the first five, of an output (B, classes), as scalars."""
-    top = output.topk(min(5, output.shape[1]), dim=1).indices == labels[:, None]
-    return top[:, 0].sum(), top.sum()
+def criterion(s: Settings) -> nn.Module:
+    """Return the loss of a training: of labels (B,), or of targets (B, classes) with --target."""
+    return nn.BCEWithLogitsLoss() if s.target else nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
+
+
+def correct(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return how many samples of an output (B, classes) have their label first, have it among the first five, have one at all.
+
+    labels are (B,), or (B, classes) with more than a half for each of a sample's labels. What is returned are scalars.
+    """
+    top = output.topk(min(5, output.shape[1]), dim=1).indices
+    if labels.dim() == 1:
+        right = top == labels[:, None]
+        return right[:, 0].sum(), right.sum(), torch.tensor(len(labels), device=labels.device)
+    right = labels.gather(1, top) > 0.5
+    return right[:, 0].sum(), right.any(1).sum(), (labels > 0.5).any(1).sum()
+
+
+def summed(loss: torch.Tensor, output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the SUMS of a batch, float64; loss is the sum over its samples."""
+    parts = (loss, *correct(output, labels), torch.tensor(len(labels), device=output.device))
+    return torch.stack([part.double() for part in parts])
 
 
 def autocast(s: Settings, device: torch.device) -> Any:
@@ -55,10 +88,14 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, k
     if dist.is_initialized() and not parallel.is_fsdp(whole):
         for buffer in whole.buffers():  # batch statistics of rank 0, as DDP takes them in training
             dist.broadcast(buffer, 0)
-    sums = torch.zeros(4, dtype=torch.float64, device=device)
+    sums = torch.zeros(SUMS, dtype=torch.float64, device=device)
+    precision = AveragePrecision(device) if s.target else None
     batches = 0
     for images, labels in loader:
-        sums += _sums(s, whole, images.to(device), labels.to(device), kept)
+        output, right = _answers(s, whole, images.to(device), kept), labels.to(device)
+        sums += summed(_loss(s, output, right), output, right)
+        if precision is not None:
+            precision.add(output, right)
         batches += 1
     if dist.is_initialized():
         if parallel.is_fsdp(whole):
@@ -70,18 +107,22 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, k
                     whole(torch.zeros(1, 3, size, size, device=device))
         dist.all_reduce(sums)
     model.train()
-    loss, acc1, acc5, samples = sums.tolist()
-    return Score(loss / samples, 100 * acc1 / samples, 100 * acc5 / samples, int(samples))
+    loss, acc1, acc5, labelled, samples = sums.tolist()
+    mean_ap = None if precision is None else precision.mean()
+    return Score(loss / samples, 100 * acc1 / max(1, labelled), 100 * acc5 / max(1, labelled), int(samples), mean_ap)
 
 
-def _sums(s: Settings, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
-    device = images.device
-    with autocast(s, device):
+def _answers(s: Settings, model: nn.Module, images: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
+    with autocast(s, images.device):
         output = model(images)
         if s.eval_flip:
             output = output + model(images.flip(3))
     output = output / (2 if s.eval_flip else 1)
-    output = output if kept is None else output[:, kept]
-    loss = nn.functional.cross_entropy(output.float(), labels, reduction="sum")
-    first, five = correct(output, labels)
-    return torch.stack([loss.double(), first.double(), five.double(), torch.tensor(len(labels), device=device).double()])
+    return (output if kept is None else output[:, kept]).float()
+
+
+def _loss(s: Settings, output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the sum of a batch's losses."""
+    if not s.target:
+        return nn.functional.cross_entropy(output, labels, reduction="sum")
+    return nn.functional.binary_cross_entropy_with_logits(output, labels.float(), reduction="none").mean(1).sum()

@@ -62,7 +62,7 @@ def _score(s: Settings, place: Place, device: torch.device) -> None:
             if outputs is None or len(outputs) == len(known)
             else f", among {len(theirs)} of the model's {len(known)} classes"
         )
-        print(f" * Acc@1 {score.acc1:.3f} Acc@5 {score.acc5:.3f} Loss {score.loss:.4f} on {score.samples:,} samples{which}")
+        print(f" * {score} on {score.samples:,} samples{which}")
         if real is not None:
             print(f" * ReaL Acc@1 {real[0]:.3f} on the {real[1]:,} of them that have labels there")
 

@@ -36,6 +36,12 @@ class Settings:
     val_split: str | None = option(
         None, "split to evaluate on, none for training without; if not given, the first there is of val, valid, test"
     )
+    target: str | None = option(
+        None,
+        "a field of the sets in the labels' place: numbers from 0 to 1 for each image, as many as there are classes, of which "
+        "any may be 1; trained by binary cross-entropy, evaluated by mean average precision",
+        metavar="FIELD",
+    )
     transform: str = option("train", "what happens to a training image", choices=TRANSFORMS)
     size: int = option(224, "pixels a side in training", within=SIZE)
     size_start: int = option(0, "pixels a side in the first epoch, growing to --size; 0: no growth", within=Range(0, 16384))
@@ -217,6 +223,13 @@ def check(s: Settings) -> None:
         raise TrainError(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
     if s.resume and s.overwrite:
         raise TrainError("--resume goes on with a run and --overwrite removes it: choose one")
+    if s.target and (s.mixup or s.cutmix or s.label_smoothing):
+        raise TrainError("--target takes targets as they are: --mixup 0 --cutmix 0 --label-smoothing 0 go with it")
+    _check_scoring(s)
+
+
+def _check_scoring(s: Settings) -> None:
+    """Raise TrainError where --evaluate lacks what it scores, or something goes with it alone."""
     if s.evaluate and not (s.weights or s.pretrained or s.resume):
         raise TrainError("--evaluate needs what to score: --weights FILE, --pretrained, or --resume auto (with --output)")
     if s.evaluate and s.resume and not (s.output or s.checkpoints) and s.resume == "auto":

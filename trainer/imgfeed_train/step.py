@@ -12,11 +12,10 @@ from torch.optim.swa_utils import AveragedModel
 from . import optim
 from .data.transforms import mixer
 from .errors import TrainError
-from .evaluate import autocast, correct
+from .evaluate import SUMS, autocast, criterion, summed
 from .model import average, parallel
 from .settings import Settings
 
-SUMS = 4  # loss, first right, in the first five, samples
 NOT_FINITE_STEPS = 10  # in a row whose loss is not finite end a run
 
 
@@ -29,7 +28,7 @@ class Step:
         self.optimizer = optim.optimizer(model, s)
         self.schedule = optim.schedule(self.optimizer, s, steps_per_epoch)
         self.scaler = torch.amp.GradScaler(device.type, enabled=s.amp == "fp16")
-        self.loss = nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
+        self.loss = criterion(s)
         self.mix = mixer(s, classes)
         self.ema: AveragedModel | None = average.averaged(parallel.bare(model), s.ema) if s.ema else None
         self.total = s.epochs * steps_per_epoch
@@ -46,10 +45,12 @@ class Step:
     def batch(self, images: torch.Tensor, labels: torch.Tensor, share: float = 1.0, step: bool = True) -> None:
         """Add a batch's gradients, weighted by its share of the samples of the step; then step, if it is the step's last.
 
-        images is (B, 3, H, W) float32, labels (B,) int64, on any device.
+        images is (B, 3, H, W) float32, labels (B,) int64 or with --target (B, classes), on any device.
         """
         images = images.to(self.device, non_blocking=True, memory_format=self._form)
         targets = labels = labels.to(self.device, non_blocking=True)
+        if labels.dim() > 1:
+            targets = labels = labels.float()
         if self.mix is not None:
             images, targets = self.mix(images, labels)
         if self.s.nan == "skip" and not self._before:
@@ -61,9 +62,7 @@ class Step:
             self.backward(self.scaler.scale(loss * share))
         with torch.no_grad():
             self._finite &= loss.isfinite()
-            first, five = correct(output, labels)
-            count = torch.full_like(loss, len(labels))
-            self.sums += torch.stack([part.double() for part in (loss * len(labels), first, five, count)])
+            self.sums += summed(loss * len(labels), output, labels)
         if step:
             self._step()
 

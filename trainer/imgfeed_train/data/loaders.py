@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -16,7 +17,10 @@ Stats = tuple[tuple[float, ...], tuple[float, ...]]  # mean and deviation that i
 
 
 def classes(s: Settings, split: str, place: Place) -> list[str]:
-    """Return the names of a split's classes; class i has label i."""
+    """Return the names of what a split's labels tell apart; class i has label i. With --target they are numbers.
+
+    Raises TrainError where --target is no vector of numbers there.
+    """
     with DataLoader(
         s.data,
         split=split,
@@ -25,7 +29,22 @@ def classes(s: Settings, split: str, place: Place) -> list[str]:
         num_workers=0 if s.data.startswith("unix:") else 1,
         framework="numpy",
     ) as probe:
-        return list(probe.dataset.classes)
+        return names(s, probe.dataset)
+
+
+def names(s: Settings, dataset: Any) -> list[str]:
+    """Return the names of the outputs that a model for a loader's dataset needs, as :func:`classes`."""
+    if s.target is None:
+        return list(dataset.classes)
+    kind = dataset.fields.get(s.target, "")
+    vector = re.fullmatch(r"(?:float32|int64)\[(\d+)\]", kind)
+    if vector is None:
+        there = ", ".join(f"{name} ({of})" for name, of in dataset.fields.items()) or "no fields"
+        raise TrainError(
+            f"--target {s.target}: the set {dataset.split} has {there}; wanted is a vector, as imgshard build --field "
+            f"{s.target}=json.{s.target}:multihot[1000] makes one"
+        )
+    return [str(i) for i in range(int(vector[1]))]
 
 
 class Feed:
@@ -104,7 +123,7 @@ def evaluation(s: Settings, split: str, place: Place, device: torch.device, *, b
 def make_loader(
     s: Settings, split: str, place: Place, device: torch.device, *, batch_size: int, stats: Any, **options: Any
 ) -> Any:
-    """Return an imgfeed loader of normalised float32 images (B, 3, H, W) and int64 labels, on device."""
+    """Return an imgfeed loader of normalised float32 images (B, 3, H, W) and int64 labels, or --target, on device."""
     return DataLoader(
         s.data,
         batch_size,
@@ -115,6 +134,7 @@ def make_loader(
         num_workers=0 if s.data.startswith("unix:") else s.workers,
         device=device if device.type == "cuda" else None,
         normalize=stats,
+        target=s.target,
         layout="NHWC" if s.channels_last else "NCHW",
         framework="torch",
         **options,

@@ -6,7 +6,7 @@ import math
 from statistics import mean
 
 from ..watch import feed
-from .book import Book
+from .book import Book, Event
 
 WAITING = 0.05  # of the time: less is not worth a word of advice
 MOSTLY = 0.5
@@ -39,13 +39,21 @@ def summary(book: Book) -> dict[str, float]:
             "evaluation s per epoch": mean(e["eval_seconds"] for e in epochs),
         }
     if book.scored:
-        best = max(book.scored, key=lambda e: e["acc1"] if math.isfinite(e["loss"]) else -math.inf)
+        best = max(book.scored, key=_rank)
+        if best.get("mean_ap") is not None:
+            numbers["best mAP %"] = best["mean_ap"]
         numbers |= {
             "best acc1 %": best["acc1"],
             "best acc5 %": best["acc5"],
             "last loss (validation)": book.scored[-1]["loss"],
         }
     return numbers
+
+
+def _rank(epoch: Event) -> float:
+    """Return what epochs are compared by, as Score.rank."""
+    ap = epoch.get("mean_ap")
+    return float(epoch["acc1"] if ap is None else ap) if math.isfinite(epoch["loss"]) else -math.inf
 
 
 def rank_means(book: Book, name: str) -> list[float]:

@@ -24,7 +24,7 @@ from .meters import Meters
 from .pace import Pace
 from .straggler import Share, straggler
 
-#: What every rank tells, in this order; then its HARDWARE, then the sums: loss, first right, in the first five, samples.
+#: What every rank tells, in this order; then its HARDWARE, then the sums of evaluate.SUMS.
 TOLD = ("passed", "waited", "data", "compute", "collective", "batches", "waiting", "disk", "decode", "client")
 WORDS = tuple(WAITS)
 
@@ -100,9 +100,10 @@ class Lines:
         self._step.sums.zero_()
 
     def _tell(self, at: Progress, batches: int, ranks: dict[str, list[float]], sums: list[float]) -> None:
-        loss, first, five, samples = sums
+        loss, first, five, labelled, samples = sums
+        labelled = max(1.0, labelled)
         rate = self._step.rate
-        values = {"loss": loss / samples, "acc1": 100 * first / samples, "acc5": 100 * five / samples, "lr": rate}
+        values = {"loss": loss / samples, "acc1": 100 * first / labelled, "acc5": 100 * five / labelled, "lr": rate}
         done, seconds = ranks["batches"][0], max(ranks["passed"])
         shares = [
             Share(*(min(1.0, ranks[name][r] / seconds) for name in ("data", "compute", "collective")))
@@ -159,8 +160,7 @@ class Lines:
             which = f" ({name})" if len(scores) > 1 else ""
             best = ", the better" if len(scores) > 1 and name == at.scored else ""
             self._watch.say(
-                f" * Epoch {at.epoch}: Acc@1 {score.acc1:.3f} Acc@5 {score.acc5:.3f} Loss {score.loss:.4f}{which} on "
-                f"{score.samples:,} samples{best}; {time}, evaluated {evaluated:.1f} s"
+                f" * Epoch {at.epoch}: {score}{which} on {score.samples:,} samples{best}; {time}, evaluated {evaluated:.1f} s"
             )
         if not scores:
             self._watch.say(f" * Epoch {at.epoch}: {time}; there is no evaluation")
@@ -171,6 +171,8 @@ class Lines:
         board: dict[str, Any] = {}
         if scores:
             board = {"Loss/Val": said["loss"], "Accuracy/Val": said["acc1"], "Accuracy5/Val": said["acc5"]}
+        if said.get("mean_ap") is not None:
+            board["mAP/Val"] = said["mean_ap"]
         if len(scores) > 1:
             board |= {f"Accuracy/Val_{name}": score.acc1 for name, score in scores.items()}
         self._watch.scalars(at.steps, board)

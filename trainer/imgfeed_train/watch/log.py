@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..data.loaders import Feed
+from ..data.loaders import Feed, names
 from ..data.sets import Splits
 from ..errors import TrainError
 from ..flags import file_text
@@ -140,7 +140,7 @@ def plan(feed: Feed, step: Step, sets: Splits, place: Place) -> dict[str, Any]:
         "batches": len(feed.loader),
         "epochs": step.s.epochs,
         "parameters": sum(p.numel() for p in step.model.parameters()),
-        "classes": len(feed.loader.dataset.classes),
+        "classes": len(names(step.s, feed.loader.dataset)),
         "encoding": feed.loader.dataset.encoding,
         "train_samples": sets.samples[sets.train],
         "val_samples": sets.samples[sets.val] if sets.val else 0,
