@@ -8,6 +8,7 @@ called with a batch, on the device where it is: they do to each pixel what they 
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +103,7 @@ def pipeline(name: str, value: Any) -> Pipeline:
         if kind in TENSORS:
             tensor = tensor or kind
         elif kind in NUMBERS:
-            numbers.append(step)
+            numbers.append(_in_place(step) if kind == "Normalize" else step)
         elif kind not in OPERATIONS:
             raise ValueError(_unknown(name, step))
         elif numbers:
@@ -119,6 +120,16 @@ def ends_in_tensors(value: Any) -> bool:
     if not is_torchvisions(value):
         return True
     return any(_kind(step) in TENSORS + NUMBERS for step in _flat(value))
+
+
+def _in_place(step: Any) -> Any:
+    """Return Normalize as one that changes the batch it is given, which what came before it has made and nobody else has.
+
+    A copy of a batch of floats costs more than all that is computed: its memory comes fresh from the system.
+    """
+    step = copy.copy(step)
+    step.inplace = True
+    return step
 
 
 def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Loaders among processes and threads: made before or after, by every way to start one; several at once; and signals to all of a group."""
+"""Loaders among processes and threads: made before or after, by every way to start one; several at once; group signals."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_threads_that_share_an_iteration(load: Load) -> None:
 
 
 def test_an_iteration_goes_to_another_thread(shards: Path) -> None:
-    """As programs have it that fetch ahead: begun here, and gone through there, by a thread that ends before the loader does."""
+    """As programs have it that fetch ahead: begun here, and gone through there, by a thread that ends first."""
     with own(shards) as loader:
         for _ in range(2):
             iteration, seen = iter(loader), []

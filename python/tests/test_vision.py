@@ -231,6 +231,17 @@ def test_what_the_server_does_not_do_it_says(load: Load, t: Any) -> None:
         load(8, transform=t.Compose([t.CenterCrop(32), t.Grayscale()]))
 
 
+@pytest.mark.parametrize("t", versions)
+def test_normalize_copies_no_batch(load: Load, t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes the one that the conversion has made, and stays as the caller made it."""
+    normalize = t.Normalize(MEAN, STD)
+    loader = load(8, framework="torch", transform=t.Compose([t.Resize(40), t.CenterCrop(32), t.ToTensor(), normalize]))
+    copies: list[Any] = []
+    monkeypatch.setattr(torch.Tensor, "clone", lambda self: copies.append(self))
+    assert next(iter(loader))[0].min() < 0
+    assert copies == [] and normalize.inplace is False
+
+
 def test_the_transforms_of_timm(load: Load) -> None:
     create = pytest.importorskip("timm.data").create_transform
     options: dict[str, Any] = {"no_aug": False, "is_training": True, "color_jitter": None, "use_prefetcher": False}
