@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 const (
@@ -34,10 +36,10 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	if e.Slots == 0 {
 		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
-			formatBytes(e.Want), formatBytes(e.Used), formatBytes(e.Max))
+			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 	}
 	return fmt.Sprintf("%d slots take %s, and other sessions hold %s of the %s that the server may use for batches: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
-		e.Slots, formatBytes(e.Want), formatBytes(e.Used), formatBytes(e.Max))
+		e.Slots, bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible. It returns their number.
@@ -109,17 +111,4 @@ func memoryOfMachine() int64 {
 		}
 	}
 	return total
-}
-
-// formatBytes writes a size for people: "1.5 GiB".
-func formatBytes(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }

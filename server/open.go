@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -83,7 +84,7 @@ func (c *connection) open(m openRequest) error {
 	}
 	c.session.Store(s)
 	c.log.Info("session opened", "split", s.split, "transform", s.spec.String(), "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
-		"transport", s.transport(), "slots", s.ring.Slots(), "ring", formatBytes(s.ring.Size()))
+		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
 	for _, note := range reply.Notes {
 		c.log.Warn("session: " + note)

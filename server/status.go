@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/loader"
 )
 
@@ -170,7 +171,7 @@ const maxSecondsLeft = 365 * 24 * 3600
 // String describes the status for people, a line each.
 func (st Status) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, count(st.Threads, "thread"), formatBytes(st.RingBytes), formatBytes(st.RingLimitBytes))
+	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, count(st.Threads, "thread"), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes))
 	for _, set := range st.Sets {
 		fmt.Fprintf(&b, "split %s: %s of %d classes in %s\n", set.Split, count(set.Samples, "sample"), set.Classes, set.Path)
 	}

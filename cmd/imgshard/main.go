@@ -25,6 +25,8 @@ var newCommands = []func() *cobra.Command{
 	newInspectCommand,
 	newLsCommand,
 	newCatCommand,
+	newStatsCommand,
+	newDiffCommand,
 	newVerifyCommand,
 	newVersionCommand,
 	manual.NewCommand,

@@ -53,3 +53,16 @@ func (s *Size) String() string {
 
 // Type names the value in the help.
 func (s *Size) Type() string { return "size" }
+
+// Format writes a number of bytes for people: "1.5 GiB".
+func Format(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

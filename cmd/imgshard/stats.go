@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+const (
+	// statsExtremes is how many classes are named at each end.
+	statsExtremes = 10
+	// statsHeads is how many JPEGs are looked into: the index does not say how they are coded.
+	statsHeads = 1000
+)
+
+// setStats is what stats says of a set: of the samples that are here.
+type setStats struct {
+	Set        string         `json:"set"`
+	Split      string         `json:"split"`
+	Encoding   shard.Encoding `json:"encoding"`
+	Samples    int            `json:"samples"` // of the set
+	Here       int            `json:"here"`    // of them on this machine
+	Partitions int            `json:"partitions"`
+	Fields     shard.Fields   `json:"fields,omitempty"`
+
+	Classes    int          `json:"classes"`
+	Unlabelled int          `json:"unlabelled"`
+	PerClass   distribution `json:"per_class"` // samples of a class
+	Empty      int          `json:"empty"`     // classes without samples here
+	Rarest     []classCount `json:"rarest"`
+	Commonest  []classCount `json:"commonest"`
+
+	Formats []formatCount `json:"formats"`
+	Width   distribution  `json:"width"` // pixels, as stored
+	Height  distribution  `json:"height"`
+	Aspect  distribution  `json:"aspect"` // width / height
+	Bytes   distribution  `json:"bytes"`  // of an image as stored
+
+	ImageBytes int64 `json:"image_bytes"` // of all
+	ExtraBytes int64 `json:"extra_bytes"` // row indexes and fields
+
+	JPEG    *jpegStats  `json:"jpeg,omitempty"`
+	Rejects rejectStats `json:"rejects"`
+}
+
+type classCount struct {
+	Class   string `json:"class"`
+	Label   int32  `json:"label"`
+	Samples int    `json:"samples"`
+}
+
+type formatCount struct {
+	Format  string `json:"format"`
+	Samples int    `json:"samples"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// jpegStats are of some of the set's JPEGs, evenly spread.
+type jpegStats struct {
+	LookedAt    int            `json:"looked_at"`
+	Subsampling map[string]int `json:"subsampling"` // 4:2:0, 4:4:4, …; 4:0:0 has no colour
+	Progressive int            `json:"progressive"`
+	FourColours int            `json:"four_colours"` // CMYK or YCCK
+	Unreadable  int            `json:"unreadable"`
+}
+
+// rejectStats are of what the build left out.
+type rejectStats struct {
+	Samples int           `json:"samples"`
+	Reasons []rejectCount `json:"reasons"`
+}
+
+type rejectCount struct {
+	Reason  string `json:"reason"` // numbers in it stand as N
+	Samples int    `json:"samples"`
+	Example string `json:"example"` // a key
+}
+
+func newStatsCommand() *cobra.Command {
+	var asJSON bool
+	var output string
+	cmd := &cobra.Command{
+		Use:   "stats SET",
+		Short: "Say what a shard set holds: classes, sizes, formats, what was left out",
+		Long: `Say what the shard set SET holds: samples and how evenly classes have them, the ten rarest and the ten commonest, sizes and
+aspect ratios, formats and bytes, how a thousand of its JPEGs are coded, and what the build left out, by reason.
+
+It reads the index, and the beginnings of a thousand images. Only samples in partitions that are on this machine count.
+With --json it is one object; with -o FILE.html a page with plots, complete in itself.`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := openSet(args[0])
+			if err != nil {
+				return err
+			}
+			defer set.Close()
+			stats, err := collectStats(cmd.Context(), set)
+			if err != nil {
+				return err
+			}
+			switch {
+			case output != "":
+				return writeFile(output, cmd.OutOrStdout(), stats.writeHTML)
+			case asJSON:
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetEscapeHTML(false)
+				return enc.Encode(stats)
+			}
+			stats.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write a page of HTML to this file; - is standard output")
+	return cmd
+}
+
+// collectStats goes through the index.
+func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
+	m := set.Manifest()
+	st := &setStats{
+		Set: set.Dir(), Split: m.Split, Encoding: m.Encoding, Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
+		Rarest: []classCount{}, Commonest: []classCount{},
+	}
+	perClass := make([]int, len(m.Classes))
+	formats := map[shard.Format]*formatCount{}
+	var width, height, aspect, bytes []float64
+	var jpegs []int
+	for i := range set.Len() {
+		if !set.Has(i % set.Partitions()) {
+			continue
+		}
+		if i&0xfff == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		e, err := set.Entry(i)
+		if err != nil {
+			return nil, err
+		}
+		st.Here++
+		if e.Label >= 0 && int(e.Label) < len(perClass) {
+			perClass[e.Label]++
+		} else {
+			st.Unlabelled++
+		}
+		f := formats[e.Format]
+		if f == nil {
+			f = &formatCount{Format: formatName(e.Format, m.Encoding)}
+			formats[e.Format] = f
+		}
+		f.Samples++
+		f.Bytes += int64(e.ImageLength)
+		st.ImageBytes += int64(e.ImageLength)
+		st.ExtraBytes += int64(e.AuxLength) + int64(e.FieldsLength)
+		width, height = append(width, float64(e.Width)), append(height, float64(e.Height))
+		aspect, bytes = append(aspect, float64(e.Width)/float64(max(e.Height, 1))), append(bytes, float64(e.ImageLength))
+		if e.Format == imagefile.JPEG {
+			jpegs = append(jpegs, i)
+		}
+	}
+	st.Width, st.Height, st.Aspect, st.Bytes = distributionOf(width), distributionOf(height), distributionOf(aspect), distributionOf(bytes)
+	st.countClasses(m, perClass)
+	for _, f := range formats {
+		st.Formats = append(st.Formats, *f)
+	}
+	slices.SortFunc(st.Formats, func(a, b formatCount) int {
+		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Format, b.Format))
+	})
+	if err := st.lookAtJPEGs(ctx, set, jpegs); err != nil {
+		return nil, err
+	}
+	var err error
+	st.Rejects, err = readRejects(set.Dir())
+	return st, err
+}
+
+// countClasses says how evenly the classes have samples.
+func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
+	var counts []float64
+	var classes []classCount
+	for label, n := range perClass {
+		classes = append(classes, classCount{m.Classes[label], int32(label), n})
+		counts = append(counts, float64(n))
+		if n == 0 {
+			st.Empty++
+		}
+	}
+	st.PerClass = distributionOf(counts)
+	slices.SortStableFunc(classes, func(a, b classCount) int { return a.Samples - b.Samples })
+	n := min(statsExtremes, len(classes))
+	st.Rarest = append(st.Rarest, classes[:n]...)
+	st.Commonest = append(st.Commonest, classes[len(classes)-n:]...)
+	slices.Reverse(st.Commonest)
+}
+
+// lookAtJPEGs reads the headers of some, evenly spread.
+func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []int) error {
+	if len(indices) == 0 {
+		return nil
+	}
+	j := &jpegStats{LookedAt: min(statsHeads, len(indices)), Subsampling: map[string]int{}}
+	var buf []byte
+	for k := range j.LookedAt {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		record, grown, err := set.Read(indices[k*len(indices)/j.LookedAt], buf)
+		if err != nil {
+			return err
+		}
+		buf = grown
+		config, err := jpeg.DecodeConfig(record.Image)
+		if err != nil {
+			j.Unreadable++
+			continue
+		}
+		j.Subsampling[config.Subsampling]++
+		if config.Progressive {
+			j.Progressive++
+		}
+		if config.Components == 4 {
+			j.FourColours++
+		}
+	}
+	st.JPEG = j
+	return nil
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// readRejects counts what a build left out, by reason.
+func readRejects(dir string) (rejectStats, error) {
+	st := rejectStats{Reasons: []rejectCount{}}
+	f, err := os.Open(filepath.Join(dir, pack.RejectsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return st, nil
+	} else if err != nil {
+		return st, err
+	}
+	defer f.Close()
+	byReason := map[string]*rejectCount{}
+	d := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
+	for {
+		var reject struct{ Key, Reason string }
+		if err := d.Decode(&reject); err == io.EOF {
+			break
+		} else if err != nil {
+			return st, fmt.Errorf("%s: entry %d: %w", f.Name(), st.Samples, err)
+		}
+		st.Samples++
+		reason := digits.ReplaceAllString(reject.Reason, "N")
+		c := byReason[reason]
+		if c == nil {
+			c = &rejectCount{Reason: reason, Example: reject.Key}
+			byReason[reason] = c
+		}
+		c.Samples++
+	}
+	for _, c := range byReason {
+		st.Reasons = append(st.Reasons, *c)
+	}
+	slices.SortFunc(st.Reasons, func(a, b rejectCount) int {
+		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Reason, b.Reason))
+	})
+	return st, nil
+}
+
+// writeFile writes to a file that is there in full or not at all; "-" is out.
+func writeFile(path string, out io.Writer, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(out)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	w := bufio.NewWriter(f)
+	if err := errors.Join(write(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+)
+
+// print writes the statistics for people.
+func (st *setStats) print(out io.Writer) {
+	fmt.Fprintf(out, "%s: split %s, samples %d, classes %d, partitions %d, stored as %s\n", st.Set, st.Split, st.Samples, st.Classes, st.Partitions, st.Stored())
+	if st.Here != st.Samples {
+		fmt.Fprintf(out, "  of them %d are on this machine, and counted here\n", st.Here)
+	}
+	if st.Unlabelled > 0 {
+		fmt.Fprintf(out, "  %d samples have no label\n", st.Unlabelled)
+	}
+	if st.Empty > 0 {
+		fmt.Fprintf(out, "  %d classes have no sample\n", st.Empty)
+	}
+	fmt.Fprintf(out, "  images %s, row indexes and fields %s\n\n", bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
+
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tmin\t5 %\tmedian\t95 %\tmax\t")
+	for _, row := range st.distributions() {
+		d := row.Of
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, plain(d.Min), plain(d.P5), plain(d.Median), plain(d.P95), plain(d.Max), sparkline(d.Histogram))
+	}
+	table.Flush()
+
+	fmt.Fprintln(out)
+	for _, f := range st.Formats {
+		fmt.Fprintf(out, "%s: %d images, %s\n", f.Format, f.Samples, bytesize.Format(f.Bytes))
+	}
+	if st.JPEG != nil {
+		fmt.Fprintln(out, st.JPEG)
+	}
+	if len(st.Rarest) > 0 {
+		fmt.Fprintf(out, "rarest classes: %s\ncommonest classes: %s\n", classList(st.Rarest), classList(st.Commonest))
+	}
+	fmt.Fprintf(out, "left out by the build: %d\n", st.Rejects.Samples)
+	for _, r := range st.Rejects.Reasons {
+		fmt.Fprintf(out, "  %d: %s (as %s)\n", r.Samples, printable(r.Reason), printable(r.Example))
+	}
+}
+
+// Stored says how images are stored, in a few words.
+func (st *setStats) Stored() string { return registry.Describe(st.Encoding) }
+
+// A namedDistribution is a row of the table of distributions.
+type namedDistribution struct {
+	Name string
+	Of   distribution
+}
+
+func (st *setStats) distributions() []namedDistribution {
+	return []namedDistribution{
+		{"samples of a class", st.PerClass}, {"width", st.Width}, {"height", st.Height}, {"width / height", st.Aspect}, {"bytes of an image", st.Bytes},
+	}
+}
+
+// String says how the JPEGs are coded, in a line.
+func (j *jpegStats) String() string {
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(j.Subsampling), func(a, b string) int { return j.Subsampling[b] - j.Subsampling[a] }) {
+		parts = append(parts, fmt.Sprintf("%d %s", j.Subsampling[name], name))
+	}
+	parts = append(parts, fmt.Sprintf("%d progressive", j.Progressive))
+	if j.FourColours > 0 {
+		parts = append(parts, fmt.Sprintf("%d of four colours", j.FourColours))
+	}
+	if j.Unreadable > 0 {
+		parts = append(parts, fmt.Sprintf("%d with a header that cannot be read", j.Unreadable))
+	}
+	return fmt.Sprintf("of %d JPEGs: %s", j.LookedAt, strings.Join(parts, ", "))
+}
+
+func classList(classes []classCount) string {
+	parts := make([]string, len(classes))
+	for i, c := range classes {
+		parts[i] = fmt.Sprintf("%s %d", printable(c.Class), c.Samples)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plain writes a number without more digits than it needs.
+func plain(x float64) string {
+	if x == float64(int64(x)) || x >= 1000 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
+
+//go:embed stats.html
+var statsHTML string
+
+var statsPage = template.Must(template.New("stats").Funcs(template.FuncMap{
+	"plain": plain,
+	"bytes": bytesize.Format,
+	"bars":  bars,
+	"share": func(n int, of []classCount) float64 {
+		return 100 * float64(n) / float64(max(1, slices.MaxFunc(of, func(a, b classCount) int { return a.Samples - b.Samples }).Samples))
+	},
+}).Parse(statsHTML))
+
+// A bar is one of a histogram, in units of an SVG of 400 × 100.
+type bar struct {
+	X, Y, Height float64
+	Title        string
+}
+
+func bars(d distribution) []bar {
+	highest := slices.Max(append([]int{1}, d.Histogram...))
+	step := (d.High - d.Low) / histogramBins
+	list := make([]bar, len(d.Histogram))
+	for i, n := range d.Histogram {
+		height := 100 * float64(n) / float64(highest)
+		title := fmt.Sprintf("%s to %s: %d", plain(d.Low+float64(i)*step), plain(d.Low+float64(i+1)*step), n)
+		list[i] = bar{X: float64(10 * i), Y: 100 - height, Height: height, Title: title}
+	}
+	return list
+}
+
+// writeHTML writes a page that is complete in itself.
+func (st *setStats) writeHTML(out io.Writer) error {
+	return statsPage.Execute(out, struct {
+		*setStats
+		Rows []namedDistribution
+	}{st, st.distributions()})
+}
