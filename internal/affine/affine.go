@@ -13,7 +13,7 @@
 //
 //	m = (0, -1, 2, 1, 0, 0), pixel (0, 0): x' = -½ + 2 = 1.5, y' = ½ -> b
 //
-// The generic Go code is the reference.
+// The generic Go code is the reference. Accelerated kernels for AVX2, AVX-512 and NEON give the same bytes.
 package affine
 
 import (
@@ -33,17 +33,28 @@ func Interpolates(f resample.Filter) bool {
 // A Mapper maps images. It keeps its tables from call to call, so that nothing is allocated in the steady state. It serves
 // one goroutine at a time. The zero value runs the generic code.
 type Mapper struct {
-	level   kernel.Level
+	kernels *kernels
+	group   *group
 	columns []int32
 }
 
 // New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].
-func New(level kernel.Level) *Mapper { return &Mapper{level: level} }
+func New(level kernel.Level) *Mapper {
+	k := kernelsOf(level)
+	if k == nil {
+		return new(Mapper)
+	}
+	g := new(group)
+	fill(g.forward[:], k.doubles)
+	return &Mapper{kernels: k, group: g}
+}
 
 // Map writes src, mapped by a, to dst, which has its size already. Pixels that show nothing of src become fill. The images
-// do not overlap, and have pixels; f is one of which [Interpolates] is true, and the matrix has no NaN and no infinity.
+// do not overlap, have pixels, and imagefile.SlackBytes of capacity; f is one of which [Interpolates] is true, and the matrix has no NaN and no infinity.
 func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill [3]byte) {
 	switch {
+	case f != resample.Nearest && m.kernels != nil:
+		m.kernels.interpolateGroups(m.group, dst, src, &a, fill, f == resample.Bicubic)
 	case f == resample.Bilinear:
 		interpolate(dst, src, &a, fill, bilinear)
 	case f == resample.Bicubic:

@@ -82,6 +82,9 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	downX, downY := fixedPoint(a[1]), fixedPoint(a[4])
 	startX := fixedPoint(a[2] + float64(a[0]*0.5) + float64(a[1]*0.5))
 	startY := fixedPoint(a[5] + float64(a[3]*0.5) + float64(a[4]*0.5))
+	if m.kernels != nil {
+		m.group.startFixed(src, stepX, stepY)
+	}
 	for y := range dst.Height {
 		to := row(dst, y)
 		first, behind := showing(startX, stepX, dst.Width, src.Width)
@@ -90,10 +93,12 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 		behind = max(first, min(behind, behindY))
 		paint(to[:3*first], fill)
 		xx, yy := startX+int32(first)*stepX, startY+int32(first)*stepY
-		if stepX == 1<<16 && stepY == 0 {
-			if behind > first {
-				copy(to[3*first:3*behind], row(src, int(yy>>16))[3*(xx>>16):])
-			}
+		if first == behind {
+			paint(to, fill)
+		} else if stepX == 1<<16 && stepY == 0 {
+			copy(to[3*first:3*behind], row(src, int(yy>>16))[3*(xx>>16):])
+		} else if m.kernels != nil {
+			m.kernels.copyFixed(m.group, to[3*first:], src, xx, yy, behind-first)
 		} else {
 			for place := to[3*first : 3*behind]; len(place) >= 3; place = place[3:] {
 				pixel := src.Pix[3*(int(yy>>16)*src.Width+int(xx>>16)):][:3:3]

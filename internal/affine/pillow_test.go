@@ -114,11 +114,11 @@ func TestPillow(t *testing.T) {
 		matrix := strings.Trim(fmt.Sprint([6]float64(a)), "[]")
 		question := fmt.Sprintf("map %d %d %d %d %v %d %d %d %s", src.Width, src.Height, w, h, f, fill[0], fill[1], fill[2], matrix)
 		p.ask(want, src, question)
-		for _, m := range mappers {
+		for k, m := range mappers {
 			clear(got.Pix)
 			m.Map(got, src, a, f, fill)
 			if !bytes.Equal(got.Pix, want.Pix) {
-				t.Fatalf("%v: %s: %s", m.level, question, firstDifference(got, want))
+				t.Fatalf("%v: %s: %s", kernel.Available()[k], question, firstDifference(got, want))
 			}
 		}
 	}
@@ -152,6 +152,64 @@ func TestTurnIsPillows(t *testing.T) {
 		p.ask(want, src, fmt.Sprintf("turn %d %d %d", src.Width, src.Height, quarters))
 		if Turn(got, src, quarters); !bytes.Equal(got.Pix, want.Pix) {
 			t.Fatalf("%d quarters of %d×%d: %s", quarters, src.Width, src.Height, firstDifference(got, want))
+		}
+	}
+}
+
+// TestLevels compares the levels' kernels with the generic code, on images and maps of every kind.
+func TestLevels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	var generic Mapper
+	for range 3000 {
+		src, got, want := newImage(rng, 1+rng.IntN(150), 1+rng.IntN(9)), new(imagefile.RGB), new(imagefile.RGB)
+		got.Resize(1+rng.IntN(150), 1+rng.IntN(9))
+		want.Resize(got.Width, got.Height)
+		a, f := randomMatrix(rng, src.Width, src.Height), everyFilter[rng.IntN(3)]
+		generic.Map(want, src, a, f, [3]byte{1, 2, 3})
+		for _, level := range kernel.Available() {
+			clear(got.Pix)
+			if New(level).Map(got, src, a, f, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
+				t.Fatalf("%v: %v of %d×%d by %v: %s", level, f, src.Width, src.Height, a, firstDifference(got, want))
+			}
+		}
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	src, dst := newImage(rng, 90, 70), new(imagefile.RGB)
+	dst.Resize(90, 70)
+	for _, level := range kernel.Available() {
+		m := New(level)
+		run := func() {
+			for _, f := range everyFilter {
+				m.Map(dst, src, Matrix{1, 0.1, 2, 0.2, 1, 3}, f, [3]byte{})
+				m.Map(dst, src, Matrix{2, 0, 2, 0, 2, 3}, f, [3]byte{})
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(20, run); n != 0 {
+			t.Errorf("%v: %v allocations", level, n)
+		}
+	}
+}
+
+func BenchmarkMap(b *testing.B) {
+	src, dst := newImage(rand.New(rand.NewPCG(13, 14)), 224, 224), new(imagefile.RGB)
+	dst.Resize(224, 224)
+	sin, cos := math.Sincos(15 * math.Pi / 180)
+	for name, a := range map[string]Matrix{
+		"rotate": {cos, sin, 112 - 112*cos - 112*sin, -sin, cos, 112 + 112*sin - 112*cos}, "shear-x": {1, 0.2, 0, 0, 1, 0}, "shear-y": {1, 0, 0, 0.2, 1, 0},
+	} {
+		for _, f := range everyFilter {
+			for _, level := range kernel.Available() {
+				b.Run(fmt.Sprintf("%s/%v/%v", name, f, level), func(b *testing.B) {
+					m := New(level)
+					for b.Loop() {
+						m.Map(dst, src, a, f, [3]byte{})
+					}
+				})
+			}
 		}
 	}
 }

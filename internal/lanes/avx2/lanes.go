@@ -12,6 +12,9 @@ import (
 // Count is the number of 128-bit lanes in a vector.
 const Count = 2
 
+// CountShift is the logarithm of the number of dwords in a vector.
+const CountShift = 3
+
 type (
 	Bytes  = archsimd.Uint8x32
 	Words  = archsimd.Int16x16

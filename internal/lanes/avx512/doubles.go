@@ -26,6 +26,15 @@ func StoreInts(v Doubles, p unsafe.Pointer) { v.ConvertToInt32().StoreArray((*[8
 // Trunc rounds towards zero.
 func Trunc(v Doubles) Doubles { return v.TruncScaled(0) }
 
+// Floor rounds down.
+func Floor(v Doubles) Doubles { return v.FloorScaled(0) }
+
+// PickBytes makes numbers of the bytes of each lane that the indices name, as Take does, and of the bits of 2⁵² for each: 2⁵²
+// and the byte that is named for its lowest.
+func PickBytes(v, indices, bits Bytes) Doubles {
+	return v.PermuteOrZeroGrouped(indices.BitsToInt8()).Or(bits).ReshapeToUint64s().BitsToFloat64()
+}
+
 // Abs clears the signs.
 func Abs(v Doubles) Doubles {
 	return v.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x8(math.MinInt64)).ToBits().BitsToFloat64()

@@ -12,6 +12,9 @@ import (
 // Count is the number of 128-bit lanes in a vector.
 const Count = 4
 
+// CountShift is the logarithm of the number of dwords in a vector.
+const CountShift = 4
+
 type (
 	Bytes  = archsimd.Uint8x64
 	Words  = archsimd.Int16x32

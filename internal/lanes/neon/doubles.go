@@ -27,6 +27,15 @@ func StoreInts(v Doubles, p unsafe.Pointer) {
 // Trunc rounds towards zero.
 func Trunc(v Doubles) Doubles { return v.Trunc() }
 
+// Floor rounds down.
+func Floor(v Doubles) Doubles { return v.Floor() }
+
+// PickBytes makes numbers of the bytes of each lane that the indices name, as Take does, and of the bits of 2⁵² for each: 2⁵²
+// and the byte that is named for its lowest.
+func PickBytes(v, indices, bits Bytes) Doubles {
+	return v.LookupOrZero(indices).Or(bits).ReshapeToUint64s().BitsToFloat64()
+}
+
 // Abs clears the signs.
 func Abs(v Doubles) Doubles { return v.Abs() }
 

@@ -12,6 +12,9 @@ import (
 // Count is the number of 128-bit lanes in a vector.
 const Count = 1
 
+// CountShift is the logarithm of the number of dwords in a vector.
+const CountShift = 2
+
 type (
 	Bytes  = archsimd.Uint8x16
 	Words  = archsimd.Int16x8
