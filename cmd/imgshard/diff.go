@@ -14,10 +14,10 @@ import (
 
 // Kinds of difference between two sets.
 const (
-	diffRemoved   = "removed"   // only the first set has the key
-	diffAdded     = "added"     // only the second
+	diffRemoved    = "removed"    // only the first set has the key
+	diffAdded      = "added"      // only the second
 	diffRelabelled = "relabelled" // the class's name differs
-	diffChanged   = "changed"   // the stored image or what lies beside it
+	diffChanged    = "changed"    // the stored image or what lies beside it
 )
 
 // A difference is one sample that is not the same in both sets.
@@ -30,13 +30,13 @@ type difference struct {
 
 // diffSummary counts the differences.
 type diffSummary struct {
-	Before    string `json:"before"`
-	After     string `json:"after"`
-	Same      int    `json:"same"`
-	Added     int    `json:"added"`
-	Removed   int    `json:"removed"`
+	Before     string `json:"before"`
+	After      string `json:"after"`
+	Same       int    `json:"same"`
+	Added      int    `json:"added"`
+	Removed    int    `json:"removed"`
 	Relabelled int    `json:"relabelled"`
-	Changed   int    `json:"changed"`
+	Changed    int    `json:"changed"`
 	// Compared is false where the sets store images in different ways: then only keys and classes were.
 	Compared bool `json:"images_compared"`
 	// SameOrder says that both serve the same samples in the same order: their fingerprints are equal.

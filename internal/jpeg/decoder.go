@@ -27,8 +27,8 @@ import (
 // Config describes an image without its pixels.
 type Config struct {
 	Width, Height int
-	Components    int  // 1 (greyscale), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)
-	Progressive   bool // SOF2: no index, and the whole file is decoded for any region
+	Components    int    // 1 (greyscale), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)
+	Progressive   bool   // SOF2: no index, and the whole file is decoded for any region
 	Subsampling   string // of colour against brightness: 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, or other; 4:0:0 has no colour
 }
 
