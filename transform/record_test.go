@@ -37,11 +37,14 @@ var policySpecs = []string{
 	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"v0r","interpolation":"nearest"}]`,
 	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"augmix-m5-w2"}]`,
 	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"rand-m20-mmax20-inc1-tweights-n3-p1"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"3a"},{"op":"TimmAugment","config":"rand-t3aw-n3-p1"}]`,
 }
+
+var pillowBlurSpecs = []string{`[{"op":"CenterCrop","size":[28,20]},{"op":"PILGaussianBlur","p":0.8}]`}
 
 // recordedSpecs are all transforms of tests.
 func recordedSpecs() []string {
-	return slices.Concat(testSpecs, mapSpecs, paddingSpecs, colourSpecs, controlSpecs, policySpecs)
+	return slices.Concat(testSpecs, mapSpecs, paddingSpecs, pillowBlurSpecs, colourSpecs, controlSpecs, policySpecs)
 }
 
 // TestPoliciesAtEveryLevel: the levels' kernels give the same bytes, with or without a record, and nothing is allocated.
@@ -184,7 +187,8 @@ var photographed = []string{
 	`{"op":"RandAugment"}`, `{"op":"RandAugment","magnitude":15,"interpolation":"bilinear"}`, `{"op":"AutoAugment"}`,
 	`{"op":"AutoAugment","policy":"cifar10"}`, `{"op":"AutoAugment","policy":"svhn","interpolation":"bilinear"}`, `{"op":"AugMix"}`,
 	`{"op":"TimmAugment","config":"rand-m9-mstd0.5-inc1","fill":[124,116,104]}`, `{"op":"TimmAugment","config":"original-mstd0.5","interpolation":"bicubic"}`,
-	`{"op":"TimmAugment","config":"v0"}`, `{"op":"TimmAugment","config":"augmix-m5-w4-d2"}`,
+	`{"op":"TimmAugment","config":"v0"}`, `{"op":"TimmAugment","config":"augmix-m5-w4-d2"}`, `{"op":"TimmAugment","config":"3a"}`,
+	`{"op":"PILGaussianBlur","p":1}`, `{"op":"Pad","padding":[3,40,0,9],"padding_mode":"reflect"},{"op":"CenterCrop","size":224}`,
 }
 
 // sendPhotographs sends transforms of the images in a folder.

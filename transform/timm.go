@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// TimmAugment is timm's auto_augment: AutoAugment, RandAugment and AugMix as timm.data.auto_augment has them, by timm's own
-// strings, such as "rand-m9-mstd0.5-inc1", "original-mstd0.5".
+// TimmAugment is timm's auto_augment: AutoAugment, RandAugment, AugMix and 3-Augment as timm.data.auto_augment has them, by timm's own
+// strings, such as "rand-m9-mstd0.5-inc1", "original-mstd0.5" and "3a".
 type TimmAugment struct {
-	// Config is timm's string. The first part is rand, augmix, or a policy: v0, v0r, original, originalr. Those after it: of rand
+	// Config is timm's string. The first part is rand, augmix, or a policy: v0, v0r, original, originalr, 3a. Those after it: of rand
 	// m (magnitude, 10), n (operations, 2), p (probability of each, 0.5), mstd (deviation of the magnitude, 0; beyond 100 it is even
-	// from 0), mmax (its bound, 10), inc1 (operations that grow with the magnitude), tweights (another set); of augmix m (3), w (chains, 3), d
+	// from 0), mmax (its bound, 10), inc1 (operations that grow with the magnitude), t3a, t3aw and tweights (other sets); of augmix m (3), w (chains, 3), d
 	// (depth, by chance), a (alpha, 1), mstd; of policies mstd.
 	Config string
 	// Fill is timm's img_mean, the colour of what shows nothing of the image. In JSON its default is timm's, 128.
@@ -107,7 +107,7 @@ func parseTimm(config string) (timmPlan, error) {
 		magnitude = 3
 	default:
 		if p.policies = timmPolicies(parts[0]); p.policies == nil {
-			return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original or originalr, and then settings such as -m9", config)
+			return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, and then settings such as -m9", config)
 		}
 		allowed = "mstd"
 	}
@@ -179,9 +179,6 @@ func (p timmPlan) complete(config string, magnitude, probability float64, increa
 	case !(alphaMin <= p.alpha && p.alpha <= alphaMax):
 		return p, fmt.Errorf("config %.60q: a is %v, want %g to %g", config, p.alpha, alphaMin, alphaMax)
 	}
-	if blurs(names) {
-		return p, fmt.Errorf("config %.60q blurs, which is not done yet", config)
-	}
 	if p.policies == nil {
 		steps := make([]timmStep, len(names))
 		for i, name := range names {
@@ -194,6 +191,3 @@ func (p timmPlan) complete(config string, magnitude, probability float64, increa
 	}
 	return p, nil
 }
-
-// blurs reports whether steps blur.
-func blurs(names []string) bool { return slices.Contains(names, "GaussianBlur") }

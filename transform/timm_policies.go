@@ -13,6 +13,8 @@ func timmPolicies(name string) [][]timmStep {
 		return timmOriginal("PosterizeOriginal")
 	case "originalr":
 		return timmOriginal("PosterizeIncreasing")
+	case "3a":
+		return [][]timmStep{{{"Solarize", 1, 5}}, {{"Desaturate", 1, 10}}, {{"GaussianBlurRand", 1, 10}}}
 	}
 	return nil
 }

@@ -130,6 +130,10 @@ func (p *timmPlan) act(c *canvas, name string, level float64) error {
 		return c.solarizeAdd(min(128, int(level*110)))
 	case "Desaturate":
 		return c.saturation(min(1, max(0, 1-min(max(0.5+float64(0.5*level), 0.5), 1))))
+	case "GaussianBlur":
+		return c.pillowBlur(min(max(0.1+float64(1.9*level), 0.1), 2))
+	case "GaussianBlurRand":
+		return c.pillowBlur(c.draws.uniform(0.1, 2*min(max(level, 0), 1)))
 	}
 	return p.enhance(c, name, level)
 }

@@ -27,6 +27,11 @@ func (a *Adjuster) Contrast(pix []byte, factor float32) {
 
 func (a *Adjuster) meanLuma(pix []byte) byte {
 	sum, n := 0, len(pix)/3
+	if a.fast != nil {
+		var done int
+		sum, done = a.fast.sumLuma(pix)
+		pix = pix[done:]
+	}
 	for ; len(pix) >= 3; pix = pix[3:] {
 		sum += int(luma(pix[0], pix[1], pix[2]))
 	}
@@ -35,9 +40,16 @@ func (a *Adjuster) meanLuma(pix []byte) byte {
 
 // blendAll blends the image with one that has the same byte everywhere.
 func (a *Adjuster) blendAll(pix []byte, with byte, factor float32) {
+	if a.fast != nil && a.fast.table == nil {
+		pix = pix[a.fast.blend(pix, with, a.keep(factor)):]
+	}
 	table := &a.tables[0]
 	for v := range table {
 		table[v] = blend(with, byte(v), factor)
+	}
+	if a.fast != nil && a.fast.table != nil {
+		a.fast.fill(&a.spread[0], table)
+		pix = pix[a.fast.table(pix, &a.spread[0]):]
 	}
 	for i, v := range pix {
 		pix[i] = table[v]
@@ -46,6 +58,9 @@ func (a *Adjuster) blendAll(pix []byte, with byte, factor float32) {
 
 // Saturation is ImageEnhance.Color, whose degenerate image is the gray one.
 func (a *Adjuster) Saturation(pix []byte, factor float32) {
+	if a.fast != nil {
+		pix = pix[a.fast.saturation(pix, a.keep(factor)):]
+	}
 	for ; len(pix) >= 3; pix = pix[3:] {
 		l := luma(pix[0], pix[1], pix[2])
 		pix[0], pix[1], pix[2] = blend(l, pix[0], factor), blend(l, pix[1], factor), blend(l, pix[2], factor)
@@ -59,6 +74,10 @@ func (a *Adjuster) Saturation(pix []byte, factor float32) {
 // times. Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to where it would be rounded otherwise, so that
 // integers give the same.
 func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
+	if a.fast != nil && 3*w-6 >= a.fast.vector {
+		a.sharpnessFast(dst, src, w, h, factor)
+		return
+	}
 	copy(dst, src[:3*w*h])
 	for y := 1; y < h-1; y++ {
 		at := 3 * w * y
@@ -71,4 +90,23 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
 			out[i] = blend(byte((sum+6)/13), row[i], factor)
 		}
 	}
+}
+
+// sharpnessFast does it by the kernel, for rows that are long enough.
+func (a *Adjuster) sharpnessFast(dst, src []byte, w, h int, factor float32) {
+	stride, f := 3*w, a.keep(factor)
+	copy(dst[:stride], src)
+	for y := 1; y < h-1; y++ {
+		at := y * stride
+		copy(dst[at:][:3], src[at:])
+		a.fast.smooth(dst, src, at+3, at+stride-3, stride, f)
+		copy(dst[at+stride-3:][:3], src[at+stride-3:])
+	}
+	copy(dst[(h-1)*stride:][:stride], src[(h-1)*stride:])
+}
+
+// keep returns where a factor is kept, as kernels take it: a variable of their own would be allocated for each.
+func (a *Adjuster) keep(factor float32) *float32 {
+	a.factor = factor
+	return &a.factor
 }

@@ -13,6 +13,12 @@ func (a *Adjuster) Autocontrast(pix []byte) {
 // extremes returns the least and the greatest byte of each channel.
 func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
 	low = [3]byte{255, 255, 255}
+	if a.fast != nil {
+		pix = pix[a.fast.extremes(pix, &a.low, &a.high):]
+		for i := range 3 * a.fast.vector {
+			low[i%3], high[i%3] = min(low[i%3], a.low[i]), max(high[i%3], a.high[i])
+		}
+	}
 	for ; len(pix) >= 3; pix = pix[3:] {
 		for c := range low {
 			low[c], high[c] = min(low[c], pix[c]), max(high[c], pix[c])
@@ -47,10 +53,24 @@ func (a *Adjuster) Equalize(pix []byte) {
 func (a *Adjuster) count(pix []byte) {
 	clear(a.counts[:])
 	r, g, b := &a.counts[0], &a.counts[1], &a.counts[2]
-	for ; len(pix) >= 3; pix = pix[3:] {
+	oddR, oddG, oddB := &a.counts[3], &a.counts[4], &a.counts[5] // equal neighbours would wait for each other's count
+	for ; len(pix) >= 6; pix = pix[6:] {
 		r[pix[0]]++
 		g[pix[1]]++
 		b[pix[2]]++
+		oddR[pix[3]]++
+		oddG[pix[4]]++
+		oddB[pix[5]]++
+	}
+	if len(pix) >= 3 {
+		r[pix[0]]++
+		g[pix[1]]++
+		b[pix[2]]++
+	}
+	for c := range 3 {
+		for v, n := range &a.counts[3+c] {
+			a.counts[c][v] += n
+		}
 	}
 }
 
@@ -82,6 +102,12 @@ func identity(table *[256]byte) {
 
 // lookup replaces the bytes of each channel by those of its table.
 func (a *Adjuster) lookup(pix []byte) {
+	if a.fast != nil {
+		for c := range a.tables {
+			a.fast.fill(&a.spread[c], &a.tables[c])
+		}
+		pix = pix[a.fast.replace(pix, &a.spread):]
+	}
 	r, g, b := &a.tables[0], &a.tables[1], &a.tables[2]
 	for ; len(pix) >= 3; pix = pix[3:] {
 		pix[0], pix[1], pix[2] = r[pix[0]], g[pix[1]], b[pix[2]]

@@ -1,15 +1,106 @@
 package pointwise
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // Hue adds shift to every pixel's hue, mod 256, as torchvision's adjust_hue does to an image of Pillow: by Image.convert("HSV") and
 // back, which changes pixels even where the shift is 0.
+//
+// There is no branch for a pixel to be wrong about: what depends on the order of its channels, and then on its hue, is looked up.
 func (a *Adjuster) Hue(pix []byte, shift uint8) {
+	t := hueTables()
 	for ; len(pix) >= 3; pix = pix[3:] {
-		h, s, v := toHSV(pix[0], pix[1], pix[2])
-		pix[0], pix[1], pix[2] = fromHSV(h+shift, s, v)
+		r, g, b := uint(pix[0]), uint(pix[1]), uint(pix[2])
+		overG, overB := atLeast(r, g), atLeast(r, b)
+		most, least := g+(r-g)&-overG, r-(r-g)&-overG // of r and g, and then of b too
+		order := orders[overG<<2|atLeast(g, b)<<1|overB]
+		most, least = b+(most-b)&-atLeast(most, b), b-(b-least)&-atLeast(b, least)
+		span, below := most-least, 2*most+least-r-g-b // the greatest channel less the middle one
+		h := t.hue[order&7][span<<8|below] + shift
+		s := t.saturation[most<<8|span]
+		turn := &t.turns[h]
+
+		// p, and q or t, of fromHSV.
+		v := float64(most)
+		p := uint32(t.floor[uint(s)<<8|most])
+		u := float64(t.share[s] * turn.part)
+		exact, short := math.Float64bits(u), math.Float64bits(float64(float32(u)))
+		middle := uint32(int32(float64(v*(1-math.Float64frombits(exact^(exact^short)&turn.rounds))) + 0.5))
+		channels := uint32(most) | middle<<8 | p<<16
+		pix[0] = byte(channels >> (turn.places[0] & 31))
+		pix[1] = byte(channels >> (turn.places[1] & 31))
+		pix[2] = byte(channels >> (turn.places[2] & 31))
 	}
 }
+
+// atLeast returns 1 if a ≥ b, else 0, of numbers below 2⁶³.
+func atLeast(a, b uint) uint { return uint(^(uint64(a) - uint64(b)) >> 63) }
+
+// orders says, by r ≥ g, g ≥ b and r ≥ b, which formula of toHSV a pixel's hue has: twice the greatest channel, the first of equals,
+// plus 1 if the second of the other two in the order r g b r g is the least.
+var orders = [8]uint8{
+	0b000: 2*2 + 1, // r < g < b: blue, then r, g: the least is r
+	0b001: 0,       // cannot be
+	0b010: 2*1 + 1, // r < b ≤ g: green, then b, r
+	0b011: 2*1 + 0, // b ≤ r < g
+	0b100: 2*2 + 0, // g ≤ r < b
+	0b101: 2*0 + 0, // g < b ≤ r
+	0b110: 0,       // cannot be
+	0b111: 2*0 + 1, // b ≤ g ≤ r
+}
+
+// tables of hues.
+type tables struct {
+	hue        [8][1 << 16]uint8 // of orders, span and what the middle channel is below the greatest
+	saturation [1 << 16]uint8    // of the greatest channel and the span
+	floor      [1 << 16]uint8    // p, of saturation and value
+	share      [256]float64      // fs, of saturation
+	turns      [256]turn         // of hue
+}
+
+// A turn is what fromHSV makes of a hue.
+type turn struct {
+	part   float64  // f for q, 1 − f for t
+	rounds uint64   // all ones for q, whose product with fs is rounded to float32
+	places [3]uint8 // of R, G and B in bits: 0 is the value, 8 the middle channel, 16 the least
+}
+
+var hueTables = sync.OnceValue(func() *tables {
+	t := new(tables)
+	for most := range 256 {
+		for span := range most + 1 {
+			_, t.saturation[most<<8|span], _ = toHSV(byte(most), byte(most-span), byte(most-span))
+		}
+	}
+	for span := 1; span < 256; span++ {
+		for below := range span + 1 {
+			high, middle, low := byte(span), byte(span-below), byte(0)
+			at := span<<8 | below
+			t.hue[0][at], _, _ = toHSV(high, low, middle)
+			t.hue[1][at], _, _ = toHSV(high, middle, low)
+			t.hue[2][at], _, _ = toHSV(middle, high, low)
+			t.hue[3][at], _, _ = toHSV(low, high, middle)
+			t.hue[4][at], _, _ = toHSV(middle, low, high)
+			t.hue[5][at], _, _ = toHSV(low, middle, high)
+		}
+	}
+	for s := range 256 {
+		t.share[s] = float64(float32(float64(s) / 255))
+		for v := range 256 {
+			t.floor[s<<8|v] = leastOf(byte(s), byte(v))
+		}
+	}
+	for h := range 256 {
+		sextant, f := sextantOf(byte(h))
+		t.turns[h] = turn{part: 1 - float64(f), places: [6][3]uint8{{0, 8, 16}, {8, 0, 16}, {16, 0, 8}, {16, 8, 0}, {8, 16, 0}, {0, 16, 8}}[sextant]}
+		if sextant%2 == 1 {
+			t.turns[h].part, t.turns[h].rounds = float64(f), math.MaxUint64
+		}
+	}
+	return t
+})
 
 // toHSV is Pillow's rgb2hsv_row (libImaging/Convert.c): the variables of C's float are float32, its expressions with constants
 // float64.
@@ -31,22 +122,17 @@ func toHSV(r, g, b byte) (h, s, v byte) {
 		hue = float32(4 + float64(gc) - float64(rc))
 	}
 	hue = float32(math.Mod(float64(hue)/6+1, 1))
-	return byte(float64(hue) * 255), byte(float64(saturation) * 255), most
+	return byte(float64(float64(hue) * 255)), byte(float64(float64(saturation) * 255)), most
 }
 
-// fromHSV is Pillow's hsv2rgb.
+// fromHSV is Pillow's hsv2rgb, whose steps are sextantOf, leastOf, and the middle channel: q in sextants of odd number, else t.
 func fromHSV(h, s, v byte) (r, g, b byte) {
-	if s == 0 {
-		return v, v, v
-	}
-	turn := float64(h) * 6 / 255
-	sextant := math.Floor(turn)
-	f := float32(turn - sextant)
+	sextant, f := sextantOf(h)
 	fs := float32(float64(s) / 255)
-	p := rounded(float64(v) * (1 - float64(fs)))
+	p := leastOf(s, v)
 	q := rounded(float64(v) * (1 - float64(float32(fs*f))))
 	t := rounded(float64(v) * (1 - float64(float64(fs)*(1-float64(f)))))
-	switch int(sextant) {
+	switch sextant {
 	case 1:
 		return q, v, p
 	case 2:
@@ -58,8 +144,18 @@ func fromHSV(h, s, v byte) (r, g, b byte) {
 	case 5:
 		return v, p, q
 	}
-	return v, t, p // 0 and 6
+	return v, t, p
 }
+
+// sextantOf returns a hue's sextant, where the last hue is in the first again, and how far it is in it.
+func sextantOf(h byte) (sextant int, f float32) {
+	turn := float64(h) * 6 / 255
+	floor := math.Floor(turn)
+	return int(floor) % 6, float32(turn - floor)
+}
+
+// leastOf returns the least channel of a pixel.
+func leastOf(s, v byte) byte { return rounded(float64(v) * (1 - float64(float32(float64(s)/255)))) }
 
 // rounded is C's round, half away from zero, of a number that is a byte.
 func rounded(x float64) byte { return byte(x + 0.5) }

@@ -23,7 +23,14 @@ type adjustment struct {
 
 // run adjusts an image of w × h pixels and returns the result, in new memory.
 func (a adjustment) run(adjuster *Adjuster, src []byte, w, h int) []byte {
-	pix, factor := bytes.Clone(src), float32(a.value)
+	pix := bytes.Clone(src)
+	a.inPlace(adjuster, pix, src, w, h)
+	return pix
+}
+
+// inPlace adjusts pix, which holds what src does.
+func (a adjustment) inPlace(adjuster *Adjuster, pix, src []byte, w, h int) {
+	factor := float32(a.value)
 	switch a.op {
 	case "invert":
 		adjuster.Invert(pix)
@@ -52,7 +59,6 @@ func (a adjustment) run(adjuster *Adjuster, src []byte, w, h int) []byte {
 	default:
 		panic("no adjustment " + a.op)
 	}
-	return pix
 }
 
 // adjustments returns every function, with parameters at the edges and at random.

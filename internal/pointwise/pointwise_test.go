@@ -28,3 +28,20 @@ func TestKnownPixels(t *testing.T) {
 		}
 	}
 }
+
+// TestHueTables compares the way by tables with Pillow's own, written down, for colours of all orders and every shift.
+func TestHueTables(t *testing.T) {
+	a := New(kernel.Generic)
+	for shift := range 256 {
+		for c := range 4096 {
+			r, g, b := byte(c*31+shift), byte(c>>4*17), byte(c*7>>3+c&1*shift)
+			pix := []byte{r, g, b}
+			a.Hue(pix, uint8(shift))
+			h, s, v := toHSV(r, g, b)
+			wantR, wantG, wantB := fromHSV(h+uint8(shift), s, v)
+			if want := []byte{wantR, wantG, wantB}; !bytes.Equal(pix, want) {
+				t.Fatalf("%d %d %d by %d: %v, want %v", r, g, b, shift, pix, want)
+			}
+		}
+	}
+}

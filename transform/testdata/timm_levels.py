@@ -8,7 +8,7 @@ import numpy as np
 from timm.data import auto_augment as timm
 
 CONFIGS = [
-    "rand-m9-mstd0.5-inc1", "rand-m7-n3-p0.7", "rand-mstd101", "rand-m15-mmax20-inc1", "rand-tweights-n4", "rand",
+    "rand-m9-mstd0.5-inc1", "rand-m7-n3-p0.7", "rand-mstd101", "rand-m15-mmax20-inc1", "rand-tweights-n4", "rand", "rand-t3a", "rand-m9-n2-t3aw-p0.8", "3a",
     "original-mstd0.5", "originalr", "v0", "v0r-mstd1", "augmix-m5-w4-d2-a0.5", "augmix-mstd0.3",
 ]  # fmt: skip
 
@@ -23,19 +23,33 @@ def transform(config: str) -> dict:
         return {
             "policies": [steps(made.ops)],
             "layers": made.num_layers,
-            "weights": None if made.choice_weights is None else list(made.choice_weights),
+            "weights": None
+            if made.choice_weights is None
+            else list(made.choice_weights),
             **spread(made.ops[0]),
         }
     if config.startswith("augmix"):
         made = timm.augment_and_mix_transform(config)
-        return {"policies": [steps(made.ops)], "width": made.width, "depth": made.depth, "alpha": made.alpha, **spread(made.ops[0])}
+        return {
+            "policies": [steps(made.ops)],
+            "width": made.width,
+            "depth": made.depth,
+            "alpha": made.alpha,
+            **spread(made.ops[0]),
+        }
     made = timm.auto_augment_transform(config)
-    return {"policies": [steps(policy) for policy in made.policy], **spread(made.policy[0][0])}
+    return {
+        "policies": [steps(policy) for policy in made.policy],
+        **spread(made.policy[0][0]),
+    }
 
 
 def spread(op: timm.AugmentOp) -> dict:
     deviation = op.magnitude_std
-    return {"deviation": -1 if math.isinf(deviation) else deviation, "bound": op.magnitude_max or 10}
+    return {
+        "deviation": -1 if math.isinf(deviation) else deviation,
+        "bound": op.magnitude_max or 10,
+    }
 
 
 def main() -> None:
@@ -47,7 +61,15 @@ def main() -> None:
         for name, level in timm.LEVEL_TO_ARG.items()
         if level is not None
     }
-    print(json.dumps({"configs": {config: transform(config) for config in CONFIGS}, "magnitudes": magnitudes, "levels": levels}))
+    print(
+        json.dumps(
+            {
+                "configs": {config: transform(config) for config in CONFIGS},
+                "magnitudes": magnitudes,
+                "levels": levels,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package lanes
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// EvenBytes returns every second byte, from the first on, as words, and OddBytes the others; PairBytes puts them together again.
+func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
+
+func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
+
+// ToBytes returns words as bytes.
+func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
+
+// ToDwords returns words that are not negative as dwords, in the order that ShiftNarrow takes.
+func ToDwords(v Words) (lo, hi Dwords) {
+	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
+		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
+}
+
+// threefold repeats each byte three times, and together puts two channels side by side, of which ConcatPermute takes bytes; entry v
+// is of the vth vector of pixels. blue and blues are the third channel's indices and places.
+var (
+	threefold, together, blue [3][64]uint8
+	blues                     [3]uint64
+)
+
+func init() {
+	for v := range 3 {
+		for i := range 64 {
+			place := 64*v + i
+			threefold[v][i] = uint8(place / 3)
+			switch place % 3 {
+			case 0:
+				together[v][i] = uint8(place / 3)
+			case 1:
+				together[v][i] = uint8(64 + place/3)
+			default:
+				blue[v][i] = uint8(place / 3)
+				blues[v] |= 1 << i
+			}
+		}
+	}
+}
+
+// StoreGray stores pixels of three channels that are all v.
+func StoreGray(v Bytes, p unsafe.Pointer) {
+	Store(v.Permute(archsimd.LoadUint8x64Array(&threefold[0])), p)
+	Store(v.Permute(archsimd.LoadUint8x64Array(&threefold[1])), unsafe.Add(p, 64))
+	Store(v.Permute(archsimd.LoadUint8x64Array(&threefold[2])), unsafe.Add(p, 128))
+}
+
+// StoreChannels stores pixels of channels as Channel takes them apart.
+func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
+	Store(joined(r, g, b, 0), p)
+	Store(joined(r, g, b, 1), unsafe.Add(p, 64))
+	Store(joined(r, g, b, 2), unsafe.Add(p, 128))
+}
+
+func joined(r, g, b Bytes, v int) Bytes {
+	third := b.Permute(archsimd.LoadUint8x64Array(&blue[v]))
+	return third.IfElse(archsimd.Mask8x64FromBits(blues[v]), r.ConcatPermute(g, archsimd.LoadUint8x64Array(&together[v])))
+}
+
+// FillTable makes what Replace takes of a table of 256 bytes.
+func FillTable(t *[1024]uint8, bytes *[256]uint8) { copy(t[:], bytes[:]) }
+
+// Replace replaces bytes by those of a table.
+func Replace(v Bytes, t *[1024]uint8) Bytes {
+	lower := Load(unsafe.Pointer(&t[0])).ConcatPermute(Load(unsafe.Pointer(&t[64])), v)
+	upper := Load(unsafe.Pointer(&t[128])).ConcatPermute(Load(unsafe.Pointer(&t[192])), v)
+	return upper.IfElse(v.BitsToInt8().Less(archsimd.Int8x64{}), lower)
+}
+
+func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x64(x) }
+
+// Sums are sums of bytes that are still to be added up.
+type Sums = archsimd.Uint64x8
+
+// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
+func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{})) }
+
+// Total returns the sum of sums.
+func Total(sums Sums) int {
+	four := sums.GetLo().Add(sums.GetHi())
+	two := four.GetLo().Add(four.GetHi())
+	return int(two.GetElem(0) + two.GetElem(1))
+}

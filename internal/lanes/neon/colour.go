@@ -1,0 +1,67 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && arm64
+
+package lanes
+
+import (
+	"unsafe"
+)
+
+// EvenBytes returns every second byte, from the first on, as words, and OddBytes the others; PairBytes puts them together again.
+func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
+
+func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
+
+// ToBytes returns words as bytes.
+func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
+
+// ToDwords returns words that are not negative as dwords, in the order that ShiftNarrow takes.
+func ToDwords(v Words) (lo, hi Dwords) { return v.ExtendLo4ToInt32(), v.HiToLo().ExtendLo4ToInt32() }
+
+// threefold repeats each byte of a lane three times, and together puts three channels side by side: entry v is of vector v of
+// StorePixels, and together's entry [v][c] says which byte of channel c each byte is, 128 for none.
+var threefold, together = func() (t [3][16 * Count]uint8, u [3][3][16 * Count]uint8) {
+	for v := range 3 {
+		for i := range 16 * Count {
+			place := 16*v + i%16
+			t[v][i] = uint8(place / 3)
+			for c := range 3 {
+				if u[v][c][i] = 128; place%3 == c {
+					u[v][c][i] = uint8(place / 3)
+				}
+			}
+		}
+	}
+	return t, u
+}()
+
+// StoreGray stores pixels of three channels that are all v.
+func StoreGray(v Bytes, p unsafe.Pointer) {
+	t := &threefold
+	StorePixels(Take(v, Load(unsafe.Pointer(&t[0]))), Take(v, Load(unsafe.Pointer(&t[1]))), Take(v, Load(unsafe.Pointer(&t[2]))), p)
+}
+
+// StoreChannels stores pixels of channels as Channel takes them apart.
+func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
+	t := &together
+	v0 := Take(r, Load(unsafe.Pointer(&t[0][0]))).Or(Take(g, Load(unsafe.Pointer(&t[0][1])))).Or(Take(b, Load(unsafe.Pointer(&t[0][2]))))
+	v1 := Take(r, Load(unsafe.Pointer(&t[1][0]))).Or(Take(g, Load(unsafe.Pointer(&t[1][1])))).Or(Take(b, Load(unsafe.Pointer(&t[1][2]))))
+	v2 := Take(r, Load(unsafe.Pointer(&t[2][0]))).Or(Take(g, Load(unsafe.Pointer(&t[2][1])))).Or(Take(b, Load(unsafe.Pointer(&t[2][2]))))
+	StorePixels(v0, v1, v2, p)
+}
+
+// FillTable makes what Replace takes of a table of 256 bytes: 16 of them for each value of a byte's upper half, in every lane.
+func FillTable(t *[1024]uint8, bytes *[256]uint8) {
+	for i := range 256 * Count {
+		t[i] = bytes[i/(16*Count)*16+i%16]
+	}
+}
+
+// Replace replaces bytes by those of a table.
+func Replace(v Bytes, t *[1024]uint8) Bytes {
+	// A byte that has another upper half than the step's is 16 or more with it: TBL gives 0 then.
+	all := Load(unsafe.Pointer(&t[0])).LookupOrZero(v)
+	for k := 1; k < 16; k++ {
+		all = all.Or(Load(unsafe.Pointer(&t[16*k])).LookupOrZero(v.Xor(BroadcastBytes(uint8(16 * k)))))
+	}
+	return all
+}

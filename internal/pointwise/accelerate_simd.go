@@ -1,0 +1,22 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package pointwise
+
+import "github.com/imgfeed/imgfeed/internal/kernel"
+
+// kernelsOf returns the kernels of a level, nil for the generic code.
+func kernelsOf(level kernel.Level) *kernels {
+	switch level {
+	case kernel.AVX2:
+		return &accelerateAVX2
+	case kernel.AVX512:
+		return &withTables
+	}
+	return nil
+}
+
+var withTables = func() kernels {
+	k := accelerateAVX512
+	k.table = tableAVX512
+	return k
+}()

@@ -1,0 +1,21 @@
+package pointwise
+
+//go:generate go run ../lanes/generate pointwise_avx2.go
+
+// kernels are what one level does its own way. Those that return a number did that many bytes, from the first on, and leave the
+// rest to the generic code.
+type kernels struct {
+	vector      int // bytes that smooth takes at a time
+	xor, and    func(pix []byte, with byte) int
+	solarize    func(pix []byte, below byte) int // inverts bytes above below
+	solarizeAdd func(pix []byte, add, below byte) int
+	gray        func(pix []byte) int
+	sumLuma     func(pix []byte) (sum, n int)
+	blend       func(pix []byte, with byte, factor *float32) int
+	saturation  func(pix []byte, factor *float32) int
+	smooth      func(dst, src []byte, from, end, stride int, factor *float32)
+	extremes    func(pix []byte, low, high *[192]byte) int // writes the extremes of as many places as it takes bytes at a time
+	fill        func(t *[1024]byte, table *[256]byte)
+	replace     func(pix []byte, tables *[3][1024]byte) int
+	table       func(pix []byte, table *[1024]byte) int // replaces all channels by one table; nil where blend is faster
+}

@@ -1,0 +1,20 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package pointwise
+
+import (
+	"unsafe"
+
+	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
+)
+
+// tableAVX512 replaces all bytes by those of one table: two instructions for 64 bytes, where AVX2 computes faster than it looks up.
+func tableAVX512(pix []byte, table *[1024]byte) int {
+	n := len(pix) &^ (vectorAVX512 - 1)
+	for at := 0; at < n; at += vectorAVX512 {
+		p := unsafe.Pointer(&pix[at])
+		Store(Replace(Load(p), table), p)
+	}
+	Leave()
+	return n
+}

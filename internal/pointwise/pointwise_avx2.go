@@ -1,0 +1,218 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package pointwise
+
+import (
+	"unsafe"
+
+	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
+)
+
+var accelerateAVX2 = kernels{
+	xor: xorAVX2, and: andAVX2, solarize: solarizeAVX2, solarizeAdd: solarizeAddAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2,
+	blend: blendAVX2, saturation: saturationAVX2, smooth: smoothAVX2, extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, vector: vectorAVX2,
+}
+
+// Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.
+const (
+	vectorAVX2 = 16 * Count
+	pixelsAVX2 = 48 * Count
+)
+
+func xorAVX2(pix []byte, with byte) int {
+	n, x := len(pix)&^(vectorAVX2-1), BroadcastBytes(with)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		Store(Load(p).Xor(x), p)
+	}
+	Leave()
+	return n
+}
+
+func andAVX2(pix []byte, with byte) int {
+	n, x := len(pix)&^(vectorAVX2-1), BroadcastBytes(with)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		Store(Load(p).And(x), p)
+	}
+	Leave()
+	return n
+}
+
+// reachesAVX2 returns ones where a byte is above below, which is one less than the least.
+func reachesAVX2(v, below, one Bytes) Bytes { return Bytes{}.Sub(v.SubSaturated(below).Min(one)) }
+
+func solarizeAVX2(pix []byte, below byte) int {
+	n, limit, one := len(pix)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v := Load(p)
+		Store(v.Xor(reachesAVX2(v, limit, one)), p)
+	}
+	Leave()
+	return n
+}
+
+func solarizeAddAVX2(pix []byte, add, below byte) int {
+	n, limit, one, more := len(pix)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v := Load(p)
+		keep := reachesAVX2(v, limit, one)
+		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), p)
+	}
+	Leave()
+	return n
+}
+
+// The weights of luma, in pairs that fit words: 38470, green's, is in both.
+var (
+	redGreenAVX2  = Pairs(19595, 19235)
+	greenBlueAVX2 = Pairs(19235, 7471)
+)
+
+// lumaWordsAVX2 returns the luma of pixels whose channels are words.
+func lumaWordsAVX2(r, g, b Words, half Dwords) Words {
+	redGreenLo, redGreenHi := Zip(r, g)
+	greenBlueLo, greenBlueHi := Zip(g, b)
+	lo := Dot(redGreenLo, &redGreenAVX2).Add(Dot(greenBlueLo, &greenBlueAVX2)).Add(half)
+	hi := Dot(redGreenHi, &redGreenAVX2).Add(Dot(greenBlueHi, &greenBlueAVX2)).Add(half)
+	return HighWords(lo, hi)
+}
+
+// lumaAVX2 returns the luma of pixels.
+func lumaAVX2(r, g, b Bytes, half Dwords) Bytes {
+	even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+	odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+	return ToBytes(PairBytes(even, odd))
+}
+
+func grayAVX2(pix []byte) int {
+	n, half := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000)
+	for at := 0; at < n; at += pixelsAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v0, v1, v2 := LoadPixels(p)
+		StoreGray(lumaAVX2(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), p)
+	}
+	Leave()
+	return n
+}
+
+func sumLumaAVX2(pix []byte) (sum, n int) {
+	half := BroadcastDwords(0x8000)
+	n = len(pix) / pixelsAVX2 * pixelsAVX2
+	for at := 0; at < n; {
+		var sums Sums
+		for end := min(at+64*pixelsAVX2, n); at < end; at += pixelsAVX2 { // as many as sums take
+			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
+			sums = AddBytes(sums, lumaAVX2(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half))
+		}
+		sum += Total(sums)
+	}
+	Leave()
+	return sum, n
+}
+
+// blendWordsAVX2 is the generic blend for words.
+func blendWordsAVX2(a, b Words, factor Floats) Words {
+	aLo, aHi := ToDwords(a)
+	bLo, bHi := ToDwords(b)
+	lo := aLo.ConvertToFloat32().Add(bLo.Sub(aLo).ConvertToFloat32().Mul(factor)).ConvertToInt32()
+	hi := aHi.ConvertToFloat32().Add(bHi.Sub(aHi).ConvertToFloat32().Mul(factor)).ConvertToInt32()
+	return ToByteRange(ShiftNarrow(lo, hi, 0))
+}
+
+// blendBytesAVX2 is it for bytes.
+func blendBytesAVX2(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
+	return ToBytes(PairBytes(blendWordsAVX2(aEven, EvenBytes(b), factor), blendWordsAVX2(aOdd, OddBytes(b), factor)))
+}
+
+func blendAVX2(pix []byte, with byte, factor *float32) int {
+	n, a, f := len(pix)&^(vectorAVX2-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		Store(blendBytesAVX2(a, a, Load(p), f), p)
+	}
+	Leave()
+	return n
+}
+
+func saturationAVX2(pix []byte, factor *float32) int {
+	n, half, f := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000), BroadcastFloat(factor)
+	for at := 0; at < n; at += pixelsAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v0, v1, v2 := LoadPixels(p)
+		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+		even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+		odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		StoreChannels(blendBytesAVX2(even, odd, r, f), blendBytesAVX2(even, odd, g, f), blendBytesAVX2(even, odd, b, f), p)
+	}
+	Leave()
+	return n
+}
+
+// smoothAVX2 does bytes from .. end-1 of an image whose rows are stride bytes apart, at least a vector of them. The last vector overlaps
+// the one before.
+func smoothAVX2(dst, src []byte, from, end, stride int, factor *float32) {
+	f, six, thirteenth := BroadcastFloat(factor), BroadcastWords(6), BroadcastWords(5042)
+	for at := from; at < end; at += vectorAVX2 {
+		at := min(at, end-vectorAVX2)
+		above, row, below := unsafe.Pointer(&src[at-stride-3]), unsafe.Pointer(&src[at-3]), unsafe.Pointer(&src[at+stride-3])
+		middle := Load(unsafe.Add(row, 3))
+		even, odd := EvenBytes(middle), OddBytes(middle)
+		even, odd = even.ShiftAllLeft(2).Add(even).Add(six), odd.ShiftAllLeft(2).Add(odd).Add(six)
+		v := Load(above)
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(unsafe.Add(above, 3))
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(unsafe.Add(above, 6))
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(row)
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(unsafe.Add(row, 6))
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(below)
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(unsafe.Add(below, 3))
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		v = Load(unsafe.Add(below, 6))
+		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
+		Store(blendBytesAVX2(MulHigh(even, thirteenth), MulHigh(odd, thirteenth), middle, f), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+}
+
+// extremesAVX2 keeps the least and the greatest byte of each place in three vectors, whose channels follow each other.
+func extremesAVX2(pix []byte, low, high *[192]byte) int {
+	n, all := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastBytes(255)
+	least0, least1, least2 := all, all, all
+	var most0, most1, most2 Bytes
+	for at := 0; at < n; at += pixelsAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v0, v1, v2 := Load(p), Load(unsafe.Add(p, vectorAVX2)), Load(unsafe.Add(p, 2*vectorAVX2))
+		least0, least1, least2 = least0.Min(v0), least1.Min(v1), least2.Min(v2)
+		most0, most1, most2 = most0.Max(v0), most1.Max(v1), most2.Max(v2)
+	}
+	to, up := unsafe.Pointer(low), unsafe.Pointer(high)
+	Store(least0, to)
+	Store(least1, unsafe.Add(to, vectorAVX2))
+	Store(least2, unsafe.Add(to, 2*vectorAVX2))
+	Store(most0, up)
+	Store(most1, unsafe.Add(up, vectorAVX2))
+	Store(most2, unsafe.Add(up, 2*vectorAVX2))
+	Leave()
+	return n
+}
+
+func replaceAVX2(pix []byte, tables *[3][1024]byte) int {
+	n := len(pix) / pixelsAVX2 * pixelsAVX2
+	for at := 0; at < n; at += pixelsAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v0, v1, v2 := LoadPixels(p)
+		r := Replace(Channel(v0, v1, v2, 0), &tables[0])
+		g := Replace(Channel(v0, v1, v2, 1), &tables[1])
+		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), p)
+	}
+	Leave()
+	return n
+}
