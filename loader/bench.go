@@ -19,7 +19,7 @@ import (
 // BenchConfig says what [Bench] measures.
 type BenchConfig struct {
 	Set       *shard.Set
-	Spec      *transform.Spec // nil measures reading and decoding whole images, without a transform
+	Views     transform.Views // nil measures reading and decoding whole images, without a transform
 	Layout    transform.Layout
 	Threads   int           // 0 means one for each processor
 	BatchSize int           // 0 means 256
@@ -84,15 +84,15 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 		Layout: cfg.Layout.String(), Kernels: transform.ActiveLevel().String(), Transform: "full",
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }
-	if cfg.Spec != nil {
-		if err := CheckBitExact(cfg.Set, cfg.Spec); err != nil {
+	if cfg.Views != nil {
+		if err := CheckBitExact(cfg.Set, cfg.Views); err != nil {
 			note, differs := errors.AsType[*NotBitExactError](err)
 			if !differs || cfg.BitExact {
 				return BenchResult{}, err
 			}
 			result.Notes = append(result.Notes, note.Note)
 		}
-		result.Transform = cfg.Spec.String()
+		result.Transform = cfg.Views.String()
 		work = func(ctx context.Context) error { return pool.serveBatches(ctx, cfg, set, order) }
 	}
 	failed := make(chan error, 1)
@@ -142,10 +142,10 @@ func during(d time.Duration, failed <-chan error) error {
 func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Set, order *plan.Plan) error {
 	slots := make([]*Slot, 3+p.Threads()*8/cfg.BatchSize) // one to finish, two to go on with, more for small batches
 	for i := range slots {
-		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Spec.OutputBytes())
+		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Views)
 	}
 	supply := NewSupply(slots...)
-	stream, err := p.NewStream(StreamConfig{Set: set, Plan: order, Spec: cfg.Spec, Layout: cfg.Layout, Supply: supply})
+	stream, err := p.NewStream(StreamConfig{Set: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Supply: supply})
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ func (s *Stream) dispatch() {
 		if slot == nil {
 			return
 		}
-		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, s.cfg.Spec.OutputBytes()) || !s.cfg.Fields.fit(slot, n) {
-			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Spec.OutputBytes())
+		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, s.cfg.Views) || !s.cfg.Fields.fit(slot, n) {
+			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Views.OutputBytes())
 			s.cfg.Supply.Put(slot)
 			return
 		}

@@ -124,7 +124,7 @@ func newTestPool(t testing.TB, threads int) *Pool {
 func newSlots(n, batch int, spec *transform.Spec) []*Slot {
 	slots := make([]*Slot, n)
 	for i := range slots {
-		slots[i] = NewSlot(i, batch, spec.OutputBytes())
+		slots[i] = NewSlot(i, batch, transform.Views{spec})
 	}
 	return slots
 }
@@ -134,7 +134,7 @@ func testStream(t testing.TB, set Set, cfg plan.Config, slots int) StreamConfig 
 	t.Helper()
 	spec := mustSpec(t, testSpec)
 	return StreamConfig{
-		Set: set, Plan: mustPlan(t, cfg), Spec: spec, Supply: NewSupply(newSlots(slots, cfg.BatchSize, spec)...),
+		Set: set, Plan: mustPlan(t, cfg), Views: transform.Views{spec}, Supply: NewSupply(newSlots(slots, cfg.BatchSize, spec)...),
 		Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -150,7 +150,7 @@ type epoch struct {
 // drain takes every batch of a stream and gives the slots back, overwritten, as a ring would be.
 func drain(t testing.TB, s *Stream, cfg StreamConfig) (e epoch, err error) {
 	t.Helper()
-	size := cfg.Spec.OutputBytes()
+	size := cfg.Views[0].OutputBytes()
 	for {
 		b, err := s.Next(t.Context())
 		if errors.Is(err, io.EOF) {
@@ -159,13 +159,13 @@ func drain(t testing.TB, s *Stream, cfg StreamConfig) (e epoch, err error) {
 		if err != nil {
 			return e, err
 		}
-		e.images = append(e.images, b.Slot.Images[:b.Count*size]...)
+		e.images = append(e.images, b.Slot.Images[0][:b.Count*size]...)
 		e.labels = append(e.labels, b.Slot.Labels[:b.Count]...)
 		e.indices = append(e.indices, b.Slot.Indices[:b.Count]...)
-		e.params = append(e.params, b.Slot.Params[:b.Count*paramsPerSample]...)
+		e.params = append(e.params, b.Slot.Params[0][:b.Count*paramsPerSample]...)
 		e.batches = append(e.batches, b)
-		for i := range b.Slot.Images {
-			b.Slot.Images[i] = 0xEE
+		for i := range b.Slot.Images[0] {
+			b.Slot.Images[0][i] = 0xEE
 		}
 		cfg.Supply.Put(b.Slot)
 	}
@@ -197,9 +197,9 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pix := make([]byte, cfg.Spec.OutputBytes())
-			params, err := engine.Apply(cfg.Spec, resample.Output{Pix: pix, Layout: cfg.Layout}, record.Source,
-				transform.NewRepeatedDraws(order.Seed, order.Epoch, index, repetition))
+			pix := make([]byte, cfg.Views[0].OutputBytes())
+			params, err := engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, record.Source,
+				transform.NewViewDraws(order.Seed, order.Epoch, index, repetition, 0))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,8 +100,8 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 	if err != nil {
 		t.Fatal(err)
 	}
-	supply := NewSupply(NewSlot(0, 16, spec.OutputBytes()), NewSlot(1, 16, spec.OutputBytes()))
-	stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Spec: spec, Layout: layout, Supply: supply})
+	supply := NewSupply(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
+	stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Supply: supply})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +115,11 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 			t.Fatal(err)
 		}
 		s, n := batch.Slot, batch.Count
-		all = append(all, s.Images[:n*spec.OutputBytes()]...)
-		all = fmt.Append(all, s.Labels[:n], s.Indices[:n], s.Params[:n*paramsPerSample])
+		all = append(all, s.Images[0][:n*spec.OutputBytes()]...)
+		all = fmt.Append(all, s.Labels[:n], s.Indices[:n], s.Params[0][:n*paramsPerSample])
 		for i := range n {
 			if visit != nil {
-				visit(int(s.Indices[i]), s.Images[i*spec.OutputBytes():][:spec.OutputBytes()], s.Params[i*paramsPerSample:][:paramsPerSample])
+				visit(int(s.Indices[i]), s.Images[0][i*spec.OutputBytes():][:spec.OutputBytes()], s.Params[0][i*paramsPerSample:][:paramsPerSample])
 			}
 		}
 		supply.Put(s)
@@ -150,7 +150,7 @@ func testServesTheBitsOfJPEG(t *testing.T, algorithm resample.Algorithm) {
 				for _, level := range kernel.Available() {
 					pool := NewPool(PoolConfig{Threads: 2, Level: &level})
 					for _, codec := range pixels.Names() {
-						if err := CheckBitExact(sets[codec], spec); err != nil {
+						if err := CheckBitExact(sets[codec], transform.Views{spec}); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
 						if !bytes.Equal(epochOf(t, pool, sets[codec], spec, layout, epoch, nil), want) {
@@ -268,7 +268,7 @@ func TestCheckBitExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckBitExact(set, spec); (err == nil) != c.exact {
+		if err := CheckBitExact(set, transform.Views{spec}); (err == nil) != c.exact {
 			t.Errorf("stored with %s %s, %s: %v", c.size, c.interpolation, c.transform, err)
 		} else if err != nil && !strings.Contains(err.Error(), dir) {
 			t.Errorf("%v does not name the set", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // pixelsSet packs images made here with a codec, and returns the set's folder and its only shard.
@@ -66,8 +67,8 @@ func TestFileCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 2)
-		supply := NewSupply(NewSlot(0, 12, spec.OutputBytes()))
-		stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Spec: spec, Supply: supply, OnError: Blank})
+		supply := NewSupply(NewSlot(0, 12, transform.Views{spec}))
+		stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Views: transform.Views{spec}, Supply: supply, OnError: Blank})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 1)
-		stream, err := pool.NewStream(StreamConfig{Set: &cuttingSet{served.(*shardSet), path}, Plan: order, Spec: spec, Supply: NewSupply(NewSlot(0, 4, spec.OutputBytes()))})
+		stream, err := pool.NewStream(StreamConfig{Set: &cuttingSet{served.(*shardSet), path}, Plan: order, Views: transform.Views{spec}, Supply: NewSupply(NewSlot(0, 4, transform.Views{spec}))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,12 +83,7 @@ func (b *pendingBatch) bad(position int, err error) {
 			}
 		}
 	}
-	size := s.cfg.Spec.OutputBytes()
-	clear(b.slot.Images[position*size:][:size])
-	b.slot.Labels[position] = BlankLabel
-	if b.slot.Params != nil {
-		clear(b.slot.Params[position*paramsPerSample:][:paramsPerSample])
-	}
+	b.slot.blank(position, s.cfg.Views)
 	if s.cfg.Fields.Len() > 0 {
 		s.cfg.Fields.blank(b.slot, position)
 	}

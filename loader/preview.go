@@ -9,7 +9,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Preview is one sample of a batch as the consumer has it.
+// A Preview is one sample of a batch as the consumer has it: its first view, where it has several.
 type Preview struct {
 	Index  int
 	Key    string
@@ -42,7 +42,8 @@ func (s *Stream) Preview(batch, most int) ([]Preview, error) {
 }
 
 func (s *Stream) preview(engine *transform.Engine, index, repetition int) (view Preview) {
-	height, width := s.cfg.Spec.OutputSize()
+	spec := s.cfg.Views[0]
+	height, width := spec.OutputSize()
 	view = Preview{Index: index, Width: width, Height: height}
 	view.Key, _ = s.cfg.Set.Key(index) // an error is Read's too
 	record, _, err := s.cfg.Set.Read(index, nil)
@@ -57,9 +58,9 @@ func (s *Stream) preview(engine *transform.Engine, index, repetition int) (view 
 		}
 	}()
 	if err == nil {
-		view.Label, view.Pix = record.Label, make([]byte, s.cfg.Spec.OutputBytes())
-		draws := transform.NewRepeatedDraws(s.seed, s.epoch, index, repetition)
-		_, err = engine.Apply(s.cfg.Spec, transform.Output{Pix: view.Pix, Layout: transform.NHWC}, record.Source, draws)
+		view.Label, view.Pix = record.Label, make([]byte, spec.OutputBytes())
+		draws := transform.NewViewDraws(s.seed, s.epoch, index, repetition, 0)
+		_, err = engine.Apply(spec, transform.Output{Pix: view.Pix, Layout: transform.NHWC}, record.Source, draws)
 	}
 	if err != nil {
 		view.Pix, view.Err = nil, newSampleError(s.cfg.Set, index, err)

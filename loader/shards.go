@@ -38,14 +38,16 @@ func (e *NotBitExactError) Error() string {
 }
 
 // CheckBitExact returns a [*NotBitExactError] if the transform's results of the set's stored images differ from those of the
-// originals. Its Note is for the user.
-func CheckBitExact(set *shard.Set, spec *transform.Spec) error {
+// originals, of any view. Its Note is for the user.
+func CheckBitExact(set *shard.Set, views transform.Views) error {
 	e, err := encodingOf(set)
 	if err != nil {
 		return err
 	}
-	if note := e.NotBitExact(spec); note != "" {
-		return &NotBitExactError{Dir: set.Dir(), Note: note}
+	for _, spec := range views {
+		if note := e.NotBitExact(spec); note != "" {
+			return &NotBitExactError{Dir: set.Dir(), Note: note}
+		}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // writeSet writes a set of n images, as JPEG or as pixels, dealt to world partitions, and returns its folder.
@@ -169,7 +170,7 @@ func TestBench(t *testing.T) {
 		for _, name := range []string{"train", "full"} {
 			cfg := BenchConfig{Set: set, Threads: 2, BatchSize: 8, Duration: 50 * time.Millisecond, Layout: resample.NCHW}
 			if name != "full" {
-				cfg.Spec = mustSpec(t, name)
+				cfg.Views = transform.Views{mustSpec(t, name)}
 			}
 			r, err := Bench(t.Context(), cfg)
 			if err != nil {
@@ -191,12 +192,12 @@ func TestBenchErrors(t *testing.T) {
 	set, _ := openTestSet(t, dir)
 	spec := mustSpec(t, `[{"op":"RandomCrop","size":30}]`) // larger than the images
 	var bad *SampleError
-	if _, err := Bench(t.Context(), BenchConfig{Set: set, Spec: spec, Duration: time.Minute}); !errors.As(err, &bad) {
+	if _, err := Bench(t.Context(), BenchConfig{Set: set, Views: transform.Views{spec}, Duration: time.Minute}); !errors.As(err, &bad) {
 		t.Errorf("images that are too small: %v, want a SampleError", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if _, err := Bench(ctx, BenchConfig{Set: set, Spec: mustSpec(t, "eval"), Duration: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Bench(ctx, BenchConfig{Set: set, Views: transform.Views{mustSpec(t, "eval")}, Duration: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a context that ends: %v", err)
 	}
 }
@@ -207,8 +208,8 @@ func BenchmarkStream(b *testing.B) {
 	for _, name := range []string{"eval", "train-resize", "train"} {
 		b.Run(name, func(b *testing.B) {
 			cfg := testStream(b, served, plan.Config{Samples: 256, BatchSize: 64, Shuffle: true}, 3)
-			cfg.Spec = mustSpec(b, name)
-			cfg.Supply = NewSupply(newSlots(3, 64, cfg.Spec)...)
+			cfg.Views = transform.Views{mustSpec(b, name)}
+			cfg.Supply = NewSupply(newSlots(3, 64, cfg.Views[0])...)
 			pool := newTestPool(b, 1)
 			for b.Loop() {
 				s, err := pool.NewStream(cfg)

@@ -7,33 +7,51 @@ import "github.com/imgfeed/imgfeed/transform"
 type Slot struct {
 	// ID is the owner's name for the slot; the loader does not look at it.
 	ID int
-	// Images holds len(Labels) images of Spec.OutputBytes() bytes each, uint8, one after the other.
-	Images []byte
+	// Images holds, for each view of the transform, len(Labels) images of its Spec.OutputBytes() bytes each, uint8, one after the other.
+	Images [][]byte
 	// Labels and Indices hold each sample's label (BlankLabel if it could not be decoded) and index in the set.
 	Labels, Indices []int64
-	// Params holds each sample's transform.Params, ParamsLen numbers a sample; nil if they are not wanted.
-	Params []int32
+	// Params holds, for each view, each sample's transform.Params, ParamsLen numbers a sample; nil if they are not wanted.
+	Params [][]int32
 	// Fields holds the samples' values of each of the stream's fields.
 	Fields [][]byte
 }
 
-// NewSlot allocates a slot for batchSize images of imageBytes bytes in ordinary memory.
-func NewSlot(id, batchSize, imageBytes int) *Slot {
-	return &Slot{
-		ID:      id,
-		Images:  make([]byte, batchSize*imageBytes),
-		Labels:  make([]int64, batchSize),
-		Indices: make([]int64, batchSize),
-		Params:  make([]int32, batchSize*paramsPerSample),
+// NewSlot allocates a slot for batchSize samples in ordinary memory.
+func NewSlot(id, batchSize int, views transform.Views) *Slot {
+	s := &Slot{ID: id, Labels: make([]int64, batchSize), Indices: make([]int64, batchSize)}
+	for _, spec := range views {
+		s.Images = append(s.Images, make([]byte, batchSize*spec.OutputBytes()))
+		s.Params = append(s.Params, make([]int32, batchSize*paramsPerSample))
 	}
+	return s
 }
 
 const paramsPerSample = transform.ParamsLen
 
-// fits reports whether the slot has room for n images of imageBytes bytes.
-func (s *Slot) fits(n, imageBytes int) bool {
-	return len(s.Images) >= n*imageBytes && len(s.Labels) >= n && len(s.Indices) >= n &&
-		(s.Params == nil || len(s.Params) >= n*paramsPerSample)
+// fits reports whether the slot has room for n samples.
+func (s *Slot) fits(n int, views transform.Views) bool {
+	if len(s.Images) != len(views) || len(s.Labels) < n || len(s.Indices) < n || s.Params != nil && len(s.Params) != len(views) {
+		return false
+	}
+	for v, spec := range views {
+		if len(s.Images[v]) < n*spec.OutputBytes() || s.Params != nil && len(s.Params[v]) < n*paramsPerSample {
+			return false
+		}
+	}
+	return true
+}
+
+// blank makes a sample black, without params.
+func (s *Slot) blank(position int, views transform.Views) {
+	for v, spec := range views {
+		size := spec.OutputBytes()
+		clear(s.Images[v][position*size:][:size])
+		if s.Params != nil {
+			clear(s.Params[v][position*paramsPerSample:][:paramsPerSample])
+		}
+	}
+	s.Labels[position] = BlankLabel
 }
 
 // A Supply holds the free slots of one consumer. Streams take from it and put back what they did not hand out; the

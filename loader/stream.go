@@ -17,7 +17,7 @@ import (
 type StreamConfig struct {
 	Set    Set
 	Plan   *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
-	Spec   *transform.Spec // what becomes of each
+	Views  transform.Views // what becomes of each: one result, or several
 	Layout transform.Layout
 	// Fields are those of the set's fields that are delivered; nil: none.
 	Fields *Fields
@@ -74,7 +74,7 @@ type Stream struct {
 // NewStream starts to prepare batches. The stream must be closed.
 func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	switch {
-	case cfg.Set == nil || cfg.Plan == nil || cfg.Spec == nil || cfg.Supply == nil:
+	case cfg.Set == nil || cfg.Plan == nil || len(cfg.Views) == 0 || cfg.Supply == nil:
 		return nil, fmt.Errorf("loader: a stream needs a set, a plan, a transform and a supply of slots")
 	case cfg.Layout > transform.NCHW:
 		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)

@@ -167,7 +167,7 @@ func TestBadSampleIsBlank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, blank := cfg.Spec.OutputBytes(), 0
+	size, blank := cfg.Views.OutputBytes(), 0
 	for i, index := range got.indices {
 		isBad := index == 33 || index == 7 || index == 50
 		isBlank := bytes.Equal(got.images[i*size:(i+1)*size], make([]byte, size))
@@ -225,14 +225,14 @@ func TestCancel(t *testing.T) {
 		}
 		for range cfg.Supply.Free() {
 			slot := <-cfg.Supply.free
-			for i := range slot.Images {
-				slot.Images[i] = 0x11
+			for i := range slot.Images[0] {
+				slot.Images[0][i] = 0x11
 			}
 			lent = append(lent, slot)
 		}
 		time.Sleep(2 * time.Millisecond)
 		for _, slot := range lent[min(taken, 3):] {
-			if bytes.Count(slot.Images, []byte{0x11}) != len(slot.Images) {
+			if bytes.Count(slot.Images[0], []byte{0x11}) != len(slot.Images[0]) {
 				t.Fatal("a slot was written after Close")
 			}
 		}
@@ -295,7 +295,7 @@ func TestStreamConfigErrors(t *testing.T) {
 		t.Error("an empty configuration is accepted")
 	}
 	cfg := testStream(t, newMemorySet(t, 4), plan.Config{Samples: 4, BatchSize: 4}, 1)
-	cfg.Supply = NewSupply(NewSlot(0, 3, cfg.Spec.OutputBytes()))
+	cfg.Supply = NewSupply(NewSlot(0, 3, cfg.Views))
 	s, err := pool.NewStream(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +353,7 @@ func TestCounters(t *testing.T) {
 		t.Errorf("a stream whose reads are slow waits for %s", w)
 	}
 	for range 3 {
-		cfg.Supply.Put(newSlots(1, 10, cfg.Spec)[0])
+		cfg.Supply.Put(newSlots(1, 10, cfg.Views[0])[0])
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -13,10 +13,11 @@ import (
 type worker struct {
 	level    transform.Level
 	engine   *transform.Engine
-	buf      []byte          // the stored sample
-	values   [][]byte        // of its fields
-	pending  Counters        // not yet published
-	counted  transform.Times // of the engine, in pending or published
+	views    []transform.View // of the sample at hand
+	buf      []byte           // the stored sample
+	values   [][]byte         // of its fields
+	pending  Counters         // not yet published
+	counted  transform.Times  // of the engine, in pending or published
 	counters counters
 }
 
@@ -55,12 +56,16 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 	if next != position {
 		record.Prefetch = cfg.Set.Mapped(b.indices[next])
 	}
-	record.NonTemporal = len(slot.Images) >= nonTemporalFrom
-	size := cfg.Spec.OutputBytes()
-	dst := transform.Output{Pix: slot.Images[position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout}
-	draws := transform.NewRepeatedDraws(b.stream.seed, b.stream.epoch, index, b.repetition(position))
-	params, err := w.engine.Apply(cfg.Spec, dst, record.Source, draws)
-	if err != nil {
+	record.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
+	w.views = w.views[:0]
+	for v, spec := range cfg.Views {
+		size := spec.OutputBytes()
+		w.views = append(w.views, transform.View{
+			Spec: spec, Dst: transform.Output{Pix: slot.Images[v][position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout},
+			Draws: transform.NewViewDraws(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
+		})
+	}
+	if err := w.engine.ApplyViews(record.Source, w.views); err != nil {
 		return err
 	}
 	if cfg.Fields.Len() > 0 {
@@ -69,9 +74,9 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 		}
 	}
 	slot.Labels[position] = int64(record.Label)
-	if slot.Params != nil {
-		drawn := params.Int32s()
-		copy(slot.Params[position*paramsPerSample:], drawn[:])
+	for v := range slot.Params {
+		drawn := w.views[v].Params.Int32s()
+		copy(slot.Params[v][position*paramsPerSample:], drawn[:])
 	}
 	return nil
 }

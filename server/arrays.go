@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strconv"
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/ring"
@@ -13,19 +14,21 @@ const channels = 3
 
 // arrays are those that a slot of the session has: a further kind is described here, and laid under the loader's slot by viewSlot.
 func (c *openConfig) arrays() []ring.Array {
-	height, width := c.spec.OutputSize()
-	shape := []int{height, width, channels}
-	if c.nchw {
-		shape = []int{channels, height, width}
+	var arrays []ring.Array
+	for v, spec := range c.views {
+		height, width := spec.OutputSize()
+		shape := []int{height, width, channels}
+		if c.nchw {
+			shape = []int{channels, height, width}
+		}
+		arrays = append(arrays, ring.Array{Kind: ring.Images, Name: c.viewName(v), Dtype: "uint8", Shape: shape})
 	}
 	none := []int{} // of JSON, where null is no list
-	arrays := []ring.Array{
-		{Kind: ring.Images, Dtype: "uint8", Shape: shape},
-		{Kind: ring.Labels, Dtype: "int64", Shape: none},
-		{Kind: ring.Indices, Dtype: "int64", Shape: none},
-	}
-	if c.params {
-		arrays = append(arrays, ring.Array{Kind: ring.Params, Dtype: "int32", Shape: []int{transform.ParamsLen}})
+	arrays = append(arrays, ring.Array{Kind: ring.Labels, Dtype: "int64", Shape: none}, ring.Array{Kind: ring.Indices, Dtype: "int64", Shape: none})
+	for v := range c.views {
+		if c.params {
+			arrays = append(arrays, ring.Array{Kind: ring.Params, Name: c.viewName(v), Dtype: "int32", Shape: []int{transform.ParamsLen}})
+		}
 	}
 	for k := range c.fields.Len() {
 		f := c.fields.Field(k)
@@ -41,6 +44,14 @@ func (c *openConfig) arrays() []ring.Array {
 	return arrays
 }
 
+// viewName returns the number of a view as the name of its arrays; that of a transform which is no list of views has none.
+func (c *openConfig) viewName(v int) string {
+	if !c.listed {
+		return ""
+	}
+	return strconv.Itoa(v)
+}
+
 // viewSlot lays the loader's arrays over a slot's memory, which is little-endian like the wire on every platform that Go's
 // memfd exists for and imgfeed is built for.
 func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
@@ -48,13 +59,13 @@ func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
 	for i, part := range l.AppendParts(nil, memory, l.BatchSize) {
 		switch l.Arrays[i].Kind {
 		case ring.Images:
-			s.Images = part
+			s.Images = append(s.Images, part)
 		case ring.Labels:
 			s.Labels = view[int64](part)
 		case ring.Indices:
 			s.Indices = view[int64](part)
 		case ring.Params:
-			s.Params = view[int32](part)
+			s.Params = append(s.Params, view[int32](part))
 		case ring.Field:
 			s.Fields = append(s.Fields, part)
 		}

@@ -130,7 +130,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		return nil, nil, err
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Set: s.samples, Plan: p, Spec: s.spec, Layout: s.imageLayout(), OnError: onError, Bad: s.noteBad, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
+		Set: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: onError, Bad: s.noteBad, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
 	})
 	return st, p, err
 }

@@ -83,7 +83,7 @@ func (c *connection) open(m openRequest) error {
 		return err
 	}
 	c.session.Store(s)
-	c.log.Info("session opened", "split", s.split, "transform", s.spec.String(), "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
+	c.log.Info("session opened", "split", s.split, "transform", s.views.String(), "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
 		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
 	for _, note := range reply.Notes {
@@ -104,7 +104,8 @@ func (c *connection) open(m openRequest) error {
 type openConfig struct {
 	split  string
 	set    *openSet
-	spec   *transform.Spec
+	views  transform.Views
+	listed bool        // the transform is a list of views, were it of one
 	plan   plan.Config // all but epoch and consumed
 	nchw   bool
 	shared bool
@@ -134,10 +135,11 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 			return c, badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
 		}
 	}
-	if c.spec, err = parseTransform(m.Transform, resampler); err != nil {
+	if c.views, err = parseTransform(m.Transform, resampler); err != nil {
 		return c, err
 	}
-	if err := loader.CheckBitExact(c.set.Set, c.spec); err != nil {
+	c.listed = m.Transform[0] == '{' || len(c.views) > 1
+	if err := loader.CheckBitExact(c.set.Set, c.views); err != nil {
 		note, differs := errors.AsType[*loader.NotBitExactError](err)
 		if !differs || m.BitExact || s.cfg.BitExact {
 			return c, err
@@ -215,8 +217,8 @@ func (s *Server) chooseSet(split *string) (*openSet, error) {
 	return nil, err
 }
 
-// parseTransform takes a preset's name or a list of operations; resampler is of those that name none.
-func parseTransform(raw json.RawMessage, resampler transform.Resampler) (*transform.Spec, error) {
+// parseTransform takes a preset's name, a list of operations or an object with views; resampler is of operations that name none.
+func parseTransform(raw json.RawMessage, resampler transform.Resampler) (transform.Views, error) {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
 	}
@@ -225,10 +227,10 @@ func parseTransform(raw json.RawMessage, resampler transform.Resampler) (*transf
 		if err := json.Unmarshal(raw, &text); err != nil {
 			return nil, badRequest("transform: %v", err)
 		}
-	} else if raw[0] != '[' {
-		return nil, badRequest("transform is %.40s, want a string or a list", raw)
+	} else if raw[0] != '[' && raw[0] != '{' {
+		return nil, badRequest("transform is %.40s, want a string, a list, or an object with views", raw)
 	}
-	return transform.ParseWith(text, resampler)
+	return transform.ParseViews(text, resampler)
 }
 
 // planConfig checks rank, world, seed and policy, by making the plan of epoch 0.

@@ -161,7 +161,7 @@ func (s *session) preview() (*batchPreview, error) {
 	if p.pictures, err = stream.Preview(p.Batch, previewSamples); err != nil {
 		return nil, err
 	}
-	p.height, p.width = s.spec.OutputSize()
+	p.height, p.width = s.views[0].OutputSize()
 	classes := s.set.Manifest().Classes
 	for _, sample := range p.pictures {
 		shown := previewSample{Index: sample.Index, Key: sample.Key, Label: sample.Label}

@@ -12,6 +12,7 @@ type recordsRequest struct {
 	Epoch       int64 `json:"epoch"`
 	Indices     []int `json:"indices"`
 	Repetitions []int `json:"repetitions,omitempty"` // of each, where samples are repeated; 0 when absent
+	View        int   `json:"view,omitempty"`        // of the transform
 }
 
 // recordsReply answers [recordsRequest]: for each sample a list of functions with their arguments.
@@ -37,6 +38,8 @@ func (s *session) records(m recordsRequest) error {
 		return badRequest("records: %d indices, want 1 to %d", len(m.Indices), recordsMax)
 	case m.Repetitions != nil && len(m.Repetitions) != len(m.Indices):
 		return badRequest("records: %d repetitions for %d indices", len(m.Repetitions), len(m.Indices))
+	case m.View < 0 || m.View >= len(s.views):
+		return badRequest("records: view is %d, want 0 to %d", m.View, len(s.views)-1)
 	}
 	engine, reply := transform.NewEngine(transform.ActiveLevel()), recordsReply{Epoch: m.Epoch}
 	for i, index := range m.Indices {
@@ -47,7 +50,7 @@ func (s *session) records(m recordsRequest) error {
 		if m.Repetitions != nil {
 			repetition = m.Repetitions[i]
 		}
-		record, err := loader.Recorded(s.samples, engine, s.spec, s.plan.Seed, int(m.Epoch), index, repetition)
+		record, err := loader.Recorded(s.samples, engine, s.views[m.View], s.plan.Seed, int(m.Epoch), index, repetition, m.View)
 		if err != nil {
 			return err
 		}

@@ -148,7 +148,7 @@ func (s *session) status() SessionStatus {
 	waiting, verdict := s.verdict()
 	st := SessionStatus{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
-		Transform: json.RawMessage(s.spec.String()), Transport: s.transport(),
+		Transform: json.RawMessage(s.views.String()), Transport: s.transport(),
 		WaitingFor: waiting, Verdict: verdict, Advice: advice[waiting],
 		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), ImagesPerSecond: s.rate.perSecond(),
 		SlotWait: time.Duration(s.slotWait.Load()).Seconds(), Write: time.Duration(s.writeTime.Load()).Seconds(),

@@ -5,6 +5,7 @@ import (
 	"image"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. As long
@@ -19,7 +20,8 @@ type canvas struct {
 	op       Op // at work
 	from     pixelSource
 	step     step
-	rendered int // images in memory so far
+	rendered int  // images in memory so far
+	dry      bool // operations are run to learn which pixels they need, and end there
 }
 
 // size returns the width and height of the image as the operations so far have left it.
@@ -79,6 +81,9 @@ func (c *canvas) render() error {
 	w, h := c.size()
 	if w*h > renderedPixelsMax {
 		return c.tooLarge(w, h)
+	}
+	if c.dry {
+		return errNeedsPixels
 	}
 	to := c.next(w, h)
 	if err := c.engine.render(Output{Pix: to.Pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
@@ -149,6 +154,15 @@ type resizing struct {
 func wholeImage(w, h int) step {
 	r := image.Rect(0, 0, w, h)
 	return step{box: r, width: w, height: h, keep: r, visible: r}
+}
+
+// needs returns which part of the result shows pixels of the source, and which region of the box that takes.
+func (s *step) needs() (inside, need image.Rectangle) {
+	inside = s.keep.Intersect(s.visible)
+	if s.resizes() && !inside.Empty() {
+		return inside, resample.SourceRegion(s.box.Dx(), s.box.Dy(), s.width, s.height, inside, s.how.filter)
+	}
+	return inside, inside
 }
 
 func (s *step) resizes() bool { return s.width != s.box.Dx() || s.height != s.box.Dy() }

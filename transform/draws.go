@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 )
 
-// Draws is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index, repetition).
+// Draws is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index, repetition, view).
 // The same numbers give the same draws on every platform, in every process.
 //
 // The generator's two seeds are key = mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is the
-// finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15; for a repetition other than 0 it is mix(key + repetition·γ). A real number in [0, 1) is the upper 53 bits of an output; an
-// integer below n is the high word of output · n. Operations draw in their order in the list, each as docs/transforms.md
-// says.
+// finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. For a repetition other than 0 it is mix(key + repetition·γ), and for a view other
+// than 0 mix(that + 2^63 + view·γ). A real number in [0, 1) is the upper 53 bits of an output; an integer below n is the high word
+// of output · n. Operations draw in their order in the list, each as docs/transforms.md says.
 type Draws struct {
 	pcg rand.PCG
 }
@@ -20,24 +20,27 @@ type Draws struct {
 const goldenGamma = 0x9E3779B97F4A7C15
 
 // NewDraws returns the source for sample index in an epoch.
-func NewDraws(seed int64, epoch, index int) Draws { return NewRepeatedDraws(seed, epoch, index, 0) }
+func NewDraws(seed int64, epoch, index int) Draws { return NewViewDraws(seed, epoch, index, 0, 0) }
 
-// NewRepeatedDraws returns the source for a sample that comes several times in an epoch. repetition, 0 or more, tells these apart; that
-// of 0 is [NewDraws].
-func NewRepeatedDraws(seed int64, epoch, index, repetition int) Draws {
+// NewViewDraws returns the source for one view of a sample that may come several times in an epoch. repetition and view, 0 or
+// more, tell these apart; those of 0 and 0 are [NewDraws].
+func NewViewDraws(seed int64, epoch, index, repetition, view int) Draws {
 	var d Draws
-	d.pcg.Seed(mixKey(uint64(seed), epoch, index, repetition), mixKey(uint64(seed)+goldenGamma, epoch, index, repetition))
+	d.pcg.Seed(mixKey(uint64(seed), epoch, index, repetition, view), mixKey(uint64(seed)+goldenGamma, epoch, index, repetition, view))
 	return d
 }
 
-func mixKey(seed uint64, epoch, index, repetition int) uint64 {
+func mixKey(seed uint64, epoch, index, repetition, view int) uint64 {
 	z := mix64(seed)
 	z = mix64(z + uint64(epoch)*goldenGamma)
 	z = mix64(z + uint64(index)*goldenGamma)
-	if repetition == 0 {
-		return z
+	if repetition != 0 {
+		z = mix64(z + uint64(repetition)*goldenGamma)
 	}
-	return mix64(z + uint64(repetition)*goldenGamma)
+	if view != 0 {
+		z = mix64(z + 1<<63 + uint64(view)*goldenGamma)
+	}
+	return z
 }
 
 func mix64(z uint64) uint64 {

@@ -50,19 +50,19 @@ func TestRepetitionsDifferByKey(t *testing.T) {
 	seen := map[uint64][2]int{}
 	for index := range 100 {
 		for repetition := range 100 {
-			d := NewRepeatedDraws(3, 1, index, repetition)
+			d := NewViewDraws(3, 1, index, repetition, 0)
 			v, key := d.pcg.Uint64(), [2]int{index, repetition}
 			if other, ok := seen[v]; ok {
 				t.Fatalf("%v and %v draw the same", key, other)
 			}
 			seen[v] = key
 		}
-		first, plain := NewRepeatedDraws(3, 1, index, 0), NewDraws(3, 1, index)
+		first, plain := NewViewDraws(3, 1, index, 0, 0), NewDraws(3, 1, index)
 		if first != plain {
 			t.Fatalf("sample %d: repetition 0 has other draws than the sample", index)
 		}
 	}
-	d := NewRepeatedDraws(42, 3, 1000, 2)
+	d := NewViewDraws(42, 3, 1000, 2, 0)
 	if got, want := d.pcg.Uint64(), uint64(0x4bdb5a97c36e391a); got != want {
 		t.Errorf("repetition 2 draws %#x, want %#x", got, want)
 	}

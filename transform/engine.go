@@ -55,7 +55,9 @@ type Engine struct {
 	region    []byte      // pixels of the region that is needed
 	padded    []byte      // a resized image that is then pasted between borders
 	between   [2]rgbImage // images between two passes, taken in turn
-	columns   []int32     // of an image that padding shows, and rows
+	shared    rgbImage    // what several views need of an image
+	alone     [1]View
+	columns   []int32 // of an image that padding shows, and rows
 	rows      []int32
 	kept      []byte    // an image that others are mixed with
 	sums      []float32 // of images that are mixed
@@ -79,32 +81,32 @@ func (e *Engine) Times() Times { return e.times }
 // On success every byte of the output is written. On error its contents are undefined; the error is an [*ImageError],
 // a [*SizeError], or says that the destination is too small.
 func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws Draws) (Params, error) {
-	started := time.Now()
-	w, h, err := e.stored.open(src)
-	e.times.Decode += time.Since(started)
-	if err != nil {
-		return Params{}, err
-	}
-	if dst.Width, dst.Height = spec.width, spec.height; len(dst.Pix) < spec.OutputBytes() {
-		return Params{}, fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
+	e.alone[0] = View{Spec: spec, Dst: dst, Draws: draws}
+	err := e.ApplyViews(src, e.alone[:])
+	return e.alone[0].Params, err
+}
+
+// applyTo makes one result of an image that from has, whose step so far is whole.
+func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
+	dst := v.Dst
+	if dst.Width, dst.Height = v.Spec.width, v.Spec.height; len(dst.Pix) < v.Spec.OutputBytes() {
+		return fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
 	c := &e.canvas
-	*c = canvas{engine: e, draws: draws, log: e.log, from: &e.stored, step: wholeImage(w, h)}
-	c.params.setCrop(c.step.box)
-	for _, c.op = range spec.ops {
+	*c = canvas{engine: e, draws: v.Draws, log: e.log, from: from, step: whole}
+	c.params.setCrop(whole.keep)
+	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); err != nil {
-			return c.params, err
+			return err
 		}
 	}
 	dst.Flip = c.step.flip
-	err = e.render(dst, c.from, &c.step)
-	e.trim()
-	return c.params, err
+	return e.render(dst, c.from, &c.step)
 }
 
 // trim lets go of scratch memory that an unusually large image has needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region, &e.padded, &e.kept, &e.between[0].Pix, &e.between[1].Pix} {
+	for _, memory := range []*[]byte{&e.region, &e.padded, &e.shared.Pix, &e.kept, &e.between[0].Pix, &e.between[1].Pix} {
 		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}
@@ -131,15 +133,12 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 
 // render writes the step's result to dst, which has keep's size.
 func (e *Engine) render(dst Output, from pixelSource, s *step) error {
-	inside := s.keep.Intersect(s.visible)
+	inside, need := s.needs()
 	if inside.Empty() {
 		return e.resampler.CopyPadded(dst, nil, 0, image.Rectangle{}, s.keep, s.fill)
 	}
 	boxW, boxH := s.box.Dx(), s.box.Dy()
-	need := inside
-	if s.resizes() {
-		need = resample.SourceRegion(boxW, boxH, s.width, s.height, inside, s.how.filter)
-	} else if inside == s.keep {
+	if !s.resizes() && inside == s.keep {
 		if done, err := e.decodeStraight(dst, from, need.Add(s.box.Min)); done {
 			return err
 		}

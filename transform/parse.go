@@ -18,18 +18,11 @@ func Parse(text string) (*Spec, error) { return ParseWith(text, Pillow13) }
 
 // ParseWith is [Parse] with the resampler of those operations that name none, and of the presets.
 func ParseWith(text string, resampler Resampler) (*Spec, error) {
-	text = strings.TrimSpace(text)
-	if strings.HasPrefix(text, `"`) {
-		var name string
-		if json.Unmarshal([]byte(text), &name) == nil {
-			text = name
-		}
-	}
+	text = unquoted(strings.TrimSpace(text))
 	if !strings.HasPrefix(text, "[") {
 		ops := preset(text)
 		if ops == "" {
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s or a JSON list of operations",
-				text, strings.Join(Presets(), ", "))}
+			return nil, unknownTransform(text)
 		}
 		text = ops
 	}
@@ -38,6 +31,23 @@ func ParseWith(text string, resampler Resampler) (*Spec, error) {
 		return nil, err
 	}
 	return NewSpec(ops...)
+}
+
+// unknownTransform names the presets.
+func unknownTransform(text string) error {
+	if viewPreset(text) != "" {
+		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
+	}
+	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s or a JSON list of operations", text, strings.Join(Presets(), ", "))}
+}
+
+// unquoted returns a name that may come as a JSON string.
+func unquoted(text string) string {
+	var name string
+	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &name) == nil {
+		return name
+	}
+	return text
 }
 
 // parseOps reads a JSON list of operations.

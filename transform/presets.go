@@ -27,3 +27,25 @@ func preset(name string) string {
 	}
 	return ""
 }
+
+// viewPresets are the named transforms with several views, in the order in which they are documented.
+var viewPresets = []struct{ name, views string }{}
+
+// ViewPresets returns the names of the presets with several views, in the order in which they are documented.
+func ViewPresets() []string {
+	var names []string
+	for _, p := range viewPresets {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// viewPreset returns the views of a named transform, "" if there is none.
+func viewPreset(name string) string {
+	for _, p := range viewPresets {
+		if p.name == name {
+			return p.views
+		}
+	}
+	return ""
+}

@@ -49,7 +49,7 @@ operations, or "full", which decodes whole images and does nothing with them.`,
 // register lists the flags.
 func (f *benchFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringVar(&f.transform, "transform", "eval", "preset, JSON list of operations, or full")
+	flags.StringVar(&f.transform, "transform", "eval", "preset, JSON list of operations, {\"views\": […]}, or full")
 	flags.StringVar(&f.split, "split", "", "split to measure, if SET holds several")
 	flags.Var(layoutFlag{&c.Layout}, "layout", "layout of the batches, NHWC or NCHW")
 	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
@@ -66,7 +66,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	c := f.config
 	var err error
 	if f.transform != "full" {
-		if c.Spec, err = transform.ParseWith(f.transform, f.resampler); err != nil {
+		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
 			return usageError{fmt.Errorf("--transform: %w", err)}
 		}
 	}

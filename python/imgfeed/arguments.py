@@ -188,6 +188,8 @@ def _transform(name: str, value: Any) -> str | Pipeline:
     """Return a preset's name, or what server and client do. Which operations there are and what they take, the server knows."""
     if isinstance(value, (str, Pipeline)):
         return value
+    if isinstance(value, Mapping) and "views" in value:
+        return _views(name, value)
     if is_torchvisions(value):
         made = pipeline(name, value)
         return replace(made, operations=[_json(name, op) for op in made.operations])
@@ -197,9 +199,35 @@ def _transform(name: str, value: Any) -> str | Pipeline:
         kind = type(value if foreign is None else foreign).__name__
         raise TypeError(
             f"imgfeed: {name} holds a {kind}, want the name of a preset, a transform of torchvision, or a "
-            'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]'
+            'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}], or {"views": […]}'
         )
     return Pipeline([_json(name, op) for op in operations], ())
+
+
+def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
+    """Return several views of an image: each a transform, or {"repeat": n, "ops": transform}."""
+    given = value["views"]
+    if set(value) != {"views"} or not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+        raise TypeError(f'imgfeed: {name} is {value!r:.80}, want {{"views": [transform, …]}}')
+    views, ends, resizes = [], [], ""
+    for n, view in enumerate(given):
+        of, repeated = f"{name}'s view {n}", isinstance(view, Mapping) and "ops" in view
+        made = _transform(of, view["ops"] if repeated else view)
+        if isinstance(made, Pipeline) and made.views:
+            raise TypeError(f"imgfeed: {of} is {view!r:.80}: views hold no views")
+        operations = made if isinstance(made, str) else made.operations
+        views.append(
+            {**_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": operations} if repeated else operations
+        )
+        ends.append(() if isinstance(made, str) else made.numbers)
+        resizes = resizes or ("" if isinstance(made, str) else made.resizes_tensors)
+    other = next((n for n, numbers in enumerate(ends) if repr(numbers) != repr(ends[0])), None)
+    if other is not None:
+        raise ValueError(
+            f"imgfeed: {name}'s views 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
+            "let all of them end in the same conversions"
+        )
+    return Pipeline([], ends[0] if ends else (), resizes, {"views": views})
 
 
 def _json(where: str, value: Any) -> Any:
@@ -387,7 +415,7 @@ class Options:
     dataset: str = field(metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", _path)))
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
     transform: str | Pipeline = field(
-        metadata=_row("data", Kind("a preset's name, a transform of torchvision, or a list of operations", _transform))
+        metadata=_row("data", Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform))
     )
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", switch()))
@@ -496,9 +524,10 @@ class Options:
             log.warning(text)
 
     @property
-    def operations(self) -> str | list[dict[str, Any]]:
+    def operations(self) -> str | list[dict[str, Any]] | dict[str, Any]:
         """The transform as it goes over the wire."""
-        return self.transform.operations if isinstance(self.transform, Pipeline) else self.transform
+        made = self.transform
+        return made if isinstance(made, str) else made.operations if made.views is None else made.views
 
     @property
     def finish(self) -> Callable[[Any], Any] | None:

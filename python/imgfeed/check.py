@@ -41,7 +41,7 @@ class Report:
 
 
 def check(loader: DataLoader, samples: int = 200, epoch: int = 0, original: Callable[[int], Any] | None = None) -> Report:
-    """Compare the first samples of an epoch of a loader with what torchvision makes of their records.
+    """Compare the first samples of an epoch of a loader, in all their views, with what torchvision makes of their records.
 
     The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. original
     gives the RGB image of Pillow that an index stands for: ``loader.dataset[index][0]``, as the set has it, if not given.
@@ -50,14 +50,15 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, original: Call
     loader.set_epoch(epoch)
     for images, _, indices, *_ in loader:
         count = min(len(indices), samples - report.compared)
-        records = loader.records(indices[:count], epoch)
-        for image, index, record in zip(images, indices.tolist(), records, strict=False):
-            want = np.asarray(reference(original(index) if original else loader.dataset[index][0], record))
-            got = image if image.shape == want.shape else image.transpose(1, 2, 0)
-            report.compared += 1
-            if not np.array_equal(got, want):
-                apart = np.abs(got.astype(int) - want)
-                report.differ.append((index, float((apart > 0).mean()), int(apart.max()), record))
+        for number, view in enumerate(images if isinstance(images, list) else [images]):
+            records = loader.records(indices[:count], epoch, view=number)
+            for image, index, record in zip(view, indices.tolist(), records, strict=False):
+                want = np.asarray(reference(original(index) if original else loader.dataset[index][0], record))
+                got = image if image.shape == want.shape else image.transpose(1, 2, 0)
+                if not np.array_equal(got, want):
+                    apart = np.abs(got.astype(int) - want)
+                    report.differ.append((index, float((apart > 0).mean()), int(apart.max()), record))
+        report.compared += count
         if report.compared >= samples:
             break
     return report
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="imgfeed.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", metavar="DATA", help="a shard set, a folder of several, or unix:PATH of a running server")
-    parser.add_argument("--transform", required=True, help="a preset's name, or a JSON list of operations")
+    parser.add_argument("--transform", required=True, help='a preset\'s name, a JSON list of operations, or {"views": […]}')
     parser.add_argument("--samples", type=int, default=200, help="how many are compared (default 200)")
     parser.add_argument("--split", help="which split, where there are several")
     parser.add_argument("--epoch", type=int, default=0)
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError:
         sys.exit("imgfeed: the comparison needs torchvision, which is not installed")
     pillow = importlib.metadata.version("pillow")
-    transform = json.loads(args.transform) if args.transform.lstrip().startswith("[") else args.transform
+    transform = json.loads(args.transform) if args.transform.lstrip().startswith(("[", "{")) else args.transform
     try:
         with DataLoader(
             args.data,

@@ -283,9 +283,11 @@ class Session:
             values[one.name], rest = one.cut(rest)
         return values
 
-    def records(self, epoch: int, indices: list[int], repetitions: list[int] | None = None) -> list[list[dict[str, Any]]]:
+    def records(
+        self, epoch: int, indices: list[int], repetitions: list[int] | None = None, view: int = 0
+    ) -> list[list[dict[str, Any]]]:
         """Return what the transform does to samples in an epoch: of each a list of functions with their arguments."""
-        message: wire.Message = {"type": "records", "epoch": epoch, "indices": indices}
+        message: wire.Message = {"type": "records", "epoch": epoch, "indices": indices, "view": view}
         if repetitions is not None:
             message["repetitions"] = repetitions
         with self._lock:

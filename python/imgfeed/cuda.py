@@ -10,7 +10,7 @@ from typing import Any
 
 from . import errors
 from .client import Batch
-from .outputs import Columns, NextBatch, TorchOutput, torch
+from .outputs import Columns, NextBatch, TorchOutput, each, torch
 from .ring import Arrays, Ring
 
 log = logging.getLogger("imgfeed")
@@ -46,7 +46,7 @@ class CudaOutput:
             images, *rest = map(self.send, host)
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
-            images = self._tensors.finish(images)
+            images = each(self._tensors.finish, images)
             ready = self._torch.cuda.Event()
             ready.record(self._stream)
         self._copies.append((copied, host))
@@ -54,15 +54,14 @@ class CudaOutput:
 
     def send(self, tensor: Any) -> Any:
         """Begin the copy of one tensor on the current stream, and return it as it will be on the device. Lists stay."""
-        return tensor if isinstance(tensor, list) else tensor.to(self._device, non_blocking=True)
+        return each(lambda t: t.to(self._device, non_blocking=True), tensor)
 
     def take(self, tensors: Columns, ready: Any) -> Columns:
         """Return a batch that :meth:`put` began, for use on the caller's current stream."""
         stream = self._torch.cuda.current_stream(self._device)
         stream.wait_event(ready)
         for tensor in tensors:
-            if not isinstance(tensor, list):
-                tensor.record_stream(stream)
+            each(lambda t: t.record_stream(stream), tensor)
         return tensors
 
     def attach(self, ring: Ring) -> None:

@@ -25,8 +25,8 @@ EPOCH = arguments.whole(0, arguments.INT64_MAX, "an epoch's number, 0 or more")
 
 _RECORDS_AT_ONCE = 256  # of one request to the server
 
-#: A list of operations, the name of a preset, or a transform of torchvision.
-Transform = str | Sequence[Mapping[str, Any]] | Callable[..., Any]
+#: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
+Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]
 
 
 class DataLoader:
@@ -36,6 +36,8 @@ class DataLoader:
     (int64, (B,)) and params (int32, (B, 5): top, left, height, width, flip). With torch, images have the shape
     (B, 3, H, W), in memory channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As numpy arrays they
     have the shape (B, H, W, 3) or (B, 3, H, W).
+
+    A transform with several views gives a list of images, and of params, one for each view.
 
     Images are views of memory that is shared with the server; nothing is copied. A batch stays valid for as long as
     anything refers to it: its slot goes back to the server with the last reference. When a caller holds so many batches
@@ -51,7 +53,8 @@ class DataLoader:
             this process. Or ``unix:PATH``, the socket of a running one. ``~`` is the home folder.
         split: Which split, where the server has several.
         transform: ``eval``, ``train``, ``train-resize``, ``cifar``, a list such as
-            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or a transform of torchvision.
+            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or a transform of torchvision. Or
+            ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}`` of these: several results of each image.
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
             Operations that name one keep it.
@@ -260,24 +263,25 @@ class DataLoader:
         self._progress.load(state.check(state_dict, self._identity))
 
     def records(
-        self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None
+        self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0
     ) -> list[list[dict[str, Any]]]:
         """Return what the transform does to samples in an epoch, whatever has been iterated.
 
         Each sample's record is a list of calls of ``torchvision.transforms.functional``, such as
         ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; :func:`imgfeed.reference` repeats it.
-        indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0.
+        indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0,
+        and view is that of several in the transform.
         The server does the samples again for that, one after the other: it is for looking at some of them.
         """
         asked = [INDEX.check("indices", int(i)) for i in indices]
         again = None if repetitions is None else [INDEX.check("repetitions", int(i)) for i in repetitions]
-        number = EPOCH.check("epoch", epoch)
+        number, of = EPOCH.check("epoch", epoch), INDEX.check("view", view)
         if again is not None and len(again) != len(asked):
             raise ValueError(f"imgfeed: repetitions has {len(again)} numbers for {len(asked)} indices")
         made: list[list[dict[str, Any]]] = []
         for first in range(0, len(asked), _RECORDS_AT_ONCE):
             part = slice(first, first + _RECORDS_AT_ONCE)
-            made += self._service.session().records(number, asked[part], None if again is None else again[part])
+            made += self._service.session().records(number, asked[part], None if again is None else again[part], of)
         return made
 
     def stats(self) -> dict[str, Any]:

@@ -76,18 +76,15 @@ class TorchOutput(HostOutput):
 
     def host(self, arrays: Arrays) -> Columns:
         """Return the batch as tensors in host memory, without a copy."""
-        images, *rest = map(self._tensor, arrays.columns())
-        return (images.permute(0, 3, 1, 2) if self._nhwc else images, *rest)
-
-    def _tensor(self, column: Any) -> Any:
-        return column if isinstance(column, list) else self._torch.from_numpy(column)
+        images, *rest = (each(self._torch.from_numpy, column) for column in arrays.columns())
+        return (each(lambda view: view.permute(0, 3, 1, 2), images) if self._nhwc else images, *rest)
 
     def __call__(self, arrays: Arrays) -> Columns:
         """Return the batch's tensors."""
         images, *rest = self.host(arrays)
         if self._pin:
-            images, *rest = (column if isinstance(column, list) else column.pin_memory() for column in (images, *rest))
-        return (self.finish(images), *rest)
+            images, *rest = (each(self._torch.Tensor.pin_memory, column) for column in (images, *rest))
+        return (each(self.finish, images), *rest)
 
     def finish(self, images: Any) -> Any:
         """Return images normalised and converted as asked, on the device where they are."""
@@ -124,9 +121,8 @@ class CollatedOutput:
             batch = whole()
             if batch is None:
                 return None
-            images, labels, *rest = batch[1]
-            # As of torch's own datasets: the image an array, the label a number.
-            return batch[0], self._collate(list(zip(images, _rows(labels), *map(_rows, rest), strict=True)))
+            # As of torch's own datasets: the image an array, or a list of its views, and the label a number.
+            return batch[0], self._collate(list(zip(*map(_rows, batch[1]), strict=True)))
 
         return following
 
@@ -139,8 +135,21 @@ class CollatedOutput:
         self._output.drain()
 
 
+def each(do: Callable[[Any], Any], column: Any) -> Any:
+    """Return what a function makes of a column: of an array, or of each array of several views. Other values stay."""
+    if not isinstance(column, list):
+        return do(column)
+    return [do(view) for view in column] if _of_views(column) else column
+
+
+def _of_views(column: list[Any]) -> bool:
+    return bool(column) and hasattr(column[0], "ndim")
+
+
 def _rows(column: Any) -> Any:
-    """Return what each sample has of a column: an index as a number, params as an array, a text as it is."""
+    """Return what each sample has of a column: an index as a number, params as an array, views as a list, a text as it is."""
+    if isinstance(column, list) and _of_views(column):
+        return map(list, zip(*column, strict=True))
     return column.tolist() if not isinstance(column, list) and column.ndim == 1 else column
 
 

@@ -63,13 +63,16 @@ class Shape:
         self.slot_bytes = slot_bytes
         self._arrays = [_info(a) for a in arrays]
         places = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
+        views = [i for i, info in enumerate(self._arrays) if info.kind == "images" and info.name]
+        drawn = [i for i, info in enumerate(self._arrays) if info.kind == "params" and info.name]
         named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
         wanted = [*fields, *([] if target is None else [target])]
         missing = [*sorted({"images", "labels", "indices"} - places.keys()), *(name for name in wanted if name not in named)]
         if missing:
             raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(missing)}")
-        self._images, self._labels, self._indices = places["images"], places["labels"], places["indices"]
-        self._params = places.get("params")
+        self._labels, self._indices = places["labels"], places["indices"]
+        self._images: int | list[int] = views or places["images"]  # several of them have names
+        self._params: int | list[int] | None = drawn or places.get("params")
         self._fields = [named[name] for name in fields]
         self._target = None if target is None else named[target]
 
@@ -79,14 +82,19 @@ class Shape:
 
     def batch(self, views: list[Array]) -> Arrays:
         """Return the batch that is made of these arrays, as many as there are parts."""
-        params = None if self._params is None else views[self._params]
+        params = None if self._params is None else _of(views, self._params)
         target = None if self._target is None else self._field(views, self._target)
         fields = [self._field(views, i) for i in self._fields]
-        return Arrays(views[self._images], views[self._labels], views[self._indices], params, target, fields)
+        return Arrays(_of(views, self._images), views[self._labels], views[self._indices], params, target, fields)
 
     def _field(self, views: list[Array], i: int) -> Array | Packed:
         packed = self._arrays[i].packed
         return views[i] if packed is None else Packed(views[i], packed)
+
+
+def _of(views: list[Array], places: int | list[int]) -> Array | list[Array]:
+    """Return an array, or those of several views."""
+    return [views[i] for i in places] if isinstance(places, list) else views[places]
 
 
 #: What makes a value of its bytes, for the types of fields whose values have any length.
@@ -117,12 +125,15 @@ class Packed:
 
 @dataclass(slots=True)
 class Arrays:
-    """A batch as numpy arrays. params is None unless the session asked for it, and indices when nobody asks for them."""
+    """A batch as numpy arrays. params is None unless the session asked for it, and indices when nobody asks for them.
 
-    images: Array
+    images, and params, are lists where the transform has several views.
+    """
+
+    images: Array | list[Array]
     labels: Array
     indices: Array | None
-    params: Array | None
+    params: Array | list[Array] | None
     target: Array | Packed | None  # in place of the labels
     fields: list[Array | Packed]
 
@@ -140,9 +151,15 @@ class Arrays:
     def copy(self) -> Arrays:
         """Return the same batch in memory of its own."""
         indices = None if self.indices is None else self.indices.copy()
-        params = None if self.params is None else self.params.copy()
+        params = None if self.params is None else _copied(self.params)
         target = None if self.target is None else self.target.copy()
-        return Arrays(self.images.copy(), self.labels.copy(), indices, params, target, [field.copy() for field in self.fields])
+        return Arrays(
+            _copied(self.images), self.labels.copy(), indices, params, target, [field.copy() for field in self.fields]
+        )
+
+
+def _copied(arrays: Array | list[Array]) -> Array | list[Array]:
+    return [array.copy() for array in arrays] if isinstance(arrays, list) else arrays.copy()
 
 
 def _values(column: Array | Packed) -> Array | list[Any]:

@@ -65,6 +65,7 @@ class Pipeline:
     operations: list[dict[str, Any]]  # for the server, as docs/transforms.md has them
     numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
     resizes_tensors: str = ""  # the operation that torchvision would have done to a tensor, not to a Pillow image
+    views: dict[str, Any] | None = None  # for the server, in place of operations: several views of each image
 
     def finish(self, images: Any) -> Any:
         """Return a batch of uint8 images, shape (B, 3, H, W), as the pipeline's end makes it."""

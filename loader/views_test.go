@@ -1,0 +1,117 @@
+package loader
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+const twoViews = `{"views": [[{"op":"RandomResizedCrop","size":8},{"op":"RandomHorizontalFlip"}], {"repeat": 2, "ops": [{"op":"RandomResizedCrop","size":[3,5]}]}]}`
+
+// viewStream is a testStream of several views, and its slots.
+func viewStream(t *testing.T, set Set, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
+	t.Helper()
+	views, err := transform.ParseViews(twoViews, transform.Pillow13)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := testStream(t, set, cfg, 1)
+	stream.Views = views
+	made := make([]*Slot, slots)
+	for i := range made {
+		made[i] = NewSlot(i, cfg.BatchSize, views)
+	}
+	stream.Supply = NewSupply(made...)
+	return stream, views
+}
+
+// TestViewsOfABatch serves several views of repeated samples: each is what its transform gives alone, with its own draws, on any
+// number of threads.
+func TestViewsOfABatch(t *testing.T) {
+	const n, batch = 30, 7
+	set := newMemorySet(t, n)
+	selection, err := plan.NewSelection(plan.SelectionConfig{Samples: n, Repeats: 2, Positions: 2 * n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := transform.NewEngine(kernel.Generic)
+	for _, threads := range []int{1, 4} {
+		cfg, views := viewStream(t, set, plan.Config{Samples: n, BatchSize: batch, Seed: 5, Epoch: 2, Shuffle: true, Selection: selection}, 3)
+		stream, err := newTestPool(t, threads).NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for b := range cfg.Plan.Batches() {
+			got, err := stream.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := cfg.Plan.Repetitions(b, nil)
+			for i, index := range cfg.Plan.Batch(b, nil) {
+				record, _, _ := set.Read(index, nil)
+				for v, spec := range views {
+					want := make([]byte, spec.OutputBytes())
+					params, err := engine.Apply(spec, transform.Output{Pix: want}, record.Source, transform.NewViewDraws(5, 2, index, again[i], v))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(got.Slot.Images[v][i*len(want):][:len(want)], want) {
+						t.Fatalf("%d threads, batch %d, place %d: view %d has other pixels", threads, b, i, v)
+					}
+					if drawn := params.Int32s(); [transform.ParamsLen]int32(got.Slot.Params[v][i*transform.ParamsLen:]) != drawn {
+						t.Fatalf("%d threads, batch %d, place %d: view %d has other params", threads, b, i, v)
+					}
+				}
+			}
+			cfg.Supply.Put(got.Slot)
+		}
+		stream.Close()
+	}
+}
+
+// TestBlankViews makes every view of a bad sample black.
+func TestBlankViews(t *testing.T) {
+	set := newMemorySet(t, 3)
+	set.bad[1] = bytes.ErrTooLarge
+	cfg, views := viewStream(t, set, plan.Config{Samples: 3, BatchSize: 3}, 1)
+	cfg.OnError = Blank
+	stream, err := newTestPool(t, 1).NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	b, err := stream.Next(t.Context())
+	if err != nil || b.Blank != 1 || b.Slot.Labels[1] != BlankLabel {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for v, spec := range views {
+		size := spec.OutputBytes()
+		if bytes.Count(b.Slot.Images[v][size:2*size], []byte{0}) != size || bytes.Count(b.Slot.Images[v][:size], []byte{0}) == size {
+			t.Errorf("view %d: the bad sample is not black, or the others are", v)
+		}
+	}
+}
+
+// TestSlotsOfViews refuses slots that lack a view, or room for one.
+func TestSlotsOfViews(t *testing.T) {
+	set := newMemorySet(t, 3)
+	cfg, views := viewStream(t, set, plan.Config{Samples: 3, BatchSize: 3}, 1)
+	short := NewSlot(0, 3, views)
+	short.Images[2] = short.Images[2][1:]
+	without := NewSlot(0, 3, views)
+	without.Params = without.Params[:2]
+	for _, slot := range []*Slot{NewSlot(0, 3, views[:2]), NewSlot(0, 2, views), short, without} {
+		cfg.Supply = NewSupply(slot)
+		stream, err := newTestPool(t, 1).NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Next(t.Context()); err == nil {
+			t.Error("a slot without room is taken")
+		}
+		stream.Close()
+	}
+}

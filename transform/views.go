@@ -1,0 +1,260 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"strings"
+	"time"
+)
+
+// Views are several transforms of one image, with a result each. One alone is an ordinary transform. They are not to be changed.
+type Views []*Spec
+
+// ViewsMax bounds the views of an image.
+const ViewsMax = 64
+
+// A ViewError says which view's transform is wrong. Unwrap gives the reason, a [*SpecError].
+type ViewError struct {
+	View int // of the list as it was given, from 0
+	Err  error
+}
+
+func (e *ViewError) Error() string {
+	return fmt.Sprintf("transform: view %d: %s", e.View, strings.TrimPrefix(e.Err.Error(), "transform: "))
+}
+
+func (e *ViewError) Unwrap() error { return e.Err }
+
+// ParseViews is [ParseWith] for several views as well: the name of a preset of such ([ViewPresets]), or
+//
+//	{"views": ["train", [{"op": "CenterCrop", "size": 96}], {"repeat": 8, "ops": "cifar"}]}
+//
+// whose elements are transforms as [Parse] takes them, or such with the number of views that they make. Errors are [*SpecError],
+// within a [*ViewError] if they are of one view.
+func ParseViews(text string, resampler Resampler) (Views, error) {
+	text = strings.TrimSpace(text)
+	if views := viewPreset(unquoted(text)); views != "" {
+		text = views
+	}
+	if !strings.HasPrefix(text, "{") {
+		spec, err := ParseWith(text, resampler)
+		if err != nil {
+			return nil, err
+		}
+		return Views{spec}, nil
+	}
+	var given struct {
+		Views []json.RawMessage `json:"views"`
+	}
+	if err := decodeStrictly([]byte(text), &given); err != nil {
+		return nil, &SpecError{Op: -1, Reason: `not {"views": [transform, …]}: ` + err.Error()}
+	}
+	var views Views
+	for i, raw := range given.Views {
+		spec, repeat, err := parseView(raw, resampler)
+		if err != nil {
+			return nil, &ViewError{View: i, Err: err}
+		}
+		if len(views)+repeat > ViewsMax {
+			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d views and more, at most %d are taken", len(views)+repeat, ViewsMax)}
+		}
+		for range repeat {
+			views = append(views, spec)
+		}
+	}
+	if len(views) == 0 {
+		return nil, &SpecError{Op: -1, Reason: "no views; want a list of transforms"}
+	}
+	return views, nil
+}
+
+// parseView reads an element of a list of views.
+func parseView(raw json.RawMessage, resampler Resampler) (spec *Spec, repeat int, err error) {
+	repeat = 1
+	if bytes.HasPrefix(raw, []byte("{")) {
+		var given struct {
+			Repeat *int            `json:"repeat"`
+			Ops    json.RawMessage `json:"ops"`
+		}
+		if err := decodeStrictly(raw, &given); err != nil {
+			return nil, 0, &SpecError{Op: -1, Reason: `not {"repeat": n, "ops": transform}: ` + err.Error()}
+		}
+		if given.Repeat != nil {
+			repeat = *given.Repeat
+		}
+		if repeat < 1 || repeat > ViewsMax {
+			return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("repeat is %d, want 1 to %d", repeat, ViewsMax)}
+		}
+		if raw = given.Ops; raw == nil {
+			return nil, 0, &SpecError{Op: -1, Reason: "ops is missing"}
+		}
+	}
+	if !bytes.HasPrefix(raw, []byte("[")) && !bytes.HasPrefix(raw, []byte(`"`)) {
+		return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("%.40s is no transform, want a preset's name or a list of operations", raw)}
+	}
+	spec, err = ParseWith(string(raw), resampler)
+	return spec, repeat, err
+}
+
+// decodeStrictly refuses fields that are not known, and anything after the value.
+func decodeStrictly(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if d.More() {
+		return errors.New("something follows")
+	}
+	return nil
+}
+
+// OutputBytes returns the size of all results of an image.
+func (v Views) OutputBytes() int {
+	n := 0
+	for _, spec := range v {
+		n += spec.OutputBytes()
+	}
+	return n
+}
+
+// String returns the views as [ParseViews] reads them: one alone as its list, several as an object.
+func (v Views) String() string {
+	if len(v) == 1 {
+		return v[0].String()
+	}
+	var texts []string
+	for first := 0; first < len(v); {
+		after := first + 1
+		for after < len(v) && v[after] == v[first] {
+			after++
+		}
+		if text := v[first].String(); after == first+1 {
+			texts = append(texts, text)
+		} else {
+			texts = append(texts, fmt.Sprintf(`{"repeat": %d, "ops": %s}`, after-first, text))
+		}
+		first = after
+	}
+	return `{"views": [` + strings.Join(texts, ", ") + `]}`
+}
+
+// A View is one result of an image.
+type View struct {
+	Spec  *Spec
+	Dst   Output // as of [Engine.Apply]
+	Draws Draws
+	// Params are what was drawn; ApplyViews sets them.
+	Params Params
+}
+
+// ApplyViews is [Engine.Apply] for several results of one image. It decodes once what all of them need, where that is less work
+// than to decode for each. Each result has the bits that Apply gives with its draws.
+func (e *Engine) ApplyViews(src Source, views []View) error {
+	w, h, err := e.open(src)
+	if err != nil {
+		return err
+	}
+	whole := wholeImage(w, h)
+	var from pixelSource = &e.stored
+	at := image.Point{}
+	if len(views) > 1 && from.raw() == nil {
+		region, err := e.sharedRegion(views, w, h)
+		if err != nil {
+			return err
+		}
+		if !region.Empty() {
+			if err := e.decodeShared(region); err != nil {
+				return err
+			}
+			from, at = &e.shared, region.Min
+		}
+	}
+	whole.box = whole.box.Sub(at)
+	for i := range views {
+		if i > 0 && from.raw() == nil {
+			if _, _, err := e.open(src); err != nil { // a decoder decodes once
+				return err
+			}
+		}
+		err := e.applyTo(&views[i], from, whole)
+		if views[i].Params = e.canvas.params; err != nil {
+			return viewError(views, i, err)
+		}
+	}
+	e.trim()
+	return nil
+}
+
+// viewError names the view that an error is of, if there are several.
+func viewError(views []View, i int, err error) error {
+	if len(views) == 1 {
+		return err
+	}
+	return fmt.Errorf("view %d: %w", i, err)
+}
+
+// open starts on a source and returns its size.
+func (e *Engine) open(src Source) (w, h int, err error) {
+	started := time.Now()
+	w, h, err = e.stored.open(src)
+	e.times.Decode += time.Since(started)
+	return w, h, err
+}
+
+// sharedRegion returns the region of an image of w × h pixels to be decoded once for all views: the box around what each of them
+// needs, or nothing if decoding for each is less work. A view's operations are run, with its draws, up to the point where they
+// need the first pixel.
+func (e *Engine) sharedRegion(views []View, w, h int) (image.Rectangle, error) {
+	var all image.Rectangle
+	each := 0
+	for i := range views {
+		need, err := e.firstNeed(&views[i], w, h)
+		if err != nil {
+			return image.Rectangle{}, viewError(views, i, err)
+		}
+		all = all.Union(need)
+		each += decodingWork(need, w)
+	}
+	if decodingWork(all, w) > each {
+		return image.Rectangle{}, nil
+	}
+	return all, nil
+}
+
+// decodingWork compares regions of an image of w pixels a row: what is read of the stored bytes are whole rows, what is made into
+// pixels is the region. Both take about as long.
+func decodingWork(r image.Rectangle, w int) int { return r.Dy() * (w + r.Dx()) }
+
+// errNeedsPixels ends a view's operations where they need pixels and are run to learn which.
+var errNeedsPixels = errors.New("transform: an operation needs pixels")
+
+// firstNeed returns the region of an image of w × h pixels that a view reads.
+func (e *Engine) firstNeed(v *View, w, h int) (image.Rectangle, error) {
+	c := &e.canvas
+	*c = canvas{engine: e, draws: v.Draws, from: &e.stored, step: wholeImage(w, h), dry: true}
+	for _, c.op = range v.Spec.ops {
+		if err := c.op.apply(c); errors.Is(err, errNeedsPixels) {
+			break
+		} else if err != nil {
+			return image.Rectangle{}, err
+		}
+	}
+	inside, need := c.step.needs()
+	if inside.Empty() {
+		return image.Rectangle{}, nil
+	}
+	return need.Add(c.step.box.Min), nil
+}
+
+// decodeShared decodes a region of the source at hand for all views.
+func (e *Engine) decodeShared(r image.Rectangle) error {
+	started := time.Now()
+	e.shared.Resize(r.Dx(), r.Dy())
+	err := e.stored.decode(e.shared.Pix, r.Dx()*3, r)
+	e.times.Decode += time.Since(started)
+	return err
+}

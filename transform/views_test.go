@@ -1,0 +1,249 @@
+package transform
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
+)
+
+func mustParseViews(t testing.TB, text string) Views {
+	t.Helper()
+	views, err := ParseViews(text, Pillow13)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return views
+}
+
+// makeViews returns what an engine is asked for, with memory of its own.
+func makeViews(views Views, layout resample.Layout, index int) []View {
+	made := make([]View, len(views))
+	for v, spec := range views {
+		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, Draws: NewViewDraws(7, 1, index, 0, v)}
+	}
+	return made
+}
+
+const dinoLike = `{"views": [{"repeat": 2, "ops": [{"op":"RandomResizedCrop","size":64,"scale":[0.4,1]},{"op":"RandomHorizontalFlip"},{"op":"ColorJitter","brightness":0.4,"hue":0.1}]},
+	{"repeat": 8, "ops": [{"op":"RandomResizedCrop","size":24,"scale":[0.05,0.4]},{"op":"RandomHorizontalFlip"},{"op":"RandomSolarize","threshold":128,"p":0.5}]}]}`
+
+var viewSpecs = []string{
+	dinoLike,
+	`{"views": ["train", "train"]}`,
+	`{"views": ["eval", [{"op":"CenterCrop","size":32}], [{"op":"RandomCrop","size":[40,20],"padding":8}]]}`,
+	`{"views": [[{"op":"RandomResizedCrop","size":8,"scale":[0.001,0.002]}], [{"op":"RandomResizedCrop","size":8,"scale":[0.001,0.002]}]]}`, // far apart
+	`{"views": [[{"op":"RandomInvert"},{"op":"RandomResizedCrop","size":20}], [{"op":"RandomRotation","degrees":30},{"op":"CenterCrop","size":16}], "cifar"]}`,
+	`{"views": [[{"op":"CenterCrop","size":4}], [{"op":"RandomCrop","size":8,"padding":2000}]]}`, // one that mostly sees borders
+}
+
+// TestViewsAreThoseOfSingleTransforms compares every view with what its transform gives alone, decoded for it.
+func TestViewsAreThoseOfSingleTransforms(t *testing.T) {
+	engine, alone := NewEngine(kernel.Active()), NewEngine(kernel.Generic)
+	shared, apart := 0, 0
+	for s, size := range [][2]int{{300, 200}, {97, 260}, {64, 64}} {
+		w, h := size[0], size[1]
+		pix := randomImage(w, h, uint64(s))
+		data, aux := encodeJPEG(t, pix, w, h)
+		params := &testEncoding{}
+		for _, src := range []Source{
+			{Image: encodePNG(t, pix, w, h)}, {Image: data}, {Image: data, Aux: aux},
+			{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Encoding: params},
+		} {
+			for _, text := range viewSpecs {
+				views := mustParseViews(t, text)
+				for index := range 6 {
+					layout := []resample.Layout{resample.NHWC, resample.NCHW}[index%2]
+					made := makeViews(views, layout, index)
+					if err := engine.ApplyViews(src, made); err != nil {
+						t.Fatalf("%s of %d×%d: %v", text, w, h, err)
+					}
+					if region, _ := engine.sharedRegion(made, w, h); region.Empty() {
+						apart++
+					} else {
+						shared++
+					}
+					for v, got := range made {
+						want := make([]byte, len(got.Dst.Pix))
+						drawn, err := alone.Apply(views[v], Output{Pix: want, Layout: layout}, src, NewViewDraws(7, 1, index, 0, v))
+						if err != nil {
+							t.Fatal(err)
+						}
+						if drawn != got.Params || !bytes.Equal(got.Dst.Pix, want) {
+							t.Fatalf("%s of %d×%d (%v), sample %d: view %d differs from its transform alone", text, w, h, src.Format, index, v)
+						}
+					}
+				}
+			}
+		}
+	}
+	if shared == 0 || apart == 0 {
+		t.Errorf("%d samples were decoded once, %d once a view: both are to be tested", shared, apart)
+	}
+}
+
+// TestViewsDrawApart checks that equal transforms have other draws, and the first those of the transform alone.
+func TestViewsDrawApart(t *testing.T) {
+	pix := randomImage(50, 50, 3)
+	src, engine := Source{Image: encodePNG(t, pix, 50, 50)}, NewEngine(kernel.Active())
+	views := mustParseViews(t, `{"views": [{"repeat": 8, "ops": [{"op":"RandomResizedCrop","size":16}]}]}`)
+	made := makeViews(views, resample.NHWC, 4)
+	if err := engine.ApplyViews(src, made); err != nil {
+		t.Fatal(err)
+	}
+	boxes := map[Params]bool{}
+	for _, v := range made {
+		boxes[v.Params] = true
+	}
+	if len(boxes) != 8 {
+		t.Errorf("8 views have %d boxes", len(boxes))
+	}
+	first, err := engine.Apply(views[0], Output{Pix: make([]byte, views[0].OutputBytes())}, src, NewDraws(7, 1, 4))
+	if err != nil || first != made[0].Params {
+		t.Errorf("the first view draws %v, the transform alone %v (%v)", made[0].Params, first, err)
+	}
+	seen := map[Draws][2]int{}
+	for repetition := range 50 {
+		for view := range 50 {
+			d := NewViewDraws(1, 2, 3, repetition, view)
+			if other, ok := seen[d]; ok {
+				t.Fatalf("repetition and view %v and %v draw the same", [2]int{repetition, view}, other)
+			}
+			seen[d] = [2]int{repetition, view}
+		}
+	}
+	d := NewViewDraws(42, 3, 1000, 2, 5)
+	if got, want := d.pcg.Uint64(), uint64(0x8db50705ef9bf0f5); got != want {
+		t.Errorf("view 5 of repetition 2 draws %#x, want %#x", got, want)
+	}
+}
+
+// TestSharedRegion checks when an image is decoded once: not where two small views lie far apart.
+func TestSharedRegion(t *testing.T) {
+	w := 1000
+	for _, c := range []struct {
+		a, b image.Rectangle
+		once bool
+	}{
+		{image.Rect(0, 0, 1000, 1000), image.Rect(400, 400, 500, 500), true},
+		{image.Rect(0, 0, 700, 700), image.Rect(300, 300, 1000, 1000), true},
+		{image.Rect(0, 0, 500, 500), image.Rect(500, 500, 1000, 1000), false},
+		{image.Rect(0, 0, 100, 100), image.Rect(900, 0, 1000, 100), true}, // the same rows
+		{image.Rect(0, 0, 100, 100), image.Rect(0, 900, 100, 1000), false},
+	} {
+		if got := decodingWork(c.a.Union(c.b), w) <= decodingWork(c.a, w)+decodingWork(c.b, w); got != c.once {
+			t.Errorf("%v and %v: decoded once is %t", c.a, c.b, got)
+		}
+	}
+}
+
+func TestViewsParse(t *testing.T) {
+	for text, want := range map[string]int{"eval": 1, `"train"`: 1, dinoLike: 10, viewSpecs[2]: 3, `{"views":["eval"]}`: 1} {
+		views := mustParseViews(t, text)
+		if len(views) != want {
+			t.Errorf("%s: %d views, want %d", text, len(views), want)
+		}
+		again := mustParseViews(t, views.String())
+		if again.String() != views.String() || len(again) != len(views) || again.OutputBytes() != views.OutputBytes() {
+			t.Errorf("%s is read back as %s", views, again)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"views": []}`:                             "no views",
+		`{}`:                                        "no views",
+		`{"views": "eval"}`:                         `not {"views": [transform, …]}`,
+		`{"views": ["eval"], "x": 1}`:               `not {"views": [transform, …]}: unknown field "x"`,
+		`{"views": ["eval"]} 1`:                     `not {"views": [transform, …]}: something follows`,
+		`{"views": ["eval", 7]}`:                    "view 1: 7 is no transform",
+		`{"views": ["eval", "foo"]}`:                `view 1: unknown transform "foo"`,
+		`{"views": [{"repeat": 0, "ops": "eval"}]}`: "view 0: repeat is 0, want 1 to 64",
+		`{"views": [{"repeat": 1000000000, "ops": "eval"}]}`:                        "view 0: repeat is 1000000000",
+		`{"views": [{"repeat": 60, "ops": "eval"}, {"repeat": 40, "ops": "eval"}]}`: "100 views and more, at most 64 are taken",
+		`{"views": [{"repeat": 2}]}`:                                                "view 0: ops is missing",
+		`{"views": [{"ops": {"views": ["eval"]}}]}`:                                 `view 0: {"views": ["eval"]} is no transform`,
+		`{"views": [[{"op":"Resize"}]]}`:                                            "view 0: operation 0 (Resize): ",
+		`{"views": [[{"op":"CenterCrop","size":4}], []]}`:                           "view 1: no operations",
+		`{"views": [[{"op":"Resize","size":4}]]}`:                                   "view 0: the images would differ in size",
+		"foo": `unknown transform "foo"`,
+	} {
+		var spec *SpecError
+		if _, err := ParseViews(text, Pillow13); !errors.As(err, &spec) || !strings.HasPrefix(err.Error(), "transform: "+want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestViewErrors names the view that an image does not fit.
+func TestViewErrors(t *testing.T) {
+	pix := randomImage(20, 10, 1)
+	data, aux := encodeJPEG(t, pix, 20, 10)
+	views := mustParseViews(t, `{"views": [[{"op":"CenterCrop","size":8}], [{"op":"RandomCrop","size":16}]]}`)
+	for _, src := range []Source{{Image: encodePNG(t, pix, 20, 10)}, {Image: data, Aux: aux}} {
+		var size *SizeError
+		if err := NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0)); !errors.As(err, &size) || !strings.HasPrefix(err.Error(), "view 1: ") {
+			t.Errorf("%v, want a SizeError of view 1", err)
+		}
+	}
+	var bad *ImageError
+	if err := NewEngine(kernel.Active()).ApplyViews(Source{Image: data[:len(data)/2]}, makeViews(views[:1], resample.NHWC, 0)); !errors.As(err, &bad) {
+		t.Errorf("half a file: %v, want an ImageError", err)
+	}
+}
+
+func TestViewsDoNotAllocate(t *testing.T) {
+	pix := randomImage(300, 256, 1)
+	data, aux := encodeJPEG(t, pix, 300, 256)
+	params := &testEncoding{}
+	for _, src := range []Source{
+		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, 300, 256), Encoding: params}, {Format: imagefile.JPEG, Image: data, Aux: aux},
+	} {
+		for _, text := range viewSpecs[:4] {
+			engine, index := NewEngine(kernel.Active()), 0
+			made := makeViews(mustParseViews(t, text), resample.NHWC, 0)
+			run := func() {
+				for v := range made {
+					made[v].Draws = NewViewDraws(1, 1, index%20, 0, v)
+				}
+				index++
+				if err := engine.ApplyViews(src, made); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 20 {
+				run()
+			}
+			if n := testing.AllocsPerRun(40, run); n != 0 {
+				t.Errorf("%v %s: %v allocations an image", src.Format, text, n)
+			}
+		}
+	}
+}
+
+// BenchmarkViews compares decoding once with decoding once a view.
+func BenchmarkViews(b *testing.B) {
+	pix := randomImage(500, 375, 1)
+	data, aux := encodeJPEG(b, pix, 500, 375)
+	views := mustParseViews(b, dinoLike)
+	for _, at := range []int{len(views), 1} {
+		b.Run(fmt.Sprintf("%d at a time", at), func(b *testing.B) {
+			engine, made := NewEngine(kernel.Active()), makeViews(views, resample.NHWC, 0)
+			for i := 0; b.Loop(); i++ {
+				for v := range made {
+					made[v].Draws = NewViewDraws(1, 1, i, 0, v)
+				}
+				for first := 0; first < len(made); first += at {
+					if err := engine.ApplyViews(Source{Image: data, Aux: aux}, made[first:first+at]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
+		})
+	}
+}
