@@ -2,81 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import simulated_cuda
 from conftest import RANDOM, SAMPLES, SMALL, copied, same
 
-from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError, cuda  # noqa: A004
+from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError  # noqa: A004
 from imgfeed.cuda import CudaOutput
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]
 
 
-class Stream:
-    """Work that waits to be done, in order."""
-
-    current: Stream | None = None
-
-    def __init__(self, device: Any = None) -> None:
-        self.waiting: list[Callable[[], Any]] = []
-        self.done = 0
-
-    def run_until(self, count: int) -> None:
-        while self.done < count:
-            self.waiting[self.done]()
-            self.waiting[self.done] = lambda: None  # lets go of what was copied
-            self.done += 1
-
-    def wait_event(self, event: Event) -> None:
-        event.synchronize()
-
-
-class Event:
-    """A place in a stream's work. It is reached only when someone waits for it: the slowest device there can be."""
-
-    def record(self, stream: Stream) -> None:
-        self.stream, self.place = stream, len(stream.waiting)
-
-    def query(self) -> bool:
-        return self.stream.done >= self.place
-
-    def synchronize(self) -> None:
-        self.stream.run_until(self.place)
-
-
-@contextlib.contextmanager
-def on_stream(stream: Stream) -> Iterator[None]:
-    Stream.current = stream
-    yield
-    Stream.current = None
-
-
-def late_copy(self: Any, tensor: Any) -> Any:
-    target = torch.zeros_like(tensor)
-    assert Stream.current is not None
-    Stream.current.waiting.append(lambda: target.copy_(tensor))
-    return target
-
-
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "stream", on_stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream())
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
-    monkeypatch.setattr(CudaOutput, "send", late_copy)
-    monkeypatch.setattr(cuda, "page_lock", lambda ring: None)
+    simulated_cuda.install(monkeypatch)
 
 
 @pytest.mark.usefixtures("simulated")

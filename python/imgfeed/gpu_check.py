@@ -1,0 +1,356 @@
+"""``python -m imgfeed.gpu_check``: whether the way to this machine's GPU does what it should, as a report for an issue.
+
+It takes about two minutes, and data of its own unless it is given some. What it checks:
+
+page-locked ring      the server's memory is page-locked, so that the GPU reads it while the CPU goes on
+equal bits            batches on the GPU are those in host memory, as uint8 and normalised
+overlap               copies take no time of the computation's
+images/s              a small network trained on the loader's batches, and on a batch that is on the GPU already
+
+Exit status: 0 if all that must hold holds, 1 if not, 2 if it can't be run, as without a CUDA device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import DataLoader, ImgfeedError, __version__
+from .arguments import IMAGENET_MEAN, IMAGENET_STD
+from .launcher import find_binary
+
+_COPIES = 20  # of a batch, whose mean is taken
+_COMPARED = 1024  # images at most
+_MATRIX = 1024  # rows and columns of what is multiplied to keep the device busy
+_ENCODINGS = {"jpeg": "original"}  # what sets call it, and the documents
+_HIDDEN_MIN = 0.5  # the share of the copies' time that must not be the computation's
+_FLOAT32_MAX, _FLOAT16_MAX = 1e-6, 2.0**-8  # differences of normalised pixels that another way of rounding makes
+
+
+@dataclass
+class Check:
+    """A line of the report."""
+
+    name: str
+    result: str
+    holds: bool | None = None  # None: nothing is demanded
+
+
+@dataclass
+class Report:
+    """What was found."""
+
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return it as Markdown."""
+        lines = ["### imgfeed.gpu_check", "", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in self.facts)]
+        lines += ["", "| check | holds | |", "|---|---|---|"]
+        words = {True: "yes", False: "**NO**", None: "–"}
+        lines += [f"| {c.name} | {words[c.holds]} | {c.result} |" for c in self.checks]
+        return "\n".join(lines)
+
+
+class Gpu:
+    """What the checks ask of a device."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        """Take a torch.device of type cuda."""
+        self.torch = torch
+        self.device = device
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what GPU and driver this is."""
+        properties = self.torch.cuda.get_device_properties(self.device)
+        memory = f"{properties.total_memory / 2**30:.0f} GiB, compute capability {properties.major}.{properties.minor}"
+        return [("GPU", f"{properties.name}, {memory}"), ("driver", _driver()), ("CUDA of torch", str(self.torch.version.cuda))]
+
+    def send(self, tensor: Any) -> Any:
+        """Begin the copy of a tensor, and return it as it will be on the device."""
+        return tensor.to(self.device, non_blocking=True)
+
+    def place(self, network: Any) -> Any:
+        """Return a network on the device."""
+        return network.to(self.device)
+
+    def wait(self) -> None:
+        """Wait for all that was begun there."""
+        self.torch.cuda.synchronize(self.device)
+
+    def page_locked(self, memory: Any) -> bool:
+        """Return whether an array lies in page-locked memory."""
+        return bool(self.torch.from_numpy(memory).is_pinned())
+
+    def seconds(self, work: Callable[[], object], times: int) -> float:
+        """Return how long work takes, a mean, from the first's begin to the last's end."""
+        work()
+        self.wait()
+        begin = time.perf_counter()
+        for _ in range(times):
+            work()
+        self.wait()
+        return (time.perf_counter() - begin) / times
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the checks and print the report; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m imgfeed.gpu_check", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--device", default="cuda", help="cuda or cuda:N")
+    parser.add_argument("--data", help="a shard set, or unix:PATH of a server; 1,024 synthetic images if not given")
+    parser.add_argument("--split")
+    parser.add_argument("--transform", default="train", help="a preset")
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each of the timed parts")
+    args = parser.parse_args(arguments)
+    try:
+        gpu = find(args.device)
+    except (ImportError, ValueError) as e:
+        print(e, file=sys.stderr)
+        return 2
+    report = Report()
+    try:
+        with contextlib.ExitStack() as stack:
+            if args.data is None:
+                args.data = synthetic(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="imgfeed-gpu-check-"))))
+            run(gpu, args, report)
+    except (ImgfeedError, ValueError, subprocess.CalledProcessError) as e:
+        print(report.text() if report.facts else "", e, sep="\n", file=sys.stderr)
+        return 1
+    print(report.text())
+    return 0 if all(check.holds is not False for check in report.checks) else 1
+
+
+def find(device: str) -> Gpu:
+    """Return the device. Raises ImportError without torch, and ValueError without such a device, with what to look at."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        raise ImportError("imgfeed.gpu_check: it needs torch, which is not installed") from None
+    if not torch.cuda.is_available():
+        built = (
+            f"this torch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "this torch is built without CUDA"
+        )
+        raise ValueError(
+            f"imgfeed.gpu_check: torch {torch.__version__} finds no CUDA device, so there is nothing to check: {built}, and "
+            f"the driver is {_driver()}"
+        )
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"imgfeed.gpu_check: --device is {device!r}, want cuda or cuda:N") from None
+    if found.type != "cuda" or (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"imgfeed.gpu_check: --device is {device!r}, and torch finds {torch.cuda.device_count()} CUDA device(s)"
+        )
+    return Gpu(torch, found)
+
+
+def run(gpu: Gpu, args: argparse.Namespace, report: Report) -> None:
+    """Check one thing after the other."""
+    options = {"split": args.split, "transform": args.transform, "shuffle": True, "framework": "torch"}
+
+    def loader(**more: Any) -> DataLoader:
+        return DataLoader(args.data, args.batch_size, **{**options, **more})
+
+    with loader(device=gpu.device) as fed:
+        report.facts += facts(gpu, fed)
+        copy = page_locked(gpu, fed, report)
+    equal_bits(gpu, loader, report)
+    with loader(device=gpu.device) as fed:
+        overlap(gpu, fed, copy, args.seconds, report)
+        rates(gpu, fed, args.seconds, report)
+
+
+def facts(gpu: Gpu, loader: DataLoader) -> list[tuple[str, str]]:
+    """Return the versions and the machine."""
+    cpu = next(
+        (line.split(":", 1)[1].strip() for line in _read("/proc/cpuinfo").splitlines() if "model name" in line), "unknown"
+    )
+    numpy, torch = importlib.import_module("numpy"), gpu.torch
+    memory, stored = _read("/proc/meminfo").split(), loader.dataset.encoding["name"]
+    return [
+        ("imgfeed", f"{__version__}, server {loader._service.session().server}"),
+        ("Python, numpy, torch", f"{platform.python_version()}, {numpy.__version__}, {torch.__version__}"),
+        *gpu.facts(),
+        ("CPU", f"{cpu}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} threads, {int(memory[1]) >> 20} GiB"),
+        ("system", f"{platform.system()} {platform.release()}"),
+        ("data", f"{len(loader.dataset):,} images, {_ENCODINGS.get(stored, stored)}, batches of {loader.batch_size}"),
+    ]
+
+
+def page_locked(gpu: Gpu, loader: DataLoader, report: Report) -> float:
+    """Check the ring, and return how long the copy of a batch takes out of it, in seconds."""
+    torch, session = gpu.torch, loader._service.session()
+    if session.ring is None:
+        report.checks.append(
+            Check("page-locked ring", "the server has no shared memory: batches come through the socket", False)
+        )
+        memory = torch.empty(loader.batch_size * 224 * 224 * 3, dtype=torch.uint8).numpy()
+    else:
+        memory = session.ring.memory[: session.ring.shape.slot_bytes]
+    ordinary = torch.from_numpy(memory.copy())
+    fast = gpu.seconds(lambda: gpu.send(torch.from_numpy(memory)), _COPIES)
+    slow = gpu.seconds(lambda: gpu.send(ordinary), _COPIES)
+    if session.ring is not None:
+        size, rate = session.ring.memory.nbytes, f"{memory.nbytes / fast / 1e9:.1f} GB/s out of it"
+        text = f"{size / 1e6:,.0f} MB; {rate}, {memory.nbytes / slow / 1e9:.1f} out of ordinary memory"
+        report.checks.append(Check("page-locked ring", text, gpu.page_locked(session.ring.memory)))
+    return fast
+
+
+def equal_bits(gpu: Gpu, loader: Callable[..., DataLoader], report: Report) -> None:
+    """Compare batches on the device with the same in host memory, for each way to make numbers of pixels."""
+    torch = gpu.torch
+    with loader() as whole:
+        number = min(len(whole.dataset), _COMPARED)
+    ways: list[tuple[str, dict[str, Any], float]] = [
+        ("uint8", {}, 0.0),
+        ("normalize=, float32", {"normalize": "imagenet"}, _FLOAT32_MAX),
+        ("normalize=, float16", {"normalize": "imagenet", "dtype": torch.float16}, _FLOAT16_MAX),
+    ]
+    with contextlib.suppress(ImportError):
+        t = importlib.import_module("torchvision.transforms")
+        steps = [t.RandomResizedCrop(224), t.RandomHorizontalFlip(), t.ToTensor(), t.Normalize(IMAGENET_MEAN, IMAGENET_STD)]
+        ways.append(("torchvision's ToTensor and Normalize", {"transform": t.Compose(steps)}, _FLOAT32_MAX))
+    for name, options, allowed in ways:
+        images = largest = 0
+        labels = True
+        options["num_samples"] = number
+        with loader(device=gpu.device, **options) as fed, loader(**options) as host:
+            for got, want in zip(fed, host, strict=True):
+                difference = (got[0].cpu().double() - want[0].double()).abs().max().item()
+                largest, images = max(largest, difference), images + len(want[1])
+                labels = labels and torch.equal(got[1].cpu(), want[1])
+        bits = "equal in every bit" if largest == 0 else f"they differ by {largest:.2g} at most"
+        held = labels and largest <= allowed
+        report.checks.append(
+            Check(f"equal bits, {name}", f"{images:,} images, {bits}" + ("" if labels else "; LABELS DIFFER"), held)
+        )
+
+
+def overlap(gpu: Gpu, loader: DataLoader, copy: float, seconds: float, report: Report) -> None:
+    """Time a computation alone and with the loader's copies, at a pace that the server keeps up with."""
+    alone = _per_batch(gpu, forever(loader), lambda batch: None, seconds / 3)
+    work, pace = computation(gpu, max(4 * copy, 1.5 * alone))
+    steps = max(3, int(seconds / 3 / pace))
+    without = gpu.seconds(work, steps)
+    batches = forever(loader)
+    begun = gpu.seconds(lambda: (next(batches), work()), steps)
+    hidden = min(1.0, max(0.0, 1 - (begun - without) / copy))
+    text = (
+        f"a step of {without * 1e3:.1f} ms takes {begun * 1e3:.1f} with the loader, whose copies take {copy * 1e3:.2f}: "
+        f"{hidden:.0%} of them is hidden; the loader alone gives a batch in {alone * 1e3:.1f} ms"
+    )
+    report.checks.append(Check("overlap of copies with computation", text, hidden >= _HIDDEN_MIN))
+
+
+def computation(gpu: Gpu, seconds: float) -> tuple[Callable[[], None], float]:
+    """Return work for the device that takes so long, and how long it takes."""
+    matrix = gpu.send(gpu.torch.randn(_MATRIX, _MATRIX))
+    times = max(1, round(seconds / gpu.seconds(lambda: matrix @ matrix, 10)))
+
+    def work() -> None:
+        for _ in range(times):
+            matrix @ matrix
+
+    return work, gpu.seconds(work, 3)
+
+
+def rates(gpu: Gpu, loader: DataLoader, seconds: float, report: Report) -> None:
+    """Train a small network on the loader's batches, and on one that is there already."""
+    torch, size = gpu.torch, loader.batch_size
+    name, network = _network(torch)
+    network = gpu.place(network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
+    classes = max(2, len(loader.dataset.classes))
+
+    def step(batch: Any) -> None:
+        images, labels = batch
+        with torch.autocast(gpu.device.type, torch.float16):
+            loss = torch.nn.functional.cross_entropy(network(images.float().div(255)), labels % 1000)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    batches = forever(loader)
+    first = tuple(part.clone() for part in next(batches))
+    synthetic_rate = size / _per_batch(gpu, iter(lambda: first, None), step, seconds)
+    fed_rate = size / _per_batch(gpu, batches, step, seconds)
+    text = (
+        f"{fed_rate:,.0f} from the loader, {synthetic_rate:,.0f} from one batch on the GPU ({fed_rate / synthetic_rate:.0%}); "
+        f"{name}, {classes} classes; the server: {loader.stats()['verdict']}"
+    )
+    report.checks.append(Check("images/s in training", text))
+
+
+def _network(torch: Any) -> tuple[str, Any]:
+    try:
+        models = importlib.import_module("torchvision.models")
+        return "ResNet-18, autocast to float16", models.resnet18().to(memory_format=torch.channels_last)
+    except ImportError:
+        nn = torch.nn
+        layers = [nn.Conv2d(3, 64, 7, 4), nn.ReLU(), nn.Conv2d(64, 256, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
+        return "a network of two convolutions", nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 1000))
+
+
+def forever(loader: DataLoader) -> Iterator[Any]:
+    """Yield the batches of one epoch after the other, whole ones only."""
+    while True:
+        for batch in loader:
+            if len(batch[1]) == loader.batch_size:
+                yield batch
+
+
+def _per_batch(gpu: Gpu, batches: Iterator[Any], step: Callable[[Any], None], seconds: float) -> float:
+    """Return how long a step takes with each of some batches, for about so many seconds."""
+    for _ in range(3):
+        step(next(batches))
+    gpu.wait()
+    begin, count = time.perf_counter(), 0
+    while count < 3 or time.perf_counter() - begin < seconds:
+        step(next(batches))
+        count += 1
+        if count % 8 == 0:
+            gpu.wait()  # else the CPU would run ahead by more than what is timed
+    gpu.wait()
+    return (time.perf_counter() - begin) / count
+
+
+def synthetic(folder: Path, of_each: int = 128) -> str:
+    """Pack a small set of 8 classes with so many images each, and return its path."""
+    print(f"imgfeed.gpu_check: makes {8 * of_each:,} images and packs them …", file=sys.stderr)
+    for arguments in (
+        ("synth", folder / "images", "--classes", "8", "--train", of_each, "--val", "0"),
+        ("build", folder / "images" / "train", "-o", folder / "shards"),
+    ):
+        subprocess.run([find_binary("imgshard"), *map(str, arguments)], check=True, capture_output=True)
+    return str(folder / "shards")
+
+
+def _driver() -> str:
+    """Return the version of NVIDIA's driver as the kernel tells it."""
+    words = _read("/proc/driver/nvidia/version").split()
+    return next((word for word in words if word[0].isdigit() and "." in word), "not loaded")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

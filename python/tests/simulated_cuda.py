@@ -1,0 +1,73 @@
+"""A CUDA device that is none: work is done as late as it may be, in order, when someone waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from imgfeed import cuda
+from imgfeed.cuda import CudaOutput
+
+torch = pytest.importorskip("torch")
+
+
+class Stream:
+    """Work that waits to be done, in order."""
+
+    current: Stream | None = None
+
+    def __init__(self, device: Any = None) -> None:
+        self.waiting: list[Callable[[], Any]] = []
+        self.done = 0
+
+    def run_until(self, count: int) -> None:
+        while self.done < count:
+            self.waiting[self.done]()
+            self.waiting[self.done] = lambda: None  # lets go of what was copied
+            self.done += 1
+
+    def wait_event(self, event: Event) -> None:
+        event.synchronize()
+
+
+class Event:
+    """A place in a stream's work. It is reached only when someone waits for it: the slowest device there can be."""
+
+    def record(self, stream: Stream) -> None:
+        self.stream, self.place = stream, len(stream.waiting)
+
+    def query(self) -> bool:
+        return self.stream.done >= self.place
+
+    def synchronize(self) -> None:
+        self.stream.run_until(self.place)
+
+
+@contextlib.contextmanager
+def on_stream(stream: Stream) -> Iterator[None]:
+    Stream.current = stream
+    yield
+    Stream.current = None
+
+
+def late_copy(self: Any, tensor: Any) -> Any:
+    target = torch.zeros_like(tensor)
+    assert Stream.current is not None
+    Stream.current.waiting.append(lambda: target.copy_(tensor))
+    return target
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have torch find such a device, and the outputs copy to it."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "stream", on_stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream())
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    monkeypatch.setattr(CudaOutput, "send", late_copy)
+    monkeypatch.setattr(cuda, "page_lock", lambda ring: None)
