@@ -25,6 +25,7 @@ var newCommands = []func() *cobra.Command{
 	newInspectCommand,
 	newLsCommand,
 	newCatCommand,
+	newViewCommand,
 	newStatsCommand,
 	newDiffCommand,
 	newVerifyCommand,

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// picturesOf decodes the pictures in a page.
+func picturesOf(t *testing.T, page string) []image.Image {
+	t.Helper()
+	var list []image.Image
+	for _, m := range regexp.MustCompile(`src="data:image/jpeg;base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		data, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(m[1], "&#43;", "+"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := jpeg.Decode(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, img)
+	}
+	return list
+}
+
+func TestViewOfASet(t *testing.T) {
+	dir := t.TempDir()
+	set, page := filepath.Join(dir, "train-shards"), filepath.Join(dir, "sheet.html")
+	build(t, imageTree(t), "-o", set)
+	out, diag, status := imgshard(t, "view", set, "-o", page, "--transform", `[{"op":"RandomCrop","size":[8,9]}]`, "--draws", "3")
+	if status != 0 || out != "4 samples of 4 on "+page+"\n" {
+		t.Fatalf("%s%s", out, diag)
+	}
+	html := string(mustRead(t, page))
+	pictures := picturesOf(t, html)
+	if len(pictures) != 4*(1+3) {
+		t.Fatalf("%d pictures", len(pictures))
+	}
+	if size := pictures[1].Bounds().Size(); size != image.Pt(9, 8) {
+		t.Errorf("a draw of %v", size)
+	}
+	for _, want := range []string{"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`} {
+		if !strings.Contains(html, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	if strings.Contains(html, "http") {
+		t.Error("the page asks elsewhere")
+	}
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{{[]string{"--class", "dog"}, 1}, {[]string{"--find", "2.jpg"}, 1}, {[]string{"--index", "0,3"}, 2}, {[]string{"-n", "2"}, 2}} {
+		page, diag, status := imgshard(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
+		if status != 0 || strings.Count(page, "<figure") != tt.want {
+			t.Errorf("%v: %d figures, want %d; %s", tt.args, strings.Count(page, "<figure"), tt.want, diag)
+		}
+	}
+}
+
+// TestViewPicture makes one picture of a set's samples, and one with a row for each.
+func TestViewPicture(t *testing.T) {
+	dir := t.TempDir()
+	set := filepath.Join(dir, "train-shards")
+	build(t, imageTree(t), "-o", set)
+	for name, args := range map[string][]string{"plain": nil, "drawn": {"--transform", "eval", "--draws", "2"}} {
+		path := filepath.Join(dir, name+".png")
+		if _, diag, status := imgshard(t, append([]string{"view", set, "-o", path}, args...)...); status != 0 {
+			t.Fatal(diag)
+		}
+		sheet, err := png.Decode(bytes.NewReader(mustRead(t, path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := image.Pt(8*166, 192)
+		if name == "drawn" {
+			want = image.Pt(3*230, 4*256)
+		}
+		if size := sheet.Bounds().Size(); size != want {
+			t.Errorf("%s: %v, want %v", name, size, want)
+		}
+	}
+}
+
+// TestViewOfADataset looks at folders and at a file that is no image before they are packed.
+func TestViewOfADataset(t *testing.T) {
+	tree := imageTree(t)
+	page, diag, status := imgshard(t, "view", tree, "-o", "-")
+	if status != 0 || strings.Count(page, "<figure") != 5 || !strings.Contains(page, "(not packed)") || !strings.Contains(page, "<h2>1: dog</h2>") ||
+		!strings.Contains(page, "not an image") || len(picturesOf(t, page)) != 4 {
+		t.Errorf("status %d, %d figures; %s", status, strings.Count(page, "<figure"), diag)
+	}
+	page, _, _ = imgshard(t, "view", tree, "-o", "-", "--class", "cat")
+	if strings.Count(page, "<figure") != 3 {
+		t.Errorf("%d figures of cat", strings.Count(page, "<figure"))
+	}
+}
+
+func TestViewMistakes(t *testing.T) {
+	tree := imageTree(t)
+	for _, tt := range []struct {
+		args   []string
+		want   string
+		status int
+	}{
+		{[]string{tree, "-n", "0"}, "--samples 0: a sheet has from 1", 2},
+		{[]string{tree, "--draws", "3"}, "--draws needs --transform", 2},
+		{[]string{tree, "--transform", "nosuch"}, `unknown transform "nosuch"`, 2},
+		{[]string{tree, "-o", "sheet.gif"}, "ends in .html or .png", 2},
+		{[]string{tree, "-o", filepath.Join(tree, "no", "such.html")}, "no such file", 1},
+		{[]string{tree, "--class", "horse", "-o", "-"}, "no sample of that kind", 1},
+		{[]string{filepath.Join(tree, "nothing")}, "no such file", 1},
+		{[]string{trainSet, "--index", "99", "-o", "-"}, "99", 1},
+	} {
+		out, diag, status := imgshard(t, append([]string{"view"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(diag, tt.want) || out != "" {
+			t.Errorf("view %v: status %d, %s", tt.args, status, diag)
+		}
+	}
+	if _, err := os.Stat("sheet.html"); err == nil {
+		t.Error("a sheet was left behind")
+	}
+}
