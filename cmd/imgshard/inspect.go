@@ -62,6 +62,7 @@ type inspectedSample struct {
 	Key    string `json:"key"`
 	Label  *int32 `json:"label"` // null: only the whole split tells
 	Class  string `json:"class"`
+	Words  string `json:"words,omitempty"` // that WordNet has for it, if it is one of ILSVRC2012's wnids
 	Format string `json:"format"`
 }
 
@@ -74,14 +75,14 @@ func newInspectCommand() *cobra.Command {
 		Short:   "Say what is at PATH: shard sets, or a dataset to pack",
 		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, or else the splits of a dataset that
 imgshard build would pack: how they are laid out, their images and classes as far as a second of counting tells, the first
-ten keys with labels and classes, what build would warn of or refuse, and the command that packs them. Nothing is changed.
+ten keys with labels and classes (of ILSVRC2012's wnids WordNet's words too), what build would warn of or refuse, and the command that packs them. Nothing is changed.
 The images of tars are not counted, and their labels not known before all is read where names stand for classes.
 
 Several PATHs are files of one dataset, and braces stand for several, as build takes them.
 
 With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
 "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
-"label", "class", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
+"label", "class", "words", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
 Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -167,7 +168,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 			one.Refused, refused = p.Refused.Error(), true
 		}
 		for _, sample := range p.Samples {
-			line := inspectedSample{Key: sample.Key, Class: sample.Class, Format: sample.Format}
+			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: source.Words(sample.Class), Format: sample.Format}
 			if sample.Known {
 				line.Label = &sample.Label
 			}
@@ -226,7 +227,11 @@ func (s inspectedSource) print(w io.Writer) {
 		if sample.Label != nil {
 			label = fmt.Sprint(*sample.Label)
 		}
-		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, printable(sample.Class), printable(sample.Key), sample.Format)
+		class := printable(sample.Class)
+		if sample.Words != "" {
+			class += " (" + sample.Words + ")"
+		}
+		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, printable(sample.Key), sample.Format)
 	}
 	for _, n := range s.Warnings {
 		fmt.Fprintf(w, "  note      %s\n", n)

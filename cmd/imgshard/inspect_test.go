@@ -100,6 +100,15 @@ func TestInspectSaysLabels(t *testing.T) {
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "numeric order") || r.Build != `imgshard build '`+dir+`/it'\''s'` {
 		t.Errorf("warnings %q, build %s", s.Warnings, r.Build)
 	}
+	sourcetest.Write(t, filepath.Join(dir, "wnids/n01440764/a.jpg"), files["2/b.jpg"])
+	sourcetest.Write(t, filepath.Join(dir, "wnids/n02012849/a.jpg"), files["2/b.jpg"])
+	if s = report(t, filepath.Join(dir, "wnids")).Sources[0]; s.First[0].Words != "tench, Tinca tinca" || s.First[1].Words != "crane" {
+		t.Errorf("words of wnids: %+v", s.First)
+	}
+	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "wnids"))
+	if status != 0 || !strings.Contains(text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg  (jpeg)") {
+		t.Errorf("status %d: %s", status, text)
+	}
 	tar := sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("7")},
 		sourcetest.File{Name: "a.jpg", Data: files["2/b.jpg"]}, sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Data: files["2/b.jpg"]}))
 	s = report(t, tar).Sources[0]
@@ -108,7 +117,7 @@ func TestInspectSaysLabels(t *testing.T) {
 	}
 	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/dog/2.jpg"), nil)
-	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "G"))
+	text, _, status = imgshard(t, "inspect", filepath.Join(dir, "G"))
 	if status != 0 || !strings.Contains(text, "refused   ") || !strings.Contains(text, "--classes-from 2") || strings.Contains(text, "pack it") {
 		t.Errorf("status %d: %s", status, text)
 	}
