@@ -38,6 +38,11 @@ func (p packedSums) sort() {
 	})
 }
 
+// sameImage is an image of a set, and the first one with the same bytes in it, or noIndex.
+type sameImage struct{ index, as uint32 }
+
+const noIndex = ^uint32(0)
+
 // has says that an image of these bytes is there.
 func (p packedSums) has(sum fileSum) bool {
 	_, ok := slices.BinarySearchFunc(p, sum, func(a packedSum, sum fileSum) int { return bytes.Compare(a.sum[:], sum[:]) })
@@ -46,19 +51,16 @@ func (p packedSums) has(sum fileSum) bool {
 
 // notes says what images of a finished set occur in it again, and in train, the set for training that was built before it, if that is not nil.
 func (p packedSums) notes(dir string, train packedSums) (notes []string, err error) {
-	var again, leaked []packedSum
-	first := make(map[uint32]uint32) // of those that occur again
+	var again, leaked []sameImage
+	first := 0 // of those that are the same
 	for i := range p {
-		if i > 0 && p[i].sum == p[i-1].sum {
-			from, ok := first[p[i-1].index]
-			if !ok {
-				from = p[i-1].index
-			}
-			first[p[i].index] = from
-			again = append(again, p[i])
+		if p[i].sum != p[first].sum {
+			first = i
+		} else if i > first {
+			again = append(again, sameImage{p[i].index, p[first].index})
 		}
 		if train != nil && train.has(p[i].sum) {
-			leaked = append(leaked, p[i])
+			leaked = append(leaked, sameImage{p[i].index, noIndex})
 		}
 	}
 	if len(again)+len(leaked) == 0 {
@@ -73,7 +75,7 @@ func (p packedSums) notes(dir string, train packedSums) (notes []string, err err
 		otherLabel := 0
 		for _, a := range again {
 			one, err1 := set.Label(int(a.index))
-			two, err2 := set.Label(int(first[a.index]))
+			two, err2 := set.Label(int(a.as))
 			if err := errors.Join(err1, err2); err != nil {
 				return nil, err
 			}
@@ -81,14 +83,14 @@ func (p packedSums) notes(dir string, train packedSums) (notes []string, err err
 				otherLabel++
 			}
 		}
-		shown, err := someKeys(set, again, func(a packedSum) (uint32, bool) { from := first[a.index]; return from, true })
+		shown, err := someKeys(set, again)
 		if err != nil {
 			return nil, err
 		}
 		notes = append(notes, fmt.Sprintf("%d images have the same bytes as another (%s), %d of them with another label than it; --dedupe leaves them out", len(again), shown, otherLabel))
 	}
 	if len(leaked) > 0 {
-		shown, err := someKeys(set, leaked, func(packedSum) (uint32, bool) { return 0, false })
+		shown, err := someKeys(set, leaked)
 		if err != nil {
 			return nil, err
 		}
@@ -98,16 +100,16 @@ func (p packedSums) notes(dir string, train packedSums) (notes []string, err err
 }
 
 // someKeys names the first few images, and what each is the same as.
-func someKeys(set *shard.Set, of []packedSum, as func(packedSum) (uint32, bool)) (string, error) {
-	slices.SortFunc(of, func(a, b packedSum) int { return cmp.Compare(a.index, b.index) })
+func someKeys(set *shard.Set, of []sameImage) (string, error) {
+	slices.SortFunc(of, func(a, b sameImage) int { return cmp.Compare(a.index, b.index) })
 	var shown []string
 	for _, a := range of[:min(len(of), duplicatesShownMax)] {
 		key, err := set.Key(int(a.index))
 		if err != nil {
 			return "", err
 		}
-		if other, ok := as(a); ok {
-			same, err := set.Key(int(other))
+		if a.as != noIndex {
+			same, err := set.Key(int(a.as))
 			if err != nil {
 				return "", err
 			}

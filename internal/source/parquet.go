@@ -278,7 +278,10 @@ func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r
 			err = &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf("cannot be read as parquet: %v", r)}
 		}
 	}()
-	for _, group := range f.RowGroups() {
+	for i, group := range f.RowGroups() {
+		if err := f.checkGroup(i); err != nil {
+			return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: "cannot be read as parquet", Err: err}
+		}
 		err := f.group(group, func(r *parquetRow, err error) error {
 			if wrong, ok := errors.AsType[*fieldError](err); ok {
 				return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: wrong.Error()}
@@ -459,5 +462,9 @@ func checkParquetFooter(file io.ReaderAt, size int64) error {
 	case length > size-12 || length > parquetFooterBytesMax:
 		return fmt.Errorf("says that its metadata have %d bytes, of %d in the file: it is damaged", length, size)
 	}
-	return nil
+	metadata := make([]byte, length)
+	if _, err := file.ReadAt(metadata, size-8-length); err != nil {
+		return err
+	}
+	return checkParquetMetadata(metadata)
 }

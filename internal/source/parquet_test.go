@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -169,18 +170,91 @@ func TestParquetColumns(t *testing.T) {
 	}
 }
 
-// Whatever the bytes of a file, reading it gives labels of its classes or an error that names it.
-func FuzzParquet(f *testing.F) {
-	f.Add(goParquet(f, `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}}}`))
-	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file := sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid())+".parquet"), data)
-		splits, err := Open(file, Options{})
-		if err == nil {
-			_, err = items(splits[0])
+// parquetSorts are small files of each sort of page that parquet-go's writer makes.
+func parquetSorts(f *testing.F) (files [][]byte) {
+	const features = `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}}}`
+	for _, options := range [][]parquet.WriterOption{
+		{parquet.Compression(&parquet.Snappy)},
+		{parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(2)},
+		{parquet.Compression(&parquet.Gzip), parquet.DataPageVersion(1)},
+		{parquet.Compression(&parquet.Uncompressed), parquet.DataPageVersion(1), parquet.PageBufferSize(64)},
+	} {
+		var buf bytes.Buffer
+		w := parquet.NewGenericWriter[goRow](&buf, append(options, parquet.KeyValueMetadata("huggingface", features))...)
+		for i := range 6 {
+			if _, err := w.Write([]goRow{{Image: goImage{[]byte(jpegStart + strings.Repeat("x", i)), "p.jpg"}, Label: int64(i % 2)}}); err != nil {
+				f.Fatal(err)
+			}
 		}
+		if err := w.Close(); err != nil {
+			f.Fatal(err)
+		}
+		files = append(files, buf.Bytes())
+	}
+	return files
+}
+
+// fuzzAllocatedMax bounds what reading a small file may allocate, whatever it says of itself.
+const fuzzAllocatedMax = 256 << 20
+
+// Whatever the bytes of a file, reading it gives labels of its classes or an error that names it, in memory that does not depend on what the file
+// says of itself. Inputs are a good file and what is changed in it: nearly all others end at the first byte that is read.
+func FuzzParquet(f *testing.F) {
+	sorts := parquetSorts(f)
+	for i, data := range sorts {
+		f.Add(uint8(i), uint32(0), []byte{}, uint32(0), []byte{})
+		for at := 4; at < len(data)-8; at += 16 {
+			f.Add(uint8(i), uint32(at), []byte("\xff\xff\xff\xff\x0f"), uint32(at/2), []byte{0})
+		}
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, sort uint8, at uint32, change []byte, at2 uint32, change2 []byte) {
+		data := bytes.Clone(sorts[int(sort)%len(sorts)])
+		copy(data[int(at)%len(data):], change)
+		copy(data[int(at2)%len(data):], change2)
+		file := sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid())+".parquet"), data)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		splits, err := Open(file, Options{})
+		var got map[string]item
+		if err == nil {
+			got, err = items(splits[0])
+		}
+		runtime.ReadMemStats(&after)
 		if err != nil && !strings.Contains(err.Error(), file) {
 			t.Errorf("an error without the file's name: %v", err)
 		}
+		for key, it := range got {
+			if it.label < -1 || int(it.label) >= len(splits[0].Classes()) {
+				t.Errorf("%s has the label %d of %d classes", key, it.label, len(splits[0].Classes()))
+			}
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > fuzzAllocatedMax {
+			t.Errorf("%d bytes are allocated for a file of %d: %v", n, len(data), err)
+		}
 	})
+}
+
+// TestParquetPages reads headers of pages: those of a real file, and such as ask for more than there is.
+func TestParquetPages(t *testing.T) {
+	good := []byte{0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 6, 0, 0} // type 0, 10 bytes unpacked, 5 packed, a data page of 3 values
+	if p, err := readParquetPage(good); err != nil || p != (parquetPage{unpacked: 10, packed: 5, values: 3, header: len(good)}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for at := range good {
+		if _, err := readParquetPage(good[:at]); err == nil {
+			t.Errorf("%d of %d bytes of a header pass", at, len(good))
+		}
+	}
+	for _, bad := range [][]byte{
+		{0x18, 0xff, 0xff, 0xff, 0xff, 0x0f, 0},       // a string of 4 GB
+		{0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 1, 2, 0}, // a list of so many numbers
+		{0x1b, 0xff, 0xff, 0x7f, 0x55, 1, 0},          // a map
+		bytes.Repeat([]byte{0x1c}, 100),               // structs in structs
+		{0x1d, 0},                                     // a type that there is not
+	} {
+		if err := checkParquetMetadata(bad); err == nil {
+			t.Errorf("% x passes", bad)
+		}
+	}
 }
