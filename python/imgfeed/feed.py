@@ -96,8 +96,8 @@ class Feed:
         self._first = self._given
         if self._started.batches != self.batches - self._given:
             raise errors.ServerError(
-                f"imgfeed: {self.batches - self._given} batches of epoch {self.place.epoch} are left, and the server that came back "
-                f"has {self._started.batches}: is it of another release?"
+                f"imgfeed: {self.batches - self._given} batches of epoch {self.place.epoch} are left, and the server that came "
+                f"back has {self._started.batches}: is it of another release?"
             )
 
     def _resume(self, error: errors.LostError | None, deadline: float | None) -> Epoch:
