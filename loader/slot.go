@@ -78,6 +78,16 @@ func (s *Supply) Put(slot *Slot) {
 	}
 }
 
+// Take takes a free slot away for good, or returns nil where none is free.
+func (s *Supply) Take() *Slot {
+	select {
+	case slot := <-s.free:
+		return slot
+	default:
+		return nil
+	}
+}
+
 // Free returns the number of slots that wait to be filled.
 func (s *Supply) Free() int { return len(s.free) }
 

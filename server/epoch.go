@@ -36,6 +36,7 @@ type batchMessage struct {
 	Bytes      int64  `json:"bytes,omitempty"`
 	Consumed   int64  `json:"consumed"`        // what start should be told to go on after this batch
 	Blank      []int  `json:"blank,omitempty"` // places in the batch whose sample could not be read (on_error: blank)
+	Slots      int    `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
 }
 
 // endMessage says that the epoch's last batch has been sent.
@@ -162,7 +163,7 @@ func (s *session) release(m releaseRequest) error {
 		return err
 	}
 	s.totals.slotHeld.Observe(time.Since(time.Unix(0, s.lentAt[m.Slot].Load())).Seconds())
-	s.supply.Put(s.slots[m.Slot])
+	s.putBack(m.Slot)
 	return nil
 }
 
@@ -217,6 +218,9 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, s.layout.BatchBytes(b.Count)
 	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Blank: e.blankPlaces(b)}
+	if fewer := s.shrunk.Swap(0); fewer > 0 {
+		m.Slots = int(fewer)
+	}
 	s.count(b, size) // before the client can know of it and ask
 	started := time.Now()
 	if s.shared {
@@ -227,7 +231,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 			return err
 		}
 	} else {
-		defer s.supply.Put(b.Slot)
+		defer s.putBack(slot)
 		m.Bytes = size
 		e.parts = s.layout.AppendParts(e.parts[:0], s.ring.Bytes(slot), b.Count)
 		if err := s.connection.send(m, e.parts...); err != nil {

@@ -25,6 +25,7 @@ const (
 type budget struct {
 	mu        sync.Mutex
 	max, used int64
+	rings     int // that it is to suffice for, where their sizes are ours to choose; 0 if nobody knows
 }
 
 // A LimitError means that a session asks for more memory than there is for it.
@@ -42,20 +43,25 @@ func (e *LimitError) Error() string {
 		e.Slots, bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 }
 
-// take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible. It returns their number.
-func (b *budget) take(slots int, slotBytes int64) (int, error) {
+// take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their
+// number.
+func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	auto := slots == 0
 	if auto {
-		slots = int(min(max(autoRingBytes/slotBytes, autoSlotsMin), autoSlotsMax))
+		size := int64(autoRingBytes)
+		if b.rings > 0 {
+			size = min(size, b.max/int64(b.rings))
+		}
+		slots = int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
 	}
 	for {
 		if slotBytes <= (b.max-b.used)/int64(slots) {
 			b.used += int64(slots) * slotBytes
 			return slots, nil
 		}
-		if !auto || slots <= autoSlotsShort {
+		if !auto || slots <= least {
 			return 0, &LimitError{Want: int64(slots) * slotBytes, Used: b.used, Max: b.max, Slots: slots}
 		}
 		slots--

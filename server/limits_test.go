@@ -20,7 +20,7 @@ func TestAutomaticSlots(t *testing.T) {
 		{"two at least", 2 * batch, 0, batch, 2},
 	} {
 		b := budget{max: c.max, used: c.used}
-		if got, err := b.take(0, c.slotBytes); err != nil || got != c.want {
+		if got, err := b.take(0, autoSlotsShort, c.slotBytes); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v; want %d", c.name, got, err, c.want)
 		}
 		if got, want := b.inUse(), c.used+int64(c.want)*c.slotBytes; got != want {
@@ -29,7 +29,7 @@ func TestAutomaticSlots(t *testing.T) {
 	}
 	b := budget{max: 2*batch - 1}
 	var limit *LimitError
-	if got, err := b.take(0, batch); !errors.As(err, &limit) || b.inUse() != 0 {
+	if got, err := b.take(0, autoSlotsShort, batch); !errors.As(err, &limit) || b.inUse() != 0 {
 		t.Errorf("got %d slots and %v where one fits, with %d bytes in use; want a LimitError", got, err, b.inUse())
 	}
 }

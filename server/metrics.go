@@ -206,7 +206,7 @@ func (s *Server) slotsByState() values {
 	for _, sess := range s.openSessions() {
 		free += sess.supply.Free()
 		lent += sess.ring.Lent()
-		all += sess.ring.Slots()
+		all += sess.ring.Usable()
 	}
 	return values{"free": float64(free), "lent": float64(lent), "in_flight": float64(max(0, all-free-lent))}
 }

@@ -112,7 +112,7 @@ type openConfig struct {
 	blank  bool
 	params bool
 	fields *loader.Fields
-	slots  int
+	asked  int // slots; 0 leaves their number to the server
 	layout ring.Layout
 
 	notBitExact string // why the results are not those of the original images, or ""
@@ -120,7 +120,7 @@ type openConfig struct {
 
 // checkOpen reads an open request. Without an error the set is held for the session.
 func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
-	c = openConfig{split: m.Split, params: m.WithParams, slots: m.Slots}
+	c = openConfig{split: m.Split, params: m.WithParams, asked: m.Slots}
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}
@@ -164,8 +164,8 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 		}
 	}
 	c.shared = !socket
-	if c.slots < 0 || c.slots > slotsMax {
-		return c, badRequest("slots is %d, want 0 to %d", c.slots, slotsMax)
+	if c.asked < 0 || c.asked > slotsMax {
+		return c, badRequest("slots is %d, want 0 to %d", c.asked, slotsMax)
 	}
 	if c.plan, err = s.planConfig(m, c.set.Set); err != nil {
 		return c, err

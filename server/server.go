@@ -32,6 +32,9 @@ type Config struct {
 	Rank, World int
 	// MemoryBytes bounds the rings of all sessions together; 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
+	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
+	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
+	Sessions int
 	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	BitExact bool
 	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
@@ -83,11 +86,13 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("%d threads: at least 1 is needed", cfg.Threads)
 	case cfg.World < 0 || cfg.World == 0 && cfg.Rank != 0 || cfg.World > 0 && (cfg.Rank < 0 || cfg.Rank >= cfg.World):
 		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
+	case cfg.Sessions < 0:
+		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
-	s.memory.max = cfg.MemoryBytes
+	s.memory.max, s.memory.rings = cfg.MemoryBytes, cfg.Sessions
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged})
 	if err := s.checkServed(c); err != nil {
 		c.close()

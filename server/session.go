@@ -28,6 +28,11 @@ type session struct {
 
 	selectionBytes int64 // of plan.Selection, reserved
 
+	shrinking sync.Mutex
+	surplus   int          // slots that are to be given up once they come back
+	shut      bool         // the ring is gone
+	shrunk    atomic.Int64 // how many slots there are from now on, where the client does not know; else 0
+
 	// For the status and the metrics too.
 	stream    atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
 	images    atomic.Int64
@@ -57,7 +62,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
 	}
-	slots, err := s.memory.take(cfg.slots, cfg.layout.Size)
+	slots, err := s.takeSlots(cfg.asked, cfg.layout.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +85,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 // close ends the running epoch and frees the ring.
 func (s *session) close() {
 	s.stopEpoch()
-	size := s.ring.Size()
-	if err := s.ring.Close(); err != nil {
-		s.server.log.Error("freeing a ring failed", "err", err)
-	}
-	s.server.memory.give(size)
+	s.shutRing()
 	s.dropSelection()
 	s.letGo(s.set)
 }

@@ -52,7 +52,7 @@ func (s *session) verdict() (loader.WaitingFor, string) {
 		return loader.Idle, idle
 	}
 	stats := st.Stats()
-	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", s.ring.Lent(), s.ring.Slots(), s.supply.Free())
+	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", s.ring.Lent(), s.ring.Usable(), s.supply.Free())
 	switch stats.WaitingFor {
 	case loader.Client:
 		if s.shared {

@@ -152,7 +152,7 @@ func (s *session) status() SessionStatus {
 		WaitingFor: waiting, Verdict: verdict, Advice: advice[waiting],
 		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), ImagesPerSecond: s.rate.perSecond(),
 		SlotWait: time.Duration(s.slotWait.Load()).Seconds(), Write: time.Duration(s.writeTime.Load()).Seconds(),
-		Slots: s.ring.Slots(), SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+		Slots: s.ring.Usable(), SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
 	if stream := s.stream.Load(); stream != nil {
 		p := stream.Plan()

@@ -17,6 +17,9 @@ import (
 // threadsMax is far beyond what any machine has processors for: more is a slip that would take all its memory.
 const threadsMax = 4096
 
+// sessionsMax is far beyond what any machine has ranks and loaders for.
+const sessionsMax = 1 << 20
+
 // resamplerUsage describes --resampler.
 const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 

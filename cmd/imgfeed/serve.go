@@ -87,6 +87,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.World, "world", 0, "number of ranks, for sessions that name none")
 	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
+	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else the first ones take what is useful, and give it up for later ones)")
 	flags.Var(addressFlag{&f.metrics}, "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.Var(intFlag{&f.owner, 0, math.MaxInt}, "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
@@ -106,6 +107,11 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usageError{errors.New("--rank and --world go together: give both or neither")}
 	case given("world") && (world < 1 || rank < 0 || rank >= world):
 		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", rank, world)}
+	}
+	if text := os.Getenv("LOCAL_WORLD_SIZE"); text != "" && !given("sessions") {
+		if err := cmd.Flags().Set("sessions", text); err != nil {
+			return fmt.Errorf("the environment variable LOCAL_WORLD_SIZE is %q: %w", text, err)
+		}
 	}
 	return kernel.CheckEnv()
 }

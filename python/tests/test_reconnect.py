@@ -104,8 +104,9 @@ def test_an_own_server_that_is_killed_again_and_again(
         assert [got] == plan(range(1), 8, transform=large["transform"])
         assert all(same(a, b) for a, b in held), "a batch in the memory of a ring whose server is gone"
         lost = [r for r in caplog.records if "a server is started again" in r.message]
-        assert loader.stats()["reconnects"] == kills  # the last one, which came after the last batch, is met by this question
-        assert {r.levelno for r in lost} == {logging.WARNING} and len(lost) == kills - 1
+        assert loader.stats()["reconnects"] == kills
+        # The last kill, which comes after the last batch, is met by the epoch, which waits for its end, or by the question.
+        assert {r.levelno for r in lost} == {logging.WARNING} and kills - 1 <= len(lost) <= kills
         assert re.search(r"the server ended \(signal 9\); epoch 0, batch \d+: a server is started again$", lost[0].message)
         assert [seen(loader)] == plan(range(1, 2), 8, transform=large["transform"])
 

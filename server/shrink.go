@@ -1,0 +1,106 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// shrinkPatience is how long a new session waits for slots that others are to give up: those that are lent come back within
+// a training step, as a rule.
+const shrinkPatience = 2 * time.Second
+
+// takeSlots reserves the memory of a ring. Where it does not suffice for the fewest slots that do, sessions that were opened
+// before and did not ask for a number of slots give up some of theirs.
+func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
+	for started := time.Now(); ; time.Sleep(time.Millisecond) {
+		least := autoSlotsMin
+		patient := time.Since(started) < shrinkPatience
+		if !patient {
+			least = autoSlotsShort
+		}
+		got, err := s.memory.take(slots, least, slotBytes)
+		limit, short := errors.AsType[*LimitError](err)
+		if !short || !patient && err != nil {
+			return got, err
+		}
+		if !s.shrinkOthers(limit.Want - (limit.Max - limit.Used)) {
+			return s.memory.take(slots, autoSlotsShort, slotBytes)
+		}
+	}
+}
+
+// shrinkOthers has the sessions with the largest rings give up slots of want bytes in all, at once or when their clients release
+// them. It reports whether there is anything to wait for.
+func (s *Server) shrinkOthers(want int64) (possible bool) {
+	sessions := s.openSessions()
+	slices.SortStableFunc(sessions, func(a, b *session) int { return int(b.ring.Size()>>12) - int(a.ring.Size()>>12) })
+	for _, sess := range sessions {
+		if want > 0 {
+			promised, more := sess.giveUp(want)
+			want, possible = want-promised, possible || more
+		}
+	}
+	return possible
+}
+
+// giveUp retires slots of a ring whose size was the server's choice: those that are free at once, others when the client
+// releases them. What stays is enough to have one with the client, one ready and one to fill, and two more than are lent: a
+// client that keeps batches must not wait for itself. It returns the bytes that will have been given up, and whether there
+// may be more once slots are released.
+func (s *session) giveUp(want int64) (promised int64, more bool) {
+	s.shrinking.Lock()
+	defer s.shrinking.Unlock()
+	usable, size := s.ring.Usable(), s.layout.Size
+	if s.asked != 0 || s.shut || usable <= autoSlotsMin {
+		return 0, false
+	}
+	target := max(usable-max(s.surplus, int((want+size-1)/size)), autoSlotsMin, min(usable, s.ring.Lent()+2))
+	promised = int64(usable-target) * size
+	if usable-target <= s.surplus {
+		return promised, true // they are on their way
+	}
+	s.surplus = usable - target
+	s.shrunk.Store(int64(target))
+	for s.surplus > 0 {
+		slot := s.supply.Take()
+		if slot == nil {
+			break
+		}
+		s.retireLocked(slot.ID)
+	}
+	s.connection.log.Info("the ring gives up slots for another session", "slots", target)
+	return promised, true
+}
+
+// putBack makes a slot that the client is done with free again, or takes it out of use if slots are to be given up.
+func (s *session) putBack(slot int) {
+	s.shrinking.Lock()
+	defer s.shrinking.Unlock()
+	if s.surplus > 0 {
+		s.retireLocked(slot)
+		return
+	}
+	s.supply.Put(s.slots[slot])
+}
+
+func (s *session) retireLocked(slot int) {
+	s.surplus--
+	if err := s.ring.Retire(slot); err != nil {
+		s.server.log.Error("freeing a slot failed", "err", err)
+		return
+	}
+	s.server.memory.give(s.layout.Size)
+}
+
+// shutRing frees the ring, from which nobody takes slots any more.
+func (s *session) shutRing() {
+	s.shrinking.Lock()
+	defer s.shrinking.Unlock()
+	s.shut, s.surplus = true, 0
+	size := s.ring.Size()
+	if err := s.ring.Close(); err != nil {
+		s.server.log.Error("freeing a ring failed", "err", err)
+	}
+	s.server.memory.give(size)
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestLaterSessionsGetSlots opens one session after the other until the memory is used up: the earlier ones shrink.
+func TestLaterSessionsGetSlots(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 40, 1)
+	const slotBytes = 4096
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 20 * slotBytes })
+	var clients []*client
+	for n, want := range []int{16, 4, 3, 3, 3, 3, 2} {
+		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		if c.opened.Slots != want || c.opened.SlotBytes != slotBytes {
+			t.Fatalf("session %d got %d slots of %d bytes, want %d", n, c.opened.Slots, c.opened.SlotBytes, want)
+		}
+		if n == 0 { // an epoch under which the ring shrinks
+			c.epoch(0, 0)
+		}
+		clients = append(clients, c)
+	}
+	if m, ok := ts.ask(openRequest{Split: "train"}).(errorMessage); !ok || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, "--memory") {
+		t.Errorf("a session more: %+v", m)
+	}
+	if got := ts.memory.inUse(); got > 20*slotBytes {
+		t.Errorf("%d bytes are in use", got)
+	}
+	for epoch := range int64(2) {
+		for i, c := range clients {
+			if got := c.epoch(epoch, 0); len(got) != 20 {
+				t.Errorf("session %d: %d batches", i, len(got))
+			}
+		}
+	}
+	for _, c := range clients {
+		c.close()
+	}
+	ts.checkIdle()
+}
+
+// TestLentSlotsAreGivenUpWhenTheyComeBack has a client hold nearly all of its slots while another one comes.
+func TestLentSlotsAreGivenUpWhenTheyComeBack(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 40, 1)
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 16 * 4096 })
+	holder := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+	holder.send(startRequest{})
+	expect[startedReply](holder)
+	for range 16 {
+		expect[batchMessage](holder)
+	}
+	opened := make(chan bool)
+	go func() {
+		_, ok := ts.ask(openRequest{Split: "train"}).(openedReply)
+		opened <- ok
+	}()
+	for slot := range 12 {
+		time.Sleep(5 * time.Millisecond)
+		holder.send(releaseRequest{Slot: slot})
+	}
+	if !<-opened {
+		t.Error("no slot was given up")
+	}
+	told := 0
+	holder.send(startRequest{Epoch: 1})
+	for told == 0 {
+		switch m := holder.receive().(type) {
+		case batchMessage: // those of epoch 0 that are left, and then of epoch 1
+			told = m.Slots
+		case startedReply, endMessage:
+		default:
+			t.Fatalf("%#v", m)
+		}
+	}
+	if told < 3 || told > 13 {
+		t.Errorf("the client is told of %d slots", told)
+	}
+	holder.close()
+	ts.checkIdle()
+}
+
+// TestSessionsAreDealtTheMemory tells a server how many sessions will come.
+func TestSessionsAreDealtTheMemory(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes, c.Sessions = 40*4096, 8 })
+	for range 8 {
+		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		if c.opened.Slots != 5 {
+			t.Errorf("%d slots, want 5", c.opened.Slots)
+		}
+	}
+	c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2, Slots: 8})
+	if c.opened.Slots != 8 {
+		t.Errorf("%d slots, want the 8 that were asked for", c.opened.Slots)
+	}
+}
+
+// TestSixtyFourSessions serves 60 sessions of different splits, transforms and batches beside four that stall, hold all slots,
+// flood and lie.
+func TestSixtyFourSessions(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 60, 2)
+	writeSet(t, filepath.Join(dir, "val"), "val", 30, 1)
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 64 << 20 })
+	transforms := []string{ // of which each leaves a pixel of the image's colour
+		string(onePixel), `[{"op":"Resize","size":4},{"op":"CenterCrop","size":1}]`, `[{"op":"RandomResizedCrop","size":1}]`,
+		`[{"op":"RandomCrop","size":2},{"op":"RandomHorizontalFlip"},{"op":"CenterCrop","size":1}]`,
+	}
+	open := func(n int, m openRequest) *client {
+		m.Split = []string{"train", "val"}[n%2]
+		m.Transform = json.RawMessage(transforms[n%len(transforms)])
+		m.BatchSize = n%17 + 1
+		return ts.dial().hello().open(m)
+	}
+	stalls := open(0, openRequest{Transport: transportSocket})
+	holds, floods, lies := open(1, openRequest{}), open(2, openRequest{}), open(3, openRequest{})
+	for _, c := range []*client{stalls, holds} {
+		c.send(startRequest{})
+	}
+	stop := make(chan struct{})
+	var hostile, sessions sync.WaitGroup
+	for _, loop := range []func(){
+		func() { floods.send(statsRequest{}); floods.receive() },
+		func() { lies.send(releaseRequest{Slot: 1}); lies.receive() },
+	} {
+		hostile.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					loop()
+				}
+			}
+		})
+	}
+	for n := range 60 {
+		sessions.Go(func() {
+			c := open(n, openRequest{})
+			defer c.close()
+			for epoch := range int64(3) {
+				total := 0
+				for _, batch := range c.epoch(epoch, 0) {
+					total += len(batch)
+				}
+				if total != c.opened.Samples {
+					t.Errorf("session %d: %d samples of %d", n, total, c.opened.Samples)
+				}
+			}
+		})
+	}
+	sessions.Wait()
+	close(stop)
+	hostile.Wait()
+	for _, c := range []*client{stalls, holds, floods, lies} {
+		c.close()
+	}
+	ts.checkIdle()
+}
