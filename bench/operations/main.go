@@ -1,0 +1,124 @@
+// Operations measures what operations add to a transform, for run.py: it reads lines of JSON, {"level": "avx2", "op": {"op": "RandomInvert", "p":
+// 1}, "seconds": 0.2}, and answers each with the shortest time of a call, in microseconds, on a 224 × 224 image that lies in memory.
+//
+// Such a time is that of a transform with the operation, less that of the same transform without it: of CenterCrop(224) alone, which copies
+// the image to its place. Calls of the two take turns.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"image"
+	"math"
+	"os"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+const size = 224
+
+// memory is the encoding of images that are kept as they are.
+type memory struct{}
+
+func (memory) NewDecoder(level transform.Level) transform.Decoder {
+	codec, err := pixels.New(pixels.Params{Codec: pixels.None}, level)
+	if err != nil {
+		panic(err)
+	}
+	return &decoder{Codec: codec}
+}
+
+type decoder struct {
+	pixels.Codec
+	blob []byte
+}
+
+func (d *decoder) Open(src transform.Source) (int, int, error) {
+	d.blob = src.Image
+	return size, size, nil
+}
+
+func (d *decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
+	return d.Codec.Decode(dst, stride, d.blob, r)
+}
+
+func (d *decoder) DecodeTo(dst transform.Output, r image.Rectangle) (bool, error) {
+	return true, d.Codec.DecodeTo(dst, d.blob, r)
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "operations:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	if len(os.Args) != 2 {
+		return fmt.Errorf("usage: operations PIXELS, a file of 224 × 224 pixels, RGB")
+	}
+	pix, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		return err
+	}
+	codec, err := pixels.New(pixels.Params{Codec: pixels.None}, kernel.Generic)
+	if err != nil {
+		return err
+	}
+	blob, err := codec.Encode(nil, pix, 3*size, size, size)
+	if err != nil {
+		return err
+	}
+	blob = append(blob, make([]byte, imagefile.SlackBytes)...)[:len(blob)]
+	src := transform.Source{Format: imagefile.Encoded, Image: blob, Encoding: memory{}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var asked struct {
+			Level   string
+			Op      json.RawMessage
+			Seconds float64
+		}
+		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+			return err
+		}
+		level, err := kernel.ParseLevel(asked.Level)
+		if err != nil {
+			return err
+		}
+		added, err := measure(level, string(asked.Op), src, asked.Seconds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", asked.Op, err)
+		}
+		fmt.Printf("%.2f\n", added)
+	}
+	return nil
+}
+
+// measure returns what an operation adds, in microseconds.
+func measure(level kernel.Level, op string, src transform.Source, seconds float64) (float64, error) {
+	const crop = `{"op":"CenterCrop","size":224}`
+	var specs [2]*transform.Spec
+	for i, text := range [2]string{"[" + crop + "]", "[" + crop + "," + op + "]"} {
+		spec, err := transform.Parse(text)
+		if err != nil {
+			return 0, err
+		}
+		specs[i] = spec
+	}
+	engine, dst := transform.NewEngine(level), transform.Output{Pix: make([]byte, 3*size*size)}
+	least := [2]float64{math.Inf(1), math.Inf(1)}
+	for began := time.Now(); time.Since(began).Seconds() < seconds; {
+		for i, spec := range specs {
+			started := time.Now()
+			if _, err := engine.Apply(spec, dst, src, transform.NewDraws(1, 1, 1)); err != nil {
+				return 0, err
+			}
+			least[i] = min(least[i], float64(time.Since(started).Nanoseconds())/1000)
+		}
+	}
+	return least[1] - least[0], nil
+}
