@@ -45,6 +45,34 @@ func Example() {
 	// n01443537/n01443537_1.JPEG: n01443537, 9×9, 629 bytes
 }
 
+// Fields are values of a set's own beside the label of each sample; a record holds them one after the other.
+func ExampleFields_Split() {
+	set, err := shard.OpenSet("testdata/v2/val-shards")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer set.Close()
+	fields := set.Manifest().Fields
+	record, _, err := set.Read(0, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	values, err := fields.Split(record.Fields, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, field := range fields {
+		fmt.Printf("%v: % x\n", field, values[i])
+	}
+	// Output:
+	// box float32[2]: 00 00 00 3f 00 00 80 3f
+	// age int64: fe ff ff ff ff ff ff ff
+	// caption text: 61 20 64 6f 67
+}
+
 func ExampleSet_Find() {
 	set, err := shard.OpenSet("testdata/v1/train-shards")
 	if err != nil {

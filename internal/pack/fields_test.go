@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -108,6 +109,30 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	delete(b, RejectsName)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("a repacked set differs from one that is built")
+	}
+}
+
+// TestOtherFieldsAreOtherOptions builds one of two splits again, with other fields than the one that is kept has.
+func TestOtherFieldsAreOtherOptions(t *testing.T) {
+	folders, _, _ := fieldSource(t, 2)
+	both, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	for _, split := range []string{"train", "val"} {
+		if err := os.CopyFS(filepath.Join(both, split), os.DirFS(folders)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := buildFields(both, out, Options{}, "caption=txt"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(out, "val")); err != nil {
+		t.Fatal(err)
+	}
+	var taken *TakenError
+	if _, err := buildFields(both, out, Options{}, "caption=txt:bytes"); !errors.As(err, &taken) || !taken.OtherOptions {
+		t.Errorf("%v", err)
+	}
+	if sum, err := buildFields(both, out, Options{}, "caption=txt"); err != nil || sum.Split != "val" || sum.Kept {
+		t.Errorf("%+v, %v", sum, err)
 	}
 }
 

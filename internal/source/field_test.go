@@ -184,7 +184,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"x=tags":              "lists: --field x=tags:TYPE needs a type",
 		"x=meta":              "several parts: name one (meta.author, meta.stars.list.element)",
 		"x=color":             `no column "color"`,
-		"x=score:int64":       `row 1: field "x": 0.25 is no whole number`,
+		"x=score:int64":       `entry "row 1": field "x": 0.25 is no whole number`,
 		"x=caption:int64":     "has no numbers",
 		"x=box:float32[3]":    "has 4 numbers, and float32[3] is wanted",
 		"x=tags:multihot[19]": "the place 19 is not from 0 to 18",

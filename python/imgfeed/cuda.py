@@ -43,7 +43,7 @@ class CudaOutput:
             self._copies.popleft()[0].synchronize()
         host = self._tensors.host(arrays)
         with self._torch.cuda.stream(self._stream):
-            images, *rest = map(self.send, host)
+            images, *rest = (each(self.send, column) for column in host)
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
             images = each(self._tensors.finish, images)
@@ -53,8 +53,8 @@ class CudaOutput:
         return (images, *rest), ready
 
     def send(self, tensor: Any) -> Any:
-        """Begin the copy of one tensor on the current stream, and return it as it will be on the device. Lists stay."""
-        return each(lambda t: t.to(self._device, non_blocking=True), tensor)
+        """Begin the copy of one tensor on the current stream, and return it as it will be on the device."""
+        return tensor.to(self._device, non_blocking=True)
 
     def take(self, tensors: Columns, ready: Any) -> Columns:
         """Return a batch that :meth:`put` began, for use on the caller's current stream."""

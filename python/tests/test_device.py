@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simulated_cuda
-from conftest import RANDOM, SAMPLES, SMALL, copied, same
+from conftest import RANDOM, SAMPLES, SMALL, copied, imgshard, same
 
 from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError  # noqa: A004
 from imgfeed.cuda import CudaOutput
@@ -44,6 +45,23 @@ def test_a_slot_is_held_until_its_copy_is_done(load: Load, slots: int, transport
         assert device.state_dict() == host.state_dict()
     session = device._service.session()
     assert session.ring is None or session.ring.held == 0
+
+
+@pytest.mark.usefixtures("simulated")
+def test_fields_are_copied_and_lists_are_left(images: Path, tmp_path: Path) -> None:
+    raw = tmp_path / "train"
+    shutil.copytree(images, raw)
+    for i, file in enumerate(sorted(raw.rglob("*.JPEG"))):
+        file.with_suffix(".txt").write_text(f"{i} {i + 1}")
+    imgshard("build", raw, "-o", tmp_path / "set", "--field=caption=txt", "--field=pair=txt:float32[2]")
+    options: dict[str, Any] = {"transform": RANDOM, "target": "pair", "fields": ["caption"], "with_index": True}
+    with (
+        DataLoader(tmp_path / "set", 8, framework="torch", device="cuda", **options) as device,
+        DataLoader(tmp_path / "set", 8, framework="numpy", **options) as host,
+    ):
+        for got, want in zip(device, host, strict=True):
+            assert got[2] == want[2] and np.array_equal(got[1].numpy(), want[1]) and np.array_equal(got[3].numpy(), want[3])
+            assert got[2] == [f"{a:.0f} {b:.0f}" for a, b in want[1]]
 
 
 @pytest.mark.usefixtures("simulated")

@@ -180,6 +180,31 @@ def test_collated_pickled_and_resumed(load: Any) -> None:
     assert all(np.array_equal(a, b) and m == n for (a, m), (b, n) in zip(rest, batches[1:], strict=True))
 
 
+def test_parquet_of_pyarrow(source: tuple[Path, Values], tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", exc_type=ImportError)
+    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
+    folder, values = source
+    keys = sorted(values)[:40]
+    columns = {
+        "image": pa.array([(folder / key).read_bytes() for key in keys]),
+        "label": pa.array([0] * len(keys)),
+        "age": pa.array([int(values[key]["age"]) for key in keys], pa.int32()),
+        "emb": pa.array([values[key]["emb"].tolist() for key in keys], pa.list_(pa.float32())),
+        "tags": pa.array([values[key]["meta"]["tags"] for key in keys], pa.list_(pa.int64())),
+        "caption": pa.array([values[key]["caption"] for key in keys]),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "train.parquet", row_group_size=16)
+    fields = ["age=age", "emb=emb:float32[3]", "tags=tags:multihot[7]", "caption=caption"]
+    imgshard("build", tmp_path / "train.parquet", "-o", tmp_path / "set", *(f"--field={field}" for field in fields))
+    names = [field.split("=")[0] for field in fields]
+    with DataLoader(tmp_path / "set", 8, transform=SMALL, framework="numpy", fields=names, with_index=True) as loader:
+        assert loader.dataset.fields == {"age": "int64", "emb": "float32[3]", "tags": "float32[7]", "caption": "text"}
+        for _, _, *got, index in loader:
+            for k, i in enumerate(index):
+                want = values[keys[int(loader.dataset.key(int(i)).split("/")[1])]]
+                assert all(equal(column[k], want[name]) for name, column in zip(names, got, strict=True))
+
+
 def test_blank_values(source: tuple[Path, Values], tmp_path: Path) -> None:
     out = tmp_path / "train-shards"
     imgshard("build", source[0], "-o", out, *(f"--field={flag}" for flag in FLAGS))
