@@ -38,7 +38,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs published test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -86,6 +86,10 @@ test-programs: build $(READY) ## frameworks as published on top of the loader; T
 	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_compatibility.py; \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
+
+test-programs-all: published ## of test-programs all, with JAX, Flax, Keras and fastai, which it installs into TORCH_PYTHON's environment
+	$(TORCH_PYTHON) -m pip install --quiet --disable-pip-version-check -r python/requirements-programs-all.txt
+	$(MAKE) test-programs
 
 published: ## timm's and torchvision's train.py as published, to build/published, where test-programs finds them
 	scripts/published.sh build/published
