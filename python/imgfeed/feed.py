@@ -14,7 +14,7 @@ from .state import Place
 log = logging.getLogger("imgfeed")
 
 _BLANKS_NAMED = 3  # in the log's line about a batch
-_LOSSES_MAX = 3  # without a batch in between: what ends one server after the other is in the data, or in the machine
+_LOSSES_MAX = 3  # of own servers without a batch in between: what ends one after the other is in the data, or in the machine
 
 
 class Feed:
@@ -31,6 +31,7 @@ class Feed:
         self._selected = selected
         self._with_index = with_index
         self._losses = 0  # since the last batch
+        self._lost_at = 0.0  # when the first of them was met
         self._session = service.session_of_rank()
         self.begin(place)
 
@@ -64,7 +65,7 @@ class Feed:
             self._go_on(None, deadline)  # another thread has met the loss, or this one had no time to wait for its end
         while True:
             try:
-                batch = self._session.next(timeout, watch=service.lasting)
+                batch = self._session.next(timeout, watch=service.patience > 0)
                 break
             except errors.LostError as e:
                 self._go_on(e, deadline)
@@ -118,8 +119,15 @@ class Feed:
     def _tell(self, error: errors.LostError) -> None:
         """Log a loss, or raise it where nothing is to be waited for."""
         service = self._service
+        now = time.monotonic()
+        if self._losses == 0:
+            self._lost_at = now
         self._losses += 1
-        if not service.lasting or service.closed or self._losses > _LOSSES_MAX:
+        if service.server is None:
+            hopeless = now >= self._lost_at + service.patience
+        else:
+            hopeless = self._losses > _LOSSES_MAX or not service.patience
+        if hopeless or service.closed:
             service.reraise(error)
         what = "a server is started again" if service.server else "a server is waited for"
         log.warning("%s; epoch %d, batch %d: %s", service.explained(error), self.place.epoch, self._given, what)

@@ -69,9 +69,9 @@ class Service:
         return self._closed.is_set()
 
     @property
-    def lasting(self) -> bool:
-        """Whether a server that is lost is waited for, or started again."""
-        return self._options.reconnect > 0
+    def patience(self) -> float:
+        """Seconds to wait for a server that is not there; an own one is started again at once, unless this is 0."""
+        return self._options.reconnect
 
     def session(self) -> Session:
         """Return the session; in a forked child, or after the connection ended, a new one."""
@@ -121,7 +121,7 @@ class Service:
         try:
             return question(session)
         except errors.LostError as e:
-            if not self.lasting or self.closed:
+            if not self.patience or self.closed:
                 self.reraise(e)
             log.warning("%s; it is looked for again", self.explained(e))
             return question(self.again(session))
@@ -156,7 +156,7 @@ class Service:
 
     def _opened(self, opened_as: tuple[int, int], deadline: float | None, *, told: bool) -> Session:
         """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told."""
-        patience = self._options.reconnect if self._options.dataset.startswith(_UNIX) else 0.0
+        patience = self.patience if self._options.dataset.startswith(_UNIX) else 0.0
         begin, wait = time.monotonic(), 0.01
         while True:
             try:
@@ -180,7 +180,7 @@ class Service:
     def _open_once(self, opened_as: tuple[int, int]) -> Session:
         source = self._options.dataset
         if source.startswith(_UNIX):
-            session = client.connect(source.removeprefix(_UNIX), _HELLO_TIMEOUT if self.lasting else client.REPLY_TIMEOUT)
+            session = client.connect(source.removeprefix(_UNIX), _HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
         else:
             self._server = OwnServer(source, self._options.num_workers or ranks.threads_default())
             session = self._server.session
