@@ -192,6 +192,23 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// reasonsShown is how many reasons are printed.
+const reasonsShown = 8
+
+// printReasons prints why images were left out or repaired, the commonest reasons first.
+func printReasons(w io.Writer, reasons []pack.Reason) {
+	for _, r := range reasons[:min(reasonsShown, len(reasons))] {
+		if r.Samples == 1 {
+			fmt.Fprintf(w, "            %s: %s\n", printable(r.Example), printable(r.Reason))
+		} else {
+			fmt.Fprintf(w, "            %s: %s; the first is %s\n", grouped(r.Samples), printable(r.Reason), printable(r.Example))
+		}
+	}
+	if more := len(reasons) - reasonsShown; more > 0 {
+		fmt.Fprintf(w, "            and for %s\n", counted(more, "other reason", "other reasons"))
+	}
+}
+
 // printSummary tells what a build made.
 func printSummary(w io.Writer, s pack.Summary) {
 	m := s.Manifest
@@ -219,12 +236,11 @@ func printSummary(w io.Writer, s pack.Summary) {
 		bytesText(int64(float64(s.ImageBytes)/seconds)))
 	if s.Rejected > 0 {
 		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", counted(s.Rejected, "file", "files"), filepath.Join(s.Output, pack.RejectsName))
-		for _, r := range s.Rejects[:min(3, len(s.Rejects))] {
-			fmt.Fprintf(w, "            %s: %s\n", r.Key, r.Reason)
-		}
-		if s.Rejected > 3 {
-			fmt.Fprintf(w, "            …\n")
-		}
+		printReasons(w, s.Reasons.List())
+	}
+	if repaired := s.Repaired.List(); len(repaired) > 0 {
+		fmt.Fprintf(w, "  repaired  images that are damaged and were packed with the pixels that libjpeg, and so Pillow, gives them:\n")
+		printReasons(w, repaired)
 	}
 	if s.Duplicates > 0 {
 		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", counted(s.Duplicates, "image", "images"), filepath.Join(s.Output, pack.DuplicatesName))

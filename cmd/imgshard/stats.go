@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -84,13 +83,7 @@ type jpegStats struct {
 // rejectStats are of what the build left out.
 type rejectStats struct {
 	Samples int           `json:"samples"`
-	Reasons []rejectCount `json:"reasons"`
-}
-
-type rejectCount struct {
-	Reason  string `json:"reason"` // numbers in it stand as N
-	Samples int    `json:"samples"`
-	Example string `json:"example"` // a key
+	Reasons []pack.Reason `json:"reasons"`
 }
 
 func newStatsCommand() *cobra.Command {
@@ -243,11 +236,9 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []i
 	return nil
 }
 
-var digits = regexp.MustCompile(`\d+`)
-
 // readRejects counts what a build left out, by reason.
 func readRejects(dir string) (rejectStats, error) {
-	st := rejectStats{Reasons: []rejectCount{}}
+	st := rejectStats{Reasons: []pack.Reason{}}
 	f, err := os.Open(filepath.Join(dir, pack.RejectsName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return st, nil
@@ -255,7 +246,7 @@ func readRejects(dir string) (rejectStats, error) {
 		return st, err
 	}
 	defer f.Close()
-	byReason := map[string]*rejectCount{}
+	var reasons pack.Reasons
 	d := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
 	for {
 		var reject struct{ Key, Reason string }
@@ -265,20 +256,9 @@ func readRejects(dir string) (rejectStats, error) {
 			return st, fmt.Errorf("%s: entry %d: %w", f.Name(), st.Samples, err)
 		}
 		st.Samples++
-		reason := digits.ReplaceAllString(reject.Reason, "N")
-		c := byReason[reason]
-		if c == nil {
-			c = &rejectCount{Reason: reason, Example: reject.Key}
-			byReason[reason] = c
-		}
-		c.Samples++
+		reasons.Add(reject.Key, reject.Reason)
 	}
-	for _, c := range byReason {
-		st.Reasons = append(st.Reasons, *c)
-	}
-	slices.SortFunc(st.Reasons, func(a, b rejectCount) int {
-		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Reason, b.Reason))
-	})
+	st.Reasons = reasons.List()
 	return st, nil
 }
 

@@ -48,9 +48,7 @@ func (st *setStats) print(out io.Writer) {
 		fmt.Fprintf(out, "rarest classes: %s\ncommonest classes: %s\n", classList(st.Rarest), classList(st.Commonest))
 	}
 	fmt.Fprintf(out, "left out by the build: %d\n", st.Rejects.Samples)
-	for _, r := range st.Rejects.Reasons {
-		fmt.Fprintf(out, "  %d: %s (as %s)\n", r.Samples, printable(r.Reason), printable(r.Example))
-	}
+	printReasons(out, st.Rejects.Reasons)
 }
 
 // Stored says how images are stored, in a few words.

@@ -93,7 +93,7 @@ func TestStats(t *testing.T) {
 	}
 
 	text, _, status := imgshard(t, "stats", set)
-	for _, want := range []string{"samples 4, classes 2", "width / height", "of 3 JPEGs: 2 4:2:0, 1 4:0:0, 0 progressive", "rarest classes: dog 1, cat 3", "left out by the build: 1", "as dog/2.jpg"} {
+	for _, want := range []string{"samples 4, classes 2", "width / height", "of 3 JPEGs: 2 4:2:0, 1 4:0:0, 0 progressive", "rarest classes: dog 1, cat 3", "left out by the build: 1", "dog/2.jpg: not an image"} {
 		if status != 0 || !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -108,6 +108,25 @@ func TestStats(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(filepath.Dir(page)); len(left) != 1 {
 		t.Errorf("beside the page lie %v", left)
+	}
+}
+
+// TestBuildCountsWhatWasRepaired damages photographs' data: libjpeg, and with it Pillow, shows them all the same.
+func TestBuildCountsWhatWasRepaired(t *testing.T) {
+	tree, set := imageTree(t), filepath.Join(t.TempDir(), "train-shards")
+	for _, name := range []string{"cat/1.jpg", "cat/2.jpg"} {
+		data := mustRead(t, filepath.Join(tree, name))
+		if err := os.WriteFile(filepath.Join(tree, name), data[:len(data)-2], 0o666); err != nil { // the EOI marker
+			t.Fatal(err)
+		}
+	}
+	for _, encoding := range []string{"original", "pixels"} {
+		out, diag, status := imgshard(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
+		for _, want := range []string{"repaired  images that are damaged", "2: jpeg: invalid format at byte N: no EOI marker after the scan; the first is cat/", "dog/2.jpg: not an image (it begins 74 68 69 73"} {
+			if status != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s%s", encoding, want, out, diag)
+			}
+		}
 	}
 }
 

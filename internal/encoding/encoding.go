@@ -57,6 +57,8 @@ type Worker interface {
 // Scratch is memory that an Encode may fill; it stays untouched until the sample is written.
 type Scratch struct {
 	Image, Aux []byte
+	// Repaired is set by Encode: what was wrong with the file and was repaired as libjpeg repairs it, or nil.
+	Repaired error
 }
 
 // NewWorker returns a worker of e whose panics are errors: a decoder that stumbles over one hostile file must not end a build of

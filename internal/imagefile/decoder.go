@@ -59,6 +59,14 @@ func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	return d.jpeg.Decode(dst, stride, r)
 }
 
+// Repaired says what was wrong with the last file that Check or Decode has read and was repaired as libjpeg repairs it, or nil.
+func (d *Decoder) Repaired() error {
+	if d.format != JPEG {
+		return nil
+	}
+	return d.jpeg.Damage()
+}
+
 // Info is what Check tells of a file.
 type Info struct {
 	Format        Format
@@ -68,7 +76,7 @@ type Info struct {
 // Check decodes all of a file, and appends to index what makes decoding regions of it quick, which is nothing but for JPEGs.
 func (d *Decoder) Check(index, data []byte) (Info, []byte, error) {
 	info := Info{Format: Sniff(data)}
-	if info.Format == JPEG {
+	if d.format = info.Format; info.Format == JPEG {
 		index, config, err := d.jpeg.AppendIndex(index, data)
 		info.Width, info.Height = config.Width, config.Height
 		return info, index, err

@@ -240,6 +240,7 @@ func (b *builder) write(im *inFlight) error {
 	sum := &b.summary
 	if im.reason != "" {
 		r := Reject{Key: im.key, Bytes: int64(len(im.data)), Reason: im.reason}
+		sum.Reasons.Add(r.Key, r.Reason)
 		if sum.Rejected++; len(sum.Rejects) < rejectsShownMax {
 			sum.Rejects = append(sum.Rejects, r)
 		}
@@ -249,6 +250,9 @@ func (b *builder) write(im *inFlight) error {
 	} else {
 		if err := b.writer.Append(im.sample); err != nil {
 			return err
+		}
+		if im.scratch.Repaired != nil {
+			sum.Repaired.Add(im.key, im.scratch.Repaired.Error())
 		}
 		if sum.Formats == nil {
 			sum.Formats = make(map[shard.Format]int)

@@ -116,6 +116,8 @@ type Summary struct {
 	Formats     map[shard.Format]int
 	Rejected    int
 	Rejects     []Reject // the first few
+	Reasons     Reasons  // why they were rejected, of all
+	Repaired    Reasons  // images that are packed although something is wrong with them, which libjpeg repairs, and decoders as ours with it
 	Duplicates  int      // images that were left out since others have the same bytes
 	Notes       []string
 	Duration    time.Duration

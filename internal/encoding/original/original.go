@@ -50,7 +50,7 @@ type worker struct {
 
 func (w *worker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
 	info, index, err := w.files.Check(scratch.Aux[:0], s.Image)
-	scratch.Aux = index
+	scratch.Aux, scratch.Repaired = index, w.files.Repaired()
 	s.Format, s.Width, s.Height, s.Aux = info.Format, info.Width, info.Height, index
 	return err
 }

@@ -178,7 +178,7 @@ func (w *worker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
 	if err != nil {
 		return err
 	}
-	scratch.Image = blob
+	scratch.Image, scratch.Repaired = blob, w.engine.Repaired()
 	s.Format, s.Width, s.Height, s.Image = imagefile.Encoded, width, height, blob
 	return nil
 }
