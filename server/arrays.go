@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/transform"
@@ -42,6 +43,21 @@ func (c *openConfig) arrays() []ring.Array {
 		arrays = append(arrays, a)
 	}
 	return arrays
+}
+
+// fieldRoomMax bounds what a slot holds of a field whose values have any length, bytes: there is room for the longest of the set for each sample.
+const fieldRoomMax = 256 << 20
+
+// checkFieldRoom refuses fields of which a few long values would make every slot large.
+func checkFieldRoom(fields *loader.Fields, batchSize int) error {
+	for k := range fields.Len() {
+		f, stride := fields.Field(k), int64(fields.Stride(k))
+		if !f.Numeric() && int64(batchSize) > fieldRoomMax/stride {
+			return badRequest("field %q: its longest value has %d bytes, and a slot has room for that for each of %d samples, at most %s in all: "+
+				"take batches of at most %d, or ask for the values by index, as dataset.get does", f.Name, f.BytesMax, batchSize, bytesize.Format(fieldRoomMax), fieldRoomMax/stride)
+		}
+	}
+	return nil
 }
 
 // viewName returns the number of a view as the name of its arrays; that of a transform which is no list of views has none.

@@ -116,6 +116,29 @@ func TestFieldsAreDelivered(t *testing.T) {
 	ts.checkIdle()
 }
 
+// TestLongValuesNeedSmallBatches asks for a field with a value of 3 MB, of which a slot can hold few.
+func TestLongValuesNeedSmallBatches(t *testing.T) {
+	dir := t.TempDir()
+	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 3, 1, valueFields, func(i int) []byte {
+		return shard.AppendBytes(shard.AppendFloats(nil, 1), bytes.Repeat([]byte("x"), 1+i*1_500_000))
+	})
+	ts := startServer(t, dir, nil)
+	c := ts.dial().hello()
+	c.send(openRequest{Transform: onePixel, BatchSize: 100, Fields: []string{"score", "caption"}})
+	want := `field "caption": its longest value has 3000001 bytes, and a slot has room for that for each of 100 samples, at most 256.0 MiB in all: take batches of at most 89`
+	if e := expect[errorMessage](c); e.ErrKind != kindBadRequest || !strings.Contains(e.Message, want) {
+		t.Errorf("%+v", e)
+	}
+	c.open(openRequest{BatchSize: 3, Slots: 1, Fields: []string{"caption"}})
+	c.send(startRequest{})
+	expect[startedReply](c)
+	m := expect[batchMessage](c)
+	got := c.array(ring.Field, m)
+	if stride := len(got) / 3; binary.LittleEndian.Uint32(got[2*stride:]) != 3_000_001 || got[2*stride+3_000_004] != 'x' {
+		t.Errorf("the longest value has %d bytes", binary.LittleEndian.Uint32(got[2*stride:]))
+	}
+}
+
 // TestBlankFields serves a sample that is damaged: its numbers are none.
 func TestBlankFields(t *testing.T) {
 	dir := t.TempDir()

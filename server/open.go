@@ -173,6 +173,9 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, m.Fields); err != nil {
 		return c, err
 	}
+	if err := checkFieldRoom(c.fields, m.BatchSize); err != nil {
+		return c, err
+	}
 	c.layout, err = ring.NewLayout(m.BatchSize, c.arrays()...)
 	return c, err
 }

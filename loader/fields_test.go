@@ -1,0 +1,78 @@
+package loader
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// someFields are a vector, a text and a number; record is what a sample has of them.
+func someFields() (schema shard.Fields, record []byte) {
+	schema = shard.Fields{{Name: "attributes", Type: shard.Float32, Size: 40}, {Name: "caption", Type: shard.Text, BytesMax: 21}, {Name: "age", Type: shard.Int64}}
+	record = shard.AppendFloats(nil, make([]float32, 40)...)
+	return schema, shard.AppendInts(shard.AppendBytes(record, []byte("a caption")), -3)
+}
+
+// fieldSlot has room for n samples' values.
+func fieldSlot(f *Fields, n int) *Slot {
+	s := &Slot{}
+	for k := range f.Len() {
+		s.Fields = append(s.Fields, make([]byte, n*f.Stride(k)))
+	}
+	return s
+}
+
+func TestFieldsArePut(t *testing.T) {
+	schema, record := someFields()
+	f, err := NewFields(schema, []string{"age", "caption"})
+	if err != nil || f.Len() != 2 || f.Stride(0) != 8 || f.Stride(1) != 28 || f.Field(1).Name != "caption" {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	s := fieldSlot(f, 3)
+	if !f.fit(s, 3) || f.fit(s, 4) || f.fit(&Slot{}, 1) || !(*Fields)(nil).fit(&Slot{}, 9) {
+		t.Error("slots are taken for larger or smaller than they are")
+	}
+	if _, err := f.put(s, 1, record, nil); err != nil {
+		t.Fatal(err)
+	}
+	age, caption := s.Fields[0][8:16], s.Fields[1][28:56]
+	if int64(binary.LittleEndian.Uint64(age)) != -3 || binary.LittleEndian.Uint32(caption) != 9 || !strings.HasPrefix(string(caption[4:]), "a caption") {
+		t.Errorf("% x, %q", age, caption)
+	}
+	if _, err := f.put(s, 0, record[:100], nil); err == nil {
+		t.Error("half a record is taken")
+	}
+	floats, err := NewFields(schema, []string{"attributes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = fieldSlot(floats, 1)
+	floats.blank(s, 0)
+	if x := math.Float32frombits(binary.LittleEndian.Uint32(s.Fields[0][156:])); x == x {
+		t.Errorf("a blank sample's last number is %v", x)
+	}
+	for _, names := range [][]string{{"colour"}, {"age", "age"}} {
+		if _, err := NewFields(schema, names); err == nil {
+			t.Errorf("%v are chosen", names)
+		}
+	}
+}
+
+// BenchmarkFieldsPut writes a vector of 40 numbers, a text and a number.
+func BenchmarkFieldsPut(b *testing.B) {
+	schema, record := someFields()
+	f, err := NewFields(schema, []string{"attributes", "caption", "age"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, values := fieldSlot(f, 256), make([][]byte, 0, 3)
+	b.ReportAllocs()
+	for i := range b.N {
+		if values, err = f.put(s, i%256, record, values); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
