@@ -454,6 +454,7 @@ class Options:
     normalize: Any = field(metadata=_row("output", Kind("'imagenet', (mean, std) of three numbers each, or None", _normalize)))
     dtype: Any = field(metadata=_row("output", Kind(f"None, or torch's {', '.join(DTYPES[:-1])} or {DTYPES[-1]}", _dtype)))
     pin_memory: bool = field(metadata=_row("output", switch()))
+    verbose: bool = field(metadata=_row("output", switch()))
 
     num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX, f"a whole number, 0 to {THREADS_MAX:,}")))
     slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX, f"a whole number, 0 to {SLOTS_MAX:,}")))

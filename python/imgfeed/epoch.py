@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from . import errors
 from .arguments import ARGUMENTS
 from .feed import Feed
+from .meter import Meter, tell
 from .outputs import Columns, Output
 from .state import Progress
 
@@ -19,6 +21,8 @@ class Needs:
 
     output: Output
     progress: Progress  # the loader's own, moved with every batch
+    meter: Meter
+    verdict: Callable[[], str] | None  # asks the server what it waits for, where a line is to be printed after an epoch
 
 
 class EpochIterator(Iterator[Columns]):
@@ -33,6 +37,9 @@ class EpochIterator(Iterator[Columns]):
         self._left = feed.batches
         self._next = needs.output.batches(feed, feed.slots)
         self._over = False
+        self._half = feed.batches // 2  # left when the server is asked; at the end it waits for nothing
+        self._verdict = "too short to tell what the server waits for"
+        needs.meter.begin()
         self._stop = weakref.finalize(self, feed.stop)
         self._stop.atexit = False  # then the session ends, and the epoch with it
 
@@ -56,6 +63,7 @@ class EpochIterator(Iterator[Columns]):
             raise StopIteration
         if needs.progress.iteration != self._number:
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
+        asked = time.perf_counter()
         try:
             if needs.progress.skips != self._skips:
                 self._skip()
@@ -71,10 +79,15 @@ class EpochIterator(Iterator[Columns]):
             self._end()
             needs.output.drain()
             needs.progress.end(self._feed.place.epoch)
+            if needs.verdict is not None:
+                tell(self._feed.place.epoch, needs.meter.epoch, self._verdict)
             raise StopIteration
         batch, columns = following
         self._left -= 1
         needs.progress.reached = self._feed.place._replace(consumed=batch.consumed)
+        if needs.verdict is not None and self._left == self._half and self._left:
+            self._verdict = f"the server, half-way: {needs.verdict()}"
+        needs.meter.add(len(batch.arrays.labels), asked)
         return columns
 
     def _skip(self) -> None:

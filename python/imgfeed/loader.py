@@ -15,6 +15,7 @@ from .cuda import CudaOutput
 from .dataset import INDEX, Dataset
 from .epoch import EpochIterator, Needs
 from .feed import Feed
+from .meter import Meter
 from .ranks import rank_batches
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
@@ -100,6 +101,7 @@ class DataLoader:
             their device.
         dtype: A torch type for images that holds 0 to 255; uint8, or float32 with normalize, if not given.
         pin_memory: Give copies in page-locked memory of torch. Not needed with device.
+        verbose: Print a line to stderr after each epoch: images/s, the share of the time spent waiting, and for what.
 
     Resources:
         num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
@@ -168,6 +170,7 @@ class DataLoader:
         normalize: Any = None,
         dtype: Any = None,
         pin_memory: bool = False,
+        verbose: bool = False,
         num_workers: int = 0,
         slots: int = 0,
         transport: str = "auto",
@@ -192,7 +195,11 @@ class DataLoader:
         self._output = _output(options)
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
-        self._needs = Needs(self._output, self._progress)
+        #: What the iterations have cost the caller, see :class:`imgfeed.meter.Meter`.
+        self.meter = Meter()
+        service = self._service  # not the loader, which an iteration may outlive
+        verdict = (lambda: str(service.ask(Session.stats)["verdict"])) if options.verbose else None
+        self._needs = Needs(self._output, self._progress, self.meter, verdict)
         self._selection = Selection(self._service, options)
         served = self._service.served
         self._identity = {
@@ -285,11 +292,16 @@ class DataLoader:
         return made
 
     def stats(self) -> dict[str, Any]:
-        """Return the server's account of this session. ``waiting_for`` says disk, cpu, client or idle.
+        """Return the server's account of this session, and the caller's own of the running epoch, or of the last one.
 
-        ``reconnects`` is how often the server was lost and gone on without; the account is of the session since.
+        ``waiting_for`` says disk, cpu, client or idle, ``verdict`` the same in a sentence. ``reconnects`` is how often the
+        server was lost and gone on without; its account is of the session since. ``epoch`` has images, batches, seconds,
+        ``waited``, those of the seconds in which the caller has waited for a batch, ``wait_fraction`` and
+        ``images_per_second``.
         """
-        return {**self._service.ask(Session.stats), "reconnects": self._service.reconnects}
+        epoch = self.meter.epoch
+        mine = {**dataclasses.asdict(epoch), "wait_fraction": epoch.wait_fraction, "images_per_second": epoch.images_per_second}
+        return {**self._service.ask(Session.stats), "reconnects": self._service.reconnects, "epoch": mine}
 
     def close(self) -> None:
         """Close the connection, and end the server if it is this loader's own. Batches that are held stay valid."""

@@ -96,8 +96,9 @@ def test_files_that_change_while_they_are_packed(copy: Path, tmp_path: Path) -> 
 
 
 PACK = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
 sys.path.insert(0, sys.argv[3])
 from imgfeed.packing import pack
 from test_packing import files
