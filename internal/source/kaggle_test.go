@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -178,29 +177,4 @@ func TestDamagedZips(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
 		}
 	}
-}
-
-// FuzzZip opens what begins as a zip.
-func FuzzZip(f *testing.F) {
-	var buf bytes.Buffer
-	w := zip.NewWriter(&buf)
-	for _, name := range []string{"a/1.jpg", "b/2.jpg", "b/"} {
-		m, err := w.Create(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		m.Write([]byte(jpegStart))
-	}
-	w.Close()
-	f.Add(buf.Bytes())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "x.zip")
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		splits, err := Open(path, Options{})
-		if err == nil {
-			items(splits[0])
-		}
-	})
 }
