@@ -267,7 +267,9 @@ class DataLoader:
         Raises StateError if it was made on other data, or with another seed, shuffle or choice of samples. That an order= or
         sampler= gives the epoch the order that it had is checked by the iteration that goes on in it.
         """
-        self._progress.load(state.check(state_dict, self._identity))
+        place = state.check(state_dict, self._identity)
+        self._selection.check(place)
+        self._progress.load(place)
 
     def records(
         self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0

@@ -56,6 +56,12 @@ class Selection:
             progress.set_epoch(epoch)
             self._sampler_epoch = epoch
 
+    def check(self, place: Place) -> None:
+        """Raise StateError for a place beyond the end of its epoch, where that is known before the epoch is made."""
+        if self.anew or place.consumed <= (end := self.positions(place.epoch)):
+            return
+        raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
+
     def begin(self, place: Place) -> tuple[Place, Selected | None]:
         """Return what the epoch at place holds, and the place, with its order's name and no further than its end.
 

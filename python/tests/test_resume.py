@@ -88,3 +88,13 @@ def test_foreign_states_are_refused(load: Load, change: dict[str, Any], reason: 
 def test_no_state_is_refused(load: Load) -> None:
     with pytest.raises(StateError, match="state is None, want the dictionary"):
         load(8).load_state_dict(None)  # type: ignore[arg-type]
+
+
+def test_a_place_beyond_the_end_of_its_epoch_is_refused(load: Load) -> None:
+    loader = load(8)
+    for consumed in (SAMPLES, 0):
+        loader.load_state_dict({**loader.state_dict(), "consumed": consumed})
+    for consumed in (SAMPLES + 1, 10**12):
+        with pytest.raises(StateError, match=f"state whose consumed is {consumed}: epoch 0 has {SAMPLES} samples"):
+            loader.load_state_dict({**loader.state_dict(), "consumed": consumed})
+    assert len(list(loader)) == len(loader)  # its place is what it was
