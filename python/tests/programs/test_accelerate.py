@@ -34,6 +34,22 @@ def test_a_loop_gives_the_samples_of_a_plain_one(shards: Path, tmp_path: Path, p
         assert rest["weights"] == noted["weights"]  # and so the training is the same
 
 
+def test_a_loader_is_not_sharded_again(shards: Path) -> None:
+    """Whatever is set for torch's: one process that reads for all, batches that are split, a stateful loader around it."""
+    pytest.importorskip("torchdata")
+    import accelerate
+    from accelerate.state import AcceleratorState, GradientState, PartialState
+
+    settings = accelerate.DataLoaderConfiguration(split_batches=True, dispatch_batches=True, use_stateful_dataloader=True)
+    try:
+        accelerator = accelerate.Accelerator(cpu=True, dataloader_config=settings)
+        with DataLoader(shards, 8, num_workers=1) as loader:
+            assert accelerator.prepare(loader) is loader
+    finally:
+        for state in (AcceleratorState, GradientState, PartialState):
+            state._reset_state()
+
+
 def test_skipping_batches_is_refused(shards: Path) -> None:
     """It would give images without their transform, and of the first epoch. Hugging Face's Trainer does the same."""
     accelerate = pytest.importorskip("accelerate")
