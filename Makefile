@@ -1,5 +1,5 @@
 # make demo   packs a dataset, serves it to two ranks, iterates an epoch of each, and leaves a contact sheet in demo/
-# make test   the tests, Go and Python; make test-all those that take long too
+# make test   the quick tests, Go and Python; make test-all those that take long too, as CI does
 # make help   the rest
 
 GO     ?= go
@@ -24,6 +24,9 @@ REPORTS     := build/tests
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
+# What make test leaves out; make test-all empties them.
+GO_ONLY := -short
+PYTHON_ONLY := -m 'not long'
 TRAINER_ONLY := -m 'not long'
 READY       := $(VENV)/.ready
 # The binaries' version is the Python package's, with the commit where git knows it.
@@ -62,34 +65,37 @@ release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manu
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
 
-test: test-go test-python test-programs test-trainer ## every test but the trainer's long ones, and the trainer's where torch 2 is; last, what was skipped and what to install
+test: test-go test-python test-programs test-trainer ## the quick tests, the trainer's where torch 2 is; last, what was skipped and what to install
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
+test-all: GO_ONLY :=
+test-all: PYTHON_ONLY :=
 test-all: TRAINER_ONLY :=
-test-all: test ## as test, with the trainer's long ones: those that start many processes, or compile
+test-all: test ## every test: as test, with those that take long, start many processes or other people's programs, or compile
 
-# Some compare with Pillow and torchvision: they take the environment's Python. The second run watches the pointers of the packages
-# that use unsafe: one that leaves its allocation ends the test.
+# Some compare with Pillow and torchvision: they take the environment's Python. The second run, of all, watches the pointers of the
+# packages that use unsafe: one that leaves its allocation ends the test.
 test-go: $(READY)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) run $(GOTESTSUM) --format standard-quiet --hide-summary skipped \
-	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO) test -json ./...
-	$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED)
+	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO) test -json $(GO_ONLY) ./...
+	$(if $(GO_ONLY),,$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED))
 
 test-python: build $(READY)
-	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest --junitxml ../$(REPORTS)/python.xml
+	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest --junitxml ../$(REPORTS)/python.xml $(PYTHON_ONLY)
 
 # A start of one of these programs takes many seconds on a busy machine, and some tests start several.
 test-programs: build $(READY) ## frameworks as published on top of the loader; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(TORCH_PYTHON) -m pytest -c python/pyproject.toml --rootdir python \
-	  -o faulthandler_timeout=300 --junitxml $(REPORTS)/programs.xml \
+	  -o faulthandler_timeout=300 --junitxml $(REPORTS)/programs.xml $(PYTHON_ONLY) \
 	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_compatibility.py; \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
+test-programs-all: PYTHON_ONLY :=
 test-programs-all: published ## of test-programs all, with JAX, Flax, Keras and fastai, which it installs into TORCH_PYTHON's environment
 	$(TORCH_PYTHON) -m pip install --quiet --disable-pip-version-check -r python/requirements-programs-all.txt
-	$(MAKE) test-programs
+	$(MAKE) test-programs PYTHON_ONLY=
 
 published: ## timm's and torchvision's train.py as published, to build/published, where test-programs finds them
 	scripts/published.sh build/published

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.long
 def test_demo_ends_and_leaves_a_contact_sheet(images: Path, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     command = [sys.executable, "-m", "imgfeed.demo", "--data", str(images), "--out", str(tmp_path), "--batch-size", "16"]

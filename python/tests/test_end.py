@@ -39,7 +39,9 @@ OTHERS = ("the first batch", "an iteration that is kept", "an older module holds
 
 @pytest.mark.parametrize(
     ("end", "framework", "transport"),
-    [(end, "numpy", "shm") for end in ENDS] + [(e, *how) for e in OTHERS for how in (("torch", "shm"), ("numpy", "socket"))],
+    [(end, "numpy", "shm") for end in ENDS]
+    + [(end, "numpy", "socket") for end in OTHERS]
+    + [pytest.param(end, "torch", "shm", marks=pytest.mark.long) for end in OTHERS],
 )
 def test_the_end_is_silent(shards: Path, end: str, framework: str, transport: str) -> None:
     if framework == "torch":

@@ -28,6 +28,7 @@ def settings(*arguments: str) -> Settings:
     return parse(["--data", "d", "--output", "o", *arguments])
 
 
+@pytest.mark.long
 def test_a_file_repeats_a_run(train: Train, tmp_path: Path) -> None:
     run = train("run", "--epochs", "1", "--mixup", "0.2")
     text = (run / "run.yaml").read_text()
@@ -109,6 +110,7 @@ def test_computing_again_changes_nothing_but_memory(arch: str) -> None:
         parts.recompute(nn.Linear(2, 2), "linear")
 
 
+@pytest.mark.long
 def test_computing_again_trains_alike(train: Train) -> None:
     flags = ["--ema", "0.9", "--epochs", "1"]
     plain, again = train("plain", *flags), train("again", *flags, "--grad-checkpointing")

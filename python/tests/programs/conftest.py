@@ -9,11 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from imgfeed import DataLoader
 
 HERE = Path(__file__).resolve().parent
 SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 _OF_A_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all of this folder as long: a start of one of these programs takes many seconds, and most tests start several."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.long)
 
 
 def run(program: str, shards: Path, out: Path, processes: int, *args: str, launch: bool = True) -> list[dict[str, Any]]:
