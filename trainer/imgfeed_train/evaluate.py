@@ -44,9 +44,30 @@ class Score:
         return f"{ap}Acc@1 {self.acc1:.3f} Acc@5 {self.acc5:.3f} Loss {self.loss:.4f}"
 
 
-def criterion(s: Settings) -> nn.Module:
-    """Return the loss of a training: of labels (B,), or of targets (B, classes) with --target."""
-    return nn.BCEWithLogitsLoss() if s.target else nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
+class EachClass(nn.Module):
+    """Binary cross-entropy of each class by itself, the mean over all: of labels (B,) or mixed targets (B, classes)."""
+
+    def __init__(self, classes: int, smoothing: float, threshold: float) -> None:
+        super().__init__()
+        self.classes, self.smoothing, self.threshold = classes, smoothing, threshold
+
+    def forward(self, output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the loss of logits (B, classes)."""
+        if targets.dim() == 1:
+            targets = nn.functional.one_hot(targets, self.classes)
+        targets = targets.to(output.dtype) * (1 - self.smoothing) + self.smoothing / self.classes
+        if self.threshold:
+            targets = (targets > self.threshold).to(output.dtype)
+        return nn.functional.binary_cross_entropy_with_logits(output, targets)
+
+
+def criterion(s: Settings, classes: int) -> nn.Module:
+    """Return the loss of a training: of labels (B,), or of targets (B, classes) with --target or where batches are mixed."""
+    if s.target:
+        return nn.BCEWithLogitsLoss()
+    if s.loss == "bce":
+        return EachClass(classes, s.label_smoothing, s.bce_threshold)
+    return nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
 
 
 def correct(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -43,6 +43,15 @@ class Settings:
         metavar="FIELD",
     )
     transform: str = option("train", "what happens to a training image", choices=TRANSFORMS)
+    augment: str = option(
+        "none",
+        "policy after crop and flip: ta_wide, torchvision's TrivialAugmentWide; or one of timm's strings, as "
+        "rand-m9-mstd0.5-inc1 or 3a, with colour jitter after 3a as in timm",
+    )
+    interpolation: str = option("bilinear", "filter of resizes, and of policies' maps", choices=("bilinear", "bicubic"))
+    random_erasing: float = option(0.0, "probability of erasing a part of an image; 0: none", within=Range(0, 1))
+    erase_with: str = option("mean", "what erased pixels become: the mean, or noise", choices=("mean", "noise"))
+    repeats: int = option(1, "repeated augmentation: how often an image comes in a row, on other ranks", within=AT_LEAST_1)
     size: int = option(224, "pixels a side in training", within=SIZE)
     size_start: int = option(0, "pixels a side in the first epoch, growing to --size; 0: no growth", within=Range(0, 16384))
     size_ramp: tuple[float, float] | None = option(
@@ -86,6 +95,10 @@ class Settings:
     )
     schedule: str = option("cosine", "of the rate", choices=("onecycle", "cosine", "linear", "constant"))
     warmup_epochs: float = option(0.0, "epochs of linear warm-up; onecycle has its own", within=AT_LEAST_0)
+    loss: str = option("ce", "cross-entropy, or binary cross-entropy of each class by itself", choices=("ce", "bce"))
+    bce_threshold: float = option(
+        0.0, "with bce, parts of a target above this count as a whole one; 0: as they are", within=BELOW_1
+    )
     label_smoothing: float = option(0.0, "part of the target that all classes share", within=Range(0, 1))
     mixup: float = option(0.0, "alpha of mixup; 0: none", within=AT_LEAST_0)
     cutmix: float = option(0.0, "alpha of cutmix; 0: none. With both, one of them by chance", within=AT_LEAST_0)
@@ -225,6 +238,8 @@ def check(s: Settings) -> None:
         raise TrainError("--resume goes on with a run and --overwrite removes it: choose one")
     if s.target and (s.mixup or s.cutmix or s.label_smoothing):
         raise TrainError("--target takes targets as they are: --mixup 0 --cutmix 0 --label-smoothing 0 go with it")
+    if s.bce_threshold and s.loss != "bce":
+        raise TrainError("--bce-threshold goes with --loss bce")
     _check_scoring(s)
 
 

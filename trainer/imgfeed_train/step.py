@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from . import optim
-from .data.transforms import mixer
+from .data.transforms import eraser, mixer
 from .errors import TrainError
 from .evaluate import SUMS, autocast, criterion, summed
 from .model import average, parallel
@@ -28,7 +28,8 @@ class Step:
         self.optimizer = optim.optimizer(model, s)
         self.schedule = optim.schedule(self.optimizer, s, steps_per_epoch)
         self.scaler = torch.amp.GradScaler(device.type, enabled=s.amp == "fp16")
-        self.loss = criterion(s)
+        self.loss = criterion(s, classes)
+        self.erase = eraser(s)
         self.mix = mixer(s, classes)
         self.ema: AveragedModel | None = average.averaged(parallel.bare(model), s.ema) if s.ema else None
         self.total = s.epochs * steps_per_epoch
@@ -51,6 +52,8 @@ class Step:
         targets = labels = labels.to(self.device, non_blocking=True)
         if labels.dim() > 1:
             targets = labels = labels.float()
+        if self.erase is not None:
+            images = self.erase(images)
         if self.mix is not None:
             images, targets = self.mix(images, labels)
         if self.s.nan == "skip" and not self._before:

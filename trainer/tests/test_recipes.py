@@ -28,7 +28,9 @@ BATCH = 16
 #: of one pixel, as in the last stage, makes much. Gradients that are added and not averaged, or of other images, are far off.
 APART = 0.1
 #: Strategies under which a recipe is run on two ranks: ddp, and for the one that is meant for both also fsdp.
-PAIRS = [(recipe, "ddp") for recipe in sorted(RECIPES)] + [("vit-b32-cifar10", "fsdp")]
+#: Recipes that mix or erase draw on each rank for itself, and so do other things on two ranks than on one.
+ALIKE = [name for name, r in sorted(RECIPES.items()) if not r.get("mixup")]
+PAIRS = [(recipe, "ddp") for recipe in ALIKE] + [("vit-b32-cifar10", "fsdp")]
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +70,13 @@ def shrunk(recipe: str, sets: Path, epochs: int) -> list[str]:
     ]
     if sets.parent.name.startswith("photographs"):
         tiny += ["--transform", "center-flip"]  # three classes of anything can be learnt by heart, but not from random crops
-    tiny += ["--arch", f"timm/test_{'vit' if 'vit' in recipe else 'resnet'}"]
+    kind = next(
+        (kind for name, kind in (("vit", "vit"), ("deit", "vit"), ("convnext", "convnext")) if name in recipe), "resnet"
+    )
+    tiny += ["--arch", f"timm/test_{kind}"]
     if "modern" in recipe:
         return [*tiny, "--size-start", "32", "--size", "64", "--eval-size", "64", "--eval-resize", "72"]
-    return [*tiny, "--size", "32", "--eval-resize", "32"]
+    return [*tiny, "--size", "32", "--eval-size", "32", "--eval-resize", "32"]
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from torch import nn
 from imgfeed_train import optim
 from imgfeed_train.data import transforms as data
 from imgfeed_train.errors import TrainError
-from imgfeed_train.evaluate import evaluate
+from imgfeed_train.evaluate import criterion, evaluate
 from imgfeed_train.launch.place import Place
 from imgfeed_train.model import build, parts
 from imgfeed_train.recipes import RECIPES
@@ -129,6 +129,49 @@ def test_mixing_keeps_images_and_targets_together(which: list[str]) -> None:
         torch.testing.assert_close(out.mean((2, 3)), targets, atol=1e-6, rtol=0)
         mixed += int(((targets > 0.001) & (targets < 0.999)).any())
     assert mixed >= 6
+
+
+def test_a_binary_cross_entropy_of_each_class() -> None:
+    torch.manual_seed(2)
+    output, labels = torch.randn(5, 3), torch.tensor([0, 2, 1, 1, 0])
+    of_each = nn.functional.binary_cross_entropy_with_logits
+    hard = nn.functional.one_hot(labels, 3).float()
+    assert torch.equal(criterion(settings("--loss", "bce"), 3)(output, labels), of_each(output, hard))
+    smooth = criterion(settings("--loss", "bce", "--label-smoothing", "0.3"), 3)
+    torch.testing.assert_close(smooth(output, labels), of_each(output, 0.7 * hard + 0.1))
+    mixed = 0.75 * hard + 0.25 * hard.flip(0)
+    torch.testing.assert_close(smooth(output, mixed), of_each(output, 0.7 * mixed + 0.1))
+    whole = criterion(settings("--loss", "bce", "--bce-threshold", "0.2"), 3)
+    torch.testing.assert_close(whole(output, mixed), of_each(output, (mixed > 0).float()))
+    with pytest.raises(SystemExit):
+        settings("--bce-threshold", "0.2")
+
+
+def test_erasing_comes_before_mixing() -> None:
+    seen: list[str] = []
+    step = small_step("--random-erasing", "1", "--mixup", "0.2", "--erase-with", "noise")
+    assert step.erase is not None and step.mix is not None and step.erase.value == "random"
+    erase, mix = step.erase, step.mix
+    step.erase = lambda images: (seen.append("erase"), erase(images))[1]  # type: ignore[assignment]
+    step.mix = lambda images, labels: (seen.append("mix"), mix(images, labels))[1]
+    step.batch(*batch())
+    assert seen == ["erase", "mix"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "ends"),
+    [
+        ([], [("RandomHorizontalFlip", None)]),
+        (["--augment", "ta_wide"], [("TrivialAugmentWide", "bilinear")]),
+        (["--augment", "rand-m7-mstd0.5-inc1"], [("TimmAugment", "random")]),
+        (["--augment", "3a", "--interpolation", "bicubic"], [("TimmAugment", "bicubic"), ("ColorJitter", None)]),
+    ],
+)
+def test_policies_come_after_crop_and_flip(flags: list[str], ends: list[tuple[str, str | None]]) -> None:
+    ops = data.operations(settings(*flags), 64)
+    assert [(op["op"], op.get("interpolation")) for op in ops[-len(ends) :]] == ends
+    assert ops[0].get("interpolation", "bilinear") == ("bicubic" if "bicubic" in flags else "bilinear")
+    assert data.eval_transform(settings(*flags))[0].get("interpolation", "bilinear") == ops[0].get("interpolation", "bilinear")
 
 
 def test_blur_before_strides() -> None:

@@ -79,7 +79,7 @@ def test_the_loss_is_binary_cross_entropy() -> None:
     output, targets = torch.randn(4, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0.25, 0, 1]])
     p = output.sigmoid()
     want = -(targets * p.log() + (1 - targets) * (1 - p).log()).mean()
-    assert criterion(s)(output, targets).item() == pytest.approx(want.item(), rel=1e-5)
+    assert criterion(s, 3)(output, targets).item() == pytest.approx(want.item(), rel=1e-5)
 
 
 def test_scores_are_compared_by_mean_average_precision() -> None:

@@ -11,7 +11,7 @@ from imgfeed import DataLoader
 from ..errors import TrainError
 from ..launch.place import Place
 from ..settings import Settings
-from .transforms import eval_transform, size_at, train_transform
+from .transforms import eval_transform, operations, size_at
 
 Stats = tuple[tuple[float, ...], tuple[float, ...]]  # mean and deviation that images are normalised by
 
@@ -72,7 +72,8 @@ class Feed:
             self._device,
             batch_size=self.batch_size,
             stats=self.stats,
-            transform=train_transform(self._s.transform, self._size),
+            transform=operations(self._s, self._size),
+            repeats=self._s.repeats,
             shuffle=True,
             seed=self._s.seed,
             drop_last=self.drop_last,

@@ -1,4 +1,4 @@
-"""What happens to an image: imgfeed's operations for training and evaluation, sizes that grow, mixup and cutmix."""
+"""What happens to an image: imgfeed's operations for training and evaluation, sizes that grow, erasing, mixup and cutmix."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from imgfeed.batch import RandomErasing
 
 from ..settings import Settings
 
 IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 STEP = 32  # sizes that grow are multiples of this
+JITTER = 0.3  # of brightness, contrast and saturation beside 3-Augment
 
 
 def train_transform(name: str, size: int) -> list[dict[str, Any]]:
@@ -33,11 +35,31 @@ def train_transform(name: str, size: int) -> list[dict[str, Any]]:
     return crop[name]
 
 
+def operations(s: Settings, size: int) -> list[dict[str, Any]]:
+    """Return imgfeed's operations of a training: those of --transform, for a side of size pixels, and the policy's."""
+    ops = [_filtered(op, s) for op in train_transform(s.transform, size)]
+    if s.augment == "none":
+        return ops
+    if s.augment == "ta_wide":
+        return [*ops, {"op": "TrivialAugmentWide", "interpolation": s.interpolation}]
+    how = "bicubic" if s.interpolation == "bicubic" else "random"  # timm's default is one of the two by chance
+    mean = [min(255, round(255 * part)) for part in IMAGENET_STATS[0]]
+    ops.append({"op": "TimmAugment", "config": s.augment, "fill": mean, "interpolation": how})
+    if s.augment.startswith("3a"):
+        ops.append({"op": "ColorJitter", "brightness": JITTER, "contrast": JITTER, "saturation": JITTER})
+    return ops
+
+
+def _filtered(op: dict[str, Any], s: Settings) -> dict[str, Any]:
+    resizes = op["op"] in ("Resize", "RandomResizedCrop") and s.interpolation != "bilinear"
+    return {**op, "interpolation": s.interpolation} if resizes else op
+
+
 def eval_transform(s: Settings) -> list[dict[str, Any]]:
     """Return imgfeed's operations for evaluation."""
     size = s.eval_size or s.size
     resize = s.eval_resize or (size if s.transform in ("cifar", "resize-flip") else short_side(size))
-    return [{"op": "Resize", "size": resize}, {"op": "CenterCrop", "size": size}]
+    return [_filtered({"op": "Resize", "size": resize}, s), {"op": "CenterCrop", "size": size}]
 
 
 def short_side(size: int) -> int:
@@ -52,6 +74,13 @@ def size_at(s: Settings, epoch: int) -> int:
         return s.size
     grown = s.size_start + (s.size - s.size_start) * max(0.0, epoch - first) / (last - first)
     return s.size_start if epoch <= first else round(grown / STEP) * STEP
+
+
+def eraser(s: Settings) -> RandomErasing | None:
+    """Return what erases parts of a normalised batch's images; None if nothing is to."""
+    if not s.random_erasing:
+        return None
+    return RandomErasing(s.random_erasing, value="random" if s.erase_with == "noise" else 0.0)
 
 
 Mix = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
