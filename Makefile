@@ -41,7 +41,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-versions test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -88,7 +88,7 @@ test-programs: build $(READY) ## frameworks as published on top of the loader; T
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(TORCH_PYTHON) -m pytest -c python/pyproject.toml --rootdir python \
 	  -o faulthandler_timeout=300 --junitxml $(REPORTS)/programs.xml $(PYTHON_ONLY) \
-	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_compatibility.py; \
+	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_meter.py python/tests/test_compatibility.py; \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
@@ -99,6 +99,13 @@ test-programs-all: published ## of test-programs all, with JAX, Flax, Keras and 
 
 published: ## timm's and torchvision's train.py as published, to build/published, where test-programs finds them
 	scripts/published.sh build/published
+
+# Not in `test-all`: each torch takes some GB of the disk.
+ROWS ?=
+test-versions: wheel ## the wheel in a fresh environment of each release of Python, numpy and torch that is here; ROWS='3.14-no-torch 3.15-no-torch' chooses
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-versions.txt
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m nox -f python/noxfile.py --no-error-on-missing-interpreters \
+	  --report $(CURDIR)/$(REPORTS)/versions.json $(if $(ROWS),-s $(foreach row,$(ROWS),'versions($(row))'))
 
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \

@@ -1,0 +1,23 @@
+"""Says in a line which releases of what matters are installed, and fails unless imgfeed is."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sys
+import sysconfig
+
+import imgfeed
+from imgfeed.launcher import find_binary
+
+assert "site-packages" in imgfeed.__file__ and "site-packages" in find_binary(), f"{imgfeed.__file__} is not the wheel's"
+found = []
+for name in ("numpy", "torch", "torchvision", "PIL"):
+    try:
+        found.append(f"{name} {importlib.import_module(name).__version__}")
+    except ImportError:
+        found.append(f"no {name}")
+free = (
+    "" if not sysconfig.get_config_var("Py_GIL_DISABLED") else f" free-threaded, GIL {'on' if sys._is_gil_enabled() else 'off'}"
+)
+print(f"Python {platform.python_version()}{free}: {', '.join(found)}")
