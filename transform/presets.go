@@ -28,8 +28,49 @@ func preset(name string) string {
 	return ""
 }
 
-// viewPresets are the named transforms with several views, in the order in which they are documented.
-var viewPresets = []struct{ name, views string }{}
+// viewPresets are the named transforms with several views, in the order in which they are documented: those of the programs that
+// their papers' authors have published, or of the paper itself where it gives all numbers.
+var viewPresets = []struct{ name, views string }{
+	// Chen et al., arXiv:2002.05709, appendix A, with strength 1.
+	{"simclr", `{"views": [{"repeat": 2, "ops": [{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"},
+		{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.2}]},
+		{"op": "RandomGrayscale", "p": 0.2},
+		{"op": "RandomApply", "p": 0.5, "transforms": [{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}]}]}]}`},
+	// Grill et al., arXiv:2006.07733, appendix B.
+	{"byol", `{"views": [
+		[{"op": "RandomResizedCrop", "size": 224, "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}],
+		[{"op": "RandomResizedCrop", "size": 224, "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "RandomApply", "p": 0.1, "transforms": [{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}]},
+		{"op": "RandomSolarize", "threshold": 128, "p": 0.2}]]}`},
+	// github.com/facebookresearch/moco-v3, main_moco.py, with its --crop-min.
+	{"moco-v3", `{"views": [
+		[{"op": "RandomResizedCrop", "size": 224}, ` + softJitter + `, {"op": "PILGaussianBlur", "p": 1}, {"op": "RandomHorizontalFlip"}],
+		[{"op": "RandomResizedCrop", "size": 224}, ` + softJitter + `, {"op": "PILGaussianBlur", "p": 0.1},
+		{"op": "RandomSolarize", "threshold": 128, "p": 0.2}, {"op": "RandomHorizontalFlip"}]]}`},
+	// github.com/facebookresearch/dino, main_dino.py.
+	{"dino", `{"views": [
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.4, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "PILGaussianBlur", "p": 1}],
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.4, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "PILGaussianBlur", "p": 0.1}, {"op": "RandomSolarize", "threshold": 128, "p": 0.2}],
+		{"repeat": 8, "ops": [{"op": "RandomResizedCrop", "size": 96, "scale": [0.05, 0.4], "interpolation": "bicubic"},
+		{"op": "RandomHorizontalFlip"}, ` + softJitter + `, {"op": "PILGaussianBlur", "p": 0.5}]}]}`},
+	// github.com/facebookresearch/dinov2, data/augmentations.py with configs/ssl_default_config.yaml.
+	{"dinov2", `{"views": [
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.32, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}],
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.32, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "RandomApply", "p": 0.1, "transforms": [{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}]},
+		{"op": "RandomSolarize", "threshold": 128, "p": 0.2}],
+		{"repeat": 8, "ops": [{"op": "RandomResizedCrop", "size": 96, "scale": [0.05, 0.32], "interpolation": "bicubic"},
+		{"op": "RandomHorizontalFlip"}, ` + softJitter + `,
+		{"op": "RandomApply", "p": 0.5, "transforms": [{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}]}]}]}`},
+}
+
+// softJitter is what BYOL has in place of SimCLR's, and all after it.
+const softJitter = `{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}]},
+		{"op": "RandomGrayscale", "p": 0.2}`
 
 // ViewPresets returns the names of the presets with several views, in the order in which they are documented.
 func ViewPresets() []string {

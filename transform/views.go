@@ -40,6 +40,10 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 		text = views
 	}
 	if !strings.HasPrefix(text, "{") {
+		if name := unquoted(text); !strings.HasPrefix(name, "[") && preset(name) == "" {
+			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s, or a JSON list of operations",
+				name, strings.Join(append(Presets(), ViewPresets()...), ", "))}
+		}
 		spec, err := ParseWith(text, resampler)
 		if err != nil {
 			return nil, err

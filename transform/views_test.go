@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +177,43 @@ func TestViewsParse(t *testing.T) {
 		if _, err := ParseViews(text, Pillow13); !errors.As(err, &spec) || !strings.HasPrefix(err.Error(), "transform: "+want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestViewPresets checks the sizes and the number of views, and that each gives its bits with draws of all kinds.
+func TestViewPresets(t *testing.T) {
+	want := map[string][]int{"simclr": {224, 224}, "byol": {224, 224}, "moco-v3": {224, 224}, "dino": {224, 224, 96, 96, 96, 96, 96, 96, 96, 96}, "dinov2": {224, 224, 96, 96, 96, 96, 96, 96, 96, 96}}
+	pix := randomImage(120, 90, 1)
+	data, aux := encodeJPEG(t, pix, 120, 90)
+	engine, alone := NewEngine(kernel.Active()), NewEngine(kernel.Generic)
+	for _, name := range ViewPresets() {
+		views := mustParseViews(t, name)
+		var sizes []int
+		for _, spec := range views {
+			h, w := spec.OutputSize()
+			if sizes = append(sizes, h); h != w {
+				t.Errorf("%s: a view of %d×%d", name, h, w)
+			}
+		}
+		if !slices.Equal(sizes, want[name]) {
+			t.Errorf("%s: views of %v, want %v", name, sizes, want[name])
+		}
+		made := makeViews(views, resample.NHWC, 3)
+		if err := engine.ApplyViews(Source{Image: data, Aux: aux}, made); err != nil {
+			t.Fatal(err)
+		}
+		for v, got := range made[:min(len(made), 4)] {
+			whole := make([]byte, len(got.Dst.Pix))
+			if _, err := alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewDraws(7, 1, 3, 0, v)); err != nil || !bytes.Equal(whole, got.Dst.Pix) {
+				t.Errorf("%s: view %d differs from its transform alone (%v)", name, v, err)
+			}
+		}
+		if _, err := Parse(name); err == nil || !strings.Contains(err.Error(), "makes several views of an image") {
+			t.Errorf("%s as one transform: %v", name, err)
+		}
+	}
+	if len(ViewPresets()) != len(want) {
+		t.Errorf("presets %v", ViewPresets())
 	}
 }
 
