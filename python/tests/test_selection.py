@@ -332,3 +332,28 @@ def test_skip_is_cheap_however_far(load: Load) -> None:
     none = load(100, subset=[1], drop_last=True)
     with pytest.raises(ValueError, match="has none"):
         none.skip(1)
+
+
+def test_a_server_that_is_started_again_serves_the_same_order(shards: Path) -> None:
+    """What was selected is told to the next server, too: the very list, were the sampler to give another one now."""
+    options: dict[str, Any] = {"framework": "numpy", "num_workers": 1, "with_index": True, "slots": 3}
+    sampler = Deal(0, 1, stateful=True)
+    with DataLoader(shards, 4, sampler=sampler, transform=RANDOM, **options) as loader:
+        want = np.random.default_rng([0, 1]).permutation(sampler.samples).tolist()
+        got: list[int] = []
+        for n, batch in enumerate(loader):
+            got += batch[2].tolist()
+            if n == 3:
+                server = loader._service.server
+                assert server is not None
+                server.kill()
+        assert got == want and sampler.asked == 1 and loader.stats()["reconnects"] == 1
+    with DataLoader(shards, 4, weights="balanced", num_samples=40, transform=RANDOM, **options) as loader:
+        whole = [batch[2].tolist() for batch in loader]
+        loader.set_epoch(0)
+        iteration = iter(loader)
+        first = [next(iteration)[2].tolist()]
+        server = loader._service.server
+        assert server is not None
+        server.kill()
+        assert first + [batch[2].tolist() for batch in iteration] == whole
