@@ -94,9 +94,9 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// memoryOfMachine returns the machine's memory in bytes, or what the control group allows of it; a guess of 4 GiB where
+// MachineMemory returns the machine's memory in bytes, or what the control group allows of it; a guess of 4 GiB where
 // neither can be read.
-func memoryOfMachine() int64 {
+func MachineMemory() int64 {
 	total := int64(4 << 30)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if _, rest, ok := bytes.Cut(text, []byte("MemTotal:")); ok {

@@ -42,11 +42,13 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s already listens on %s; stop it, or choose another path with --socket", who, e.Path)
 }
 
-// A Listener is a Unix socket that removes its file when it is closed, if the file is still its own.
+// A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folders that were
+// made for it, if nothing else is in them.
 type Listener struct {
 	*net.UnixListener
 	path string
 	id   fileID
+	made []string // folders that were made for it, the innermost first
 }
 
 type fileID struct{ dev, ino uint64 }
@@ -60,11 +62,17 @@ func Listen(path string) (*Listener, error) { return ListenMode(path, SocketMode
 // ListenMode creates the socket at path with these permissions; who may write may connect. The folder is made if it is
 // missing, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an [*InUseError]; a file that is no socket is never removed.
-func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
+func ListenMode(path string, mode fs.FileMode) (listener *Listener, err error) {
 	if len(path) > socketPathMax {
 		return nil, fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
 	}
 	dir := filepath.Dir(path)
+	made := missingFolders(dir)
+	defer func() {
+		if err != nil {
+			removeFolders(made)
+		}
+	}()
 	if err := socketDir(dir, mode, path == DefaultSocket()); err != nil {
 		return nil, err
 	}
@@ -92,7 +100,7 @@ func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
 		ul.Close()
 		return nil, err
 	}
-	return &Listener{UnixListener: ul, path: path, id: id}, nil
+	return &Listener{UnixListener: ul, path: path, id: id, made: made}, nil
 }
 
 // Path returns the socket's path.
@@ -102,8 +110,32 @@ func (l *Listener) Path() string { return l.path }
 func (l *Listener) Close() error {
 	if id, err := identify(l.path); err == nil && id == l.id {
 		os.Remove(l.path)
+		removeFolders(l.made)
 	}
 	return l.UnixListener.Close()
+}
+
+// missingFolders returns dir and the folders above it that are not there, the innermost first. The default socket's folder is
+// there to stay.
+func missingFolders(dir string) (missing []string) {
+	if dir == filepath.Dir(DefaultSocket()) {
+		return nil
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing = append(missing, dir)
+	}
+}
+
+// removeFolders removes those that are empty, from the innermost on.
+func removeFolders(dirs []string) {
+	for _, dir := range dirs {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
 }
 
 func identify(path string) (fileID, error) {

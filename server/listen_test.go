@@ -148,3 +148,30 @@ func TestDefaultSocketRefusesAForeignFolder(t *testing.T) {
 		t.Errorf("DefaultSocket() = %s", got)
 	}
 }
+
+// TestListenLeavesNoFolder listens in folders that are not there: they go with the socket, unless something else is in them.
+func TestListenLeavesNoFolder(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "a", "b", "s")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+	if l, err = Listen(path); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(root, "a", "other")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+}

@@ -79,7 +79,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Threads = runtime.GOMAXPROCS(0)
 	}
 	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = memoryOfMachine() / 2
+		cfg.MemoryBytes = MachineMemory() / 2
 	}
 	switch {
 	case cfg.Threads < 1:

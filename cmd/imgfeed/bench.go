@@ -121,7 +121,7 @@ func chooseSet(path, split string) (string, error) {
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
-	fmt.Fprintf(w, "%s (%s), %s kernels, %d threads, batches of %d %s\n", dir, r.Encoding, r.Kernels, r.Threads, r.BatchSize, r.Layout)
+	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, threads(r.Threads), r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
@@ -136,4 +136,12 @@ func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	}{{"read", r.Stages.Read}, {"decode", r.Stages.Decode}, {"resample", r.Stages.Resample}, {"wait", r.Stages.Wait}} {
 		fmt.Fprintf(w, "  %-9s seconds %.2f (%.1f µs an image)\n", stage.name, stage.seconds, stage.seconds/images*1e6)
 	}
+}
+
+// threads writes their number for people.
+func threads(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", n)
 }

@@ -17,6 +17,9 @@ import (
 // threadsMax is far beyond what any machine has processors for: more is a slip that would take all its memory.
 const threadsMax = 4096
 
+// memoryMin is less than the ring of any batch worth training on.
+const memoryMin = 1 << 20
+
 // sessionsMax is far beyond what any machine has ranks and loaders for.
 const sessionsMax = 1 << 20
 

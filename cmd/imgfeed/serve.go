@@ -108,6 +108,10 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	case given("world") && (world < 1 || rank < 0 || rank >= world):
 		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", rank, world)}
 	}
+	memory, most := f.config.MemoryBytes, server.MachineMemory()
+	if given("memory") && (memory < memoryMin || memory > most) {
+		return usageError{fmt.Errorf("--memory is %s: want 1 MiB to %s, which is all that there is here", bytesize.Format(memory), bytesize.Format(most))}
+	}
 	if text := os.Getenv("LOCAL_WORLD_SIZE"); text != "" && !given("sessions") {
 		if err := cmd.Flags().Set("sessions", text); err != nil {
 			return fmt.Errorf("the environment variable LOCAL_WORLD_SIZE is %q: %w", text, err)

@@ -443,6 +443,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", data, "--threads", "1000000"}, 2, "from 0 to 4096"},
 		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, "--memory"},
+		{[]string{"serve", data, "--memory", "1"}, 2, "want 1 MiB to "},
+		{[]string{"serve", data, "--memory", "1000TiB"}, 2, "which is all that there is here"},
 		{[]string{"serve", data, "--metrics", "a:b:c"}, 2, "metrics"},
 		{[]string{"serve", data, "--resampler", "rez"}, 2, "want one of pillow-13, pillow-12"},
 		{[]string{"serve", data, "--socket-mode", "0160"}, 2, "0660"},

@@ -77,6 +77,9 @@ func encoding(set server.ServedSet) string {
 
 func partitions(set server.ServedSet) string {
 	if len(set.Here) == set.Partitions {
+		if set.Partitions == 1 {
+			return "1 partition"
+		}
 		return fmt.Sprintf("all %d partitions", set.Partitions)
 	}
 	return fmt.Sprintf("partitions %v of %d", set.Here, set.Partitions)
