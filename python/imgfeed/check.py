@@ -128,7 +128,8 @@ def _tell(report: Report, loader: DataLoader, other: str) -> None:
         print(f"{loader.dataset.key(index)}: {share:.4%} of the values differ, by up to {most}: {json.dumps(record)}")
     if len(report.differ) > _NAMED:
         print(f"… and {len(report.differ) - _NAMED} more")
-    print(f"{report.compared - len(report.differ)} of {report.compared} samples are identical to {other}")
+    samples = len({index for index, *_ in report.differ})  # of which several views may differ
+    print(f"{report.compared - samples} of {report.compared} samples are identical to {other}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,13 @@ def test_views_are_torchvisions(load: Load) -> None:
     loader = load(32, transform=VIEWS, resampler=installed_resampler(), shuffle=True, seed=1)
     report = check.check(loader, 64)
     assert report.compared == 64 and report.differ == []
+
+
+def test_a_sample_whose_views_differ_is_one_sample(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    check = importlib.import_module("imgfeed.check")
+    report = check.Report(4, [(3, 0.1, 1, []), (3, 0.2, 1, []), (5, 0.1, 2, [])])
+    check._tell(report, load(), "torchvision")
+    assert "2 of 4 samples are identical" in capsys.readouterr().out
 
 
 def test_batches_that_are_held(load: Load) -> None:
