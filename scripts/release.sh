@@ -32,7 +32,7 @@ for arch in amd64 arm64; do
 		"$work/cyclonedx-gomod" bin -json -std -noserial -version "v$VERSION" -output "$work/bom.json" "$work/$name/$program"
 		sed "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$made\"/" "$work/bom.json" >"$out/$program-$VERSION-linux-$arch.cdx.json"
 	done
-	cp -R LICENSE README.md CHANGELOG.md "$work/manual/man" "$work/manual/completions" "$work/$name"
+	cp -R LICENSE NOTICE README.md CHANGELOG.md "$work/manual/man" "$work/manual/completions" "$work/$name"
 	tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go=rX -cf - "$name" |
 		gzip -9n >"$out/$name.tar.gz"
 	(cd python && IMGFEED_WHEEL_BIN=$work/$name IMGFEED_WHEEL_MACHINE=$machine IMGFEED_WHEEL_MANUAL=$work/manual \
