@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -131,6 +132,9 @@ func checkSourceFlags(src []string, o source.Options) error {
 func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f buildFlags) error {
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
+	}
+	if f.seed > math.MaxInt64 {
+		return usageError{fmt.Errorf("--seed %d: a seed is from 0 to %d, as a loader takes it", f.seed, math.MaxInt64)}
 	}
 	if f.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}

@@ -29,6 +29,15 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestHomeIsNoFolder names a path as a shell leaves it after an equals sign.
+func TestHomeIsNoFolder(t *testing.T) {
+	for _, args := range [][]string{{"ls", "~/nowhere"}, {"build", "~/nowhere"}, {"view", trainSet, "--output=~/nowhere/sheet.html"}} {
+		if _, diag, status := imgshard(t, args...); status != 1 || !strings.Contains(diag, "write $HOME") {
+			t.Errorf("%q: status %d, %q", args, status, diag)
+		}
+	}
+}
+
 func TestNumbersForPeople(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1281167: "1,281,167", -1234: "-1,234"} {
 		if got := grouped(n); got != want {

@@ -3,6 +3,7 @@ package advice
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 )
 
@@ -24,6 +25,9 @@ var known = []struct {
 
 // Add returns the text of err, and after it what to do if err wraps one of the system's errors that this package knows.
 func Add(err error) string {
+	if strings.Contains(err.Error(), "~/") {
+		return err.Error() + " (a shell replaces ~ at the beginning of a word only, not after =: write $HOME)"
+	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			return err.Error() + " (" + k.text + ")"
