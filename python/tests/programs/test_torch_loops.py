@@ -12,7 +12,7 @@ import pytest
 from imgfeed import DataLoader
 from programs.conftest import SMALL, plain, run
 
-torch = pytest.importorskip("torch", minversion="2.0")
+pytest.importorskip("torch", minversion="2.0")
 
 EPOCHS = 3
 SAVED_AT = (1, 2)  # epoch, and batches of it: as in the program
