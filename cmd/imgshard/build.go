@@ -129,12 +129,20 @@ func checkSourceFlags(src []string, o source.Options) error {
 	return nil
 }
 
+// checkSeed refuses what a loader does not take: a seed is one number for both.
+func checkSeed(seed uint64) error {
+	if seed > math.MaxInt64 {
+		return fmt.Errorf("--seed %d: a seed is from 0 to %d, as a loader takes it", seed, math.MaxInt64)
+	}
+	return nil
+}
+
 func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f buildFlags) error {
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	if f.seed > math.MaxInt64 {
-		return usageError{fmt.Errorf("--seed %d: a seed is from 0 to %d, as a loader takes it", f.seed, math.MaxInt64)}
+	if err := checkSeed(f.seed); err != nil {
+		return usageError{err}
 	}
 	if f.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}

@@ -202,6 +202,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"ls", trainSet, trainSet}, {"cat", trainSet}, {"verify"},
 		{"verify", "--jobs", "-1", trainSet}, {"ls", goldenSets}, {"build", images, "--seed", "9223372036854775808"},
+		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"},
 	} {
 		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)

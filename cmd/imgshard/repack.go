@@ -63,6 +63,9 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case f.jobs < 0:
 		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	}
+	if err := checkSeed(f.seed); err != nil {
+		return usageError{err}
+	}
 	stored, err := f.encoding.Encoding(false)
 	if err != nil {
 		return usageError{err}
