@@ -12,11 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Sizes of a shard unless told.
-const (
-	ShardBytesDefault   = 512 << 20
-	ShardSamplesDefault = 1 << 16 // bounds what the keys of one shard take in memory
-)
+// ShardBytesDefault is the size of a shard unless told.
+const ShardBytesDefault = 512 << 20
 
 // SetOptions says what set to write.
 type SetOptions struct {
@@ -27,7 +24,7 @@ type SetOptions struct {
 	Partitions   int               // partitions; 0 is 1
 	Seed         uint64            // of the order in which samples are appended, see OrderHash
 	ShardBytes   int64             // of a shard at most, but for one sample that is larger; 0 is ShardBytesDefault
-	ShardSamples int               // of a shard at most; 0 is ShardSamplesDefault
+	ShardSamples int               // of a shard at most; 0 is ShardSamplesMax
 	Built        map[string]string // how, for the manifest: the options of the build
 	Replace      bool              // a set that is there already
 }
@@ -63,7 +60,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 		o.ShardBytes = ShardBytesDefault
 	}
 	if o.ShardSamples == 0 {
-		o.ShardSamples = ShardSamplesDefault
+		o.ShardSamples = ShardSamplesMax
 	}
 	switch {
 	case o.Partitions < 0 || o.ShardBytes < 0 || o.ShardSamples < 0:

@@ -354,3 +354,20 @@ func TestOrderHash(t *testing.T) {
 }
 
 const orderHashExample = 0x73ca3ecd3e3bde4c
+
+// A shard is as large as asked, however small its samples are.
+func TestShardOfManySamples(t *testing.T) {
+	samples := makeSamples(1<<16 + 1)
+	for i := range samples {
+		samples[i].Image, samples[i].Aux = []byte{byte(i)}, nil
+	}
+	options := testOptions(1)
+	options.ShardSamples = 0
+	s := openSet(t, writeSet(t, samples, options))
+	if got := len(s.Manifest().Shards); got != 1 {
+		t.Errorf("%d shards, want 1", got)
+	}
+	if _, err := compareSample(s, len(samples)-1, &samples[len(samples)-1], nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -57,6 +57,9 @@ func sourcesHelp() string {
 // shardBytesMin keeps a slip of the unit from making a million files.
 const shardBytesMin = bytesize.Size(1 << 20)
 
+// shardSizeUsage describes --shard-size.
+var shardSizeUsage = fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", grouped(shard.ShardSamplesMax))
+
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	out        string
@@ -92,7 +95,7 @@ func newBuildCommand() *cobra.Command {
 	f.encoding = registry.AddFlags(fl, false)
 	fl.IntVar(&f.partitions, "partitions", 1, "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
-	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
+	fl.Var(&f.size, "shard-size", shardSizeUsage)
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")

@@ -47,7 +47,7 @@ func newRepackCommand() *cobra.Command {
 	f.encoding = registry.AddFlags(fl, true)
 	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples (default as SET)")
-	fl.Var(&f.size, "shard-size", "size of a shard, as 256MB or 1GiB")
+	fl.Var(&f.size, "shard-size", shardSizeUsage)
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
 	return c
