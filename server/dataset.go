@@ -11,14 +11,6 @@ type labelsReply struct {
 	Count int `json:"count"`
 }
 
-// classesRequest asks for the names of the classes.
-type classesRequest struct{}
-
-// classesReply answers [classesRequest]: class i has label i.
-type classesReply struct {
-	Classes []string `json:"classes"`
-}
-
 // keyRequest asks for the key of one sample.
 type keyRequest struct {
 	Index int `json:"index"`
@@ -35,12 +27,6 @@ func (labelsRequest) Kind() string { return "labels" }
 
 // Kind implements [wire.Message].
 func (labelsReply) Kind() string { return "labels" }
-
-// Kind implements [wire.Message].
-func (classesRequest) Kind() string { return "classes" }
-
-// Kind implements [wire.Message].
-func (classesReply) Kind() string { return "classes" }
 
 // Kind implements [wire.Message].
 func (keyRequest) Kind() string { return "key" }
@@ -77,14 +63,6 @@ func (s *session) labels(labelsRequest) error {
 			c.frame = binary.LittleEndian.AppendUint32(c.frame, uint32(label))
 		}
 	}
-}
-
-func (s *session) classes(classesRequest) error {
-	classes := s.set.Manifest().Classes
-	if classes == nil {
-		classes = []string{} // null is no list
-	}
-	return s.connection.send(classesReply{Classes: classes})
 }
 
 // checkIndex refuses an index that no sample has.

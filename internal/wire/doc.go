@@ -22,7 +22,6 @@ const Version = 1
 const (
 	// RequestBytesMax bounds the JSON text of a client's message. A longer one ends the connection.
 	RequestBytesMax = 64 << 10
-	// ReplyBytesMax bounds the JSON text of a server's message; the class list of the largest public datasets takes a
-	// sixteenth of it.
+	// ReplyBytesMax bounds the JSON text of a server's message. Lists that may be longer come in parts or as raw bytes.
 	ReplyBytesMax = 16 << 20
 )

@@ -256,7 +256,14 @@ class Session:
     def classes(self) -> list[str]:
         """Return the names of the classes; class i has label i."""
         with self._lock:
-            return list(self._request({"type": "classes"}, "classes")["classes"])
+            reply = self._request({"type": "classes"}, "classes")
+            names: list[str] = reply["classes"]
+            while len(names) < reply.get("count", 0):  # a message holds some MB of them
+                reply = self._request({"type": "classes", "first": len(names)}, "classes")
+                if not reply["classes"]:
+                    raise errors.ProtocolError(f"imgfeed: {len(names)} names of classes came, of {reply['count']}")
+                names += reply["classes"]
+            return names
 
     def key(self, index: int) -> str:
         """Return the key (the path below the split's root) of the sample with this index."""

@@ -182,6 +182,25 @@ def test_the_documents_labels_classes_and_key() -> None:
         assert session.key(2) == "cat/2.jpg"
 
 
+def test_classes_that_take_several_messages() -> None:
+    lines = [
+        *example('{"type":"labels"}')[:4],
+        'C {"type":"classes"}',
+        'S {"type":"classes","first":0,"count":3,"classes":["cat","dog"]}',
+        'C {"type":"classes","first":2}',
+        'S {"type":"classes","first":2,"count":3,"classes":["emu"]}',
+        'C {"type":"classes"}',
+        'S {"type":"classes","first":0,"count":1,"classes":[]}',
+        'C {"type":"classes","first":0}',
+        'S {"type":"classes","first":0,"count":1,"classes":[]}',
+    ]
+    with served(replay(lines)) as session:
+        session.open(options(lines))
+        assert session.classes() == ["cat", "dog", "emu"]
+        with pytest.raises(imgfeed.ProtocolError, match="0 names of classes came, of 1"):
+            session.classes()
+
+
 def test_the_documents_corrupt_sample() -> None:
     lines = example('"kind":"corrupt"')
     with served(replay(lines)) as session:
