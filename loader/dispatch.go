@@ -38,7 +38,7 @@ func (s *Stream) takeSlot() *Slot {
 	default:
 	}
 	started := time.Now()
-	s.starved.Store(started.UnixNano())
+	s.starved.Store(int64(started.Sub(s.began)))
 	defer func() {
 		s.starved.Store(0)
 		s.slotWait.Add(int64(time.Since(started)))

@@ -48,6 +48,7 @@ type Stream struct {
 	log   *slog.Logger
 	seed  int64
 	epoch int
+	began time.Time // of a clock that nobody sets
 
 	lane        *lane
 	ctx         context.Context // ends when the stream or its pool is closed
@@ -63,7 +64,7 @@ type Stream struct {
 	err  error         // what Next returns from now on
 
 	unfinished atomic.Int64 // batches published whose samples are not all finished
-	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since 1970; 0 if it does not wait
+	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since the stream began; 0 if it does not wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
 	samples    atomic.Int64
@@ -80,7 +81,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)
 	}
 	s := &Stream{
-		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch,
+		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch, began: time.Now(),
 		order: make(chan *pendingBatch, cfg.Supply.Cap()), dispatched: make(chan struct{}),
 		// A batch that is not spare has a slot, or a worker that is about to leave it.
 		spare: make(chan *pendingBatch, cfg.Supply.Cap()+p.Threads()),
@@ -194,7 +195,7 @@ func (s *Stream) Stats() StreamStats {
 		InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()), WaitingFor: s.WaitingFor(),
 	}
 	if since := s.starved.Load(); since != 0 {
-		stats.SlotWait += time.Since(time.Unix(0, since))
+		stats.SlotWait += time.Since(s.began) - time.Duration(since)
 	}
 	return stats
 }

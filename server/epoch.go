@@ -162,7 +162,7 @@ func (s *session) release(m releaseRequest) error {
 	if err := s.ring.Release(m.Slot); err != nil {
 		return err
 	}
-	s.totals.slotHeld.Observe(time.Since(time.Unix(0, s.lentAt[m.Slot].Load())).Seconds())
+	s.totals.slotHeld.Observe((time.Since(s.server.started) - time.Duration(s.lentAt[m.Slot].Load())).Seconds())
 	s.putBack(m.Slot)
 	return nil
 }
@@ -225,7 +225,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	started := time.Now()
 	if s.shared {
 		m.Slot = &slot
-		s.lentAt[slot].Store(started.UnixNano())
+		s.lentAt[slot].Store(int64(started.Sub(s.server.started)))
 		s.ring.Lend(slot) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
 			return err

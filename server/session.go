@@ -20,7 +20,7 @@ type session struct {
 	ring       *ring.Ring
 	slots      []*loader.Slot // by number: views of the ring
 	supply     *loader.Supply // the slots that are neither lent nor in a stream
-	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since 1970
+	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
 	totals     *splitTotals
 
 	generation uint64 // of the last epoch
