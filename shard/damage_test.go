@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -268,6 +269,31 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 		}
 		if !errors.Is(err, boom) || isCorrupt(err) || !strings.Contains(err.Error(), "test.imgshard") {
 			t.Errorf("read %d fails: %v", calls, err)
+		}
+		if _, ok := errors.AsType[*ReadError](err); !ok {
+			t.Errorf("read %d fails with a %T", calls, err)
+		}
+	}
+}
+
+func entryLength(r *Reader, j int) int {
+	e := r.Entry(j)
+	return int(e.length())
+}
+
+func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
+	set := openSet(t, writeSet(t, makeSamples(6), testOptions(2)))
+	r := set.partitions[1].shards[0]
+	for failure, want := range map[syscall.Errno]string{syscall.EIO: "disk failed", syscall.ESTALE: "mount it again", syscall.ENOTCONN: "imgfeed reload"} {
+		r.file.Close()
+		r.file = memoryFile{fail: func(int64) error { return &os.PathError{Op: "read", Path: r.path, Err: failure} }}
+		_, _, err := set.Read(5, nil)
+		got, ok := errors.AsType[*ReadError](err)
+		if !ok || got.Record != 2 || got.Index != 5 || got.Offset != r.Entry(2).Offset || got.Length != entryLength(r, 2) || !errors.Is(err, failure) {
+			t.Errorf("%v: %#v", failure, err)
+		}
+		if text := err.Error(); strings.Count(text, r.path) != 1 || !strings.Contains(text, want) || !strings.Contains(text, "record 2 (sample 5) at byte") {
+			t.Errorf("%v: %s", failure, text)
 		}
 	}
 }

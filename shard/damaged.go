@@ -41,6 +41,9 @@ func (e *DamagedPartitionError) Error() string {
 				text = c.Path + " is missing"
 			}
 		}
+		if r, ok := errors.AsType[*ReadError](err); ok {
+			text = r.finding()
+		}
 		b.WriteString(text)
 	}
 	if more := len(e.Problems) - namedMax; more > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 var (
@@ -30,16 +31,32 @@ func (e *CorruptError) Error() string {
 
 // finding is the error without the remedy.
 func (e *CorruptError) finding() string {
+	return fmt.Sprintf("%s: %v", place(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Err)
+}
+
+// place says where in a file something is: "a.imgshard: record 3 (sample 7) at byte 4096".
+func place(path, section string, record, index int, offset int64) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", e.Path, e.Section)
-	if e.Record >= 0 {
-		fmt.Fprintf(&b, " %d", e.Record)
+	fmt.Fprintf(&b, "%s: %s", path, section)
+	if record >= 0 {
+		fmt.Fprintf(&b, " %d", record)
 	}
-	if e.Index >= 0 {
-		fmt.Fprintf(&b, " (sample %d)", e.Index)
+	if index >= 0 {
+		fmt.Fprintf(&b, " (sample %d)", index)
 	}
-	fmt.Fprintf(&b, " at byte %d: %v", e.Offset, e.Err)
+	fmt.Fprintf(&b, " at byte %d", offset)
 	return b.String()
+}
+
+// named adds to a *CorruptError or a *ReadError which record it is of, and to what sample that belongs.
+func named(err error, record, index int) error {
+	if c, ok := errors.AsType[*CorruptError](err); ok {
+		c.Record, c.Index = record, index
+	}
+	if r, ok := errors.AsType[*ReadError](err); ok {
+		r.Record, r.Index = record, index
+	}
+	return err
 }
 
 // Unwrap returns what was wrong.
@@ -49,6 +66,36 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 func corrupt(path, section string, offset int64, err error) *CorruptError {
 	return &CorruptError{Path: path, Section: section, Record: -1, Index: -1, Offset: offset, Err: err}
 }
+
+// ReadError says that the file system failed when a part of a file was read. The file may be in order.
+type ReadError struct {
+	Path    string // of the file
+	Section string // as in CorruptError
+	Record  int    // place of the record in the file, or -1
+	Index   int    // index of the sample in the set, or -1 where it isn't known
+	Offset  int64  // of the first byte asked for
+	Length  int    // bytes asked for
+	Err     error  // the system's
+}
+
+// Error names file, section, record, offset, the system's error and the remedy.
+func (e *ReadError) Error() string {
+	remedy := "the disk failed, and the kernel's log says more: once it is well, go on; else copy the file from a good one (imgshard verify lists all damage)"
+	for _, gone := range []error{syscall.ENOTCONN, syscall.ECONNABORTED, syscall.ESTALE, syscall.ENODEV} {
+		if errors.Is(e.Err, gone) {
+			remedy = "its file system is gone: mount it again, and have the server look again (imgfeed reload)"
+		}
+	}
+	return fmt.Sprintf("shard: %s: %s", e.finding(), remedy)
+}
+
+// finding is the error without the remedy.
+func (e *ReadError) finding() string {
+	return fmt.Sprintf("%s: %d bytes cannot be read: %v", place(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Length, e.Err)
+}
+
+// Unwrap returns the system's error.
+func (e *ReadError) Unwrap() error { return e.Err }
 
 // ChecksumError says that bytes do not have the CRC-32C that was stored with them.
 type ChecksumError struct {

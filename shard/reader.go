@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -89,7 +90,7 @@ func newReader(path string, f shardFile, size int64) (*Reader, error) {
 	return r, nil
 }
 
-// readAt fills p from offset. A file that ends before is corrupt; other failures are the file system's.
+// readAt fills p from offset. A file that ends before is a *CorruptError; other failures are the file system's, a *ReadError.
 func (r *Reader) readAt(p []byte, offset int64, section string) error {
 	n, err := r.file.ReadAt(p, offset)
 	if n == len(p) {
@@ -98,7 +99,10 @@ func (r *Reader) readAt(p []byte, offset int64, section string) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w", len(p), n, io.ErrUnexpectedEOF))
 	}
-	return fmt.Errorf("shard: %s: read %s, %d bytes at byte %d: %w", r.path, section, len(p), offset, err)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err // the path is told anyway
+	}
+	return &ReadError{Path: r.path, Section: section, Record: -1, Index: -1, Offset: offset, Length: len(p), Err: err}
 }
 
 // readFooter reads and checks the footer, and the prefix, whose version must be the same.
@@ -234,10 +238,7 @@ func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
 	length := int(e.length())
 	buf = growBuffer(buf, length+SlackBytes)
 	if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
-		if c, ok := errors.AsType[*CorruptError](err); ok {
-			c.Record = j
-		}
-		return Record{}, buf, err
+		return Record{}, buf, named(err, j, -1)
 	}
 	if got := checksum(buf[:length]); got != e.Checksum {
 		return Record{}, buf, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,

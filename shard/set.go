@@ -232,10 +232,7 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 		return Record{}, buf, err
 	}
 	rec, buf, err := p.shards[shard].Read(record, buf)
-	if c, ok := errors.AsType[*CorruptError](err); ok {
-		c.Index = i
-	}
-	return rec, buf, err
+	return rec, buf, named(err, record, i)
 }
 
 // Corrupt makes err, which was found when sample i's record was used, a *CorruptError that names the record.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"path/filepath"
@@ -234,13 +233,9 @@ func (w *shardWalk) hash(pos, end int64) error {
 	return nil
 }
 
-// at adds to a *CorruptError which record it is.
+// at adds to an error which record it is.
 func (w *shardWalk) at(err error, record int) error {
-	if c, ok := errors.AsType[*CorruptError](err); ok {
-		c.Record = record
-		c.Index = (w.info.start+record)*w.manifest.Partitions + w.info.Partition
-	}
-	return err
+	return named(err, record, (w.info.start+record)*w.manifest.Partitions+w.info.Partition)
 }
 
 // order checks that the samples stand in the order of their keys, and the fingerprint.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -90,6 +92,15 @@ def indices(batches: Any) -> list[int]:
     return [int(i) for batch in batches for i in batch[2]]
 
 
+def seen(batches: Any) -> list[tuple[int, str]]:
+    """Return the index and the hash of each image's pixels, in order."""
+    return [
+        (int(i), hashlib.sha256(image.tobytes()).hexdigest())
+        for images, _, index in batches
+        for image, i in zip(images, index, strict=True)
+    ]
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two batches are equal in every array."""
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
@@ -138,3 +149,31 @@ def script(code: str, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
     )
+
+
+class Feeder:
+    """A server on a socket that can be ended and started again."""
+
+    def __init__(self, data: Path, socket: Path) -> None:
+        self.data, self.socket = data, socket
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [
+            find_binary(),
+            "serve",
+            str(self.data),
+            "--socket",
+            str(self.socket),
+            "--threads",
+            "1",
+            "--log-level",
+            "error",
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        wait_for(lambda: answers(self.socket))
+
+    def end(self, how: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(how)
+        self.process.wait()

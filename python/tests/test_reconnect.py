@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import random
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,50 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, SAMPLES, alive, answers, copied, imgshard, indices, same, wait_for
+from conftest import RANDOM, SAMPLES, Feeder, alive, copied, imgshard, indices, same, seen, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, LostError, ServerError, client
-from imgfeed.launcher import find_binary
 
 OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3}
-
-
-def seen(batches: Any) -> list[tuple[int, str]]:
-    """Return the index and the hash of each image's pixels, in order."""
-    return [
-        (int(i), hashlib.sha256(image.tobytes()).hexdigest())
-        for images, _, index in batches
-        for image, i in zip(images, index, strict=True)
-    ]
-
-
-class Feeder:
-    """A server on a socket that can be ended and started again."""
-
-    def __init__(self, data: Path, socket: Path) -> None:
-        self.data, self.socket = data, socket
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [
-            find_binary(),
-            "serve",
-            str(self.data),
-            "--socket",
-            str(self.socket),
-            "--threads",
-            "1",
-            "--log-level",
-            "error",
-        ]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait_for(lambda: answers(self.socket))
-
-    def end(self, how: signal.Signals) -> None:
-        assert self.process is not None
-        self.process.send_signal(how)
-        self.process.wait()
 
 
 @pytest.fixture
