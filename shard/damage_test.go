@@ -283,7 +283,7 @@ func entryLength(r *Reader, j int) int {
 
 func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 	set := openSet(t, writeSet(t, makeSamples(6), testOptions(2)))
-	r := set.partitions[1].shards[0]
+	r := set.partitions[1].shards[0].Load()
 	for failure, want := range map[syscall.Errno]string{syscall.EIO: "disk failed", syscall.ESTALE: "mount it again", syscall.ENOTCONN: "imgfeed reload"} {
 		r.file.Close()
 		r.file = memoryFile{fail: func(int64) error { return &os.PathError{Op: "read", Path: r.path, Err: failure} }}

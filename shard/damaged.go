@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -61,7 +62,10 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 // as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
 // whole.
 func OpenWhole(dir string) (*Set, error) {
-	s, err := openPartitions(dir)
+	s, err := openPartitions(dir, shardFiles)
+	if err == nil {
+		err = s.openShards()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,57 +123,45 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 // openShards opens the shards of the partitions that are present, several at a time. A partition with one that cannot be
 // used is no longer present. The error is for what has nothing to do with the files: no descriptors or memory are left.
 func (s *Set) openShards() error {
-	shards := s.manifest.placed()
-	for _, info := range shards {
-		if p := &s.partitions[info.Partition]; p.present {
-			p.starts = append(p.starts, info.start)
-			p.shards = append(p.shards, nil)
-		}
-	}
-	errs := make([]error, len(shards))
 	var group errgroup.Group
 	group.SetLimit(openParallel)
-	for i, info := range shards {
-		p := &s.partitions[info.Partition]
-		if !p.present {
-			continue
+	problems := make([][]error, len(s.partitions))
+	for i := range s.partitions {
+		p := &s.partitions[i]
+		problems[i] = make([]error, len(p.shards))
+		for k := range p.shards {
+			group.Go(func() error {
+				r, err := p.open(k)
+				switch {
+				case err == nil:
+					p.shards[k].Store(r)
+				case isExhausted(err):
+					return fmt.Errorf("%w: this process has used up what it may have (ulimit -n, ulimit -v)", err)
+				}
+				problems[i][k] = err
+				return nil
+			})
 		}
-		place := &p.shards[info.number]
-		group.Go(func() (err error) {
-			*place, err = openShard(s.dir, s.manifest, info)
-			if isExhausted(err) {
-				return fmt.Errorf("%w: a set takes a descriptor for each of its shards", err)
-			}
-			errs[i] = err
-			return nil
-		})
 	}
 	if err := group.Wait(); err != nil {
+		s.Close()
 		return err
 	}
-	s.dropDamaged(shards, errs)
+	for i := range s.partitions {
+		s.dropDamaged(i, slices.DeleteFunc(problems[i], func(err error) bool { return err == nil }))
+	}
 	return nil
 }
 
-// dropDamaged closes the partitions of which a shard could not be opened, and notes why.
-func (s *Set) dropDamaged(shards []placedShard, errs []error) {
-	for i, err := range errs {
-		if err == nil {
-			continue
-		}
-		partition := shards[i].Partition
-		p := &s.partitions[partition]
-		if p.damage == nil {
-			p.damage = &DamagedPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions), Shards: len(p.shards)}
-		}
-		p.damage.Problems = append(p.damage.Problems, err)
+// dropDamaged closes a partition of which shards could not be opened, if there are any, and notes why.
+func (s *Set) dropDamaged(partition int, problems []error) {
+	if len(problems) == 0 {
+		return
 	}
-	for i := range s.partitions {
-		if p := &s.partitions[i]; p.damage != nil {
-			closeReaders(p.shards)
-			p.present, p.shards, p.starts = false, nil, nil
-		}
-	}
+	p := &s.partitions[partition]
+	p.damage = &DamagedPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions), Shards: len(p.shards), Problems: problems}
+	p.close()
+	p.present, p.shards, p.starts = false, nil, nil
 }
 
 // isExhausted tells a lack of the machine's means from a fault of a file.

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 )
@@ -85,6 +86,9 @@ func (e *ReadError) Error() string {
 		if errors.Is(e.Err, gone) {
 			remedy = "its file system is gone: mount it again, and have the server look again (imgfeed reload)"
 		}
+	}
+	if errors.Is(e.Err, errReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
+		remedy = "the set was replaced or removed since it was opened: have the server look again (imgfeed reload)"
 	}
 	return fmt.Sprintf("shard: %s: %s", e.finding(), remedy)
 }

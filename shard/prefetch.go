@@ -6,13 +6,13 @@ import "os"
 // does not wait for the disk. It is a hint: where it can't be given, nothing happens. A sample whose bytes are in memory
 // already costs a microsecond.
 func (s *Set) Prefetch(i int) {
-	p, shard, record, err := s.locate(i)
+	r, record, err := s.reader(i)
 	if err != nil {
 		return
 	}
-	r := p.shards[shard]
-	if f, ok := r.file.(*os.File); ok {
-		e := r.Entry(record)
+	e := r.Entry(record)
+	withFile(r.file, func(f *os.File) error {
 		adviseWillNeed(f, e.Offset, e.length())
-	}
+		return nil
+	})
 }

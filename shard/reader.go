@@ -16,8 +16,8 @@ type shardFile interface {
 	io.Closer
 }
 
-// Reader reads one shard file. It keeps the file open and its entries (40 bytes a sample) in memory; keys and records
-// are read when they are asked for. All methods may be called by many goroutines at once.
+// Reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
+// memory; keys and records are read when they are asked for. All methods may be called by many goroutines at once.
 type Reader struct {
 	path    string
 	file    shardFile
@@ -45,12 +45,15 @@ func makeRecord(e Entry, bytes []byte) Record {
 
 // OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
 // name. It reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
-func OpenReader(path string) (*Reader, error) {
-	f, info, err := openRegular(path)
+func OpenReader(path string) (*Reader, error) { return openReader(path, shardFiles) }
+
+// openReader is OpenReader with a pool for the file.
+func openReader(path string, pool *filePool) (*Reader, error) {
+	f, size, err := pool.newFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(path, f, info.Size())
+	r, err := newReader(path, f, size)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -141,6 +144,9 @@ func (r *Reader) readFooter(size int64) error {
 		return corrupt(r.path, "footer", at, err)
 	}
 	r.footer = f
+	if file, ok := r.file.(*pooledFile); ok {
+		file.end = p
+	}
 	return nil
 }
 
@@ -262,6 +268,9 @@ type Keys struct {
 	offsets []byte // count+1 u32, from the start of blob
 	blob    []byte
 }
+
+// Len returns the number of keys.
+func (k *Keys) Len() int { return len(k.offsets)/4 - 1 }
 
 // At returns key j.
 func (k *Keys) At(j int) string {

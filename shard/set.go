@@ -7,25 +7,64 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-// Set is an open shard set: the partitions of it that are on this machine. It holds an open file for each shard and
-// 40 bytes for each sample. All methods may be called by many goroutines at once.
+// Set is an open shard set: the partitions of it that are on this machine. It holds 40 bytes for each sample, and an open file for each
+// shard: of many shards for those that were read last. All methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
 	manifest   *Manifest
 	partitions []partition // of the whole set
+	files      *filePool
 }
 
 // partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
 type partition struct {
 	present bool // here, and whole
 	damage  *DamagedPartitionError
-	shards  []*Reader
-	starts  []int // of each shard: the place in the partition of its first sample
+	starts  []int                    // of each shard: the place in the partition of its first sample
+	shards  []atomic.Pointer[Reader] // nil: not opened yet
+	open    func(shard int) (*Reader, error)
+	opening sync.Mutex // held while one more shard is opened
+	closed  bool       // no more are; of opening
 	keys    atomic.Pointer[shardKeys]
+}
+
+// reader returns a shard, which it opens unless it is open.
+func (p *partition) reader(shard int) (*Reader, error) {
+	if r := p.shards[shard].Load(); r != nil {
+		return r, nil
+	}
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if r := p.shards[shard].Load(); r != nil {
+		return r, nil
+	}
+	if p.closed {
+		return nil, fmt.Errorf("shard: %w", os.ErrClosed)
+	}
+	r, err := p.open(shard)
+	if err == nil {
+		p.shards[shard].Store(r)
+	}
+	return r, err
+}
+
+// close closes the shards that are open.
+func (p *partition) close() error {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	p.closed = true
+	var errs []error
+	for i := range p.shards {
+		if r := p.shards[i].Load(); r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // shardKeys are the keys of the shard of a partition that was asked for last.
@@ -50,7 +89,10 @@ const openParallel = 16
 // *DamagedPartitionError, *CorruptError or *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no
 // partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
-	s, err := openPartitions(dir)
+	s, err := openPartitions(dir, shardFiles)
+	if err == nil {
+		err = s.openShards()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +103,17 @@ func OpenSet(dir string) (*Set, error) {
 	return s, nil
 }
 
-// openPartitions opens the partitions that are there. Those that are not whole are noted.
-func openPartitions(dir string) (*Set, error) {
+// OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is wrong with one
+// is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
+func OpenLazily(dir string) (*Set, error) { return openPartitions(dir, shardFiles) }
+
+// openPartitions finds the partitions that are there, and opens none of their shards.
+func openPartitions(dir string, files *filePool) (*Set, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions)}
+	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), files: files}
 	any := m.Samples == 0
 	for r := range s.partitions {
 		p := &s.partitions[r]
@@ -82,17 +128,34 @@ func openPartitions(dir string) (*Set, error) {
 	if !any {
 		return nil, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
 	}
-	if err := s.openShards(); err != nil {
-		s.Close()
-		return nil, err
-	}
+	s.place()
 	return s, nil
 }
 
+// place says which shards the partitions that are here consist of.
+func (s *Set) place() {
+	shards := s.manifest.placed()
+	for first := 0; first < len(shards); {
+		p, n := &s.partitions[shards[first].Partition], 1
+		for first+n < len(shards) && shards[first+n].Partition == shards[first].Partition {
+			n++
+		}
+		if p.present {
+			infos := shards[first : first+n]
+			p.shards = make([]atomic.Pointer[Reader], n)
+			p.open = func(shard int) (*Reader, error) { return openShard(s.dir, s.manifest, infos[shard], s.files) }
+			for _, info := range infos {
+				p.starts = append(p.starts, info.start)
+			}
+		}
+		first += n
+	}
+}
+
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
-func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
+func openShard(dir string, m *Manifest, info placedShard, files *filePool) (*Reader, error) {
 	path := filepath.Join(dir, filepath.FromSlash(info.Path))
-	r, err := OpenReader(path)
+	r, err := openReader(path, files)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
@@ -134,18 +197,7 @@ func openShard(dir string, m *Manifest, info placedShard) (*Reader, error) {
 func (s *Set) Close() error {
 	var errs []error
 	for i := range s.partitions {
-		errs = append(errs, closeReaders(s.partitions[i].shards))
-	}
-	return errors.Join(errs...)
-}
-
-// closeReaders closes those that were opened.
-func closeReaders(readers []*Reader) error {
-	var errs []error
-	for _, r := range readers {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
+		errs = append(errs, s.partitions[i].close())
 	}
 	return errors.Join(errs...)
 }
@@ -198,6 +250,16 @@ func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 	return p, lo, place - p.starts[lo], nil
 }
 
+// reader finds sample i: its shard, open, and the place there.
+func (s *Set) reader(i int) (r *Reader, record int, err error) {
+	p, shard, record, err := s.locate(i)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err = p.reader(shard)
+	return r, record, err
+}
+
 // Locate says where sample i lies. The error wraps ErrNotFound or is *MissingPartitionError, as for all methods that
 // take an index.
 func (s *Set) Locate(i int) (Location, error) {
@@ -211,11 +273,11 @@ func (s *Set) Locate(i int) (Location, error) {
 
 // Entry returns what the index knows of sample i.
 func (s *Set) Entry(i int) (Entry, error) {
-	p, shard, record, err := s.locate(i)
+	r, record, err := s.reader(i)
 	if err != nil {
 		return Entry{}, err
 	}
-	return p.shards[shard].Entry(record), nil
+	return r.Entry(record), nil
 }
 
 // Label returns the label of sample i.
@@ -227,21 +289,20 @@ func (s *Set) Label(i int) (int32, error) {
 // Read reads sample i into buf as Reader.Read does: it checks the checksum, replaces a buf that is too small, and
 // returns the buffer used for the next call, also with an error. It allocates nothing else.
 func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
-	p, shard, record, err := s.locate(i)
+	r, record, err := s.reader(i)
 	if err != nil {
 		return Record{}, buf, err
 	}
-	rec, buf, err := p.shards[shard].Read(record, buf)
+	rec, buf, err := r.Read(record, buf)
 	return rec, buf, named(err, record, i)
 }
 
 // Corrupt makes err, which was found when sample i's record was used, a *CorruptError that names the record.
 func (s *Set) Corrupt(i int, err error) error {
-	p, shard, record, locateErr := s.locate(i)
-	if locateErr != nil {
+	r, record, openErr := s.reader(i)
+	if openErr != nil {
 		return err
 	}
-	r := p.shards[shard]
 	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: r.Entry(record).Offset, Err: err}
 }
 
@@ -264,7 +325,11 @@ func (p *partition) shardKeys(shard int) (*Keys, error) {
 	if k := p.keys.Load(); k != nil && k.shard == shard {
 		return k.keys, nil
 	}
-	keys, err := p.shards[shard].Keys()
+	r, err := p.reader(shard)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := r.Keys()
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +383,7 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	if err != nil {
 		return 0, 0, false, err
 	}
-	record = sort.Search(p.shards[shard].Len(), func(j int) bool { return after(keys.At(j)) }) - 1
+	record = sort.Search(keys.Len(), func(j int) bool { return after(keys.At(j)) }) - 1
 	return shard, record, record >= 0 && keys.At(record) == key, nil
 }
 

@@ -127,7 +127,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
-	r, err := openShard(v.dir, v.manifest, info)
+	r, err := openShard(v.dir, v.manifest, info, shardFiles)
 	if err != nil {
 		v.problem(err)
 		return ctx.Err()

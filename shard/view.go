@@ -42,8 +42,13 @@ func (m *mapping) note(took time.Duration) {
 // nothing. It may be called more than once. The error says why a file can't be mapped; Read works all the same.
 func (s *Set) Map() error {
 	for i := range s.partitions {
-		for _, r := range s.partitions[i].shards {
-			if err := r.mapFile(); err != nil {
+		p := &s.partitions[i]
+		for k := range p.shards {
+			r, err := p.reader(k)
+			if err == nil {
+				err = r.mapFile()
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -70,11 +75,11 @@ func (r *Reader) mapFile() error {
 // uses the slices does so on a goroutine with debug.SetPanicOnFault, tells such a panic with [FaultError], and
 // relies on nothing that it has read before being the same when it reads it again.
 func (s *Set) View(i int) (Record, error) {
-	p, shard, record, err := s.locate(i)
+	r, record, err := s.reader(i)
 	if err != nil {
 		return Record{}, err
 	}
-	rec, err := p.shards[shard].view(record)
+	rec, err := r.view(record)
 	if c, ok := errors.AsType[*CorruptError](err); ok {
 		c.Index = i
 	}
@@ -115,12 +120,12 @@ func (r *Reader) view(j int) (rec Record, err error) {
 // Mapped returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
 // brought nearer. Nothing of it may be read. It is nil if there is no such sample here, or no mapping.
 func (s *Set) Mapped(i int) []byte {
-	p, shard, record, err := s.locate(i)
-	if err != nil || p.shards[shard].mapped.bytes == nil {
+	r, record, err := s.reader(i)
+	if err != nil || r.mapped.bytes == nil {
 		return nil
 	}
-	e := p.shards[shard].Entry(record)
-	return p.shards[shard].mapped.bytes[e.Offset : e.Offset+e.length()]
+	e := r.Entry(record)
+	return r.mapped.bytes[e.Offset : e.Offset+e.length()]
 }
 
 // FaultError takes the value of a recovered panic. If that is a fault in the given memory (on a goroutine with

@@ -11,20 +11,19 @@ import (
 
 // mapFile maps a file of length bytes for reading.
 func mapFile(file shardFile, length int64) ([]byte, error) {
-	f, ok := file.(*os.File)
-	if !ok {
-		return nil, errNoMapping
-	}
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
 	var bytes []byte
-	var mapErr error
-	err = conn.Control(func(fd uintptr) {
-		bytes, mapErr = unix.Mmap(int(fd), 0, int(length), unix.PROT_READ, unix.MAP_SHARED)
+	err := withFile(file, func(f *os.File) error {
+		conn, err := f.SyscallConn()
+		if err != nil {
+			return err
+		}
+		var mapErr error
+		err = conn.Control(func(fd uintptr) {
+			bytes, mapErr = unix.Mmap(int(fd), 0, int(length), unix.PROT_READ, unix.MAP_SHARED)
+		})
+		return errors.Join(err, mapErr)
 	})
-	return bytes, errors.Join(err, mapErr)
+	return bytes, err
 }
 
 func unmapFile(bytes []byte) error {

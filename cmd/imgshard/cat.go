@@ -21,10 +21,11 @@ func newCatCommand() *cobra.Command {
 
 A sample is named by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
 With --field NAME the value of that field is written: text, JSON and bytes as they are, numbers as a line of JSON.
-The record's checksum is checked first: nothing is written of a damaged one.`,
+The record's checksum is checked first: nothing is written of a damaged one. Of the set only the shards are read that the
+sample lies in, or that are looked at to find its key: what is wrong with others, verify says.`,
 		Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := openSet(args[0])
+			set, err := openLazily(args[0])
 			if err != nil {
 				return err
 			}

@@ -33,23 +33,26 @@ type lsLine struct {
 func newLsCommand() *cobra.Command {
 	var asJSON, fields bool
 	cmd := &cobra.Command{
-		Use:   "ls SET",
+		Use:   "ls SET [INDEX|KEY]...",
 		Short: "List the samples of a shard set",
-		Long: `List the samples of the shard set SET, a line for each, in the order of their index.
+		Long: `List the samples of the shard set SET, a line for each, in the order of their index, or those that are named by index or key.
 
 The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
 With --json each line is an object with these names, and "format" (jpeg, png, ...; pixels).
 With --fields the values of the set's fields are added, as one object of JSON; every record is read and checked for that. Bytes are in base64.
 Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return listNamed(cmd, args[0], args[1:], asJSON, fields)
+			}
 			set, err := openSet(args[0])
 			if err != nil {
 				return err
 			}
 			defer set.Close()
 			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			if err := list(cmd, out, set, asJSON, fields); err != nil {
+			if err := list(cmd, lister{out, set, asJSON, fields}); err != nil {
 				return err
 			}
 			if err := out.Flush(); err != nil {
@@ -66,41 +69,73 @@ Samples in partitions that are not on this machine are left out, and a line on s
 	return cmd
 }
 
+// A lister writes lines of samples.
+type lister struct {
+	out    io.Writer
+	set    *shard.Set
+	asJSON bool
+	fields bool
+}
+
 // list writes the lines of the samples that are here.
-func list(cmd *cobra.Command, out io.Writer, set *shard.Set, asJSON, fields bool) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	for i := range set.Len() {
-		if !set.Has(i % set.Partitions()) {
+func list(cmd *cobra.Command, l lister) error {
+	for i := range l.set.Len() {
+		if !l.set.Has(i % l.set.Partitions()) {
 			continue
 		}
-		if i%1024 < set.Partitions() && cmd.Context().Err() != nil {
+		if i%1024 < l.set.Partitions() && cmd.Context().Err() != nil {
 			return cmd.Context().Err()
 		}
-		line, err := describe(set, i)
-		if err == nil && fields {
-			line.Fields, err = fieldsJSON(set, i)
-		}
-		if err != nil {
+		if err := l.line(i); err != nil {
 			return err
 		}
-		if asJSON {
-			err = enc.Encode(line)
-		} else {
-			_, err = fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, printable(line.Key), line.Label,
-				printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
-			if fields && err == nil {
-				_, err = fmt.Fprintf(out, "\t%s", *line.Fields)
-			}
-			if err == nil {
-				_, err = fmt.Fprintln(out)
-			}
+	}
+	return nil
+}
+
+// listNamed writes the lines of some samples, for which few shards are opened.
+func listNamed(cmd *cobra.Command, path string, names []string, asJSON, fields bool) error {
+	set, err := openLazily(path)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	l := lister{cmd.OutOrStdout(), set, asJSON, fields}
+	for _, name := range names {
+		index, err := findSample(set, name)
+		if err == nil {
+			err = l.line(index)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// line writes the line of sample i.
+func (l lister) line(i int) error {
+	line, err := describe(l.set, i)
+	if err == nil && l.fields {
+		line.Fields, err = fieldsJSON(l.set, i)
+	}
+	if err != nil {
+		return err
+	}
+	if l.asJSON {
+		enc := json.NewEncoder(l.out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(line)
+	}
+	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, printable(line.Key), line.Label,
+		printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
+	if l.fields && err == nil {
+		_, err = fmt.Fprintf(l.out, "\t%s", *line.Fields)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(l.out)
+	}
+	return err
 }
 
 // describe collects what ls says of sample i.

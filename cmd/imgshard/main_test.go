@@ -88,6 +88,34 @@ func TestLsOfAPart(t *testing.T) {
 	}
 }
 
+// TestLsNamed lists some samples, of a set of which another shard is damaged.
+func TestLsNamed(t *testing.T) {
+	all, _, _ := imgshard(t, "ls", trainSet)
+	lines := strings.SplitAfter(all, "\n")
+	last := strings.Split(lines[3], "\t")
+	if text, diag, status := imgshard(t, "ls", trainSet, last[1], "1"); status != 0 || text != lines[3]+lines[1] {
+		t.Errorf("status %d, %q\n%s", status, diag, text)
+	}
+	if _, diag, status := imgshard(t, "ls", trainSet, "1", "nonsense"); status != 1 || !strings.Contains(diag, `"nonsense"`) {
+		t.Errorf("status %d, %q", status, diag)
+	}
+	dir := copySet(t)
+	for _, name := range []string{"rank-0000/00000.imgshard", "rank-0000/00001.imgshard"} {
+		if err := os.Truncate(filepath.Join(dir, name), 10); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if text, diag, status := imgshard(t, "ls", dir, "1"); status != 0 || text != lines[1] {
+		t.Errorf("status %d, %q\n%s", status, diag, text)
+	}
+	if _, _, status := imgshard(t, "cat", dir, "1"); status != 0 {
+		t.Errorf("cat: status %d", status)
+	}
+	if _, diag, status := imgshard(t, "ls", dir, "0"); status != 1 || !strings.Contains(diag, "rank-0000/00000.imgshard") {
+		t.Errorf("status %d, %q", status, diag)
+	}
+}
+
 func TestCat(t *testing.T) {
 	key := "n01443537/n01443537_2.JPEG" // a PNG, whatever its name
 	want, err := os.ReadFile(filepath.Join(images, key))
@@ -200,7 +228,7 @@ func TestVerifyNamesAll(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"ls", trainSet, trainSet}, {"cat", trainSet}, {"verify"},
+		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"cat", trainSet}, {"verify"},
 		{"verify", "--jobs", "-1", trainSet}, {"ls", goldenSets}, {"build", images, "--seed", "9223372036854775808"},
 		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"},
 	} {

@@ -22,6 +22,15 @@ func setDir(path string) (string, error) {
 	return dirs[0], nil
 }
 
+// openLazily opens the one set that path means for a look at some of its samples: a shard is opened when it is asked for.
+func openLazily(path string) (*shard.Set, error) {
+	dir, err := setDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return shard.OpenLazily(dir)
+}
+
 // openSet opens the one set that path means.
 func openSet(path string) (*shard.Set, error) {
 	dir, err := setDir(path)

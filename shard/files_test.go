@@ -1,0 +1,156 @@
+package shard
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// openPooled opens a set whose files share few descriptors.
+func openPooled(t *testing.T, dir string, most int) (*Set, *filePool) {
+	t.Helper()
+	pool := &filePool{max: func() int { return most }}
+	s, err := openPartitions(dir, pool)
+	if err == nil {
+		err = s.openShards()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, pool
+}
+
+// opened returns how many files a pool has open.
+func (p *filePool) opened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
+// TestFewDescriptors reads many shards through few, by many goroutines at once.
+func TestFewDescriptors(t *testing.T) {
+	samples := makeSamples(120) // in 30 shards
+	s, pool := openPooled(t, writeSet(t, samples, testOptions(2)), 3)
+	if n := pool.opened(); n > 3 {
+		t.Errorf("%d files are open once the set is", n)
+	}
+	var group sync.WaitGroup
+	for first := range 8 {
+		group.Go(func() {
+			var buf []byte
+			for i := range samples {
+				i = (7*i + 13*first) % len(samples)
+				s.Prefetch(i)
+				var err error
+				if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := pool.opened(); n > 3+8 {
+		t.Errorf("%d files are open, for 8 readers", n)
+	}
+	if err := s.Close(); err != nil || pool.opened() != 0 {
+		t.Errorf("closed: %v, %d files are open", err, pool.opened())
+	}
+	if _, _, err := s.Read(0, nil); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("reading after that: %v", err)
+	}
+}
+
+// TestReplacedWhileClosed puts other files in the place of those that have no descriptor now.
+func TestReplacedWhileClosed(t *testing.T) {
+	samples := makeSamples(40) // in 10 shards
+	dir := writeSet(t, samples, testOptions(1))
+	s, _ := openPooled(t, dir, 1)
+	if _, err := compareSample(s, 39, &samples[39], nil); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "rank-0000", "*"))
+	if err != nil || len(paths) != 10 {
+		t.Fatal(paths, err)
+	}
+	content, err := os.ReadFile(paths[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(path string, content []byte) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(path+".new", content, 0o666), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(paths[0], content)
+	if _, _, err := s.Read(0, nil); !errors.Is(err, errReplaced) || !strings.Contains(err.Error(), paths[0]) {
+		t.Errorf("another shard: %v", err)
+	}
+	replace(paths[1], nil)
+	if _, _, err := s.Read(4, nil); err == nil || !strings.Contains(err.Error(), paths[1]) {
+		t.Errorf("an empty file: %v", err)
+	}
+	replace(paths[2], content)
+	if _, err := compareSample(s, 8, &samples[8], nil); err != nil {
+		t.Errorf("a copy: %v", err)
+	}
+	if err := os.Remove(paths[3]); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Read(12, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that was removed: %v", err)
+	}
+}
+
+// TestNoDescriptorIsLeft has somebody else take them all: a file that was read gives up its own.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	samples := makeSamples(40)
+	s, pool := openPooled(t, writeSet(t, samples, testOptions(1)), 5)
+	pool.max = func() int { return 100 }
+	limitDescriptors(t, 0)
+	buf := make([]byte, 1000)
+	for i := range samples {
+		if _, err := compareSample(s, i, &samples[i], buf); err == nil {
+			continue
+		} else if pool.opened() > 0 {
+			t.Errorf("sample %d: %v, and %d files are open", i, err, pool.opened())
+		}
+		return
+	}
+	t.Error("files are opened without a descriptor")
+}
+
+// TestLazily opens a set and, of its shards, those that are needed.
+func TestLazily(t *testing.T) {
+	samples := makeSamples(64) // in two partitions of 8 shards
+	dir := writeSet(t, samples, testOptions(2))
+	if err := os.Truncate(filepath.Join(dir, "rank-0000/00000.imgshard"), 50); err != nil {
+		t.Fatal(err)
+	}
+	pool := &filePool{max: func() int { return 100 }}
+	s, err := openPartitions(dir, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := compareSample(s, 40, &samples[40], nil); err != nil || pool.opened() != 1 {
+		t.Errorf("by index: %v, %d files are open", err, pool.opened())
+	}
+	if i, err := s.Find(samples[63].Key); err != nil || i != 63 {
+		t.Errorf("by key: %d, %v", i, err)
+	}
+	if n := pool.opened(); n > 8 { // twice the logarithm of the shards, and what they have in common
+		t.Errorf("%d files are open for a key", n)
+	}
+	if _, _, err := s.Read(0, nil); !isCorrupt(err) {
+		t.Errorf("of a shard that is damaged: %v", err)
+	}
+	if _, err := OpenLazily(t.TempDir()); !errors.Is(err, ErrNotSet) {
+		t.Errorf("no set: %v", err)
+	}
+}
