@@ -41,7 +41,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-versions test-trainer test-race test-arm64 fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-versions test-trainer test-race test-arm64 soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -123,6 +123,11 @@ test-arm64: ## the kernels for arm64 and what uses them, shortened, under qemu-u
 	@if test -n "$(QEMU)"; then \
 	  GOARCH=arm64 $(GO) test -short -timeout 20m -exec $(QEMU) -skip '^TestFileCutShort' ./internal/kernel ./internal/lanes/... $(WATCHED); \
 	else echo "test-arm64: skipped: needs qemu-user: apt install qemu-user-static"; fi
+
+MINUTES ?= 1
+SEED ?=
+soak: build $(READY) ## two ranks, servers, and for MINUTES=1 all that may happen to them, at random; SEED= repeats it; fills a disk where root
+	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=python:python/tests $(VENV)/bin/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 T ?= 30s
 fuzz: ## every fuzz target of every package, each for T=30s
