@@ -168,7 +168,12 @@ func (d *Decoder) decodeScan() error {
 		if s.exhausted {
 			continue
 		}
-		if d.decodeMCU(&s, mcu, wide); s.bits.overrun || s.bits.invalid {
+		if s.sequential && len(d.scan.fills) > 0 {
+			d.decodeTwice(&s, d.blocksInMCU(), func() { d.decodeMCU(&s, mcu, wide) })
+		} else {
+			d.decodeMCU(&s, mcu, wide)
+		}
+		if s.bits.overrun || s.bits.invalid {
 			d.endMCU(&s)
 		}
 	}
@@ -177,6 +182,17 @@ func (d *Decoder) decodeScan() error {
 	}
 	d.pos = s.resume - 2 // at the marker
 	return nil
+}
+
+// blocksInMCU returns how many blocks an MCU of the scan has.
+func (d *Decoder) blocksInMCU() (n int) {
+	if len(d.scanHeader.components) == 1 {
+		return 1
+	}
+	for _, c := range d.scanHeader.components {
+		n += d.components[c].h * d.components[c].v
+	}
+	return n
 }
 
 // noteScan keeps how exact the scan makes the low coefficients.

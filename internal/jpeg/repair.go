@@ -52,8 +52,15 @@ func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 		if err := d.beginMCU(s, y*d.mcusWide+x); err != nil {
 			return err
 		}
-		if !s.exhausted {
-			d.repairMCU(s, d.blocks[slot*plan.perMCU:][:plan.perMCU])
+		blocks := d.blocks[slot*plan.perMCU:][:plan.perMCU]
+		switch {
+		case s.exhausted:
+		case len(d.scan.fills) > 0:
+			d.decodeTwice(s, plan.perMCU, func() { d.repairMCU(s, blocks) })
+			d.endMCU(s)
+		default:
+			d.repairMCU(s, blocks)
+			d.endMCU(s)
 		}
 		if !inside {
 			clear(d.batch)
@@ -72,7 +79,6 @@ func (d *Decoder) repairMCU(s *blockScan, blocks []plannedBlock) {
 		s.dcFirst(block, b.dc, int(b.component), 0)
 		s.acFirst(block, b.ac, 1, 63, 0)
 	}
-	d.endMCU(s)
 }
 
 // transformRepaired transforms a batch of MCUs of row y, the first of which is column x of the grid.

@@ -46,6 +46,23 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 		}
 		return slices.Insert(data, scan+rnd.IntN(len(data)-scan), 0xff, marker)
 	},
+	"fill bytes in the data": func(rnd *rand.Rand, data []byte, scan int) []byte {
+		for at := scan + rnd.IntN(len(data)-scan); ; at++ {
+			if at = at + max(0, bytes.Index(data[min(at, len(data)):], []byte{0xff, 0})); at+1 >= len(data) || data[at] != 0xff || data[at+1] != 0 {
+				return data
+			}
+			if rnd.IntN(2) == 0 {
+				data[at-1] = 0xff
+			} else {
+				data = slices.Insert(data, at, 0xff)
+				at++
+			}
+			if rnd.IntN(3) == 0 {
+				return data
+			}
+			at += rnd.IntN(200)
+		}
+	},
 	"cut, with EOI": func(rnd *rand.Rand, data []byte, scan int) []byte {
 		return append(data[:scan+rnd.IntN(len(data)-scan)], 0xff, markerEOI)
 	},

@@ -8,6 +8,7 @@ type scanBuffer struct {
 	bytes    []byte // the data, then scanSlack bytes
 	size     int    // bytes of data
 	segments []int  // where each restart segment starts in bytes
+	fills    []int  // which of the bytes, 0xff each, stand after a fill byte, as none should
 	begin    int    // position in the file of the first byte
 	end      int    // position in the file after the last byte that was looked at
 	bounded  bool   // unstuffing stopped for its limit, before the end of the scan
@@ -18,7 +19,7 @@ type scanBuffer struct {
 // turn, the first of them being ff d0 + next&7. It reports whether the scan ended, by limit or marker, within data.
 func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next int) bool {
 	s.begin, s.bounded = begin, false
-	s.segments = append(s.segments[:0], 0)
+	s.segments, s.fills = append(s.segments[:0], 0), nil
 	src := data[begin:]
 	if need := min(len(src), limit+1<<12) + scanSlack; cap(s.bytes) < need {
 		s.bytes = make([]byte, need+need/4)
@@ -48,6 +49,9 @@ func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next 
 		case pos == len(src):
 			return s.finish(out, pos) && false
 		case src[pos] == 0:
+			if pos-marker > 1 {
+				s.fills = append(s.fills, out)
+			}
 			s.bytes[out] = 0xff
 			out++
 			pos++

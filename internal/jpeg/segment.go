@@ -8,6 +8,7 @@ package jpeg
 //     hand is complete. The segment's other MCUs are left as they are: zero, which is grey, or as earlier scans left them.
 //   - Bits that are no Huffman code count as the symbol 0, and seventeen of them are consumed.
 //   - A coefficient after the last one is stored as the last.
+//   - A byte ff after a fill byte, ff ff 00, is that byte, and may leave garbage; see twice.go.
 //   - A restart marker that is not the one due is skipped or waited for; see [Decoder.nextSegment].
 
 // A blockScan is the state of decoding one scan block by block.
@@ -15,11 +16,12 @@ type blockScan struct {
 	sequential bool
 	bits       safeReader
 	predictor  [4]int32
-	endRun     int  // blocks left of a run of ends of band
-	exhausted  bool // the segment has run out of data
-	marker     byte // what stands after the segment's data; 0 if it is the end of the file
-	resume     int  // position in the file after that marker
-	due        byte // number of the restart marker that comes next, 0 to 7
+	endRun     int       // blocks left of a run of ends of band
+	exhausted  bool      // the segment has run out of data
+	marker     byte      // what stands after the segment's data; 0 if it is the end of the file
+	resume     int       // position in the file after that marker
+	due        byte      // number of the restart marker that comes next, 0 to 7
+	read       filePlace // how far libjpeg-turbo has read, in a segment with fill bytes
 }
 
 // openSegment begins the restart segment whose data are at pos.
@@ -31,6 +33,10 @@ func (d *Decoder) openSegment(s *blockScan, pos int) {
 		s.resume = d.pos
 	}
 	s.bits.reset(d.scan.bytes[:d.scan.size])
+	s.read = filePlace{pos: d.scan.begin}
+	if s.sequential && len(d.scan.fills) > 0 && d.damage == nil {
+		d.damage = formatError(d.scan.fileOffset(d.data, d.scan.fills[0]*8), "fill byte in entropy-coded data")
+	}
 }
 
 // nextSegment begins the restart segment after the one at hand, by the rules of jpeg_resync_to_restart: the marker that is
@@ -109,6 +115,7 @@ type safeReader struct {
 	n       int
 	overrun bool // more bits were taken than there are
 	invalid bool // bits were no code, or led to a coefficient that there is not
+	ahead   lookahead
 }
 
 func (r *safeReader) reset(data []byte) { *r = safeReader{data: data} }
@@ -149,6 +156,9 @@ func (r *safeReader) extend(size int) int32 {
 	if size == 0 {
 		return 0
 	}
+	if r.ahead.way != aheadUnknown {
+		r.ahead.value(size)
+	}
 	v := r.take(size)
 	if v < 1<<(size-1) {
 		v += 1 - 1<<size
@@ -161,6 +171,9 @@ func (r *safeReader) symbol(t *huffmanTable) uint8 {
 	r.need(17)
 	if code := t.codes[r.buf>>(64-lookupBits)]; code != 0 {
 		r.drop(int(code >> 8))
+		if r.ahead.way != aheadUnknown {
+			r.ahead.code(int(code >> 8))
+		}
 		return uint8(code)
 	}
 	length, symbol := t.long(r.buf)
@@ -169,5 +182,8 @@ func (r *safeReader) symbol(t *huffmanTable) uint8 {
 		length = 17
 	}
 	r.drop(int(length))
+	if r.ahead.way != aheadUnknown {
+		r.ahead.code(int(length))
+	}
 	return symbol
 }
