@@ -10,6 +10,9 @@ import (
 //
 // There is no branch for a pixel to be wrong about: what depends on the order of its channels, and then on its hue, is looked up.
 func (a *Adjuster) Hue(pix []byte, shift uint8) {
+	if a.fast != nil {
+		pix = pix[a.fast.hue(pix, shift):]
+	}
 	t := hueTables()
 	for ; len(pix) >= 3; pix = pix[3:] {
 		r, g, b := uint(pix[0]), uint(pix[1]), uint(pix[2])

@@ -1,6 +1,6 @@
 package pointwise
 
-//go:generate go run ../lanes/generate pointwise_avx2.go
+//go:generate go run ../lanes/generate pointwise_avx2.go hue_avx2.go
 
 // kernels are what one level does its own way. Those that return a number did that many bytes, from the first on, and leave the
 // rest to the generic code.
@@ -13,6 +13,7 @@ type kernels struct {
 	sumLuma     func(pix []byte) (sum, n int)
 	blend       func(pix []byte, with byte, factor *float32) int
 	saturation  func(pix []byte, factor *float32) int
+	hue         func(pix []byte, shift byte) int
 	smooth      func(dst, src []byte, from, end, stride int, factor *float32)
 	extremes    func(pix []byte, low, high *[192]byte) int // writes the extremes of as many places as it takes bytes at a time
 	fill        func(t *[1024]byte, table *[256]byte)

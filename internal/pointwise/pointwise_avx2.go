@@ -10,7 +10,7 @@ import (
 
 var accelerateAVX2 = kernels{
 	xor: xorAVX2, and: andAVX2, solarize: solarizeAVX2, solarizeAdd: solarizeAddAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2,
-	blend: blendAVX2, saturation: saturationAVX2, smooth: smoothAVX2, extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, vector: vectorAVX2,
+	blend: blendAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2, extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, vector: vectorAVX2,
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.

@@ -12,7 +12,7 @@ import (
 
 var accelerateNEON = kernels{
 	xor: xorNEON, and: andNEON, solarize: solarizeNEON, solarizeAdd: solarizeAddNEON, gray: grayNEON, sumLuma: sumLumaNEON,
-	blend: blendNEON, saturation: saturationNEON, smooth: smoothNEON, extremes: extremesNEON, fill: FillTable, replace: replaceNEON, vector: vectorNEON,
+	blend: blendNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON, extremes: extremesNEON, fill: FillTable, replace: replaceNEON, vector: vectorNEON,
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.

@@ -45,3 +45,28 @@ func TestHueTables(t *testing.T) {
 		}
 	}
 }
+
+// TestHueOfEveryColour compares every level with the generic code for every colour there is, each with one of many shifts.
+func TestHueOfEveryColour(t *testing.T) {
+	levels := kernel.Available()
+	src, want, got := make([]byte, 3<<16), make([]byte, 3<<16), make([]byte, 3<<16)
+	step := 1
+	if testing.Short() {
+		step = 17
+	}
+	for red := 0; red < 256; red += step {
+		for i := range 1 << 16 {
+			src[3*i], src[3*i+1], src[3*i+2] = byte(red), byte(i>>8), byte(i)
+		}
+		shift := uint8(red * 37)
+		copy(want, src)
+		New(kernel.Generic).Hue(want, shift)
+		for _, level := range levels[1:] {
+			copy(got, src)
+			New(level).Hue(got, shift)
+			if i := firstDifference(got, want); i >= 0 {
+				t.Fatalf("%v: %v by %d: %v, generic %v", level, src[i/3*3:i/3*3+3], shift, got[i/3*3:i/3*3+3], want[i/3*3:i/3*3+3])
+			}
+		}
+	}
+}

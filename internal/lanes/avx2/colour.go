@@ -11,10 +11,13 @@ func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(Br
 
 func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
 
+// HighBytes returns the upper bytes of words, as words.
+func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
+
 // ToBytes returns words as bytes.
 func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
 
-// ToDwords returns words that are not negative as dwords, in the order that ShiftNarrow takes.
+// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
 func ToDwords(v Words) (lo, hi Dwords) {
 	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
 		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()

@@ -12,10 +12,13 @@ func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(Br
 
 func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
 
+// HighBytes returns the upper bytes of words, as words.
+func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
+
 // ToBytes returns words as bytes.
 func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
 
-// ToDwords returns words that are not negative as dwords, in the order that ShiftNarrow takes.
+// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
 func ToDwords(v Words) (lo, hi Dwords) {
 	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
 		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
@@ -74,6 +77,16 @@ func Replace(v Bytes, t *[1024]uint8) Bytes {
 	upper := Load(unsafe.Pointer(&t[128])).ConcatPermute(Load(unsafe.Pointer(&t[192])), v)
 	return upper.IfElse(v.BitsToInt8().Less(archsimd.Int8x64{}), lower)
 }
+
+// LoadRepeated loads 16 bytes into every lane.
+func LoadRepeated(p unsafe.Pointer) Bytes {
+	one := archsimd.LoadUint8x16Array((*[16]uint8)(p))
+	two := archsimd.Uint8x32{}.SetLo(one).SetHi(one)
+	return Bytes{}.SetLo(two).SetHi(two)
+}
+
+// Take returns the bytes of each lane that the indices name, 0 for an index from 128 on. Others must be below 16.
+func Take(v, indices Bytes) Bytes { return v.PermuteOrZeroGrouped(indices.BitsToInt8()) }
 
 func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x64(x) }
 

@@ -11,11 +11,17 @@ func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(Br
 
 func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
 
+// HighBytes returns the upper bytes of words, as words.
+func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
+
 // ToBytes returns words as bytes.
 func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
 
-// ToDwords returns words that are not negative as dwords, in the order that ShiftNarrow takes.
-func ToDwords(v Words) (lo, hi Dwords) { return v.ExtendLo4ToInt32(), v.HiToLo().ExtendLo4ToInt32() }
+// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
+func ToDwords(v Words) (lo, hi Dwords) {
+	u := v.ToBits()
+	return u.ExtendLo4ToUint32().BitsToInt32(), u.HiToLo().ExtendLo4ToUint32().BitsToInt32()
+}
 
 // threefold repeats each byte of a lane three times, and together puts three channels side by side: entry v is of vector v of
 // StorePixels, and together's entry [v][c] says which byte of channel c each byte is, 128 for none.

@@ -1,0 +1,111 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package pointwise
+
+import (
+	"unsafe"
+
+	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
+)
+
+// hueAVX2 is Hue by whole numbers, which give what Pillow's floats give: hue is a multiple of 85/2 for each sextant, what is exact
+// in it is looked up in rounded, and the middle channel is a number of 65025ths. TestHueOfEveryColour compares them all.
+func hueAVX2(pix []byte, shift byte) int {
+	n := len(pix) / pixelsAVX2 * pixelsAVX2
+	for at := 0; at < n; at += pixelsAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v0, v1, v2 := LoadPixels(p)
+		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+		most := r.Max(g).Max(b)
+		span := most.Sub(r.Min(g).Min(b))
+		hue := hueOfAVX2(r, g, b, most, span).Add(BroadcastBytes(shift))
+		evenS := saturationOfAVX2(EvenBytes(span), EvenBytes(most))
+		oddS := saturationOfAVX2(OddBytes(span), OddBytes(most))
+		evenPart, evenSextant := sextantAVX2(EvenBytes(hue))
+		oddPart, oddSextant := sextantAVX2(OddBytes(hue))
+		low := ToBytes(PairBytes(leastAVX2(evenS, EvenBytes(most)), leastAVX2(oddS, OddBytes(most))))
+		middle := ToBytes(PairBytes(middleAVX2(evenS, EvenBytes(most), evenPart), middleAVX2(oddS, OddBytes(most), oddPart)))
+		sextant := ToBytes(PairBytes(evenSextant, oddSextant))
+		StoreChannels(pickAVX2(most, middle, low, sextant, 0), pickAVX2(most, middle, low, sextant, 1), pickAVX2(most, middle, low, sextant, 2), p)
+	}
+	Leave()
+	return n
+}
+
+// hueOfAVX2 returns hues: that of the greatest channel, and 85/2 times what the second of the others in the order r g b r g is
+// more than the first, as a share of the span; rounded down.
+func hueOfAVX2(r, g, b, most, span Bytes) Bytes {
+	one := BroadcastBytes(1)
+	red, green := r.Equal(most), g.Equal(most)
+	first, second := b.IfElse(red, r.IfElse(green, g)), g.IfElse(red, b.IfElse(green, r))
+	less := first.SubSaturated(second)
+	over := less.Or(second.SubSaturated(first))
+	negative := Bytes{}.Sub(less.Min(one))
+	base := negative.IfElse(red, BroadcastBytes(85).IfElse(green, BroadcastBytes(170)))
+	span = span.Max(one)
+	twice := ToBytes(PairBytes(shareAVX2(EvenBytes(over), EvenBytes(span)), shareAVX2(OddBytes(over), OddBytes(span))))
+	// twice is even where the share is a whole number.
+	odd := twice.And(one)
+	steps := halvesAVX2(twice).Add(odd.And(negative))
+	hue := base.Add(steps.Xor(negative)).Sub(negative)
+	low, high := hue.And(BroadcastBytes(15)), halvesAVX2(halvesAVX2(halvesAVX2(halvesAVX2(hue))))
+	t := unsafe.Pointer(&belowHue)
+	below := Take(LoadRepeated(t), low).And(Take(LoadRepeated(unsafe.Add(t, 32)), high)).
+		Or(Take(LoadRepeated(unsafe.Add(t, 16)), low).And(Take(LoadRepeated(unsafe.Add(t, 48)), high)))
+	return hue.Sub(below.Min(one).AndNot(odd))
+}
+
+// halvesAVX2 halves bytes, rounding down.
+func halvesAVX2(v Bytes) Bytes {
+	return ToBytes(EvenBytes(v).ShiftAllRight(1)).Or(ToBytes(OddBytes(v).ShiftAllRight(1).ShiftAllLeft(8)))
+}
+
+// shareAVX2 returns 85/2 times over/span, rounded down plus rounded up.
+func shareAVX2(over, span Words) Words {
+	overLo, overHi := ToDwords(over.Mul(BroadcastWords(85)))
+	spanLo, spanHi := ToDwords(span.Add(span))
+	lo, hi := overLo.ConvertToFloat32().Div(spanLo.ConvertToFloat32()), overHi.ConvertToFloat32().Div(spanHi.ConvertToFloat32())
+	up := LoadFloats(unsafe.Pointer(&nearlyOne))
+	return ShiftNarrow(lo.ConvertToInt32().Add(lo.Add(up).ConvertToInt32()), hi.ConvertToInt32().Add(hi.Add(up).ConvertToInt32()), 0)
+}
+
+// saturationOfAVX2 returns 255 times span/most, rounded down.
+func saturationOfAVX2(span, most Words) Words {
+	spanLo, spanHi := ToDwords(span.Mul(BroadcastWords(255)))
+	mostLo, mostHi := ToDwords(most.Max(BroadcastWords(1)))
+	lo, hi := spanLo.ConvertToFloat32().Div(mostLo.ConvertToFloat32()), spanHi.ConvertToFloat32().Div(mostHi.ConvertToFloat32())
+	return ShiftNarrow(lo.ConvertToInt32(), hi.ConvertToInt32(), 0)
+}
+
+// sextantAVX2 returns the sextants of hues, 0 to 6, and 255 times what is left of them, from the end of even ones.
+func sextantAVX2(hue Words) (part, sextant Words) {
+	six, one, all := hue.Mul(BroadcastWords(6)), BroadcastWords(1), BroadcastWords(255)
+	more := six.Add(one)
+	sextant = more.Add(more.ShiftAllRight(8)).ShiftAllRight(8) // six/255
+	part = six.Sub(sextant.Mul(all))
+	return part.Xor(sextant.And(one).Sub(one).And(all)), sextant
+}
+
+// leastAVX2 returns the least channel, value·(255 − saturation)/255, rounded.
+func leastAVX2(saturation, value Words) Words {
+	x := value.Mul(BroadcastWords(255).Sub(saturation)).Add(BroadcastWords(128))
+	return HighBytes(x.Add(HighBytes(x)))
+}
+
+// middleAVX2 returns the middle channel, value·(65025 − saturation·part)/65025, rounded. It is never as near to half a number as the
+// rounding of floats.
+func middleAVX2(saturation, value, part Words) Words {
+	valueLo, valueHi := ToDwords(value)
+	shareLo, shareHi := ToDwords(BroadcastWords(65025 - 65536).Sub(saturation.Mul(part)))
+	unit, half := LoadFloats(unsafe.Pointer(&by65025)), LoadFloats(unsafe.Pointer(&halfFloats))
+	lo := valueLo.ConvertToFloat32().Mul(shareLo.ConvertToFloat32()).Mul(unit).Add(half)
+	hi := valueHi.ConvertToFloat32().Mul(shareHi.ConvertToFloat32()).Mul(unit).Add(half)
+	return ShiftNarrow(lo.ConvertToInt32(), hi.ConvertToInt32(), 0)
+}
+
+// pickAVX2 returns channel c: the greatest, the middle or the least, by sextant.
+func pickAVX2(most, middle, low, sextant Bytes, c int) Bytes {
+	t := unsafe.Pointer(&channelBySextant[c])
+	return most.And(Take(LoadRepeated(t), sextant)).Or(middle.And(Take(LoadRepeated(unsafe.Add(t, 16)), sextant))).
+		Or(low.And(Take(LoadRepeated(unsafe.Add(t, 32)), sextant)))
+}
