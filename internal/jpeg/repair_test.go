@@ -2,7 +2,6 @@ package jpeg
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -127,45 +125,29 @@ func wholeFiles(t testing.TB, py *pillow) (files [][]byte) {
 // takes must give its pixels, what it refuses an error. It reports whether both take it, and whether it was damaged.
 func compareDamaged(t testing.TB, d *Decoder, py *pillow, rnd *rand.Rand, path, name string, data []byte) (taken, damaged bool) {
 	t.Helper()
-	config, err := DecodeConfig(data)
-	if err == nil && config.Width*config.Height > 1<<20 {
+	ours := decodeMutated(d, data)
+	if ours.large() {
 		return false, false
-	}
-	var got []byte
-	whole := image.Rect(0, 0, config.Width, config.Height)
-	if err == nil {
-		got, err = decodeRegion(d, data, nil, whole)
-	}
-	damaged, eoi := d.Damage() != nil, d.eoi
-	if _, unsupported := errors.AsType[*UnsupportedError](err); unsupported || err != nil && d.blockCount()/8 > len(data) {
-		return false, false // left out on purpose, or so few bytes that they are refused
 	}
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	size, want, refused := py.decode(t, path)
+	outcome := ours.judge(size, refused, func() bool { return bytes.Equal(ours.pix, want) })
 	switch {
-	case refused != nil && strings.HasPrefix(refused.Error(), "UnidentifiedImageError"):
-		return false, false // Pillow's own reading of the header refuses some segments that libjpeg takes
-	case refused != nil && err == nil && damaged && !eoi:
-		return false, true // whether Pillow takes it depends on how far libjpeg has read ahead, and on its release
-	case refused != nil && err == nil:
-		t.Errorf("%s: this package takes a file of %+v, Pillow says %v", name, config, refused)
-	case refused == nil && err != nil:
-		t.Errorf("%s: %v; Pillow takes it", name, err)
-	case refused == nil && size != whole.Max:
-		t.Errorf("%s: size %v, Pillow says %v", name, whole.Max, size)
-	case refused == nil && !bytes.Equal(got, want):
-		t.Errorf("%s of %+v: %s", name, config, difference(got, want, size.X))
-	case refused == nil:
+	case !outcome.allowed() && outcome == otherPixels:
+		t.Errorf("%s of %+v: %s", name, ours.config, difference(ours.pix, want, size.X))
+	case !outcome.allowed():
+		t.Errorf("%s of %+v: %s: this package says %v, Pillow %v", name, ours.config, outcome, ours.err, refused)
+	case outcome.taken():
 		r := randomRegion(rnd, size.X, size.Y)
 		part, err := decodeRegion(d, data, nil, r)
 		if err != nil || !bytes.Equal(part, cut(want, size.X, r)) {
 			t.Errorf("%s: region %v: other pixels than the whole image has, or error %v", name, r, err)
 		}
-		return true, damaged
+		return true, ours.damaged
 	}
-	return false, damaged
+	return false, ours.damaged
 }
 
 // TestDamageAgainstPillow harms files in many ways and compares with Pillow, both what is taken and its pixels.
