@@ -168,7 +168,7 @@ func (d *Decoder) decodeScan() error {
 		if s.exhausted {
 			continue
 		}
-		if s.sequential && len(d.scan.fills) > 0 {
+		if d.followed(&s) {
 			d.decodeTwice(&s, d.blocksInMCU(), func() { d.decodeMCU(&s, mcu, wide) })
 		} else {
 			d.decodeMCU(&s, mcu, wide)

@@ -55,7 +55,7 @@ func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 		blocks := d.blocks[slot*plan.perMCU:][:plan.perMCU]
 		switch {
 		case s.exhausted:
-		case len(d.scan.fills) > 0:
+		case d.followed(s):
 			d.decodeTwice(s, plan.perMCU, func() { d.repairMCU(s, blocks) })
 			d.endMCU(s)
 		default:

@@ -21,7 +21,7 @@ type blockScan struct {
 	marker     byte      // what stands after the segment's data; 0 if it is the end of the file
 	resume     int       // position in the file after that marker
 	due        byte      // number of the restart marker that comes next, 0 to 7
-	read       filePlace // how far libjpeg-turbo has read, in a segment with fill bytes
+	read       filePlace // how far libjpeg-turbo has read, in a scan with fill bytes
 }
 
 // openSegment begins the restart segment whose data are at pos.

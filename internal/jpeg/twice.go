@@ -5,7 +5,8 @@ package jpeg
 // not at ff ff 00, which damage may leave: to the fast one it is a marker, after which there are zero bits, and to the slow one it
 // is the byte ff, after a fill byte. Where the slow one stores nothing, the garbage of the fast one stays.
 //
-// Which of the two is the first at such a place depends on how far each has read ahead, so that is followed here.
+// Which of the two is the first at such a place depends on how far each has read ahead, so that is followed here. In files with restart
+// intervals there is the slow one only.
 
 // fastBytes is how many bytes libjpeg-turbo wants at hand for each block of an MCU before it tries the fast way: BUFSIZE of jdhuff.c.
 const fastBytes = 512
@@ -75,7 +76,12 @@ func (s *scanBuffer) nextFill(read int) int {
 	return s.fills[0]
 }
 
-// decodeTwice decodes an MCU of some blocks in a segment with fill bytes. decode decodes it where the reader stands, and stores what
+// followed reports whether MCUs must be decoded by decodeTwice.
+func (d *Decoder) followed(s *blockScan) bool {
+	return len(d.scan.fills) > 0 && s.sequential && d.restartInterval == 0
+}
+
+// decodeTwice decodes an MCU of some blocks in a scan with fill bytes. decode decodes it where the reader stands, and stores what
 // is not zero.
 func (d *Decoder) decodeTwice(s *blockScan, blocks int, decode func()) {
 	bits := d.scan.size * 8
