@@ -258,7 +258,9 @@ func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
 
 func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }
 
-func (r *repeatedSet) Prefetch(i int) { r.Set.Prefetch(r.index(i)) }
+func (r *repeatedSet) Resident(i int) (resident, waits bool) { return r.Set.Resident(r.index(i)) }
+
+func (r *repeatedSet) Prefetch(i int) int64 { return r.Set.Prefetch(r.index(i)) }
 
 func (r *repeatedSet) Mapped(i int) []byte { return r.Set.Mapped(r.index(i)) }
 

@@ -22,8 +22,8 @@ func (s *Stream) dispatch() {
 		b := s.newBatch(number, slot)
 		s.unfinished.Add(1)
 		s.pool.scheduler.publish(s.lane, b)
-		s.order <- b          // has room for every slot
-		s.prefetch(b.indices) // which nobody else writes
+		s.order <- b            // has room for every slot
+		s.ahead.look(b.indices) // which nobody else writes
 	}
 }
 

@@ -52,6 +52,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 			break
 		}
 		end := min(first+chunk, n)
+		b.stream.ahead.begun(end - first)
 		most -= end - first
 		for i := first; i < end; i++ {
 			if err := w.process(b, i, min(i+1, end-1)); err != nil {

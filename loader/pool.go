@@ -14,6 +14,8 @@ import (
 type PoolConfig struct {
 	// Threads is the number of workers; 0 means one for each processor that the process may use.
 	Threads int
+	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
+	ReadAheadBytes int64
 	// Level names the kernels; nil means transform.ActiveLevel().
 	Level *transform.Level
 }
@@ -24,6 +26,7 @@ type Pool struct {
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
+	ahead     aheadBudget
 }
 
 // ErrClosed is returned by a stream or pool that was closed.
@@ -39,7 +42,10 @@ func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}
-	p := &Pool{scheduler: newScheduler()}
+	p := &Pool{scheduler: newScheduler(), ahead: aheadBudget{bytes: cfg.ReadAheadBytes}}
+	if p.ahead.bytes <= 0 {
+		p.ahead.bytes = readAheadBytes
+	}
 	p.recent.reset(time.Now())
 	for range threads {
 		p.workers = append(p.workers, newWorker(level))

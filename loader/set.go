@@ -14,8 +14,15 @@ type Set interface {
 	Read(i int, buf []byte) (Record, []byte, error)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
-	// Prefetch starts to bring sample i into memory and does not wait for it. A set that cannot does nothing.
-	Prefetch(i int)
+	// Resident reports whether sample i is in memory, so that Read need not wait for a disk; waits, whether to ask may take as
+	// long as to read. A set that knows no disk says true and false.
+	Resident(i int) (resident, waits bool)
+	// Prefetch starts to bring sample i into memory and does not wait for it. It returns the stored bytes. A set that cannot
+	// does nothing and returns 0.
+	Prefetch(i int) (bytes int64)
+	// Copy tells whether Read is to copy samples into buf even where it might hand out a mapped file's memory: while samples
+	// come from the disk, copies cost less than the faults by which a mapping gets its pages, and don't hold up their thread.
+	Copy(on bool)
 	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
 	// It is nil for a sample that lies in no mapped file.
 	Mapped(i int) []byte

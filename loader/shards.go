@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
@@ -58,13 +59,14 @@ func DescribeEncoding(stored shard.Encoding) string { return registry.Describe(s
 type shardSet struct {
 	set      *shard.Set
 	encoding transform.Encoding
-	mapped   bool // records are viewed, not read
+	mapped   bool        // records may be viewed
+	copies   atomic.Bool // and yet they are read
 }
 
 func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	var rec shard.Record
 	var err error
-	if s.mapped {
+	if s.mapped && !s.copies.Load() {
 		rec, err = s.set.View(i)
 	} else {
 		rec, buf, err = s.set.Read(i, buf)
@@ -78,10 +80,14 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
-func (s *shardSet) Prefetch(i int) { s.set.Prefetch(i) }
+func (s *shardSet) Resident(i int) (resident, waits bool) { return s.set.Resident(i) }
+
+func (s *shardSet) Prefetch(i int) int64 { return s.set.Prefetch(i) }
+
+func (s *shardSet) Copy(on bool) { s.copies.Store(on) }
 
 func (s *shardSet) Mapped(i int) []byte {
-	if !s.mapped {
+	if !s.mapped || s.copies.Load() {
 		return nil
 	}
 	return s.set.Mapped(i)

@@ -51,6 +51,7 @@ type Stream struct {
 	began time.Time // of a clock that nobody sets
 
 	lane        *lane
+	ahead       *ahead
 	ctx         context.Context // ends when the stream or its pool is closed
 	cancel      context.CancelFunc
 	order       chan *pendingBatch // published batches, in order; closed after the last
@@ -95,6 +96,8 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		s.cancel()
 		return nil, err
 	}
+	s.ahead = newAhead(s, &p.ahead)
+	go s.ahead.run()
 	go s.dispatch()
 	return s, nil
 }
@@ -174,6 +177,7 @@ func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()
 		<-s.dispatched
+		<-s.ahead.done
 		s.pool.scheduler.close(s.lane)
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -2,6 +2,13 @@
 
 package shard
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
-func adviseWillNeed(*os.File, int64, int64) {}
+var errNotResident = errors.New("shard: not in memory")
+
+func (*hint) adviseWillNeed(*os.File) error { return nil }
+
+func (*hint) isResident(*os.File) error { return nil }

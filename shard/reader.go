@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 )
 
 // shardFile is what a Reader needs of a file; tests put damaged ones in its place.
@@ -25,6 +26,7 @@ type Reader struct {
 	header  header
 	entries []byte // 40 bytes each, checked
 	mapped  mapping
+	waits   atomic.Bool // its file system can't tell what is in memory: to ask takes a read
 }
 
 // Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least

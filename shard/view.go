@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
-	"time"
 	"unsafe"
 )
 
@@ -18,24 +16,6 @@ type mapping struct {
 	once  sync.Once
 	bytes []byte // of the whole file; nil if it could not be mapped
 	err   error
-	cold  atomic.Int32 // views that are still to ask for their pages
-}
-
-// A page that is not in memory is read when it is touched, and meanwhile the thread waits in a fault, of which Go does
-// not know; so for some views after a slow one, pages are asked for by a system call first, during which other goroutines
-// run. When all is in memory, that call would cost a third of the time that decoding takes.
-const (
-	slowView  = 200 * time.Microsecond // well above what a view takes of what is in memory, well below what a disk does
-	coldViews = 64                     // that follow a slow one, itself the first
-)
-
-// note takes how long a view took.
-func (m *mapping) note(took time.Duration) {
-	if took > slowView {
-		m.cold.Store(coldViews)
-	} else if m.cold.Load() > 0 {
-		m.cold.Add(-1)
-	}
 }
 
 // Map maps every shard that is here into memory, so that View can hand out records without copying them. It reads
@@ -58,7 +38,6 @@ func (s *Set) Map() error {
 
 func (r *Reader) mapFile() error {
 	r.mapped.once.Do(func() {
-		r.mapped.cold.Store(coldViews)
 		r.mapped.bytes, r.mapped.err = mapFile(r.file, r.footer.fileLength)
 		if r.mapped.err != nil && !errors.Is(r.mapped.err, errNoMapping) {
 			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
@@ -69,6 +48,9 @@ func (r *Reader) mapFile() error {
 
 // View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only, and are
 // valid until the set is closed, for which the caller waits until no view is in use. Map must have succeeded.
+//
+// It is for samples that are in memory, and likely to stay there. One that is not is read by faults, in each of which the
+// thread waits without Go's knowledge; and where memory is short, the kernel takes long to find out that mapped pages are not in use.
 //
 // The record's checksum has just been checked, on the very memory that is handed out. What View can't rule out is that
 // the file changes afterwards: a file that is cut short under a view makes the pages after its end fault. So whoever
@@ -102,14 +84,6 @@ func (r *Reader) view(j int) (rec Record, err error) {
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	started := time.Now()
-	if r.mapped.cold.Load() > 0 {
-		if err := populate(r.mapped.bytes, e.Offset, length); err != nil {
-			return Record{}, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
-				Err: fmt.Errorf("%d bytes cannot be read: %w: the file was cut short, or its disk failed", length, err)}
-		}
-	}
-	defer func() { r.mapped.note(time.Since(started)) }()
 	if got := checksum(bytes); got != e.Checksum {
 		return Record{}, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
 			Err: &ChecksumError{Length: length, Want: e.Checksum, Got: got}}

@@ -32,15 +32,3 @@ func unmapFile(bytes []byte) error {
 	}
 	return unix.Munmap(bytes)
 }
-
-var pageSize = int64(os.Getpagesize())
-
-// populate brings part of a mapping into memory. Kernels before 5.14 don't know how; the pages then come by faults.
-func populate(mapping []byte, offset, length int64) error {
-	first := offset &^ (pageSize - 1)
-	err := unix.Madvise(mapping[first:offset+length], unix.MADV_POPULATE_READ)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-		return nil
-	}
-	return err
-}

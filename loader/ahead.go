@@ -1,0 +1,231 @@
+package loader
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+)
+
+// readAheadBytes is what all streams of a pool together have read ahead at most, unless they are told otherwise: what a disk of
+// 1 GB/s delivers in 64 ms, six times as long as a thread that computes may keep Go from running a stream's ahead.
+const readAheadBytes = 64 << 20
+
+const (
+	// aheadSamplesMax is how many samples a stream reads ahead at most: what 32 threads decode in 10 ms, and more requests than
+	// disks have in work at a time.
+	aheadSamplesMax = 512
+	// aheadSteps is the share of what is read ahead that workers have begun before more is asked for: a wake-up for each sample
+	// would cost more.
+	aheadSteps = 16
+	// warmAfter samples in a row that are in memory, the rest is taken to be. From then on every lookAtth is looked at.
+	warmAfter = 256
+	lookAt    = 16
+	// askAt is for file systems where asking may take as long as reading: only every askAtth sample is asked for.
+	askAt = 32
+)
+
+// An ahead goes over a stream's plan before its workers do, and has the set read what is not in memory: far enough ahead to keep
+// a disk busy, and no further. At the plan's end it goes on with the next epoch's, which is about to be asked for, as a rule.
+// Once it finds everything in memory it is warm, and looks at a sample now and then.
+type ahead struct {
+	stream *Stream
+	set    Set
+	budget *aheadBudget
+
+	cold   atomic.Bool
+	taken  atomic.Int64 // samples of the plan that workers have begun
+	wakeAt atomic.Int64 // of taken, from which on run is to be woken
+	chilly atomic.Bool  // look has found a sample that is not in memory
+	wake   chan struct{}
+	done   chan struct{} // closed when run has returned
+
+	// Of run alone.
+	plan      *plan.Plan // the stream's, then the next epoch's
+	over      bool       // and that one is through too
+	batch     int        // of plan, that comes next
+	indices   []int      // what is left of the one before
+	memory    []int      // of indices
+	asked     int64      // samples asked for or passed over, from the stream's first on
+	freed     int64      // of which workers have begun
+	bytes     int64      // that were asked for and not freed
+	sizes     [aheadSamplesMax]int64
+	residents int  // samples in a row that were in memory
+	waits     bool // to ask may take as long as reading
+
+	looked int // by look: samples since the last one that was looked at
+}
+
+// An aheadBudget is shared by the streams of a pool that are cold.
+type aheadBudget struct {
+	bytes int64
+	cold  atomic.Int64 // streams
+}
+
+func (b *aheadBudget) share() int64 { return b.bytes / max(1, b.cold.Load()) }
+
+func newAhead(s *Stream, budget *aheadBudget) *ahead {
+	a := &ahead{stream: s, set: s.cfg.Set, plan: s.cfg.Plan, budget: budget, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	a.setCold(true) // until it is known better
+	return a
+}
+
+func (a *ahead) setCold(cold bool) {
+	if a.cold.Swap(cold) == cold {
+		return
+	}
+	a.set.Copy(cold)
+	if cold {
+		a.budget.cold.Add(1)
+	} else {
+		a.budget.cold.Add(-1)
+	}
+}
+
+// run asks for one sample after the other, as far ahead as is allowed. It is a goroutine of the stream: to ask may take its time,
+// where a disk has more requests than it takes.
+func (a *ahead) run() {
+	defer close(a.done)
+	defer a.setCold(false)
+	for {
+		a.catchUp(a.taken.Load())
+		for a.cold.Load() && a.room() && a.stream.ctx.Err() == nil {
+			a.step()
+		}
+		next := int64(math.MaxInt64)
+		if a.cold.Load() && !a.over {
+			next = a.freed + max(1, (a.asked-a.freed)/aheadSteps)
+			if end := int64(a.stream.cfg.Plan.Samples()); a.freed < end {
+				next = min(next, end)
+			}
+		}
+		a.wakeAt.Store(next)
+		if a.taken.Load() >= next {
+			continue
+		}
+		select {
+		case <-a.wake:
+			if a.chilly.Swap(false) {
+				a.residents = 0
+				a.setCold(true)
+			}
+		case <-a.stream.ctx.Done():
+			return
+		}
+	}
+}
+
+// begun notes that a worker has begun so many further samples.
+func (a *ahead) begun(samples int) {
+	if taken := a.taken.Add(int64(samples)); taken >= a.wakeAt.Load() {
+		a.poke()
+	}
+}
+
+func (a *ahead) poke() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is about to wake up
+	}
+}
+
+// look finds out, from some samples of a batch, whether a warm stream has become cold. It is for dispatch alone.
+func (a *ahead) look(indices []int) {
+	for _, index := range indices {
+		if a.looked++; a.looked < lookAt {
+			continue
+		}
+		if a.looked = 0; a.cold.Load() {
+			return
+		}
+		if resident, _ := a.set.Resident(index); !resident {
+			a.chilly.Store(true)
+			a.poke()
+			return
+		}
+	}
+}
+
+// catchUp frees what workers have begun, and passes over what they have come to by themselves.
+func (a *ahead) catchUp(taken int64) {
+	for a.freed < min(taken, a.asked) {
+		a.bytes -= a.sizes[a.freed%aheadSamplesMax]
+		a.freed++
+	}
+	if taken <= a.asked {
+		return
+	}
+	size := int64(a.stream.cfg.Plan.Config().BatchSize)
+	a.asked, a.freed = taken, taken
+	a.batch, a.indices = int(taken/size), nil
+	if a.fetch() {
+		a.indices = a.indices[taken%size:]
+	}
+}
+
+// room reports whether there may be one more.
+func (a *ahead) room() bool {
+	return !a.over && a.asked-a.freed < aheadSamplesMax && (a.bytes == 0 || a.bytes < a.budget.share())
+}
+
+// step asks for the next sample, if there is one.
+func (a *ahead) step() {
+	for len(a.indices) == 0 {
+		if !a.fetch() && !a.following() {
+			a.over = true
+			return
+		}
+	}
+	size := a.ask(a.indices[0])
+	a.indices = a.indices[1:]
+	a.sizes[a.asked%aheadSamplesMax] = size
+	a.bytes += size
+	a.asked++
+	enough := warmAfter
+	if a.waits {
+		enough /= askAt
+	}
+	if a.residents >= enough {
+		a.setCold(false)
+	}
+}
+
+// ask asks for a sample if it is not in memory, as far as is known, and returns how many bytes that makes.
+func (a *ahead) ask(index int) (bytes int64) {
+	if a.waits && a.asked%askAt != 0 {
+		return a.set.Prefetch(index)
+	}
+	var resident bool
+	if resident, a.waits = a.set.Resident(index); resident {
+		a.residents++
+		return 0
+	}
+	a.residents = 0
+	return a.set.Prefetch(index)
+}
+
+// fetch takes the plan's next batch; false means that there is none.
+func (a *ahead) fetch() bool {
+	if a.batch >= a.plan.Batches() {
+		return false
+	}
+	a.memory = a.plan.Batch(a.batch, a.memory)
+	a.indices = a.memory
+	a.batch++
+	return true
+}
+
+// following goes on with the next epoch's plan after the stream's own.
+func (a *ahead) following() bool {
+	if a.plan != a.stream.cfg.Plan {
+		return false
+	}
+	cfg := a.plan.Config()
+	cfg.Epoch, cfg.Consumed = cfg.Epoch+1, 0
+	next, err := plan.New(cfg)
+	if err != nil {
+		return false
+	}
+	a.plan, a.batch = next, 0
+	return a.fetch()
+}
