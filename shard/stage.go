@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -139,15 +140,29 @@ func lockFile(path string) (*os.File, error) {
 			return nil, err
 		}
 		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+			locks.Store(f, nil)
 			return f, nil
 		}
 		f.Close()
 	}
 }
 
+// locks are the files whose locks this process holds.
+var locks sync.Map
+
+// RemoveLocks removes the files of all locks that this process holds. It is for a program that ends at once, in the middle of
+// writing a set: what is unfinished stays, and the next one that writes the set removes it.
+func RemoveLocks() {
+	locks.Range(func(f, _ any) bool {
+		os.Remove(f.(*os.File).Name())
+		return true
+	})
+}
+
 // unlock removes and releases the lock.
 func (s *stage) unlock() {
 	if s.lock != nil {
+		locks.Delete(s.lock)
 		os.Remove(s.lock.Name())
 		s.lock.Close()
 		s.lock = nil

@@ -197,13 +197,13 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 }
 
 // untilHangup ends a context also when the terminal goes away, unless the program was started to outlive it (nohup). Once it has ended, whether by
-// that or by Ctrl-C, signals do again what they do by default, so that a second Ctrl-C ends the program at once.
+// that or by Ctrl-C, the next signal ends the program at once.
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	stop := func() {}
 	if !signal.Ignored(syscall.SIGHUP) {
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 	}
-	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
+	context.AfterFunc(ctx, func() { endAtOnce(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
 	return ctx, stop
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/manual"
 	"github.com/imgfeed/imgfeed/internal/version"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // newCommands makes the subcommands; each stands in the file of its name.
@@ -40,8 +41,23 @@ func (e usageError) Unwrap() error { return e.error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, func() {
+		endAtOnce(os.Interrupt, syscall.SIGTERM)
+		stop()
+	})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// endAtOnce has the next signal end the program as the system does it, but for the files of locks, which go.
+func endAtOnce(signals ...os.Signal) {
+	next := make(chan os.Signal, 1)
+	signal.Notify(next, signals...)
+	go func() {
+		number := (<-next).(syscall.Signal)
+		shard.RemoveLocks()
+		signal.Reset(number)
+		syscall.Kill(os.Getpid(), number)
+	}()
 }
 
 // run executes a command line and returns the exit status.
