@@ -27,6 +27,10 @@ type BenchConfig struct {
 	WarmUp    time.Duration // to work before that; 0 means a quarter of Duration
 	Seed      int64
 	BitExact  bool // refuse to measure a transform whose results are not those of the original images
+	// Indices are the samples to serve, over and over; nil means all that are here.
+	Indices []int
+	// OnError says what becomes of bad samples; the zero value ends the measurement.
+	OnError OnError
 }
 
 // BenchResult is what [Bench] has measured, warm-up excluded.
@@ -56,7 +60,7 @@ type BenchStages struct {
 }
 
 // Bench measures the engine alone: it serves the set's samples, shuffled, over and over, in batches that nobody
-// reads. A bad sample is an error.
+// reads. A bad sample is an error, unless OnError says otherwise.
 func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if cfg.BatchSize <= 0 {
 		cfg.BatchSize = 256
@@ -67,7 +71,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if cfg.WarmUp <= 0 {
 		cfg.WarmUp = cfg.Duration / 4
 	}
-	set, err := newRepeatedSet(cfg.Set)
+	set, err := newRepeatedSet(cfg.Set, cfg.Indices)
 	if err != nil {
 		return BenchResult{}, err
 	}
@@ -145,7 +149,7 @@ func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Set, order
 		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Views)
 	}
 	supply := NewSupply(slots...)
-	stream, err := p.NewStream(StreamConfig{Set: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Supply: supply})
+	stream, err := p.NewStream(StreamConfig{Set: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Supply: supply, OnError: cfg.OnError})
 	if err != nil {
 		return err
 	}
@@ -223,18 +227,22 @@ func cpuSeconds() float64 {
 // then has no epochs with their ends. Of a set that lies here in part, it has the first partition that is here.
 type repeatedSet struct {
 	Set
-	first, step int // sample i stands for first + step · (i mod count)
+	only        []int // sample i stands for only[i mod count]
+	first, step int   // or, without only, for first + step · (i mod count)
 	count       int
 	virtual     int
 }
 
-func newRepeatedSet(set *shard.Set) (*repeatedSet, error) {
+func newRepeatedSet(set *shard.Set, only []int) (*repeatedSet, error) {
 	served, err := FromShards(set)
 	if err != nil {
 		return nil, err
 	}
-	r := &repeatedSet{Set: served, step: 1, count: set.Len()}
-	if len(set.Missing()) > 0 {
+	r := &repeatedSet{Set: served, only: only, step: 1, count: set.Len()}
+	switch {
+	case only != nil:
+		r.count = len(only)
+	case len(set.Missing()) > 0:
 		r.count = 0
 		for part := range set.Partitions() {
 			if n := shard.PartitionLen(set.Len(), set.Partitions(), part); set.Has(part) && n > 0 {
@@ -250,7 +258,12 @@ func newRepeatedSet(set *shard.Set) (*repeatedSet, error) {
 	return r, nil
 }
 
-func (r *repeatedSet) index(i int) int { return r.first + r.step*(i%r.count) }
+func (r *repeatedSet) index(i int) int {
+	if r.only != nil {
+		return r.only[i%r.count]
+	}
+	return r.first + r.step*(i%r.count)
+}
 
 func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
 	return r.Set.Read(r.index(i), buf)

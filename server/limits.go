@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 const (
@@ -50,11 +52,7 @@ func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 	defer b.mu.Unlock()
 	auto := slots == 0
 	if auto {
-		size := int64(autoRingBytes)
-		if b.rings > 0 {
-			size = min(size, b.max/int64(b.rings))
-		}
-		slots = int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
+		slots = autoSlots(slotBytes, b.max, b.rings)
 	}
 	for {
 		if slotBytes <= (b.max-b.used)/int64(slots) {
@@ -66,6 +64,26 @@ func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 		}
 		slots--
 	}
+}
+
+// autoSlots is how many slots a ring gets where its client asks for no number, and there is memory: of memory bytes for rings rings in all, 0 if
+// nobody knows how many.
+func autoSlots(slotBytes, memory int64, rings int) int {
+	size := int64(autoRingBytes)
+	if rings > 0 {
+		size = min(size, memory/int64(rings))
+	}
+	return int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
+}
+
+// RingSize says what ring a session of such batches gets of a server that deals memory bytes to this many sessions: its slots, and the bytes of one.
+func RingSize(views transform.Views, batchSize int, memory int64, sessions int) (slots int, slotBytes int64, err error) {
+	c := openConfig{views: views, listed: len(views) > 1}
+	layout, err := ring.NewLayout(batchSize, c.arrays()...)
+	if err != nil {
+		return 0, 0, err
+	}
+	return autoSlots(layout.Size, memory, sessions), layout.Size, nil
 }
 
 // reserve takes n bytes for something else than a ring.

@@ -40,7 +40,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newVersionCommand(), manual.NewCommand())
+	root.AddCommand(newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newVersionCommand(), manual.NewCommand())
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/pack"
 )
 
@@ -115,13 +115,7 @@ func (p *progress) finish() {
 }
 
 // grouped writes a number with commas: 1,281,167.
-func grouped(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func grouped(n int) string { return bytesize.Grouped(n) }
 
 // counted writes a number with its noun: "1 shard", "1,000 classes".
 func counted(n int, one, many string) string {

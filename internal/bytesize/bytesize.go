@@ -1,4 +1,4 @@
-// Package bytesize reads sizes on the command line, the same in both programs.
+// Package bytesize reads sizes on the command line, and writes sizes and numbers for people, the same in both programs.
 package bytesize
 
 import (
@@ -64,5 +64,17 @@ func Format(n int64) string {
 	case n < 1<<30:
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	if n < 1<<40 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
+}
+
+// Grouped writes a whole number for people: "1,281,167".
+func Grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

@@ -7,8 +7,8 @@
 //	as Walk         its place in     an image's        what the encoding made of it,
 //	gives it        the set's order  content, label    for shard.SetWriter
 //
-// What is packed is an [input], of which there are three: the files of a source that lie in folders (folder.go), those in tars (spool.go), and the
-// samples of another set (setinput.go). It lists its items, then hands them out in order. Workers read and encode the images that are in flight, and
+// What is packed is an [input], of which there are four: the files of a source that lie in folders (folder.go), those in tars (spool.go), the
+// samples of another set (setinput.go), and files in memory (fileinput.go). It lists its items, then hands them out in order. Workers read and encode the images that are in flight, and
 // one goroutine writes what they made, in order again (builder.go). So nothing depends on the order in which the file system lists names, on the
 // number of workers or on which of them is the fastest.
 //

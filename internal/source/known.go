@@ -3,7 +3,8 @@ package source
 import (
 	"fmt"
 	"slices"
-	"strconv"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // A knownSet is a split of a dataset as it was published.
@@ -68,10 +69,4 @@ func (s *Split) noteKnown(images int, classes []string) {
 }
 
 // grouped writes a number with commas.
-func grouped(n int) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func grouped(n int) string { return bytesize.Grouped(n) }

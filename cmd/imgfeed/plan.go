@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/capacity"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+const planLong = `Measure for some seconds how fast this machine serves a sample of a dataset, in each encoding that could be packed, and how fast its
+disk reads; and say what feeds the GPUs: which encoding, how many cores, which disk and link, how much memory, and what will be waited for.
+
+PATH is a shard set, a folder that holds sets, or a dataset as imgshard build takes it. What is packed for the measurement lies in the folder for
+temporary files ($TMPDIR), takes up to some hundred MB there, and is removed.
+
+What the GPUs take is said by --images-per-second, as your training logs it, or by --gpu and --model, of which --rates lists published figures with
+their sources. --cores, --memory and --disk describe another machine of the same processor; without them it is this one.`
+
+// planFlags are the flags of imgfeed plan.
+type planFlags struct {
+	split, transform, gpu, model, resize string
+	perGPU                               float64
+	gpus, cores, samples, batchSize      int
+	memory, disk                         bytesize.Size
+	seconds                              time.Duration
+	json, rates, bitExact                bool
+}
+
+func newPlanCommand() *cobra.Command {
+	f := planFlags{batchSize: 256, seconds: 10 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "plan PATH",
+		Short: "Say what it takes to feed GPUs with a dataset: encoding, cores, disk, memory",
+		Long:  planLong,
+		Example: "  imgfeed plan /data/train --gpu h100 --gpus 8 --cores 96 --memory 1TiB --disk 3GB\n" +
+			"  imgfeed plan /data/train-shards --images-per-second 1800 --transform train-resize",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.rates {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.rates {
+				return f.printRates(cmd.OutOrStdout())
+			}
+			return f.run(cmd, args[0])
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+// register lists the flags.
+func (f *planFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.transform, "transform", "train", "preset, JSON list of operations, or {\"views\": […]}")
+	flags.StringVar(&f.gpu, "gpu", "", "GPU to feed, by a name that --rates lists")
+	flags.StringVar(&f.model, "model", "resnet50", "model to train on it, by a name that --rates lists")
+	flags.Float64Var(&f.perGPU, "images-per-second", 0, "what one GPU takes, in place of a published rate")
+	flags.Var(intFlag{&f.gpus, 1, planMax}, "gpus", "number of GPUs on the machine, each with a training process (default 1)")
+	flags.Var(intFlag{&f.cores, 1, planMax}, "cores", "logical cores of the machine, as nproc counts them (default this one's)")
+	flags.Var(&f.memory, "memory", "its memory, as 1TiB (default this one's)")
+	flags.Var(&f.disk, "disk", "bytes that its disk or store reads in a second, as 3GB (default measured)")
+	flags.StringVar(&f.split, "split", "", "split to plan for, if PATH holds several")
+	flags.Var(intFlag{&f.samples, 1, math.MaxInt}, "samples", "number of samples, where counting them takes too long")
+	flags.Var(intFlag{&f.batchSize, 1, math.MaxInt}, "batch-size", "samples in a batch")
+	flags.StringVar(&f.resize, "resize", "", "size that pixels are stored in, as imgshard build's --resize")
+	flags.BoolVar(&f.bitExact, "bit-exact", false, "take no encoding whose results are not those of the originals")
+	flags.Var(durationFlag{&f.seconds, 100 * time.Millisecond}, "seconds", "time to measure for; packing the sample comes on top")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.BoolVar(&f.rates, "rates", false, "list the published training rates and where they stand, and measure nothing")
+}
+
+// planMax is far beyond any machine's cores and GPUs.
+const planMax = 1 << 16
+
+// need is what the GPUs take, as far as the flags say.
+func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
+	n := capacity.Need{GPUs: f.gpus}
+	switch {
+	case f.gpu != "" && given("images-per-second"):
+		return n, errors.New("--gpu and --images-per-second both say what a GPU takes: give one")
+	case given("images-per-second") && !(f.perGPU > 0 && f.perGPU < 1e9):
+		return n, fmt.Errorf("--images-per-second %v: want a number above 0", f.perGPU)
+	case f.gpu == "" && given("model"):
+		return n, errors.New("--model needs --gpu")
+	case f.gpu == "" && f.perGPU == 0 && f.gpus > 0:
+		return n, errors.New("--gpus needs --gpu or --images-per-second, which say what one takes")
+	case f.gpu == "" && f.perGPU == 0:
+		return n, nil
+	}
+	n.GPUs = max(1, n.GPUs)
+	perGPU := f.perGPU
+	if f.gpu != "" {
+		rate, err := capacity.FindRate(f.gpu, f.model)
+		if err != nil {
+			return n, err
+		}
+		n.Rate, perGPU = rate, rate.PerGPU()
+	}
+	n.ImagesPerSecond = perGPU * float64(n.GPUs)
+	return n, nil
+}
+
+func (f *planFlags) run(cmd *cobra.Command, path string) error {
+	need, err := f.need(cmd.Flags().Changed)
+	if err != nil {
+		return usageError{err}
+	}
+	views, err := transform.ParseViews(f.transform, resample.Pillow13)
+	if err != nil {
+		return usageError{fmt.Errorf("--transform: %w", err)}
+	}
+	if err := kernel.CheckEnv(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	p, err := f.plan(ctx, cmd.ErrOrStderr(), path, views, need)
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted; what was packed for the measurement is removed")
+	} else if err != nil {
+		return err
+	}
+	if f.json {
+		enc := json.NewEncoder(cmd.OutOrStdout())
+		enc.SetEscapeHTML(false)
+		return enc.Encode(p)
+	}
+	printPlan(cmd.OutOrStdout(), p)
+	return nil
+}
+
+// plan measures, and computes what follows.
+func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, views transform.Views, need capacity.Need) (*capacity.Plan, error) {
+	tell := func(what string) { fmt.Fprintln(progress, what) }
+	tell("looking at " + path)
+	sample, err := capacity.TakeSample(ctx, path, f.split)
+	if err != nil {
+		return nil, err
+	}
+	defer sample.Close()
+	if f.samples > 0 {
+		sample.Samples, sample.Counted = f.samples, true
+	}
+	machine := capacity.Machine{Cores: f.cores, MemoryBytes: int64(f.memory), DiskBytesPerSecond: float64(f.disk)}
+	if machine.Cores == 0 {
+		machine.Cores = runtime.GOMAXPROCS(0)
+	}
+	if machine.MemoryBytes == 0 {
+		machine.MemoryBytes = server.MachineMemory()
+	}
+	measured, err := capacity.Measure(ctx, sample, capacity.MeasureConfig{
+		Views: views, BatchSize: f.batchSize, Threads: min(capacity.FeedCores(machine, need), runtime.GOMAXPROCS(0)), Duration: f.seconds, Resize: f.resize, Progress: tell,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f.disk == 0 {
+		tell("measuring the disk")
+		machine.DiskBytesPerSecond, err = capacity.DiskRate(ctx, sample, measured[0].StoredBytes, min(f.seconds/5, 2*time.Second))
+		if errors.Is(err, errors.ErrUnsupported) {
+			sample.Notes = append(sample.Notes, fmt.Sprintf("the disk was not measured (%v): --disk says what it reads in a second", err))
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return capacity.Compute(capacity.Input{
+		Sample: sample, Measurements: measured, Views: views, BatchSize: f.batchSize, Machine: machine, Need: need, BitExact: f.bitExact,
+	})
+}
+
+// printRates prints the table of published rates.
+func (f *planFlags) printRates(out io.Writer) error {
+	if f.json {
+		return json.NewEncoder(out).Encode(capacity.Rates())
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "GPU\tMODEL\tIMAGES/S OF ONE\tAS PUBLISHED")
+	for _, r := range capacity.Rates() {
+		published := fmt.Sprintf("%.6g", r.ImagesPerSecond)
+		if r.GPUs > 1 {
+			published += fmt.Sprintf(" of %d", r.GPUs)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%s: %s\n", r.GPU, r.Model, r.PerGPU(), published, r.Measured)
+		fmt.Fprintf(w, "\t\t\t%s\n", r.URL)
+	}
+	return w.Flush()
+}
+
+// printPlan prints what people read.
+func printPlan(out io.Writer, p *capacity.Plan) {
+	about := ""
+	if !p.Counted {
+		about = "about "
+	}
+	fmt.Fprintf(out, "%s: %s is %s, %s%s samples, %s of them measured\n", p.Split, p.Path, p.Layout, about, bytesize.Grouped(p.Samples), bytesize.Grouped(p.Measured))
+	for _, note := range p.Notes {
+		fmt.Fprintf(out, "note        %s\n", note)
+	}
+	disk := "disk not measured"
+	if p.Machine.DiskBytesPerSecond > 0 {
+		disk = fmt.Sprintf("disk %s/s", bytesize.Format(int64(p.Machine.DiskBytesPerSecond)))
+	}
+	fmt.Fprintf(out, "machine     %s, %s kernels, memory %s, %s\n", cores(p.Machine.Cores), transform.ActiveLevel(), bytesize.Format(p.Machine.MemoryBytes), disk)
+	printNeed(out, p)
+	fmt.Fprintln(out)
+	printOptions(out, p)
+	fmt.Fprintln(out)
+	printAdvice(out, p)
+}
+
+func printNeed(out io.Writer, p *capacity.Plan) {
+	switch n := p.Need; {
+	case n.ImagesPerSecond == 0:
+		fmt.Fprintf(out, "GPUs        not said (--gpu, --images-per-second); the feed has %s\n", cores(p.FeedCores))
+	case n.Rate != nil:
+		fmt.Fprintf(out, "GPUs        %d × %s, %s: %s images/s; the feed has %s, the training processes the rest\n", n.GPUs, n.Rate.GPU, n.Rate.Model,
+			bytesize.Grouped(int(n.ImagesPerSecond)), cores(p.FeedCores))
+		fmt.Fprintf(out, "            %s\n            %s\n", n.Rate.Measured, n.Rate.URL)
+	default:
+		fmt.Fprintf(out, "GPUs        %d, %s images/s in all; the feed has %s, the training processes the rest\n", n.GPUs, bytesize.Grouped(int(n.ImagesPerSecond)), cores(p.FeedCores))
+	}
+}
+
+// printOptions prints the table of encodings.
+func printOptions(out io.Writer, p *capacity.Plan) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "ENCODING\tAN IMAGE\tTHE SET\tIMAGES/S, 1 CORE\t%s\tDISK, IMAGES/S\tCORES NEEDED\t\n", strings.ToUpper(cores(p.FeedCores)))
+	for i := range p.Encodings {
+		o := &p.Encodings[i]
+		needed, disk := "–", "–"
+		if o.CoresNeeded > 0 {
+			needed = bytesize.Grouped(o.CoresNeeded)
+		}
+		if o.DiskLimit > 0 {
+			disk = bytesize.Grouped(int(o.DiskLimit))
+		}
+		mark := ""
+		if i == p.Chosen {
+			mark = " *"
+		}
+		if o.NotBitExact != "" {
+			mark += " ≠"
+		}
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", o.Name, mark, bytesize.Format(int64(o.ImageBytes)), bytesize.Format(o.SetBytes),
+			bytesize.Grouped(int(o.PerCore)), bytesize.Grouped(int(o.PerSecond)), disk, needed)
+	}
+	w.Flush()
+}
+
+// printAdvice prints what follows for the encoding that is chosen.
+func printAdvice(out io.Writer, p *capacity.Plan) {
+	o := &p.Encodings[p.Chosen]
+	switch {
+	case o.Flags == nil:
+		fmt.Fprintf(out, "pack        nothing: %s is packed as %s, and %s\n", p.Path, o.Encoding, p.Reason)
+	case strings.HasPrefix(p.Layout, capacity.SetLayout):
+		fmt.Fprintf(out, "pack        imgshard repack %s -o OUT %s: %s\n", p.Path, strings.Join(o.Flags, " "), p.Reason)
+	default:
+		fmt.Fprintf(out, "pack        imgshard build %s %s: %s\n", p.Path, strings.Join(o.Flags, " "), p.Reason)
+	}
+	if o.NotBitExact != "" {
+		fmt.Fprintf(out, "            ≠ %s\n", o.NotBitExact)
+	}
+	if o.Rejected > 0 {
+		fmt.Fprintf(out, "left out    %d of the sample: %s\n", o.Rejected, o.Reasons[0].Reason)
+	}
+	place := "the set stays in memory after the first epoch, which reads"
+	if !o.Cached {
+		place = "the set does not fit into the memory, so that every epoch reads"
+	}
+	fmt.Fprintf(out, "disk        %s of room; %s %s/s\n", bytesize.Format(o.SetBytes), place, bytesize.Format(int64(o.ReadRate)))
+	fmt.Fprintf(out, "link        %.1f Gbit/s to the data, if it lies across a network", o.ReadRate*8/1e9)
+	if p.UploadRate > 0 {
+		fmt.Fprintf(out, "; %s/s to each GPU", bytesize.Format(p.UploadRate/int64(p.Need.GPUs)))
+	}
+	fmt.Fprintf(out, "\nmemory      %s for the server: %d × %d batches of %s, threads, index\n", bytesize.Format(p.FeedBytes), p.Rings, p.Slots, bytesize.Format(p.SlotBytes))
+	fmt.Fprintf(out, "waits for   %s\n", p.Verdict)
+}
+
+func cores(n int) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%d cores", n)
+}
