@@ -36,6 +36,7 @@ type Mapper struct {
 	kernels *kernels
 	group   *group
 	columns []int32
+	runs    []run
 }
 
 // New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].

@@ -12,7 +12,7 @@ import (
 // of its own for each pixel, and is fetched between them, one pixel after the other.
 type kernels struct {
 	doubles float64                           // that a vector has
-	offsets func(g *group, x, y int32, n int) // of positions with 16 bits of fraction
+	offsets func(g *group, x, y int32, n int) // sets those of a stretch's pixels, from positions with 16 bits of fraction
 
 	places, placesCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
@@ -24,8 +24,9 @@ const groupLen = 64
 // A group is pixels of a row on their way through the kernels. Constants are there once for each place of the largest vector.
 type group struct {
 	// For nearest.
-	ramp, step [2][16]int32 // what x and y grow by up to each pixel of a vector, and to the next vector
-	line       [16]int32    // bytes of a source row
+	ramp, step [2][16]int32      // what x and y grow by up to each pixel of a vector, and from a pixel to the next
+	line       [16]int32         // bytes of a source row
+	places     [stretchLen]int32 // bytes from the source's first
 
 	// For the others.
 	u, forward [8]float64    // the middles of the first pixels along x, and from there to the next vector's
@@ -128,25 +129,6 @@ func storePixels(to unsafe.Pointer, pixels []uint64) {
 	}
 }
 
-// copyPixels copies n pixels from offsets, and one byte more behind the last.
-func copyPixels(to, from unsafe.Pointer, offsets *[groupLen]int32, n int) {
-	i := 0
-	for ; i+4 <= n; i += 4 {
-		four := (*[4]int32)(offsets[i:])
-		a, b := *(*uint32)(unsafe.Add(from, int(four[0]))), *(*uint32)(unsafe.Add(from, int(four[1])))
-		c, d := *(*uint32)(unsafe.Add(from, int(four[2]))), *(*uint32)(unsafe.Add(from, int(four[3])))
-		*(*uint32)(to) = a
-		*(*uint32)(unsafe.Add(to, 3)) = b
-		*(*uint32)(unsafe.Add(to, 6)) = c
-		*(*uint32)(unsafe.Add(to, 9)) = d
-		to = unsafe.Add(to, 12)
-	}
-	for ; i < n; i++ {
-		*(*uint32)(to) = *(*uint32)(unsafe.Add(from, int(offsets[i])))
-		to = unsafe.Add(to, 3)
-	}
-}
-
 // fetch sets the first two taps of n pixels: two pixels of the row above, and two of the row below. It reads two bytes more.
 func (g *group) fetch(src *imagefile.RGB, n int) {
 	from := unsafe.Pointer(unsafe.SliceData(src.Pix))
@@ -185,27 +167,6 @@ func (g *group) fetchEdge(src *imagefile.RGB, i int) {
 			}
 			g.taps[2*r+half][i] = tap
 		}
-	}
-}
-
-// startFixed makes a group ready for copyFixed.
-func (g *group) startFixed(src *imagefile.RGB, stepX, stepY int32) {
-	fill(g.line[:], int32(3*src.Width))
-	fill(g.step[0][:], stepX)
-	fill(g.step[1][:], stepY)
-	for i := range g.ramp[0] {
-		g.ramp[0][i], g.ramp[1][i] = int32(i)*stepX, int32(i)*stepY
-	}
-}
-
-// copyFixed copies n pixels from positions with 16 bits of fraction, beginning at (x, y).
-func (k *kernels) copyFixed(g *group, to []byte, src *imagefile.RGB, x, y int32, n int) {
-	for at := 0; at < n; at += groupLen {
-		length := min(groupLen, n-at)
-		k.offsets(g, x, y, length)
-		copyPixels(unsafe.Pointer(&to[3*at]), unsafe.Pointer(unsafe.SliceData(src.Pix)), &g.offset[0], length)
-		x += groupLen * g.step[0][0]
-		y += groupLen * g.step[1][0]
 	}
 }
 

@@ -82,7 +82,11 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	downX, downY := fixedPoint(a[1]), fixedPoint(a[4])
 	startX := fixedPoint(a[2] + float64(a[0]*0.5) + float64(a[1]*0.5))
 	startY := fixedPoint(a[5] + float64(a[3]*0.5) + float64(a[4]*0.5))
-	if m.kernels != nil {
+	shears := stepX == 1<<16 && downX == 0 && downY == 1<<16 // along y
+	if m.kernels != nil && shears {
+		first, behind := showing(startX, stepX, dst.Width, src.Width)
+		m.findRuns(src, startX, startY, stepY, first, behind)
+	} else if m.kernels != nil {
 		m.group.startFixed(src, stepX, stepY)
 	}
 	for y := range dst.Height {
@@ -97,6 +101,8 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 			paint(to, fill)
 		} else if stepX == 1<<16 && stepY == 0 {
 			copy(to[3*first:3*behind], row(src, int(yy>>16))[3*(xx>>16):])
+		} else if m.kernels != nil && shears {
+			m.copyRuns(to, src, y, first, behind)
 		} else if m.kernels != nil {
 			m.kernels.copyFixed(m.group, to[3*first:], src, xx, yy, behind-first)
 		} else {

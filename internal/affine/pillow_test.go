@@ -165,6 +165,9 @@ func TestLevels(t *testing.T) {
 		got.Resize(1+rng.IntN(150), 1+rng.IntN(9))
 		want.Resize(got.Width, got.Height)
 		a, f := randomMatrix(rng, src.Width, src.Height), everyFilter[rng.IntN(3)]
+		if rng.IntN(8) == 0 { // along y, shifted, with runs of every length
+			a, f = Matrix{1, 0, math.Round(20 * rng.NormFloat64()), rng.NormFloat64() / 5, 1, 3 * rng.NormFloat64()}, resample.Nearest
+		}
 		generic.Map(want, src, a, f, [3]byte{1, 2, 3})
 		for _, level := range kernel.Available() {
 			clear(got.Pix)
