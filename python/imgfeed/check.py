@@ -3,7 +3,8 @@
     python -m imgfeed.check /data/train-shards --transform train --samples 200
 
 It takes the first samples of a shuffled epoch as batches give them, asks for the record of each, and repeats that on the
-original. It needs torchvision, and says how many samples are identical; the exit code is 1 if one is not.
+original. It needs torchvision, and says how many samples are identical; the exit code is 1 if one is not. What torchvision
+blurs in float32 may differ by one level in less than a thousandth of the values, which is said and is no failure.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ from .loader import DataLoader
 from .replay import reference
 
 _NAMED = 5  # differing samples that are described
+_ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round to the next level
 
 
 @dataclass
 class Report:
     """What was compared. A difference has the sample's index, the share of its values that differ, by how much at most, and
-    its record.
+    its record; those that are no more than torchvision's rounding of what it blurs are in rounded.
     """
 
     compared: int = 0
     differ: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
+    rounded: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
 
 
 def check(loader: DataLoader, samples: int = 200, epoch: int = 0, original: Callable[[int], Any] | None = None) -> Report:
@@ -57,7 +60,9 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, original: Call
                 got = image if image.shape == want.shape else image.transpose(1, 2, 0)
                 if not np.array_equal(got, want):
                     apart = np.abs(got.astype(int) - want)
-                    report.differ.append((index, float((apart > 0).mean()), int(apart.max()), record))
+                    share, most = float((apart > 0).mean()), int(apart.max())
+                    rounding = most == 1 and share < _ROUNDED and any(call["op"] == "gaussian_blur" for call in record)
+                    (report.rounded if rounding else report.differ).append((index, share, most, record))
         report.compared += count
         if report.compared >= samples:
             break
@@ -128,8 +133,12 @@ def _tell(report: Report, loader: DataLoader, other: str) -> None:
         print(f"{loader.dataset.key(index)}: {share:.4%} of the values differ, by up to {most}: {json.dumps(record)}")
     if len(report.differ) > _NAMED:
         print(f"… and {len(report.differ) - _NAMED} more")
-    samples = len({index for index, *_ in report.differ})  # of which several views may differ
-    print(f"{report.compared - samples} of {report.compared} samples are identical to {other}")
+    differ = {index for index, *_ in report.differ}  # of which several views may differ
+    rounded = {index for index, *_ in report.rounded} - differ
+    print(f"{report.compared - len(differ | rounded)} of {report.compared} samples are identical to {other}")
+    if rounded:
+        share = max(share for _, share, *_ in report.rounded)
+        print(f"{len(rounded)} differ by one level in up to {share:.4%} of the values: torchvision's float blur rounds so")
 
 
 if __name__ == "__main__":

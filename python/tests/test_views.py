@@ -49,11 +49,21 @@ def test_views_are_torchvisions(load: Load) -> None:
     assert report.compared == 64 and report.differ == []
 
 
+@pytest.mark.parametrize("preset", ["simclr", "byol", "moco-v3", "dino", "dinov2"])
+def test_presets_are_torchvisions(load: Load, preset: str) -> None:
+    pytest.importorskip("torchvision")
+    check = pytest.importorskip("imgfeed.check")
+    report = check.check(load(6, transform=preset, resampler=installed_resampler(), shuffle=True), 6)
+    assert report.compared == 6 and report.differ == []
+    assert all(share < 1e-3 and any(call["op"] == "gaussian_blur" for call in record) for _, share, _, record in report.rounded)
+
+
 def test_a_sample_whose_views_differ_is_one_sample(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     check = importlib.import_module("imgfeed.check")
-    report = check.Report(4, [(3, 0.1, 1, []), (3, 0.2, 1, []), (5, 0.1, 2, [])])
+    report = check.Report(5, [(3, 0.1, 1, []), (3, 0.2, 1, []), (5, 0.1, 2, [])], [(3, 0.0001, 1, []), (7, 0.0002, 1, [])])
     check._tell(report, load(), "torchvision")
-    assert "2 of 4 samples are identical" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 of 5 samples are identical" in said and "1 differ by one level in up to 0.0200% of the values" in said
 
 
 def test_batches_that_are_held(load: Load) -> None:
