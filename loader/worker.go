@@ -62,7 +62,7 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 		size := spec.OutputBytes()
 		w.views = append(w.views, transform.View{
 			Spec: spec, Dst: transform.Output{Pix: slot.Images[v][position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout},
-			Draws: transform.NewViewDraws(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
+			Draws: cfg.Views.Draws(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
 		})
 	}
 	if err := w.engine.ApplyViews(record.Source, w.views); err != nil {

@@ -50,7 +50,7 @@ func (s *session) records(m recordsRequest) error {
 		if m.Repetitions != nil {
 			repetition = m.Repetitions[i]
 		}
-		record, err := loader.Recorded(s.samples, engine, s.views[m.View], s.plan.Seed, int(m.Epoch), index, repetition, m.View)
+		record, err := loader.Recorded(s.samples, engine, s.views, s.plan.Seed, int(m.Epoch), index, repetition, m.View)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@
 // that remain, which is why Resize and CenterCrop of a JPEG decode a part of it only. What the kinds of operation ask of
 // it:
 //
-//   - Geometry by rectangles (crops, padding, FiveCrop): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
+//   - Geometry by rectangles (crops, padding): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
 //   - Colour, and whatever else changes pixels where they are: canvas.inMemory does what has been gathered, and
 //     returns the image in memory; the operation changes it there with the table, matrix or kernel that it drew.
 //   - An affine map, a blur: canvas.redraw likewise, but the result is written to the other of the engine's two images, from
@@ -25,6 +25,7 @@
 //   - A policy, RandomApply, RandomChoice: an operation that holds operations, read by the same parser (parseOps) and
 //     made ready by its prepare. Its apply draws, and calls apply of those that are to be done on the canvas it was given.
 //     What is not drawn asks for nothing, so it costs nothing and keeps the pass whole.
+//   - Several results (FiveCrop): an operation that is a severalOp, of which a list makes as many views.
 //   - Views are not operations but several Specs of one stored image, each with a canvas and Draws of its own, keyed by
 //     the view. As no canvas reads a pixel before it must, what each needs of the stored image is known before the first
 //     is decoded.

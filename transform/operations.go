@@ -29,6 +29,8 @@ func operations() []Op {
 	return []Op{
 		Resize{},
 		CenterCrop{},
+		FiveCrop{},
+		TenCrop{},
 		RandomCrop{},
 		Pad{},
 		RandomResizedCrop{},

@@ -18,6 +18,15 @@ func Parse(text string) (*Spec, error) { return ParseWith(text, Pillow13) }
 
 // ParseWith is [Parse] with the resampler of those operations that name none, and of the presets.
 func ParseWith(text string, resampler Resampler) (*Spec, error) {
+	ops, err := parseTransform(text, resampler)
+	if err != nil {
+		return nil, err
+	}
+	return NewSpec(ops...)
+}
+
+// parseTransform reads the operations of a transform, a preset's name or a list.
+func parseTransform(text string, resampler Resampler) ([]Op, error) {
 	text = unquoted(strings.TrimSpace(text))
 	if !strings.HasPrefix(text, "[") {
 		ops := preset(text)
@@ -26,11 +35,7 @@ func ParseWith(text string, resampler Resampler) (*Spec, error) {
 		}
 		text = ops
 	}
-	ops, err := parseOps([]byte(text), resampler)
-	if err != nil {
-		return nil, err
-	}
-	return NewSpec(ops...)
+	return parseOps([]byte(text), resampler)
 }
 
 // unknownTransform names the presets.

@@ -39,6 +39,7 @@ func (e *SizeError) Error() string {
 type Spec struct {
 	ops           []Op
 	height, width int
+	part, parts   int // which view it is, from 0, of how many that its list makes; 0 of 0 for a list that makes one
 }
 
 // opsMax bounds a list: more than a dozen operations is a mistake.
@@ -81,5 +82,6 @@ func (s *Spec) OutputBytes() int { return s.height * s.width * 3 }
 // Random reports whether the result depends on draws.
 func (s *Spec) Random() bool { return slices.ContainsFunc(s.ops, Op.random) }
 
-// String returns the transform as a JSON list with every parameter, which [Parse] reads back to the same Spec.
+// String returns the transform as a JSON list with every parameter, which [Parse] reads back to the same Spec. Of one of several views that a list
+// makes, as one with [FiveCrop] does, it is the whole list, for [ParseViews].
 func (s *Spec) String() string { return listString(s.ops) }

@@ -6,12 +6,55 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Views are several transforms of one image, with a result each. One alone is an ordinary transform. They are not to be changed.
 type Views []*Spec
+
+// NewViews returns the views that a list of operations makes: one, or several if one of them is [FiveCrop] or [TenCrop]. The error is a [*SpecError].
+func NewViews(ops ...Op) (Views, error) {
+	at := slices.IndexFunc(ops, func(op Op) bool { _, ok := op.(severalOp); return ok })
+	if at < 0 {
+		spec, err := NewSpec(ops...)
+		if err != nil {
+			return nil, err
+		}
+		return Views{spec}, nil
+	}
+	several := ops[at].(severalOp)
+	views := make(Views, several.results())
+	for i := range views {
+		ops = slices.Clone(ops)
+		ops[at] = several.result(i)
+		var err error
+		if views[i], err = NewSpec(ops...); err != nil {
+			return nil, err
+		}
+		views[i].part, views[i].parts = i, len(views)
+	}
+	return views, nil
+}
+
+// A severalOp makes several results of an image, and so several views of the transform that holds it.
+type severalOp interface {
+	Op
+	results() int
+	// result returns the operation that makes one of them.
+	result(i int) Op
+}
+
+// severalError says that a severalOp stands where one result is wanted.
+func severalError(o severalOp) error {
+	return fmt.Errorf("it makes %d views of an image, and one is wanted", o.results())
+}
+
+// Draws returns the source of the random parameters of a view, by its number: of what makes several results of one image, all have the first's.
+func (v Views) Draws(seed int64, epoch, index, repetition, view int) Draws {
+	return NewViewDraws(seed, epoch, index, repetition, view-v[view].part)
+}
 
 // ViewsMax bounds the views of an image.
 const ViewsMax = 64
@@ -44,11 +87,11 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s, or a JSON list of operations",
 				name, strings.Join(append(Presets(), ViewPresets()...), ", "))}
 		}
-		spec, err := ParseWith(text, resampler)
+		ops, err := parseTransform(text, resampler)
 		if err != nil {
 			return nil, err
 		}
-		return Views{spec}, nil
+		return NewViews(ops...)
 	}
 	var given struct {
 		Views []json.RawMessage `json:"views"`
@@ -58,15 +101,15 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	}
 	var views Views
 	for i, raw := range given.Views {
-		spec, repeat, err := parseView(raw, resampler)
+		made, repeat, err := parseView(raw, resampler)
 		if err != nil {
 			return nil, &ViewError{View: i, Err: err}
 		}
-		if len(views)+repeat > ViewsMax {
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d views and more, at most %d are taken", len(views)+repeat, ViewsMax)}
+		if n := len(views) + repeat*len(made); n > ViewsMax {
+			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d views and more, at most %d are taken", n, ViewsMax)}
 		}
 		for range repeat {
-			views = append(views, spec)
+			views = append(views, made...)
 		}
 	}
 	if len(views) == 0 {
@@ -75,8 +118,8 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	return views, nil
 }
 
-// parseView reads an element of a list of views.
-func parseView(raw json.RawMessage, resampler Resampler) (spec *Spec, repeat int, err error) {
+// parseView reads an element of a list of views: what it makes, and how often.
+func parseView(raw json.RawMessage, resampler Resampler) (made Views, repeat int, err error) {
 	repeat = 1
 	if bytes.HasPrefix(raw, []byte("{")) {
 		var given struct {
@@ -99,8 +142,11 @@ func parseView(raw json.RawMessage, resampler Resampler) (spec *Spec, repeat int
 	if !bytes.HasPrefix(raw, []byte("[")) && !bytes.HasPrefix(raw, []byte(`"`)) {
 		return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("%.40s is no transform, want a preset's name or a list of operations", raw)}
 	}
-	spec, err = ParseWith(string(raw), resampler)
-	return spec, repeat, err
+	ops, err := parseTransform(string(raw), resampler)
+	if err == nil {
+		made, err = NewViews(ops...)
+	}
+	return made, repeat, err
 }
 
 // decodeStrictly refuses fields that are not known, and anything after the value.
@@ -125,22 +171,23 @@ func (v Views) OutputBytes() int {
 	return n
 }
 
-// String returns the views as [ParseViews] reads them: one alone as its list, several as an object.
+// String returns the views as [ParseViews] reads them: what one list makes as that, several as an object.
 func (v Views) String() string {
-	if len(v) == 1 {
-		return v[0].String()
-	}
 	var texts []string
 	for first := 0; first < len(v); {
-		after := first + 1
+		n := max(1, v[first].parts) // views of one list
+		after := first + n
 		for after < len(v) && v[after] == v[first] {
-			after++
+			after += n
 		}
-		if text := v[first].String(); after == first+1 {
-			texts = append(texts, text)
-		} else {
-			texts = append(texts, fmt.Sprintf(`{"repeat": %d, "ops": %s}`, after-first, text))
+		text := v[first].String()
+		if after-first == len(v) && n == len(v) {
+			return text
 		}
+		if after > first+n {
+			text = fmt.Sprintf(`{"repeat": %d, "ops": %s}`, (after-first)/n, text)
+		}
+		texts = append(texts, text)
 		first = after
 	}
 	return `{"views": [` + strings.Join(texts, ", ") + `]}`

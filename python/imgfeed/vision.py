@@ -19,6 +19,8 @@ from typing import Any
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "Resize": ("size", "interpolation", "max_size"),
     "CenterCrop": ("size",),
+    "FiveCrop": ("size",),
+    "TenCrop": ("size", "vertical_flip"),
     "RandomCrop": ("size", "padding", "pad_if_needed", "fill", "padding_mode"),
     "Pad": ("padding", "fill", "padding_mode"),
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation"),
@@ -106,7 +108,8 @@ def pipeline(name: str, value: Any) -> Pipeline:
         elif kind in NUMBERS:
             numbers.append(_in_place(step) if kind == "Normalize" else step)
         elif kind not in OPERATIONS:
-            raise ValueError(_unknown(name, step))
+            crops = operations and operations[-1]["op"] in ("FiveCrop", "TenCrop")
+            raise ValueError(_unknown(name, step) + (_AFTER_CROPS if crops else ""))
         elif numbers:
             raise ValueError(f"imgfeed: {name} has {kind} after {type(numbers[-1]).__name__}: operations on images come first")
         else:
@@ -242,6 +245,11 @@ def _unknown(name: str, step: Any) -> str:
         f"{', '.join((*TENSORS, *NUMBERS))}. Do others to the batch in the loop, on the GPU where there is one, "
         "or to single samples in collate_fn="
     )
+
+
+_AFTER_CROPS = (
+    ". Of the crops before it the feed makes a list of batches: leave it out, and torch.stack(images, 1) is (B, crops, C, H, W)"
+)
 
 
 def _of_v2(step: Any) -> bool:

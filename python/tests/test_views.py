@@ -58,6 +58,19 @@ def test_presets_are_torchvisions(load: Load, preset: str) -> None:
     assert all(share < 1e-3 and any(call["op"] == "gaussian_blur" for call in record) for _, share, _, record in report.rounded)
 
 
+def test_crops_are_torchvisions(load: Load) -> None:
+    pytest.importorskip("torchvision")
+    check = pytest.importorskip("imgfeed.check")
+    crops = [{"op": "RandomRotation", "degrees": 20}, {"op": "Resize", "size": 60}, {"op": "TenCrop", "size": 48}]
+    loader = load(16, transform=crops, resampler=installed_resampler(), with_params=True)
+    images, *_, params = next(iter(loader))
+    assert len(images) == len(params) == 10 and len(loader.records([3], 0, view=9)[0]) == 4
+    records = [loader.records([3], 0, view=view)[0] for view in range(10)]
+    assert all(record[0] == records[0][0] for record in records), "all crops are of one rotated image"
+    report = check.check(loader, 32)
+    assert report.compared == 32 and report.differ == report.rounded == []
+
+
 def test_a_sample_whose_views_differ_is_one_sample(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     check = importlib.import_module("imgfeed.check")
     report = check.Report(5, [(3, 0.1, 1, []), (3, 0.2, 1, []), (5, 0.1, 2, [])], [(3, 0.0001, 1, []), (7, 0.0002, 1, [])])

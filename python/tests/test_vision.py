@@ -172,6 +172,22 @@ def test_maps_and_padding_are_torchvisions_bit_for_bit(load: Load, images: Path,
 
 
 @pytest.mark.parametrize("t", versions)
+def test_five_and_ten_crops_are_torchvisions(load: Load, images: Path, t: Any) -> None:
+    for resize, crop, count in [
+        (t.Resize(64), t.FiveCrop(48), 5),
+        (t.Resize(50), t.TenCrop([40, 32]), 10),
+        (t.Resize((45, 71)), t.TenCrop(33, vertical_flip=True), 10),
+    ]:
+        numbers = [t.PILToTensor(), t.ConvertImageDtype(torch.float)]
+        loader = load(8, transform=t.Compose([resize, crop, *numbers]), framework="torch", resampler=installed_resampler())
+        for batch, _, index in loader:
+            assert isinstance(batch, list) and len(batch) == count
+            for place in range(count):  # of the tuple that torchvision gives
+                alone = t.Compose([resize, lambda image, crop=crop, place=place: crop(image)[place], *numbers])
+                assert torch.equal(batch[place], expected(alone, images, loader, index))
+
+
+@pytest.mark.parametrize("t", versions)
 def test_policies_are_taken_with_their_parameters(load: Load, images: Path, t: Any) -> None:
     compare(load, images, t.Compose([t.CenterCrop((32, 40)), t.RandAugment(num_ops=0)]))
     steps = [
@@ -211,6 +227,7 @@ def test_what_the_feed_does_not_do_is_named(t: Any) -> None:
         ),
         ([t.RandomApply([t.CenterCrop(3), t.ToTensor()])], "'s RandomApply holds ToTensor: numbers are made of whole batches"),
         ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which the feed does not do. It does Resize, CenterCrop"),
+        ([t.TenCrop(32), t.Lambda(torch.stack)], r"Lambda, which the feed does not do.*leave it out, and torch\.stack"),
         ([t.Resize(40), Own()], "Own, which the feed does not do"),
         ([Resize(40)], "Resize, which the feed does not do"),
         ([t.CenterCrop(32), t.ToTensor(), t.RandomErasing()], "RandomErasing, which the feed does not do"),

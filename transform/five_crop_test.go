@@ -1,0 +1,135 @@
+package transform
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/resample"
+)
+
+// mirrored does what TenCrop does to the image before its last five crops.
+func mirrored(t *testing.T, m naiveImage, vertically bool) naiveImage {
+	t.Helper()
+	m.pix = bytes.Clone(m.pix)
+	var op naiveOp = RandomHorizontalFlip{P: 1}
+	if vertically {
+		op = RandomVerticalFlip{P: 1}
+	}
+	if err := op.naive(&m, &Draws{}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestFiveAndTenCrops compares every view with the crops that torchvision's functions cut out of the whole image, by every source and kernel.
+func TestFiveAndTenCrops(t *testing.T) {
+	for _, level := range kernel.Available() {
+		engine := NewEngine(level)
+		for s, size := range [][2]int{{50, 37}, {31, 64}, {23, 20}} {
+			w, h := size[0], size[1]
+			pix := randomImage(w, h, uint64(s))
+			data, aux := encodeJPEG(t, pix, w, h)
+			decoded, _, _, err := engine.DecodeFull(Source{Image: data})
+			if err != nil {
+				t.Fatal(err)
+			}
+			decoded = bytes.Clone(decoded)
+			for _, first := range []string{`{"op":"CenterCrop","size":[27,33]}`, `{"op":"Resize","size":29}`, `{"op":"RandomRotation","degrees":20}`} {
+				for _, crops := range []string{`{"op":"FiveCrop","size":[18,20]}`, `{"op":"TenCrop","size":17}`, `{"op":"TenCrop","size":[20,19],"vertical_flip":true}`} {
+					views := mustParseViews(t, "["+first+","+crops+"]")
+					for layout, src := range map[resample.Layout]struct {
+						Source
+						pix []byte
+					}{resample.NHWC: {Source{Image: data, Aux: aux}, decoded}, resample.NCHW: {Source{Image: encodePNG(t, pix, w, h)}, pix}} {
+						compareCrops(t, engine, views, src.Source, naiveImage{bytes.Clone(src.pix), w, h}, layout)
+					}
+				}
+			}
+		}
+	}
+}
+
+func compareCrops(t *testing.T, engine *Engine, views Views, src Source, m naiveImage, layout resample.Layout) {
+	t.Helper()
+	draws := NewDraws(7, 1, 3)
+	if err := views[0].ops[0].(naiveOp).naive(&m, &draws); err != nil {
+		t.Fatal(err)
+	}
+	made := make([]View, len(views))
+	for v, spec := range views {
+		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, Draws: views.Draws(7, 1, 3, 0, v)}
+	}
+	if err := engine.ApplyViews(src, made); err != nil {
+		t.Fatalf("%s: %v", views, err)
+	}
+	ten, _ := views[0].ops[1].(TenCrop)
+	for v, got := range made {
+		from := m
+		if v >= 5 {
+			from = mirrored(t, m, ten.VerticalFlip)
+		}
+		ch, cw := views[v].OutputSize()
+		box := []image.Point{{}, {from.w - cw, 0}, {0, from.h - ch}, {from.w - cw, from.h - ch}, {roundToInt(float64(from.w-cw) / 2), roundToInt(float64(from.h-ch) / 2)}}[v%5]
+		from.cut(image.Rect(box.X, box.Y, box.X+cw, box.Y+ch))
+		if want := toLayout(from.pix, layout); !bytes.Equal(got.Dst.Pix, want) {
+			t.Errorf("%s, view %d of %v: differs from torchvision's crop", views, v, layout)
+		}
+	}
+}
+
+// TestCropsAmongViews: lists with several results stand among others, are written as they were read, and draw as one.
+func TestCropsAmongViews(t *testing.T) {
+	const five = `[{"op":"RandomRotation","degrees":30},{"op":"Resize","size":[30,30]},{"op":"FiveCrop","size":20},{"op":"RandomInvert"}]`
+	for text, want := range map[string]int{
+		five: 5, `{"views": [` + five + `]}`: 5, `{"views": ["eval", {"repeat": 3, "ops": ` + five + `}, [{"op":"TenCrop","size":[3,4]}]]}`: 26,
+	} {
+		views := mustParseViews(t, text)
+		again := mustParseViews(t, views.String())
+		if len(views) != want || len(again) != want || again.String() != views.String() {
+			t.Errorf("%s: %d views, want %d; read back %s as %s", text, len(views), want, views, again)
+		}
+	}
+	views := mustParseViews(t, `{"views": ["eval", {"repeat": 2, "ops": `+five+`}]}`)
+	var seen []Draws
+	for v := range views {
+		if d := views.Draws(1, 2, 3, 4, v); !slices.Contains(seen, d) {
+			seen = append(seen, d)
+		}
+	}
+	if len(seen) != 3 || seen[1] != NewViewDraws(1, 2, 3, 4, 1) || seen[2] != NewViewDraws(1, 2, 3, 4, 6) {
+		t.Errorf("%d draws of one view and two times five crops, want those of views 0, 1 and 6", len(seen))
+	}
+}
+
+func TestFiveCropErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`[{"op":"FiveCrop"}]`:                                     "operation 0 (FiveCrop): size is missing or has 0 numbers",
+		`[{"op":"FiveCrop","size":0}]`:                            "size is 0, want 1 to",
+		`[{"op":"FiveCrop","size":[1,2,3]}]`:                      "has 3 numbers, want n or [h, w]",
+		`[{"op":"TenCrop","size":4,"vertical_flip":"yes"}]`:       `vertical_flip is "yes", want true or false`,
+		`[{"op":"FiveCrop","size":8},{"op":"FiveCrop","size":4}]`: "operation 1 (FiveCrop): it makes 5 views of an image, and one is wanted",
+		`[{"op":"RandomApply","transforms":[{"op":"TenCrop","size":8}]},{"op":"CenterCrop","size":4}]`: "operation 0 (TenCrop): it makes 10 views",
+		`{"views": [{"repeat":7,"ops":[{"op":"TenCrop","size":8}]}]}`:                                  "70 views and more, at most 64 are taken",
+	} {
+		var spec *SpecError
+		if _, err := ParseViews(text, Pillow13); !errors.As(err, &spec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Parse(`[{"op":"FiveCrop","size":8}]`); err == nil || !strings.Contains(err.Error(), "makes 5 views of an image, and one is wanted") {
+		t.Errorf("five crops as one transform: %v", err)
+	}
+	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
+	views := mustParseViews(t, `[{"op":"FiveCrop","size":[11,4]}]`)
+	var size *SizeError
+	err := NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0))
+	if !errors.As(err, &size) || fmt.Sprint(err) != "view 0: transform: FiveCrop cannot take an image of 20×10: the crops are 4×11; resize first" {
+		t.Errorf("an image that is too small: %v", err)
+	}
+}
