@@ -269,6 +269,8 @@ func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
 	return r.Set.Read(r.index(i), buf)
 }
 
+func (r *repeatedSet) Label(i int) (int32, bool) { return r.Set.Label(r.index(i)) }
+
 func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }
 
 func (r *repeatedSet) Resident(i int) (resident, waits bool) { return r.Set.Resident(r.index(i)) }

@@ -62,7 +62,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	b.number, b.slot = number, slot
 	b.indices, b.again = s.cfg.Plan.Batch(number, b.indices), s.cfg.Plan.Repetitions(number, b.again)
 	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
-	b.blank.Store(0)
+	b.bads = nil
 	b.failure.Store(nil)
 	b.left.Store(int64(len(b.indices)))
 	b.next.Store(0)

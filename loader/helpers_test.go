@@ -97,6 +97,8 @@ func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
 	}, buf, nil
 }
 
+func (s *memorySet) Label(i int) (int32, bool) { return int32(i % 10), true }
+
 func (s *memorySet) Key(int) (string, error) { return "k", nil }
 
 func mustSpec(t testing.TB, text string) *transform.Spec {

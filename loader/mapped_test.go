@@ -75,8 +75,8 @@ func TestFileCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		batch, err := stream.Next(context.Background())
-		if err != nil || batch.Blank != 5 {
-			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, batch.Blank, err)
+		if err != nil || len(batch.Bad) != 5 {
+			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
 		}
 		supply.Put(batch.Slot)
 		if _, err := stream.Next(context.Background()); err != io.EOF {

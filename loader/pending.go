@@ -1,7 +1,10 @@
 package loader
 
 import (
+	"fmt"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,9 +20,11 @@ type pendingBatch struct {
 
 	next    atomic.Int64 // the first sample that no worker has taken
 	left    atomic.Int64 // samples that are not finished
-	blank   atomic.Int64 // bad samples so far
 	failure atomic.Pointer[failure]
 	done    chan struct{} // holds one token once all samples are finished
+
+	badMu sync.Mutex
+	bads  []BadSample // so far, but for the failure
 
 	holders atomic.Int32 // who may still look at it: the scheduler, the stream
 }
@@ -55,8 +60,8 @@ func (b *pendingBatch) work(w *worker, most int) int {
 		b.stream.ahead.begun(end - first)
 		most -= end - first
 		for i := first; i < end; i++ {
-			if err := w.process(b, i, min(i+1, end-1)); err != nil {
-				b.bad(i, err)
+			if err := w.process(b, i, b.indices[i], min(i+1, end-1)); err != nil {
+				b.bad(w, i, err)
 			}
 		}
 		w.publish()
@@ -72,27 +77,50 @@ func (b *pendingBatch) work(w *worker, most int) int {
 }
 
 // bad deals with a sample that could not be served.
-func (b *pendingBatch) bad(position int, err error) {
-	s := b.stream
-	bad := newSampleError(s.cfg.Set, b.indices[position], err)
-	if s.cfg.OnError == Fail {
-		f := &failure{position, bad}
-		for {
-			old := b.failure.Load()
-			if old != nil && old.position < position || b.failure.CompareAndSwap(old, f) {
-				return
-			}
+func (b *pendingBatch) bad(w *worker, position int, err error) {
+	cfg := &b.stream.cfg
+	bad := BadSample{newSampleError(cfg.Set, b.indices[position], err), position, -1}
+	switch cfg.OnError {
+	case Substitute:
+		tried := 0
+		if bad.By, tried = w.substitute(b, position); bad.By < 0 {
+			bad.Err = fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", err, tried)
+			b.fail(position, bad.SampleError)
+			return
+		}
+	case Blank:
+		b.slot.blank(position, cfg.Views)
+		b.slot.Indices[position] = int64(bad.Index)
+		if cfg.Fields.Len() > 0 {
+			cfg.Fields.blank(b.slot, position)
+		}
+	default:
+		b.fail(position, bad.SampleError)
+		return
+	}
+	b.badMu.Lock()
+	b.bads = append(b.bads, bad)
+	b.badMu.Unlock()
+	b.stream.tell(bad)
+}
+
+// fail notes a sample that ends the stream. Of several in a batch the first counts.
+func (b *pendingBatch) fail(position int, err *SampleError) {
+	f := &failure{position, err}
+	for {
+		old := b.failure.Load()
+		if old != nil && old.position < position || b.failure.CompareAndSwap(old, f) {
+			return
 		}
 	}
-	b.slot.blank(position, s.cfg.Views)
-	if s.cfg.Fields.Len() > 0 {
-		s.cfg.Fields.blank(b.slot, position)
-	}
-	b.blank.Add(1)
-	if s.cfg.Bad != nil {
-		s.cfg.Bad(bad)
-	}
-	s.log.Warn("blank sample", "index", bad.Index, "key", bad.Key, "error", bad.Err)
+}
+
+// takeBads gives away what was bad, by position, once the batch is finished.
+func (b *pendingBatch) takeBads() []BadSample {
+	bads := b.bads
+	b.bads = nil
+	slices.SortFunc(bads, func(x, y BadSample) int { return x.Position - y.Position })
+	return bads
 }
 
 // release is called by each holder once, and gives the memory back to the stream after the last one.

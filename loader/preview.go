@@ -36,7 +36,16 @@ func (s *Stream) Preview(batch, most int) ([]Preview, error) {
 		if len(again) > 0 {
 			repetition = again[i]
 		}
-		list = append(list, s.preview(engine, index, repetition))
+		shown := s.preview(engine, index, repetition)
+		if shown.Err != nil && s.cfg.OnError == Substitute {
+			for candidate := range s.alike(index, repetition) {
+				if other := s.preview(engine, candidate, repetition); other.Err == nil {
+					shown = other
+					break
+				}
+			}
+		}
+		list = append(list, shown)
 	}
 	return list, nil
 }

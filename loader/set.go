@@ -12,6 +12,8 @@ type Set interface {
 	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer or in
 	// a mapped file, and the buffer for the next call. It has checked the sample's checksum.
 	Read(i int, buf []byte) (Record, []byte, error)
+	// Label returns the label of sample i, of which nothing is read for it; ok is false where it is not known.
+	Label(i int) (label int32, ok bool)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
 	// Resident reports whether sample i is in memory, so that Read need not wait for a disk; waits, whether to ask may take as
@@ -64,6 +66,14 @@ func newSampleError(set Set, index int, err error) *SampleError {
 	return &SampleError{Index: index, Key: key, Err: err}
 }
 
+// A BadSample is a sample of a batch that could not be served, and what became of its place.
+type BadSample struct {
+	*SampleError
+	Position int // in the batch
+	// By is the index of the sample of the same class that stands there in its place, -1 if the place is blank.
+	By int
+}
+
 // OnError says what becomes of a sample that cannot be read or decoded.
 type OnError uint8
 
@@ -72,7 +82,15 @@ const (
 	Fail OnError = iota
 	// Blank gives black pixels and the label [BlankLabel], counts the sample and logs why.
 	Blank
+	// Substitute serves another sample of the same class in its place, as that is served in this epoch, counts and logs it: the first of
+	// [plan.Plan.Alternatives] that is of its class and can be served, which nothing but seed, epoch, sample and data says. Where that is
+	// none of the first [SubstitutesMax], it does as Fail does.
+	Substitute
 )
+
+// SubstitutesMax is how many samples are tried in the place of one that cannot be served: a disk that fails altogether must not
+// be asked for each of a class.
+const SubstitutesMax = 16
 
 // BlankLabel is the label of a blank sample: the ignore_index of torch's cross-entropy loss.
 const BlankLabel = -100

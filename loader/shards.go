@@ -78,6 +78,11 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	return Record{Source: source, Label: rec.Label, Fields: rec.Fields}, buf, nil
 }
 
+func (s *shardSet) Label(i int) (int32, bool) {
+	label, err := s.set.Label(i)
+	return label, err == nil
+}
+
 func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 
 func (s *shardSet) Resident(i int) (resident, waits bool) { return s.set.Resident(i) }

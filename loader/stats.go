@@ -99,7 +99,7 @@ func (p *Pool) limit() WaitingFor {
 type StreamStats struct {
 	Batches    int           // handed out
 	Samples    int           // in them
-	Blank      int           // of which bad
+	Bad        int           // of which could not be served
 	InFlight   int           // batches that are finished or under way, not handed out
 	SlotWait   time.Duration // time that the stream stood still for want of a free slot
 	WaitingFor WaitingFor

@@ -23,11 +23,11 @@ type StreamConfig struct {
 	Fields *Fields
 	// OnError says what becomes of bad samples.
 	OnError OnError
-	// Bad is told of each sample that is served blank, by several goroutines at a time; nil if nobody wants to know.
-	Bad func(*SampleError)
+	// Bad is told of each sample that is served blank or has a substitute, by several goroutines at a time; nil if nobody wants to know.
+	Bad func(BadSample)
 	// Supply has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
 	Supply *Supply
-	// Log receives a line for each blank sample; nil means slog.Default().
+	// Log receives a line for each of these; nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -35,9 +35,9 @@ type StreamConfig struct {
 type Batch struct {
 	Number   int // in the plan, from 0
 	Slot     *Slot
-	Count    int // samples in the slot
-	Blank    int // of which bad
-	Consumed int // the plan's ConsumedAfter: samples of the epoch used by all ranks once each has had this batch
+	Count    int         // samples in the slot
+	Bad      []BadSample // of which could not be served, by position
+	Consumed int         // the plan's ConsumedAfter: samples of the epoch used by all ranks once each has had this batch
 }
 
 // A Stream prepares the batches of one plan and hands them out in order. Next is for one goroutine at a time; the other
@@ -69,7 +69,7 @@ type Stream struct {
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
 	samples    atomic.Int64
-	blank      atomic.Int64
+	bad        atomic.Int64
 	ended      atomic.Bool // the last batch was handed out, or the stream failed
 }
 
@@ -160,12 +160,12 @@ func (s *Stream) handOut() Batch {
 	b := s.head
 	s.head = nil
 	batch := Batch{
-		Number: b.number, Slot: b.slot, Count: len(b.indices), Blank: int(b.blank.Load()),
+		Number: b.number, Slot: b.slot, Count: len(b.indices), Bad: b.takeBads(),
 		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
 	}
 	s.batches.Add(1)
 	s.samples.Add(int64(batch.Count))
-	s.blank.Add(int64(batch.Blank))
+	s.bad.Add(int64(len(batch.Bad)))
 	b.slot = nil
 	b.release()
 	return batch
@@ -195,7 +195,7 @@ func (s *Stream) Close() {
 // Stats describes the stream as it is now.
 func (s *Stream) Stats() StreamStats {
 	stats := StreamStats{
-		Batches: int(s.batches.Load()), Samples: int(s.samples.Load()), Blank: int(s.blank.Load()),
+		Batches: int(s.batches.Load()), Samples: int(s.samples.Load()), Bad: int(s.bad.Load()),
 		InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()), WaitingFor: s.WaitingFor(),
 	}
 	if since := s.starved.Load(); since != 0 {

@@ -47,7 +47,7 @@ func TestStream(t *testing.T) {
 				}
 				compareEpochs(t, got, expect(t, set, cfg))
 				for i, b := range got.batches {
-					if b.Number != i || b.Consumed != cfg.Plan.ConsumedAfter(i) || b.Blank != 0 {
+					if b.Number != i || b.Consumed != cfg.Plan.ConsumedAfter(i) || b.Bad != nil {
 						t.Fatalf("batch %d is %+v", i, b)
 					}
 				}
@@ -179,7 +179,7 @@ func TestBadSampleIsBlank(t *testing.T) {
 		}
 	}
 	for _, b := range got.batches {
-		blank += b.Blank
+		blank += len(b.Bad)
 	}
 	if blank != 3 || len(got.indices) != 60 {
 		t.Errorf("%d blank of %d samples, want 3 of 60", blank, len(got.indices))
@@ -362,7 +362,7 @@ func TestCounters(t *testing.T) {
 	if c.Images != 40 || c.Read < 40*set.delay || c.Decode <= 0 || c.BytesRead == 0 {
 		t.Errorf("counters %+v", c)
 	}
-	if stats := s.Stats(); stats.Batches != 4 || stats.Samples != 40 || stats.Blank != 0 {
+	if stats := s.Stats(); stats.Batches != 4 || stats.Samples != 40 || stats.Bad != 0 {
 		t.Errorf("stats %+v", stats)
 	}
 	if limit := pool.limit(); limit != Disk {

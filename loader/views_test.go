@@ -84,7 +84,7 @@ func TestBlankViews(t *testing.T) {
 	}
 	defer stream.Close()
 	b, err := stream.Next(t.Context())
-	if err != nil || b.Blank != 1 || b.Slot.Labels[1] != BlankLabel {
+	if err != nil || len(b.Bad) != 1 || b.Slot.Labels[1] != BlankLabel {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	for v, spec := range views {

@@ -25,11 +25,11 @@ func newWorker(level transform.Level) *worker {
 	return &worker{level: level, engine: transform.NewEngine(level)}
 }
 
-// process serves the sample at a position of a batch. A panic below it is a bug of ours, and yet must not take the other
+// process serves a sample at a position of a batch: the plan's, or what stands in its place. A panic below it is a bug of ours, and yet must not take the other
 // samples along: it becomes an error, and the engine, whose state is unknown then, is replaced.
 // next is the position that this worker comes to afterwards, or position again if it does not know.
-func (w *worker) process(b *pendingBatch, position, next int) (err error) {
-	cfg, slot, index := &b.stream.cfg, b.slot, b.indices[position]
+func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
+	cfg, slot := &b.stream.cfg, b.slot
 	var record Record
 	defer func() {
 		if p := recover(); p != nil {
@@ -79,6 +79,22 @@ func (w *worker) process(b *pendingBatch, position, next int) (err error) {
 		copy(slot.Params[v][position*paramsPerSample:], drawn[:])
 	}
 	return nil
+}
+
+// substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if none of those
+// that it tried can be served, and how many these were.
+func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
+	s, index := b.stream, b.indices[position]
+	for candidate := range s.alike(index, b.repetition(position)) {
+		if s.ctx.Err() != nil {
+			break
+		}
+		tried++
+		if w.process(b, position, candidate, position) == nil {
+			return candidate, tried
+		}
+	}
+	return -1, tried
 }
 
 // nonTemporalFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches

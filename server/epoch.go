@@ -34,9 +34,19 @@ type batchMessage struct {
 	Count      int    `json:"count"` // samples; fewer than batch_size only in the last batch
 	Slot       *int   `json:"slot,omitempty"`
 	Bytes      int64  `json:"bytes,omitempty"`
-	Consumed   int64  `json:"consumed"`        // what start should be told to go on after this batch
-	Blank      []int  `json:"blank,omitempty"` // places in the batch whose sample could not be read (on_error: blank)
-	Slots      int    `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
+	Consumed   int64  `json:"consumed"` // what start should be told to go on after this batch
+	// Bad are the samples that could not be served, by place.
+	Bad   []badPlace `json:"bad,omitempty"`
+	Slots int        `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
+}
+
+// A badPlace is a place in a batch whose sample could not be served.
+type badPlace struct {
+	Place int    `json:"place"`
+	Index int    `json:"index"`        // of the sample
+	Key   string `json:"key"`          // its name, "" if that cannot be read either
+	By    *int   `json:"by,omitempty"` // of the one that stands there in its place; absent where it is blank
+	Error string `json:"error"`
 }
 
 // endMessage says that the epoch's last batch has been sent.
@@ -84,7 +94,6 @@ type epoch struct {
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
 	slotWait time.Duration // of the stream, already counted
-	blank    []int
 	parts    [][]byte
 }
 
@@ -122,21 +131,17 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		}
 		return nil, nil, err
 	}
-	onError := loader.Fail
-	if s.blank {
-		onError = loader.Blank
-	}
 	s.stopEpoch()
 	if err := s.follow(set); err != nil {
 		return nil, nil, err
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Set: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: onError, Bad: s.noteBad, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
+		Set: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
 	})
 	return st, p, err
 }
 
-func (s *session) noteBad(e *loader.SampleError) { s.server.bad.note(s.split, e) }
+func (s *session) noteBad(bad loader.BadSample) { s.server.bad.note(s.split, bad) }
 
 func (s *session) stop(m stopRequest) error {
 	if m.Generation == 0 || m.Generation == s.generation {
@@ -182,7 +187,7 @@ func (e *epoch) run(ctx context.Context) {
 		c.conn.Close()
 	default:
 		if bad, found := errors.AsType[*loader.SampleError](err); found {
-			s.noteBad(bad)
+			s.noteBad(loader.BadSample{SampleError: bad, By: -1})
 		}
 		c.server.totals.countError(kindOf(err))
 		c.log.Warn("epoch failed", "epoch", e.number, "err", err)
@@ -217,7 +222,7 @@ func (e *epoch) push(ctx context.Context) (err error) {
 func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, s.layout.BatchBytes(b.Count)
-	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Blank: e.blankPlaces(b)}
+	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPlaces(b)}
 	if fewer := s.shrunk.Swap(0); fewer > 0 {
 		m.Slots = int(fewer)
 	}
@@ -245,16 +250,14 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	return nil
 }
 
-// blankPlaces returns the places of the samples that could not be read.
-func (e *epoch) blankPlaces(b loader.Batch) []int {
-	if b.Blank == 0 {
-		return nil
-	}
-	e.blank = e.blank[:0]
-	for i, label := range b.Slot.Labels[:b.Count] {
-		if label == loader.BlankLabel {
-			e.blank = append(e.blank, i)
+// badPlaces returns the places of the samples that could not be served.
+func badPlaces(b loader.Batch) (places []badPlace) {
+	for _, bad := range b.Bad {
+		p := badPlace{Place: bad.Position, Index: bad.Index, Key: bad.Key, Error: bad.Err.Error()}
+		if bad.By >= 0 {
+			p.By = &bad.By
 		}
+		places = append(places, p)
 	}
-	return e.blank
+	return places
 }

@@ -64,7 +64,7 @@ func (s *Server) addMoment(now time.Time) {
 		return // the clock was set back
 	}
 	counters := s.pool.Counters()
-	images, _, _, _ := s.totals.all()
+	images := s.totals.all().images
 	did := counters.Sub(h.counted)
 	threads := elapsed * float64(s.pool.Threads())
 	m := Moment{
@@ -128,6 +128,7 @@ type BadSample struct {
 	Split string  `json:"split"`
 	Index int     `json:"index"`
 	Key   string  `json:"key"`
+	By    *int    `json:"by,omitempty"` // the sample that was served in its place, where one was
 	Error string  `json:"error"`
 }
 
@@ -141,14 +142,18 @@ type badSamples struct {
 }
 
 // note remembers a bad sample of a split, each once: what comes again in every epoch is moved to the end.
-func (b *badSamples) note(split string, e *loader.SampleError) {
+func (b *badSamples) note(split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = slices.DeleteFunc(b.last, func(old BadSample) bool { return old.Split == split && old.Index == e.Index })
 	if len(b.last) == badMax {
 		b.last = slices.Delete(b.last, 0, 1)
 	}
-	b.last = append(b.last, BadSample{seconds(time.Now()), split, e.Index, e.Key, e.Err.Error()})
+	noted := BadSample{Time: seconds(time.Now()), Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
+	if e.By >= 0 {
+		noted.By = &e.By
+	}
+	b.last = append(b.last, noted)
 }
 
 // list returns them, the newest first.

@@ -18,6 +18,7 @@ func (s *Server) metrics() []prometheus.Collector {
 		counter("delivered_batches_total", "Batches delivered to clients.", "split", s.bySplit(func(t *splitTotals) int64 { return t.batches.Load() })),
 		counter("delivered_bytes_total", "Bytes of arrays delivered to clients.", "split", s.bySplit(func(t *splitTotals) int64 { return t.bytes.Load() })),
 		counter("blank_images_total", "Images that could not be read and were delivered as zeros.", "split", s.bySplit(func(t *splitTotals) int64 { return t.blanks.Load() })),
+		counter("substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.", "split", s.bySplit(func(t *splitTotals) int64 { return t.substitutes.Load() })),
 		counter("errors_total", "Errors sent to clients, by kind.", "kind", s.errorsByKind),
 		counter("thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", s.threadSeconds),
 		counter("session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", s.sessionSeconds),
@@ -101,8 +102,8 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 }
 
 type splitTotals struct {
-	images, batches, bytes, blanks atomic.Int64
-	batchWait, slotHeld            prometheus.Observer
+	images, batches, bytes, blanks, substitutes atomic.Int64
+	batchWait, slotHeld                         prometheus.Observer
 }
 
 func newTotals() *totals {
@@ -117,11 +118,28 @@ func newTotals() *totals {
 	return t
 }
 
-func (t *splitTotals) add(images, bytes, blanks int64) {
-	t.images.Add(images)
-	t.batches.Add(1)
-	t.bytes.Add(bytes)
-	t.blanks.Add(blanks)
+// delivered is what went to clients.
+type delivered struct{ images, batches, bytes, blanks, substitutes int64 }
+
+// deliveredBy describes a batch, which takes so many bytes.
+func deliveredBy(b loader.Batch, bytes int64) delivered {
+	d := delivered{images: int64(b.Count), batches: 1, bytes: bytes}
+	for _, bad := range b.Bad {
+		if bad.By < 0 {
+			d.blanks++
+		} else {
+			d.substitutes++
+		}
+	}
+	return d
+}
+
+func (t *splitTotals) add(d delivered) {
+	t.images.Add(d.images)
+	t.batches.Add(d.batches)
+	t.bytes.Add(d.bytes)
+	t.blanks.Add(d.blanks)
+	t.substitutes.Add(d.substitutes)
 }
 
 // ofSplit returns the counts of a split, which may be new.
@@ -135,16 +153,17 @@ func (t *totals) ofSplit(split string) *splitTotals {
 }
 
 // all returns the sums over all splits.
-func (t *totals) all() (images, batches, bytes, blanks int64) {
+func (t *totals) all() (sum delivered) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, of := range t.splits {
-		images += of.images.Load()
-		batches += of.batches.Load()
-		bytes += of.bytes.Load()
-		blanks += of.blanks.Load()
+		sum.images += of.images.Load()
+		sum.batches += of.batches.Load()
+		sum.bytes += of.bytes.Load()
+		sum.blanks += of.blanks.Load()
+		sum.substitutes += of.substitutes.Load()
 	}
-	return images, batches, bytes, blanks
+	return sum
 }
 
 func (t *totals) countError(kind string) { t.errors[kind].Add(1) }

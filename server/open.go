@@ -33,7 +33,7 @@ type openRequest struct {
 	Transport  string          `json:"transport,omitempty"` // shm or socket
 	Slots      int             `json:"slots,omitempty"`     // 0 leaves it to the server
 	WithParams bool            `json:"with_params,omitempty"`
-	OnError    string          `json:"on_error,omitempty"` // error or blank
+	OnError    string          `json:"on_error,omitempty"` // error, blank or substitute
 
 	Resampler string   `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
 	BitExact  bool     `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
@@ -49,9 +49,13 @@ const (
 	transportShm    = "shm"
 	transportSocket = "socket"
 
-	onErrorError = "error"
-	onErrorBlank = "blank"
+	onErrorError      = "error"
+	onErrorBlank      = "blank"
+	onErrorSubstitute = "substitute"
 )
+
+// onErrors says what the values of on_error mean.
+var onErrors = map[string]loader.OnError{"": loader.Fail, onErrorError: loader.Fail, onErrorBlank: loader.Blank, onErrorSubstitute: loader.Substitute}
 
 // openedReply answers [openRequest]. With shared memory, its first byte carries the ring's descriptor.
 type openedReply struct {
@@ -109,7 +113,7 @@ type openConfig struct {
 	plan   plan.Config // all but epoch and consumed
 	nchw   bool
 	shared bool
-	blank  bool
+	onErr  loader.OnError
 	params bool
 	fields *loader.Fields
 	asked  int // slots; 0 leaves their number to the server
@@ -153,7 +157,6 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 	}{
 		{"layout", m.Layout, layoutNHWC, layoutNCHW, &c.nchw},
 		{"transport", m.Transport, transportShm, transportSocket, &socket},
-		{"on_error", m.OnError, onErrorError, onErrorBlank, &c.blank},
 	} {
 		switch choice.value {
 		case choice.usual, "":
@@ -164,6 +167,10 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 		}
 	}
 	c.shared = !socket
+	var ok bool
+	if c.onErr, ok = onErrors[m.OnError]; !ok {
+		return c, badRequest("on_error is %q, want %q, %q or %q", m.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
+	}
 	if c.asked < 0 || c.asked > slotsMax {
 		return c, badRequest("slots is %d, want 0 to %d", c.asked, slotsMax)
 	}

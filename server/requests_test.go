@@ -37,7 +37,7 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 		}
 	}
 	for _, m := range []wire.Message{
-		batchMessage{Generation: 1, Batch: 2, Count: 3, Slot: of(0), Consumed: 12}, batchMessage{Generation: 1, Bytes: 77, Blank: []int{2}},
+		batchMessage{Generation: 1, Batch: 2, Count: 3, Slot: of(0), Consumed: 12}, batchMessage{Generation: 1, Bytes: 77, Bad: []badPlace{{Place: 2, Index: 40, Key: "k", By: of(7), Error: "x"}}},
 		endMessage{Generation: 9, Epoch: 2}, errorMessage{ErrKind: kindCorrupt, Message: "m", Generation: 4}, keyReply{Index: 5, Key: "a/b.JPEG"},
 	} {
 		if got, err := replyTypes.DecodeReply(frameText(t, m)); err != nil || !reflect.DeepEqual(got, m) {

@@ -39,6 +39,7 @@ type session struct {
 	batches   atomic.Int64
 	bytes     atomic.Int64
 	blanks    atomic.Int64
+	subs      atomic.Int64 // substitutes
 	slotWait  atomic.Int64 // ns that streams stood still for want of a free slot, as of the last batch
 	writeTime atomic.Int64 // ns
 	rate      rate         // of images
@@ -164,11 +165,13 @@ func (s *session) imageLayout() transform.Layout {
 
 // count notes a batch that is sent.
 func (s *session) count(b loader.Batch, bytes int64) {
-	s.images.Add(int64(b.Count))
-	s.batches.Add(1)
-	s.bytes.Add(bytes)
-	s.blanks.Add(int64(b.Blank))
-	s.totals.add(int64(b.Count), bytes, int64(b.Blank))
+	d := deliveredBy(b, bytes)
+	s.images.Add(d.images)
+	s.batches.Add(d.batches)
+	s.bytes.Add(d.bytes)
+	s.blanks.Add(d.blanks)
+	s.subs.Add(d.substitutes)
+	s.totals.add(d)
 }
 
 // countTimes notes what writing a batch took, and what its stream has waited for slots since the last one.

@@ -12,16 +12,17 @@ type statsRequest struct{}
 
 // statsReply answers [statsRequest]. Times are in seconds, counts since the session was opened.
 type statsReply struct {
-	WaitingFor loader.WaitingFor  `json:"waiting_for"` // disk, cpu, client or idle
-	Verdict    string             `json:"verdict"`     // the same as a sentence, with its evidence
-	Images     int64              `json:"images"`
-	Batches    int64              `json:"batches"`
-	Bytes      int64              `json:"bytes"`   // of arrays delivered
-	Blanks     int64              `json:"blanks"`  // samples replaced under on_error: blank
-	Seconds    map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
-	SlotsFree  int                `json:"slots_free"`
-	SlotsLent  int                `json:"slots_lent"`
-	Threads    int                `json:"threads"`
+	WaitingFor  loader.WaitingFor  `json:"waiting_for"` // disk, cpu, client or idle
+	Verdict     string             `json:"verdict"`     // the same as a sentence, with its evidence
+	Images      int64              `json:"images"`
+	Batches     int64              `json:"batches"`
+	Bytes       int64              `json:"bytes"`       // of arrays delivered
+	Blanks      int64              `json:"blanks"`      // samples replaced under on_error: blank
+	Substitutes int64              `json:"substitutes"` // and under on_error: substitute
+	Seconds     map[string]float64 `json:"seconds"`     // slot_wait, write: of the session; the others: of all threads since the server started
+	SlotsFree   int                `json:"slots_free"`
+	SlotsLent   int                `json:"slots_lent"`
+	Threads     int                `json:"threads"`
 }
 
 // Kind implements [wire.Message].
@@ -35,7 +36,7 @@ func (s *session) stats(statsRequest) error {
 	c := s.server.pool.Counters()
 	return s.connection.send(statsReply{
 		WaitingFor: waiting, Verdict: verdict,
-		Images: s.images.Load(), Batches: s.batches.Load(), Bytes: s.bytes.Load(), Blanks: s.blanks.Load(),
+		Images: s.images.Load(), Batches: s.batches.Load(), Bytes: s.bytes.Load(), Blanks: s.blanks.Load(), Substitutes: s.subs.Load(),
 		Seconds: map[string]float64{
 			"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "thread_wait": c.Wait.Seconds(),
 			"slot_wait": time.Duration(s.slotWait.Load()).Seconds(), "write": time.Duration(s.writeTime.Load()).Seconds(),

@@ -36,7 +36,8 @@ type Status struct {
 	Batches         int64              `json:"batches"`
 	Bytes           int64              `json:"bytes"` // of arrays delivered
 	Blanks          int64              `json:"blanks"`
-	Errors          map[string]int64   `json:"errors"` // sent to clients, by kind
+	Substitutes     int64              `json:"substitutes"` // of their class, in the place of samples that could not be read
+	Errors          map[string]int64   `json:"errors"`      // sent to clients, by kind
 	ReadBytes       int64              `json:"read_bytes"`
 	ImagesPerSecond float64            `json:"images_per_second"` // of late, as are the sessions'
 	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
@@ -78,6 +79,7 @@ type SessionStatus struct {
 	Images          int64   `json:"images"` // delivered since the session was opened
 	Batches         int64   `json:"batches"`
 	Blanks          int64   `json:"blanks"`
+	Substitutes     int64   `json:"substitutes"`
 	ImagesPerSecond float64 `json:"images_per_second"`
 	SlotWait        float64 `json:"slot_wait"`
 	Write           float64 `json:"write"`
@@ -123,7 +125,8 @@ func (s *Server) Status(since float64) Status {
 	for kind, n := range s.totals.errors {
 		st.Errors[kind] = n.Load()
 	}
-	st.Images, st.Batches, st.Bytes, st.Blanks = s.totals.all()
+	sum := s.totals.all()
+	st.Images, st.Batches, st.Bytes, st.Blanks, st.Substitutes = sum.images, sum.batches, sum.bytes, sum.blanks, sum.substitutes
 	catalog := s.catalog.Load()
 	for _, set := range s.Sets() {
 		st.Sets = append(st.Sets, StatusSet{set, catalog.found.Sets[set.Split]})
@@ -150,7 +153,7 @@ func (s *session) status() SessionStatus {
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
 		Transform: json.RawMessage(s.views.String()), Transport: s.transport(),
 		WaitingFor: waiting, Verdict: verdict, Advice: advice[waiting],
-		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), ImagesPerSecond: s.rate.perSecond(),
+		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), Substitutes: s.subs.Load(), ImagesPerSecond: s.rate.perSecond(),
 		SlotWait: time.Duration(s.slotWait.Load()).Seconds(), Write: time.Duration(s.writeTime.Load()).Seconds(),
 		Slots: s.ring.Usable(), SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}

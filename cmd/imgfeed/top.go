@@ -142,7 +142,7 @@ func topHead(st server.Status) []string {
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
 	lines := []string{
 		fmt.Sprintf("%s, process %d, up %v, %d decoding threads", st.Server, st.PID, up, st.Threads),
-		fmt.Sprintf("%.0f images/s, %d delivered, %d blank; rings %.1f of %.1f GiB", st.ImagesPerSecond, st.Images, st.Blanks,
+		fmt.Sprintf("%.0f images/s, %d delivered, %d blank, %d substituted; rings %.1f of %.1f GiB", st.ImagesPerSecond, st.Images, st.Blanks, st.Substitutes,
 			float64(st.RingBytes)/(1<<30), float64(st.RingLimitBytes)/(1<<30)),
 	}
 	if n := len(st.History); n > 0 {

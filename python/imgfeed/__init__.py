@@ -19,6 +19,7 @@ from .errors import (
     ServerError,
     StateError,
     TimeoutError,  # noqa: A004
+    TooManyBadError,
     UnsupportedError,
 )
 from .loader import DataLoader
@@ -39,6 +40,7 @@ __all__ = [
     "ServerError",
     "StateError",
     "TimeoutError",
+    "TooManyBadError",
     "UnsupportedError",
     "from_torch",
     "reference",

@@ -419,7 +419,10 @@ class Options:
     )
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", switch()))
-    on_error: str = field(metadata=_row("data", choice("error", "blank")))
+    on_error: str = field(metadata=_row("data", choice("error", "blank", "substitute")))
+    max_bad: int | None = field(
+        metadata=_row("data", whole(0, SAMPLES_MAX, f"a whole number, 0 to {SAMPLES_MAX:,}, or None", optional=True))
+    )
 
     batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX, f"a whole number, 1 to {BATCH_SIZE_MAX:,}")))
     drop_last: bool = field(metadata=_row("batches", switch()))
@@ -484,6 +487,10 @@ class Options:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
         if isinstance(self.transform, Pipeline):
             self._check_pipeline(self.transform)
+        if self.max_bad is not None and self.on_error == "error":
+            raise ValueError(
+                "imgfeed: max_bad goes with on_error='blank' or 'substitute': with 'error' the first bad sample raises"
+            )
         self._check_order()
         if self.generator is not None and self.seed:
             raise ValueError("imgfeed: generator and seed both key the order: give one of them")

@@ -66,7 +66,7 @@ class Batch:
 
     number: int
     consumed: int
-    blank: tuple[int, ...]
+    bad: list[dict[str, Any]]  # as docs/format/wire.md has it
     arrays: Arrays
 
 
@@ -392,7 +392,7 @@ class Session:
             arrays = self._ring.lend(message["slot"], count)
             if self._ring.held > self._held_max:
                 arrays = arrays.copy()
-        return Batch(message["batch"], message["consumed"], tuple(message.get("blank") or ()), arrays)
+        return Batch(message["batch"], message["consumed"], message.get("bad") or [], arrays)
 
     def _drop_pushed(self) -> None:
         while self._pushed:

@@ -17,6 +17,10 @@ class CorruptError(ImgfeedError):
     """A sample, shard or manifest is damaged. The message names the file, the record and the offset."""
 
 
+class TooManyBadError(CorruptError):
+    """More samples than ``max_bad=`` can't be read. The message lists them; ``loader.bad`` holds them."""
+
+
 class UnsupportedError(ImgfeedError):
     """The data or the request is well formed, but of a kind that this version can't serve."""
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 
 from . import errors
+from .bad import BadSamples
 from .client import Batch, Epoch, Selected
 from .service import Service
 from .state import Place
 
 log = logging.getLogger("imgfeed")
 
-_BLANKS_NAMED = 3  # in the log's line about a batch
 _LOSSES_MAX = 3  # of own servers without a batch in between: what ends one after the other is in the data, or in the machine
 
 
@@ -24,9 +23,22 @@ class Feed:
     session begins there, and its first batch is the very one that would have come.
     """
 
-    def __init__(self, service: Service, place: Place, selected: Selected | None, timeout: float, with_index: bool) -> None:
-        """Begin at a place, in what is selected. timeout, in seconds, is for each batch; 0 waits for ever."""
+    def __init__(
+        self,
+        service: Service,
+        place: Place,
+        selected: Selected | None,
+        *,
+        timeout: float,
+        with_index: bool,
+        bad: BadSamples,
+    ) -> None:
+        """Begin at a place, in what is selected. timeout, in seconds, is for each batch; 0 waits for ever.
+
+        bad is told of samples that can't be read.
+        """
         self.timeout = timeout
+        self._bad = bad
         self._service = service
         self._selected = selected
         self._with_index = with_index
@@ -75,8 +87,8 @@ class Feed:
         self._consumed = batch.consumed
         self._given += 1
         self._losses = 0
-        if batch.blank:
-            self._warn(batch)
+        if batch.bad:
+            self._bad.note(batch, self.place.epoch, self._first + batch.number)
         if not self._with_index:
             batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody gets
         return batch
@@ -131,14 +143,3 @@ class Feed:
             service.reraise(error)
         what = "a server is started again" if service.server else "a server is waited for"
         log.warning("%s; epoch %d, batch %d: %s", service.explained(error), self.place.epoch, self._given, what)
-
-    def _warn(self, batch: Batch) -> None:
-        """Log which samples of a batch are blank: the first few by their keys."""
-        assert batch.arrays.indices is not None
-        names = []
-        with contextlib.suppress(errors.ImgfeedError):  # the batch is there, whether its keys can be had or not
-            names = [self._session.key(int(batch.arrays.indices[place])) for place in batch.blank[:_BLANKS_NAMED]]
-        if len(batch.blank) > len(names):
-            names.append("…")
-        text = "imgfeed: epoch %d, batch %d: %d blank samples, which can't be read: %s"
-        log.warning(text, self.place.epoch, self._first + batch.number, len(batch.blank), ", ".join(names))

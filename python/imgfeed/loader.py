@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from . import arguments, outputs, state
+from .bad import BadSample, BadSamples
 from .client import Session
 from .cuda import CudaOutput
 from .dataset import INDEX, Dataset
@@ -63,7 +64,10 @@ class DataLoader:
             set's images were resized before they were stored, or by another resampler. Without it the first note in the
             log says so.
         on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image with the label -100
-            and fields that are NaN, 0 or empty.
+            and fields that are NaN, 0 or empty, ``substitute`` another sample of its class in its place, the same on any
+            number of ranks and after a resume.
+        max_bad: How many samples may be bad with ``blank`` or ``substitute``, each counted once for as long as this loader
+            lives: one more raises TooManyBadError, which lists them.
 
     Batches:
         batch_size: Samples in a batch of this rank.
@@ -149,6 +153,7 @@ class DataLoader:
         resampler: str | None = None,
         bit_exact: bool = False,
         on_error: str = "error",
+        max_bad: int | None = None,
         drop_last: bool = False,
         even_batches: bool = True,
         fields: Sequence[str] = (),
@@ -195,6 +200,7 @@ class DataLoader:
         self._output = _output(options)
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
+        self._bad = BadSamples(options.max_bad)
         #: What the iterations have cost the caller, see :class:`imgfeed.meter.Meter`.
         self.meter = Meter()
         service = self._service  # not the loader, which an iteration may outlive
@@ -214,6 +220,11 @@ class DataLoader:
         #: The order, for scripts that call ``loader.sampler.set_epoch``, and what is made of it.
         self.sampler = Sampler(self._service, self._progress, options, self._selection)
         self.batch_sampler = BatchSampler(self.sampler, options.batch_size, options.drop_last)
+
+    @property
+    def bad(self) -> dict[int, BadSample]:
+        """The samples that could not be read so far, by index, each as it was met first: key, substitute, reason, epoch."""
+        return dict(self._bad.met)
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in a whole epoch."""
@@ -235,7 +246,7 @@ class DataLoader:
         options, progress = self._options, self._progress
         self._selection.follow(progress)
         place, selected = self._selection.begin(progress.start)
-        feed = Feed(self._service, place, selected, options.timeout, options.with_index)
+        feed = Feed(self._service, place, selected, timeout=options.timeout, with_index=options.with_index, bad=self._bad)
         return EpochIterator(self._needs, feed, progress.begin(place))
 
     def set_epoch(self, epoch: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +81,18 @@ def load(socket: str) -> Iterator[Callable[..., DataLoader]]:
     yield make
     for loader in made:
         loader.close()
+
+
+@pytest.fixture
+def damaged(shards: Path, tmp_path: Path) -> Path:
+    """The common set with a byte changed in the middle of each shard file's records."""
+    copy = tmp_path / "damaged-shards"
+    shutil.copytree(shards, copy)
+    for path in copy.rglob("*.imgshard"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 0x40
+        path.write_bytes(data)
+    return copy
 
 
 #: A transform with little output, so that tests are quick.

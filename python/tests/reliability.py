@@ -14,7 +14,7 @@ UPDATE = "IMGFEED_UPDATE_FAULTS"
 
 def titles() -> list[str]:
     """Return what the tests call their faults, in the order in which they stand there."""
-    sources = [path.read_text() for path in sorted(Path(__file__).parent.glob("test_faults*.py"))]
+    sources = [path.read_text() for path in sorted(Path(__file__).parent.glob("test_*.py"))]
     return [title for source in sources for title in re.findall(r'\boutcome\(\s*"([^"]+)"', source)]
 
 

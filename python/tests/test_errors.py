@@ -164,18 +164,6 @@ def test_what_is_whole_is_served_and_what_is_not_is_named(shards: Path, tmp_path
         DataLoader(tmp_path / "val-shards", 8, **options)
 
 
-@pytest.fixture
-def damaged(shards: Path, tmp_path: Path) -> Path:
-    """The common set with a byte changed in the middle of each shard file's records."""
-    copy = tmp_path / "damaged-shards"
-    shutil.copytree(shards, copy)
-    for path in copy.rglob("*.imgshard"):
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 0x40
-        path.write_bytes(data)
-    return copy
-
-
 def test_a_damaged_sample_is_an_error_that_names_it(damaged: Path) -> None:
     with DataLoader(damaged, 4, framework="numpy", transform=SMALL, num_workers=1) as loader:
         with pytest.raises(imgfeed.CorruptError, match=r"\.imgshard"):

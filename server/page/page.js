@@ -215,7 +215,7 @@ function showSessions(list) {
       ["batch size", count(s.batch_size)],
       ["batches of this epoch", running ? `${count(s.epoch_sent)} of ${count(s.epoch_batches)}` : "–"],
       ["images delivered", count(s.images)],
-      ["blank images", count(s.blanks)],
+      ["blank images, substitutes", `${count(s.blanks)}, ${count(s.substitutes)}`],
       ["slots free, lent, all", `${s.slots_free}, ${s.slots_lent}, ${s.slots}`],
       ["ring", bytes(s.ring_bytes)],
       ["waited for a slot", duration(s.slot_wait)],
@@ -240,7 +240,7 @@ function show(status) {
     ["sessions", count(status.sessions.length)],
     ["ring memory", `${bytes(status.ring_bytes)} of ${bytes(status.ring_limit_bytes)}`],
     ["read from shards", bytes(status.read_bytes)],
-    ["blank images, errors", `${count(status.blanks)}, ${count(errors)}`],
+    ["blank images, substitutes, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
   ]);
   $("damaged-section").hidden = !status.damaged.length;
   $("damaged").replaceChildren(...status.damaged.map((text) => element("li", { text })));

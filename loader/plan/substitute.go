@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"math/bits"
+	"strconv"
+)
+
+// Alternatives gives the samples that may stand where a sample would that cannot be read, in the order in which they are to be tried:
+// those that the plan chooses from and can draw, of the sample's own partition, which is in reach wherever the sample is to be
+// served. So they are the same on any rank of any world. The caller takes those of its class.
+//
+// They stand in the order of the list, or of the set, from a place on that is drawn for the sample, and round. With M samples to
+// choose from it is the high word of x · M, for x = mix(mix(key + index·γ) + repetition·γ), mix and γ being SplitMix64's and the key the first 8
+// bytes, big-endian, of SHA-256("imgfeed substitutes v1\0" fingerprint "\0" seed "\0" epoch), the numbers in decimal.
+func (p *Plan) Alternatives(index, repetition int) iter.Seq[int] {
+	c := &p.cfg
+	sum := sha256.Sum256([]byte("imgfeed substitutes v1\x00" + c.Fingerprint + "\x00" + strconv.FormatInt(c.Seed, 10) + "\x00" + strconv.Itoa(c.Epoch)))
+	x := mix64(mix64(binary.BigEndian.Uint64(sum[:])+uint64(index)*goldenGamma) + uint64(repetition)*goldenGamma)
+	n, partitions := c.Samples, max(c.Partitions, 1)
+	if c.Selection != nil {
+		n = c.Selection.choices()
+	}
+	high, _ := bits.Mul64(x, uint64(n))
+	first := int(high)
+	return func(yield func(int) bool) {
+		for k := range n {
+			candidate, place := 0, (first+k)%n
+			if c.Selection == nil {
+				candidate = place
+			} else if candidate = c.Selection.candidate(place); !c.Selection.drawn(place) {
+				continue
+			}
+			if candidate != index && candidate%partitions == index%partitions && !yield(candidate) {
+				return
+			}
+		}
+	}
+}
+
+// choices returns how many samples there are to choose from, an index that the list has twice counted twice.
+func (s *Selection) choices() int {
+	if s.list == nil {
+		return s.samples
+	}
+	return len(s.list)
+}
+
+// drawn reports whether the sample at a place of the list has a weight above 0, if there are weights.
+func (s *Selection) drawn(place int) bool {
+	return s.alias == nil || s.alias.threshold[place] > 0 || int(s.alias.alias[place]) == place
+}

@@ -1,0 +1,61 @@
+"""Samples that can't be read: what a loader has met of them, and when they are too many."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from .client import Batch
+from .errors import TooManyBadError
+
+log = logging.getLogger("imgfeed")
+
+_LOGGED = 3  # samples, in the line about a batch
+_LISTED = 100  # samples, in the error
+
+
+@dataclass(frozen=True)
+class BadSample:
+    """A sample that could not be read, as it was met first."""
+
+    index: int
+    #: Its name in the dataset, empty where that can't be read either.
+    key: str
+    #: The sample of its class that stood in its place, None where the place was blank.
+    by: int | None
+    #: Why, with file, record and offset where the shard is at fault.
+    error: str
+    epoch: int
+
+    def __str__(self) -> str:
+        """Say which, and why."""
+        named = f"sample {self.index} ({self.key})" if self.key else f"sample {self.index}"
+        return f"{named}: {self.error}"
+
+
+class BadSamples:
+    """The bad samples that a loader has met, each once, and how many of them it bears."""
+
+    def __init__(self, most: int | None) -> None:
+        """Begin with none. most is how many are borne; None: any number."""
+        self.most = most
+        self.met: dict[int, BadSample] = {}
+
+    def note(self, batch: Batch, epoch: int, number: int) -> None:
+        """Log the bad samples of an epoch's batch, and remember them. Raises TooManyBadError where they are too many by now."""
+        told = []
+        for place in batch.bad:
+            sample = BadSample(place["index"], place.get("key", ""), place.get("by"), place["error"], epoch)
+            self.met.setdefault(sample.index, sample)
+            name = sample.key or f"sample {sample.index}"
+            told.append(name if sample.by is None else f"{name} (in its place sample {sample.by})")
+        what = "blank samples" if any(place.get("by") is None for place in batch.bad) else "substituted samples"
+        more = ["…"] if len(told) > _LOGGED else []
+        text = "imgfeed: epoch %d, batch %d: %d %s, which can't be read: %s"
+        log.warning(text, epoch, number, len(told), what, ", ".join(told[:_LOGGED] + more))
+        if self.most is not None and len(self.met) > self.most:
+            lines = [str(sample) for sample in list(self.met.values())[:_LISTED]]
+            if len(self.met) > _LISTED:
+                lines.append(f"and {len(self.met) - _LISTED} more")
+            text = f"imgfeed: {len(self.met)} samples can't be read, and max_bad is {self.most}:"
+            raise TooManyBadError("\n".join([text, *lines]))
