@@ -71,6 +71,19 @@ class Settings:
     drop_last: bool | None = option(
         None, "leave out what fills no batch on every rank; if not given, for models with batch norm alone"
     )
+    on_error: str = option(
+        "error",
+        "a training image that can't be read: error ends the run, substitute trains on another one of its class in its place; "
+        "in evaluation it always ends the run",
+        choices=("error", "substitute"),
+    )
+    max_bad: int | None = option(
+        None,
+        "with --on-error substitute: end the run with their list when a rank has met more such images; counted anew at a "
+        "restart, and where --size-start makes images grow",
+        within=AT_LEAST_0,
+        metavar="N",
+    )
     workers: int = option(0, "decoding threads of each rank; 0: this node's CPUs, shared", within=AT_LEAST_0)
 
     arch: str = option("resnet18", "a model of torchvision, or of timm; timm/NAME takes timm's of that name", group="model")
@@ -238,6 +251,10 @@ def check(s: Settings) -> None:
         raise TrainError("--resume goes on with a run and --overwrite removes it: choose one")
     if s.target and (s.mixup or s.cutmix or s.label_smoothing):
         raise TrainError("--target takes targets as they are: --mixup 0 --cutmix 0 --label-smoothing 0 go with it")
+    if s.max_bad is not None and s.on_error == "error":
+        raise TrainError(
+            "--max-bad goes with --on-error substitute: without it the first image that can't be read ends the run"
+        )
     if s.bce_threshold and s.loss != "bce":
         raise TrainError("--bce-threshold goes with --loss bce")
     _check_scoring(s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import time
@@ -98,3 +99,20 @@ def test_feed_has_its_own_threads(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--data", "unix:/x", "--output", "o", "--workers", "3"])
     assert "imgfeed serve --threads" in capsys.readouterr().err
+
+
+def test_images_that_cannot_be_read(train: Train, sets: Path, tmp_path: Path) -> None:
+    damaged = Path(shutil.copytree(sets, tmp_path / "damaged"))
+    for shard in (damaged / "train").rglob("*.imgshard"):
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 0x40
+        shard.write_bytes(data)
+    of = ("--data", str(damaged))
+    with pytest.raises(SystemExit, match=r"rank 0: .*CRC-32C"):
+        train("ends", *of)
+    with pytest.raises(SystemExit, match=r"rank 0: .*samples can't be read, and max_bad is 0:\nsample \d+ .*CRC-32C"):
+        train("borne-none", *of, "--on-error", "substitute", "--max-bad", "0")
+    one, two = (weights(train(name, *of, "--on-error", "substitute"))["model"] for name in ("one", "two"))
+    assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
+    with pytest.raises(SystemExit):
+        parse(["--data", "d", "--output", "o", "--max-bad", "3"])

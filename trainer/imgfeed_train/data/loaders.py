@@ -77,6 +77,8 @@ class Feed:
             shuffle=True,
             seed=self._s.seed,
             drop_last=self.drop_last,
+            on_error=self._s.on_error,
+            max_bad=self._s.max_bad,
         )
 
     @property
