@@ -137,15 +137,20 @@ func (c *connection) fatal(request string, err error) error {
 
 // sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
 func (c *connection) sayGoodbye() {
-	if c.writeMu.TryLock() {
-		c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-		frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
-		if err == nil {
-			c.conn.Write(frame)
+	defer c.conn.Close()
+	deadline := time.Now().Add(goodbyeTimeout)
+	for !c.writeMu.TryLock() { // a message is on its way, which a client that reads will soon have
+		if time.Now().After(deadline) {
+			return
 		}
-		c.writeMu.Unlock()
+		time.Sleep(time.Millisecond)
 	}
-	c.conn.Close()
+	defer c.writeMu.Unlock()
+	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
+	if err == nil {
+		c.conn.Write(frame)
+	}
 }
 
 // send writes one message, and the bytes that follow it.

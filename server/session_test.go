@@ -353,6 +353,24 @@ func TestStopTellsTheClients(t *testing.T) {
 	}
 }
 
+// TestStopWaitsForAMessageOnItsWay ends a server while it writes to a client that reads.
+func TestStopWaitsForAMessageOnItsWay(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	c := ts.dial().hello()
+	ts.mu.Lock()
+	for _, writing := range ts.connections {
+		writing.writeMu.Lock()
+		time.AfterFunc(goodbyeTimeout/4, writing.writeMu.Unlock)
+	}
+	ts.mu.Unlock()
+	if err := ts.stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if e := expect[errorMessage](c); !e.Fatal || e.ErrKind != kindStopped {
+		t.Errorf("the client gets %+v", e)
+	}
+}
+
 func TestKindOf(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
