@@ -109,7 +109,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	return result, err
 }
 
-// measure lets the work run for a while and fills in what it has done after the warm-up.
+// measure lets the work run for a while, and until an image is done, and fills in what it has done after the warm-up.
 func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) error {
 	if err := during(cfg.WarmUp, failed); err != nil {
 		return err
@@ -119,6 +119,11 @@ func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) 
 		return err
 	}
 	done := pool.Counters().Sub(before)
+	for ; done.Images == 0; done = pool.Counters().Sub(before) { // there was no CPU for it
+		if err := during(cfg.Duration, failed); err != nil {
+			return err
+		}
+	}
 	r.Seconds, r.CPUSeconds = time.Since(started).Seconds(), cpuSeconds()-cpu
 	r.Images, r.BytesRead = done.Images, done.BytesRead
 	r.ImagesPerSecond = float64(done.Images) / r.Seconds

@@ -187,6 +187,17 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchWithoutTime measures for less than an image takes.
+func TestBenchWithoutTime(t *testing.T) {
+	set, _ := openTestSet(t, writeSet(t, "jpeg", 12, 1, 40, 30))
+	for _, views := range []transform.Views{nil, {mustSpec(t, "train")}} {
+		r, err := Bench(t.Context(), BenchConfig{Set: set, Views: views, Threads: 1, Duration: time.Microsecond, WarmUp: 1})
+		if err != nil || r.Images == 0 || r.ImagesPerSecond <= 0 {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
 func TestBenchErrors(t *testing.T) {
 	dir := writeSet(t, "jpeg", 4, 1, 20, 20)
 	set, _ := openTestSet(t, dir)
