@@ -92,7 +92,7 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 	}
 	places := sections(t, data)
 	for j := range r.Len() {
-		e := r.Entry(j)
+		e, _ := r.Entry(j)
 		places[fmt.Sprintf("record %d", j)] = [2]int64{e.Offset, e.Offset + int64(e.ImageLength) + int64(e.AuxLength)}
 	}
 	flips := 0
@@ -276,8 +276,13 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 	}
 }
 
+func entryOffset(r *Reader, j int) int64 {
+	e, _ := r.Entry(j)
+	return e.Offset
+}
+
 func entryLength(r *Reader, j int) int {
-	e := r.Entry(j)
+	e, _ := r.Entry(j)
 	return int(e.length())
 }
 
@@ -289,7 +294,7 @@ func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 		r.file = memoryFile{fail: func(int64) error { return &os.PathError{Op: "read", Path: r.path, Err: failure} }}
 		_, _, err := set.Read(5, nil)
 		got, ok := errors.AsType[*ReadError](err)
-		if !ok || got.Record != 2 || got.Index != 5 || got.Offset != r.Entry(2).Offset || got.Length != entryLength(r, 2) || !errors.Is(err, failure) {
+		if !ok || got.Record != 2 || got.Index != 5 || got.Offset != entryOffset(r, 2) || got.Length != entryLength(r, 2) || !errors.Is(err, failure) {
 			t.Errorf("%v: %#v", failure, err)
 		}
 		if text := err.Error(); strings.Count(text, r.path) != 1 || !strings.Contains(text, want) || !strings.Contains(text, "record 2 (sample 5) at byte") {

@@ -64,7 +64,7 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 func OpenWhole(dir string) (*Set, error) {
 	s, err := openPartitions(dir, shardFiles)
 	if err == nil {
-		err = s.openShards()
+		err = s.openShards(entriesOwnBytesMax)
 	}
 	if err != nil {
 		return nil, err
@@ -121,8 +121,16 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 }
 
 // openShards opens the shards of the partitions that are present, several at a time. A partition with one that cannot be
-// used is no longer present. The error is for what has nothing to do with the files: no descriptors or memory are left.
-func (s *Set) openShards() error {
+// used is no longer present. Entries that take more than ownBytes are mapped. The error is for what has nothing to do with the files: no
+// descriptors or memory are left.
+func (s *Set) openShards(ownBytes int) error {
+	samples := 0
+	for i := range s.partitions {
+		if s.partitions[i].present {
+			samples += PartitionLen(s.manifest.Samples, len(s.partitions), i)
+		}
+	}
+	s.opening.mapEntries = entrySize*samples > ownBytes
 	var group errgroup.Group
 	group.SetLimit(openParallel)
 	problems := make([][]error, len(s.partitions))

@@ -14,7 +14,10 @@ func (s *Set) Prefetch(i int) (length int64) {
 	if err != nil {
 		return 0
 	}
-	e := r.Entry(record)
+	e, err := r.Entry(record)
+	if err != nil {
+		return 0
+	}
 	// In pieces that no system cuts short: file systems of a network take as much as they read ahead of a file that is read
 	// in order, which is 128 KiB unless told; those of disks as much as one request may have, which is more.
 	piece := int64(1 << 20)
@@ -38,7 +41,10 @@ func (s *Set) Resident(i int) (resident, waits bool) {
 	if err != nil {
 		return true, false
 	}
-	e := r.Entry(record)
+	e, err := r.Entry(record)
+	if err != nil {
+		return true, false
+	}
 	h := spareHints.Get().(*hint)
 	defer spareHints.Put(h)
 	h.offset, h.known = e.Offset+e.length()/2, true

@@ -18,15 +18,17 @@ type shardFile interface {
 }
 
 // Reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
-// memory; keys and records are read when they are asked for. All methods may be called by many goroutines at once.
+// memory, its own or in a very large set the page cache's; keys and records are read when they are asked for. All methods may be called by many goroutines at once.
 type Reader struct {
 	path    string
 	file    shardFile
 	footer  footer
 	header  header
-	entries []byte // 40 bytes each, checked
+	entries entryTable // checked
 	mapped  mapping
 	waits   atomic.Bool // its file system can't tell what is in memory: to ask takes a read
+
+	mapEntries bool // not to have entries in memory of our own
 }
 
 // Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least
@@ -47,16 +49,21 @@ func makeRecord(e Entry, bytes []byte) Record {
 
 // OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
 // name. It reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
-func OpenReader(path string) (*Reader, error) { return openReader(path, shardFiles) }
+func OpenReader(path string) (*Reader, error) { return opening{files: shardFiles}.open(path) }
 
-// openReader is OpenReader with a pool for the file.
-func openReader(path string, pool *filePool) (*Reader, error) {
-	f, size, err := pool.newFile(path)
+// opening says how shards are opened.
+type opening struct {
+	files      *filePool
+	mapEntries bool // for a set of very many samples
+}
+
+func (o opening) open(path string) (*Reader, error) {
+	f, size, err := o.files.newFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(path, f, size)
-	if err != nil {
+	r := &Reader{path: path, file: f, mapEntries: o.mapEntries}
+	if err := r.load(size); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -87,12 +94,20 @@ func openRegular(path string) (*os.File, os.FileInfo, error) {
 // newReader opens the shard of size bytes that f holds.
 func newReader(path string, f shardFile, size int64) (*Reader, error) {
 	r := &Reader{path: path, file: f}
-	for _, step := range []func(int64) error{r.readFooter, r.readHeader, r.readEntries} {
-		if err := step(size); err != nil {
-			return nil, err
-		}
+	if err := r.load(size); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// load reads and checks what is kept of a file of size bytes.
+func (r *Reader) load(size int64) error {
+	for _, step := range []func(int64) error{r.readFooter, r.readHeader, r.readEntries} {
+		if err := step(size); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readAt fills p from offset. A file that ends before is a *CorruptError; other failures are the file system's, a *ReadError.
@@ -179,54 +194,6 @@ func (r *Reader) readHeader(int64) error {
 	return nil
 }
 
-// readEntries loads the entries, 40 bytes for each sample, and checks each, so that what is in memory can be trusted.
-func (r *Reader) readEntries(int64) error {
-	f := &r.footer
-	p := make([]byte, entrySize*int(f.count))
-	if err := r.readAt(p, f.entriesOffset, "entries"); err != nil {
-		return err
-	}
-	if got := checksum(p); got != f.entriesCRC {
-		return corrupt(r.path, "entries", f.entriesOffset, &ChecksumError{Length: int64(len(p)), Want: f.entriesCRC, Got: got})
-	}
-	free := f.recordsOffset // the next record may begin here
-	for i := range int(f.count) {
-		e := parseEntry(p[entrySize*i:])
-		length := e.length()
-		var err error
-		switch {
-		case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.recordsEnd || length > f.recordsEnd-e.Offset:
-			err = fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.recordsEnd)
-		case length > RecordBytesMax:
-			err = fmt.Errorf("%d bytes, and a record has at most %d", length, RecordBytesMax)
-		case e.FieldsLength > 0 && len(r.header.Fields) == 0:
-			err = fmt.Errorf("%d bytes of fields, and the shard has none", e.FieldsLength)
-		case e.Label < -1 || e.Width < 1 || e.Height < 1:
-			err = fmt.Errorf("label %d, width %d, height %d", e.Label, e.Width, e.Height)
-		}
-		if err != nil {
-			return &CorruptError{Path: r.path, Section: "entries", Record: i, Index: -1, Offset: f.entriesOffset + entrySize*int64(i), Err: err}
-		}
-		free = e.Offset + length
-	}
-	r.entries = p
-	return nil
-}
-
-// checkLabels checks that every label is the index of a class. Without classes any label will do.
-func (r *Reader) checkLabels(classes []string) error {
-	if len(classes) == 0 {
-		return nil
-	}
-	for j := range r.Len() {
-		if e := r.Entry(j); int(e.Label) >= len(classes) {
-			return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1, Offset: r.footer.entriesOffset + entrySize*int64(j),
-				Err: fmt.Errorf("label %d of %d classes", e.Label, len(classes))}
-		}
-	}
-	return nil
-}
-
 // Path returns the file's path.
 func (r *Reader) Path() string { return r.path }
 
@@ -236,13 +203,13 @@ func (r *Reader) Len() int { return int(r.footer.count) }
 // Encoding returns how the images are stored.
 func (r *Reader) Encoding() Encoding { return r.header.Encoding }
 
-// Entry returns the entry of sample j, 0 ≤ j < Len().
-func (r *Reader) Entry(j int) Entry { return parseEntry(r.entries[entrySize*j:]) }
-
 // Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. A buf that is too small is replaced; the
 // buffer used is returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
 func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
-	e := r.Entry(j)
+	e, err := r.Entry(j)
+	if err != nil {
+		return Record{}, buf, err
+	}
 	length := int(e.length())
 	buf = growBuffer(buf, length+SlackBytes)
 	if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
@@ -310,5 +277,5 @@ func (r *Reader) Close() error {
 	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
 	bytes := r.mapped.bytes
 	r.mapped.bytes = nil
-	return errors.Join(unmapFile(bytes), r.file.Close())
+	return errors.Join(r.entries.close(), unmapFile(bytes), r.file.Close())
 }

@@ -13,12 +13,12 @@ import (
 )
 
 // Set is an open shard set: the partitions of it that are on this machine. It holds 40 bytes for each sample, and an open file for each
-// shard: of many shards for those that were read last. All methods may be called by many goroutines at once.
+// shard: in a set of very many samples the bytes are mapped from the shards, and of very many shards those are open that were read last. All methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
 	manifest   *Manifest
 	partitions []partition // of the whole set
-	files      *filePool
+	opening    opening     // of shards
 }
 
 // partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
@@ -91,7 +91,7 @@ const openParallel = 16
 func OpenSet(dir string) (*Set, error) {
 	s, err := openPartitions(dir, shardFiles)
 	if err == nil {
-		err = s.openShards()
+		err = s.openShards(entriesOwnBytesMax)
 	}
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func openPartitions(dir string, files *filePool) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), files: files}
+	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), opening: opening{files: files}}
 	any := m.Samples == 0
 	for r := range s.partitions {
 		p := &s.partitions[r]
@@ -143,7 +143,7 @@ func (s *Set) place() {
 		if p.present {
 			infos := shards[first : first+n]
 			p.shards = make([]atomic.Pointer[Reader], n)
-			p.open = func(shard int) (*Reader, error) { return openShard(s.dir, s.manifest, infos[shard], s.files) }
+			p.open = func(shard int) (*Reader, error) { return openShard(s.dir, s.manifest, infos[shard], s.opening) }
 			for _, info := range infos {
 				p.starts = append(p.starts, info.start)
 			}
@@ -153,9 +153,9 @@ func (s *Set) place() {
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
-func openShard(dir string, m *Manifest, info placedShard, files *filePool) (*Reader, error) {
+func openShard(dir string, m *Manifest, info placedShard, how opening) (*Reader, error) {
 	path := filepath.Join(dir, filepath.FromSlash(info.Path))
-	r, err := openReader(path, files)
+	r, err := how.open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
@@ -277,7 +277,8 @@ func (s *Set) Entry(i int) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	return r.Entry(record), nil
+	e, err := r.Entry(record)
+	return e, named(err, record, i)
 }
 
 // Label returns the label of sample i.
@@ -303,7 +304,11 @@ func (s *Set) Corrupt(i int, err error) error {
 	if openErr != nil {
 		return err
 	}
-	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: r.Entry(record).Offset, Err: err}
+	e, entryErr := r.Entry(record)
+	if entryErr != nil {
+		return named(entryErr, record, i)
+	}
+	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: e.Offset, Err: err}
 }
 
 // Key returns the key of sample i. Keys are read a shard at a time and the last shard's of each partition are kept, so

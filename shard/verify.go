@@ -127,7 +127,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
-	r, err := openShard(v.dir, v.manifest, info, shardFiles)
+	r, err := openShard(v.dir, v.manifest, info, opening{files: shardFiles})
 	if err != nil {
 		v.problem(err)
 		return ctx.Err()
@@ -179,7 +179,10 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e := r.Entry(j)
+		e, err := r.Entry(j)
+		if err != nil {
+			return w.at(err, j)
+		}
 		end := e.Offset + e.length()
 		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
 			return err

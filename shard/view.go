@@ -3,10 +3,13 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"unsafe"
 )
+
+var pageSize = int64(os.Getpagesize())
 
 // errNoMapping says that files are not mapped on this platform.
 var errNoMapping = errors.New("shard: files are not mapped on this platform")
@@ -38,7 +41,7 @@ func (s *Set) Map() error {
 
 func (r *Reader) mapFile() error {
 	r.mapped.once.Do(func() {
-		r.mapped.bytes, r.mapped.err = mapFile(r.file, r.footer.fileLength)
+		r.mapped.bytes, r.mapped.err = mapFile(r.file, 0, r.footer.fileLength)
 		if r.mapped.err != nil && !errors.Is(r.mapped.err, errNoMapping) {
 			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
 		}
@@ -70,7 +73,10 @@ func (s *Set) View(i int) (Record, error) {
 
 // view is View for sample j of the shard.
 func (r *Reader) view(j int) (rec Record, err error) {
-	e := r.Entry(j)
+	e, err := r.Entry(j)
+	if err != nil {
+		return Record{}, err
+	}
 	length := e.length()
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
@@ -98,7 +104,10 @@ func (s *Set) Mapped(i int) []byte {
 	if err != nil || r.mapped.bytes == nil {
 		return nil
 	}
-	e := r.Entry(record)
+	e, err := r.Entry(record)
+	if err != nil {
+		return nil
+	}
 	return r.mapped.bytes[e.Offset : e.Offset+e.length()]
 }
 

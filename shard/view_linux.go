@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps a file of length bytes for reading.
-func mapFile(file shardFile, length int64) ([]byte, error) {
+// mapFile maps length bytes of a file for reading, from offset on, where a page begins.
+func mapFile(file shardFile, offset, length int64) ([]byte, error) {
 	var bytes []byte
 	err := withFile(file, func(f *os.File) error {
 		conn, err := f.SyscallConn()
@@ -19,7 +19,7 @@ func mapFile(file shardFile, length int64) ([]byte, error) {
 		}
 		var mapErr error
 		err = conn.Control(func(fd uintptr) {
-			bytes, mapErr = unix.Mmap(int(fd), 0, int(length), unix.PROT_READ, unix.MAP_SHARED)
+			bytes, mapErr = unix.Mmap(int(fd), offset, int(length), unix.PROT_READ, unix.MAP_SHARED)
 		})
 		return errors.Join(err, mapErr)
 	})

@@ -2,6 +2,6 @@
 
 package shard
 
-func mapFile(shardFile, int64) ([]byte, error) { return nil, errNoMapping }
+func mapFile(shardFile, int64, int64) ([]byte, error) { return nil, errNoMapping }
 
 func unmapFile([]byte) error { return nil }

@@ -1,0 +1,178 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// entryTable is the entries of a shard, 40 bytes for each sample: in memory of our own, where they were checked once, or in a mapping of the
+// file, whose pages all processes of the machine share. A page of a mapping may be dropped and read again from the disk, so that what it holds
+// is compared with what was checked at every use, 32 entries at a time.
+//
+//	entry   0 … 31 | 32 … 63 | …      1,280 bytes
+//	sums       0   |    1    | …      of our own: 4 bytes for 32 samples
+type entryTable struct {
+	bytes   []byte
+	mapping []byte   // that bytes lie in; nil if they are our own
+	sums    []uint32 // CRC-32C of each piece of a mapping
+	largest int      // the entry with the largest label
+}
+
+const (
+	pieceEntries = 32
+	pieceBytes   = pieceEntries * entrySize
+
+	// entriesOwnBytesMax bounds what the entries of a set take of our own memory: those of 1.6 million samples, ImageNet's for one. Of
+	// larger sets they are mapped. To look one up then takes about twice as long, and a shard that is cut short loses all of its samples.
+	entriesOwnBytesMax = 64 << 20
+)
+
+// at returns entry j.
+func (t *entryTable) at(j int) (Entry, error) {
+	if t.sums == nil {
+		return parseEntry(t.bytes[entrySize*j:]), nil
+	}
+	return t.mapped(j)
+}
+
+// mapped is at where entries are mapped.
+func (t *entryTable) mapped(j int) (e Entry, err error) {
+	k := j / pieceEntries
+	piece := t.bytes[k*pieceBytes : min((k+1)*pieceBytes, len(t.bytes))]
+	defer func() {
+		if p := recover(); p != nil {
+			if FaultError(p, piece) == nil {
+				panic(p)
+			}
+			err = errors.New("it cannot be read: the file was cut short, or its disk failed")
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	e = parseEntry(t.bytes[entrySize*j:])
+	if got := checksum(piece); got != t.sums[k] {
+		return e, fmt.Errorf("the file has changed since it was opened: %w", &ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
+	}
+	return e, nil
+}
+
+// close gives a mapping back. Who uses entries meanwhile gets an error.
+func (t *entryTable) close() error { return unmapFile(t.mapping) }
+
+// Entry returns the entry of sample j, 0 ≤ j < Len(). The error is a *CorruptError: the file has changed since it was opened.
+func (r *Reader) Entry(j int) (Entry, error) {
+	e, err := r.entries.at(j)
+	if err == nil && r.entries.sums != nil {
+		// Whoever writes to the file now may write what has the right checksum: no place outside of the records is believed.
+		err = r.checkEntry(&e, r.footer.recordsOffset)
+	}
+	if err != nil {
+		return Entry{}, r.corruptEntry(j, err)
+	}
+	return e, nil
+}
+
+func (r *Reader) corruptEntry(j int, err error) error {
+	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1, Offset: r.footer.entriesOffset + entrySize*int64(j), Err: err}
+}
+
+// checkEntry says what is impossible about an entry whose record may begin at byte free.
+func (r *Reader) checkEntry(e *Entry, free int64) error {
+	f, length := &r.footer, e.length()
+	switch {
+	case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.recordsEnd || length > f.recordsEnd-e.Offset:
+		return fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.recordsEnd)
+	case length > RecordBytesMax:
+		return fmt.Errorf("%d bytes, and a record has at most %d", length, RecordBytesMax)
+	case e.FieldsLength > 0 && len(r.header.Fields) == 0:
+		return fmt.Errorf("%d bytes of fields, and the shard has none", e.FieldsLength)
+	case e.Label < -1 || e.Width < 1 || e.Height < 1:
+		return fmt.Errorf("label %d, width %d, height %d", e.Label, e.Width, e.Height)
+	}
+	return nil
+}
+
+// readEntries reads the entries and checks each: into memory of our own, or piece by piece where they are to be mapped.
+func (r *Reader) readEntries(int64) error {
+	t, buf := r.newEntryTable()
+	w := entryWalk{Reader: r, table: t, free: r.footer.recordsOffset, labelMax: -1}
+	length := entrySize * int(r.footer.count)
+	for at := 0; at < length; at += len(buf) {
+		if err := w.read(buf[:min(len(buf), length-at)], at); err != nil {
+			t.close()
+			return err
+		}
+	}
+	err := w.impossible
+	if w.crc != r.footer.entriesCRC {
+		err = corrupt(r.path, "entries", r.footer.entriesOffset, &ChecksumError{Length: int64(length), Want: r.footer.entriesCRC, Got: w.crc})
+	}
+	if err != nil {
+		t.close()
+		return err
+	}
+	r.entries = *t
+	return nil
+}
+
+// newEntryTable returns an empty table and a buffer to read entries through, which is the table's own memory unless it is a mapping.
+func (r *Reader) newEntryTable() (*entryTable, []byte) {
+	const readBytes = 64 * pieceBytes
+	length := entrySize * int64(r.footer.count)
+	if r.mapEntries {
+		first := r.footer.entriesOffset &^ (pageSize - 1)
+		if m, err := mapFile(r.file, first, r.footer.entriesOffset+length-first); err == nil { // else they are our own: a system that maps no files, or no more
+			return &entryTable{bytes: m[r.footer.entriesOffset-first:], mapping: m, sums: []uint32{}}, make([]byte, min(length, readBytes))
+		}
+	}
+	own := make([]byte, length)
+	return &entryTable{bytes: own}, own
+}
+
+// entryWalk goes through the entries of a shard from the first to the last.
+type entryWalk struct {
+	*Reader
+	table      *entryTable
+	crc        uint32
+	free       int64 // the next record may begin here
+	labelMax   int32
+	impossible error // the first entry that cannot be
+}
+
+// read reads the entries that begin at byte at of theirs into p: whole pieces, but for the last.
+func (w *entryWalk) read(p []byte, at int) error {
+	if err := w.readAt(p, w.footer.entriesOffset+int64(at), "entries"); err != nil {
+		return err
+	}
+	if at == 0 {
+		w.crc = checksum(p)
+	} else {
+		w.crc = crc32Append(w.crc, p)
+	}
+	for i := 0; w.table.sums != nil && i < len(p); i += pieceBytes {
+		w.table.sums = append(w.table.sums, checksum(p[i:min(i+pieceBytes, len(p))]))
+	}
+	for i := 0; i < len(p) && w.impossible == nil; i += entrySize {
+		e, j := parseEntry(p[i:]), (at+i)/entrySize
+		if err := w.checkEntry(&e, w.free); err != nil {
+			w.impossible = w.corruptEntry(j, err)
+		}
+		if e.Label > w.labelMax {
+			w.labelMax, w.table.largest = e.Label, j
+		}
+		w.free = e.Offset + e.length()
+	}
+	return nil
+}
+
+// checkLabels checks that every label is the index of a class. Without classes any label will do.
+func (r *Reader) checkLabels(classes []string) error {
+	if len(classes) == 0 || r.Len() == 0 {
+		return nil
+	}
+	e, err := r.Entry(r.entries.largest)
+	if err == nil && int(e.Label) >= len(classes) {
+		err = r.corruptEntry(r.entries.largest, fmt.Errorf("label %d of %d classes", e.Label, len(classes)))
+	}
+	return err
+}
