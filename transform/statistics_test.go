@@ -1,0 +1,222 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// Statistics of draws, of as many samples as statisticsOf, against the distributions that torchvision and timm state. Seeds are fixed: a test
+// passes always or never.
+const statisticsOf = 100000
+
+// eachRecord calls visit with what an operation records for each of n samples, of an image of w × h pixels.
+func eachRecord(t *testing.T, text string, w, h, n int, visit func(record string)) {
+	t.Helper()
+	op := mustParse(fmt.Sprintf(`[{"op":"CenterCrop","size":[%d,%d]},%s]`, h, w, text)).ops[1]
+	engine, log := NewEngine(kernel.Active()), &recorder{}
+	engine.between[0].Resize(w, h)
+	for i := range n {
+		log.text = log.text[:0]
+		c := &canvas{engine: engine, draws: NewDraws(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(w, h), rendered: 1}
+		if err := op.apply(c); err != nil {
+			t.Fatal(err)
+		}
+		visit(log.String())
+	}
+}
+
+// numberIn returns an argument of the first call of a record: the first number, if it has several.
+func numberIn(t *testing.T, record, name string) float64 {
+	t.Helper()
+	_, after, found := strings.Cut(record, `"`+name+`": `)
+	after = strings.TrimLeft(after, "[")
+	v, err := strconv.ParseFloat(after[:strings.IndexAny(after, ",]}")], 64)
+	if !found || err != nil {
+		t.Fatalf("%s has no %s: %v", record, name, err)
+	}
+	return v
+}
+
+// within compares a count with a binomial distribution: five standard deviations.
+func within(t *testing.T, what string, count, n int, p float64) {
+	t.Helper()
+	if sd := math.Sqrt(float64(n) * p * (1 - p)); math.Abs(float64(count)-float64(n)*p) > 5*sd {
+		t.Errorf("%s: %d of %d, want a share of %v", what, count, n, p)
+	}
+}
+
+// TestProbabilities: operations with a p are done with that probability, and nothing is done else.
+func TestProbabilities(t *testing.T) {
+	for _, text := range []string{
+		`{"op":"RandomVerticalFlip","p":%v}`, `{"op":"RandomInvert","p":%v}`, `{"op":"RandomGrayscale","p":%v}`,
+		`{"op":"RandomAdjustSharpness","sharpness_factor":2,"p":%v}`, `{"op":"RandomPosterize","bits":3,"p":%v}`,
+		`{"op":"RandomSolarize","threshold":9,"p":%v}`, `{"op":"RandomAutocontrast","p":%v}`, `{"op":"RandomEqualize","p":%v}`,
+		`{"op":"PILGaussianBlur","p":%v}`, `{"op":"RandomApply","transforms":[{"op":"RandomInvert","p":1},{"op":"RandomInvert","p":1}],"p":%v}`,
+		`{"op":"TimmAugment","config":"rand-n1-p%v"}`,
+	} {
+		const p = 0.3
+		done := 0
+		eachRecord(t, fmt.Sprintf(text, p), 4, 3, statisticsOf, func(record string) {
+			if record != "[]" {
+				done++
+			}
+		})
+		within(t, fmt.Sprintf(text, p), done, statisticsOf, p)
+	}
+}
+
+// TestEvenNumbers: numbers that are drawn from a range are spread over it evenly, χ² of twenty cells.
+func TestEvenNumbers(t *testing.T) {
+	for _, c := range []struct {
+		text, name string
+		low, high  float64
+	}{
+		{`{"op":"RandomRotation","degrees":30}`, "angle", -30, 30},
+		{`{"op":"RandomRotation","degrees":[10,170]}`, "angle", 10, 170},
+		{`{"op":"RandomAffine","degrees":[-20,50],"scale":[0.5,2]}`, "angle", -20, 50},
+		{`{"op":"RandomAffine","degrees":0,"scale":[0.5,2]}`, "scale", 0.5, 2},
+		{`{"op":"RandomAffine","degrees":0,"shear":[-8,4]}`, "shear", -8, 4},
+		{`{"op":"GaussianBlur","kernel_size":3}`, "sigma", 0.1, 2},
+		{`{"op":"PILGaussianBlur","p":1}`, "radius", 0.1, 2},
+		{`{"op":"ColorJitter","brightness":0.4}`, "brightness_factor", 0.6, 1.4},
+		{`{"op":"ColorJitter","contrast":[0.2,3]}`, "contrast_factor", 0.2, 3},
+		{`{"op":"ColorJitter","saturation":1.5}`, "saturation_factor", 0, 2.5},
+		{`{"op":"ColorJitter","hue":0.1}`, "hue_factor", -0.1, 0.1},
+	} {
+		cells := map[string]int{}
+		eachRecord(t, c.text, 4, 3, statisticsOf, func(record string) {
+			at := (numberIn(t, record, c.name) - c.low) / (c.high - c.low)
+			if at < 0 || at > 1 {
+				t.Fatalf("%s: %s", c.text, record)
+			}
+			cells[fmt.Sprint(min(int(20*at), 19))]++
+		})
+		evenly(t, c.text, cells, 20)
+	}
+}
+
+// TestEvenPlaces: every place of a crop is as likely, and so is every shift of an affine map, in whole pixels.
+func TestEvenPlaces(t *testing.T) {
+	places := map[string]int{}
+	eachRecord(t, `{"op":"RandomCrop","size":[6,7],"padding":2}`, 9, 8, statisticsOf, func(record string) {
+		places[fmt.Sprint(numberIn(t, record, "top"), numberIn(t, record, "left"))]++
+	})
+	evenly(t, "places of 6×7 in 12×13", places, 7*7)
+	shifts := map[string]int{}
+	eachRecord(t, `{"op":"RandomAffine","degrees":0,"translate":[0.5,0]}`, 7, 5, statisticsOf, func(record string) {
+		shifts[fmt.Sprint(numberIn(t, record, "translate"))]++
+	})
+	// torchvision rounds an even number of [−3.5, 3.5], halves to even: the ends come half as often, as their neighbours do entirely.
+	evenly(t, "shifts", shifts, 7)
+}
+
+// TestChoicesAndOrders: each is as likely, or as its weight says.
+func TestChoicesAndOrders(t *testing.T) {
+	const three = `[{"op":"RandomInvert","p":1},{"op":"RandomEqualize","p":1},{"op":"RandomAutocontrast","p":1}]`
+	orders, choices, weighted := map[string]int{}, map[string]int{}, map[string]int{}
+	eachRecord(t, `{"op":"RandomOrder","transforms":`+three+`}`, 3, 2, statisticsOf, func(record string) { orders[record]++ })
+	evenly(t, "orders", orders, 6)
+	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`}`, 3, 2, statisticsOf, func(record string) { choices[record]++ })
+	evenly(t, "choices", choices, 3)
+	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`,"p":[1,0,4]}`, 3, 2, statisticsOf, func(record string) { weighted[record]++ })
+	within(t, "a choice with a weight of 1 of 5", weighted[`[{"op": "invert"}]`], statisticsOf, 0.2)
+	within(t, "a choice with a weight of 4 of 5", weighted[`[{"op": "autocontrast"}]`], statisticsOf, 0.8)
+}
+
+// callsOfSteps says which calls are of the steps of AutoAugment's policies and timm's.
+var callsOfSteps = map[string]string{
+	"Rotate": "rotate", "Invert": "invert", "Equalize": "equalize", "Color": "adjust_saturation", "ShearX": "shear", "ShearY": "shear",
+	"TranslateX": "translate", "TranslateY": "translate", "Contrast": "adjust_contrast", "Sharpness": "adjust_sharpness",
+	"Brightness": "adjust_brightness", "Solarize": "solarize", "SolarizeAdd": "solarize_add", "Posterize": "posterize", "PosterizeOriginal": "posterize",
+	"PosterizeIncreasing": "posterize", "AutoContrast": "autocontrast", "TranslateYRel": "translate", "Desaturate": "adjust_saturation",
+	"GaussianBlurRand": "pillow_gaussian_blur",
+}
+
+// groupedKind is a kind of call without what tells shears and translations apart, which are the same where they are by nothing.
+func groupedKind(kind string) string {
+	if kind = strings.TrimRight(kind, "XY"); kind == "shear" || kind == "translate" || kind == "affine by nothing" || kind == "pillow_transform" {
+		return "map"
+	}
+	return kind
+}
+
+// TestPolicyDraws: of policies that are lists of steps with probabilities, each policy is as likely, and each of its steps done with its own.
+func TestPolicyDraws(t *testing.T) {
+	want := map[string]map[string]float64{}
+	add := func(text, step string, p float64) {
+		if want[text] == nil {
+			want[text] = map[string]float64{}
+		}
+		if p > 0 {
+			want[text][groupedKind(callsOfSteps[step])] += p
+		}
+	}
+	for name, pairs := range autoAugmentPolicies {
+		for _, pair := range pairs {
+			for _, step := range pair {
+				add(fmt.Sprintf(`{"op":"AutoAugment","policy":%q}`, name), string(step.what), step.p/float64(len(pairs)))
+			}
+		}
+	}
+	for _, name := range []string{"v0", "original", "originalr", "3a"} {
+		policies := timmPolicies(name)
+		for _, policy := range policies {
+			for _, step := range policy {
+				add(fmt.Sprintf(`{"op":"TimmAugment","config":%q}`, name), step.name, step.p/float64(len(policies)))
+			}
+		}
+	}
+	for text, shares := range want {
+		done := map[string]float64{}
+		for _, record := range drawnRecords(t, text, statisticsOf) {
+			for _, call := range record {
+				done[groupedKind(kindOfCall(call))]++
+			}
+		}
+		for kind, share := range shares {
+			// Of a kind there are two at most for an image, so that the variance is below twice the mean.
+			if expected := share * statisticsOf; math.Abs(done[kind]-expected) > 5*math.Sqrt(2*expected) {
+				t.Errorf("%s: %s came %v times, want about %.0f", text, kind, done[kind], expected)
+			}
+		}
+		if len(done) != len(shares) {
+			t.Errorf("%s: %v, want the kinds of %v", text, done, shares)
+		}
+	}
+}
+
+// TestMixDraws: the chains' depths are as likely, and so is every augmentation of each, with every magnitude up to the severity.
+func TestMixDraws(t *testing.T) {
+	for text, kinds := range map[string]int{`{"op":"AugMix","severity":3}`: 13, `{"op":"TimmAugment","config":"augmix"}`: 13, `{"op":"AugMix","severity":3,"all_ops":false}`: 9} {
+		depths, calls, factors, all := map[string]int{}, map[string]int{}, map[string]int{}, 0
+		for _, record := range drawnRecords(t, text, statisticsOf/6) { // of about six calls each
+			for _, chain := range record[0]["chains"].([]any) {
+				depths[fmt.Sprint(len(chain.([]any)))]++
+				for _, c := range chain.([]any) {
+					call := c.(map[string]any)
+					calls[groupedKind(kindOfCall(call))]++
+					all++
+					if call["op"] == "adjust_contrast" {
+						factors[fmt.Sprint(call["contrast_factor"])]++
+					}
+				}
+			}
+		}
+		evenly(t, text+": depths", depths, 3)
+		maps := calls["map"]
+		delete(calls, "map")
+		within(t, text+": shears and translations", maps, all, 4/float64(kinds))
+		evenly(t, text+": other augmentations", calls, kinds-4)
+		if strings.Contains(text, `"AugMix"`) && kinds == 13 {
+			if factors["1"] /= 2; len(factors) != 5 { // which comes with either sign
+				t.Fatalf("factors %v, want 5", factors)
+			}
+			evenly(t, text+": factors", factors, 5)
+		}
+	}
+}
