@@ -1,6 +1,9 @@
 package jpeg
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Markers, by the names of table B.1.
 const (
@@ -275,7 +278,7 @@ func (p *parser) parseSOS(s []byte, start int) error {
 	for i := range count {
 		c := p.findComponent(s[1+2*i])
 		if c < 0 {
-			return formatError(start, "SOS names the component %d, which is not there or is named twice", s[1+2*i])
+			return formatError(start, "SOS names the component %d, which is not there, comes out of order or is named twice", s[1+2*i])
 		}
 		h.components = append(h.components, c)
 		h.tables[i] = [2]uint8{s[2+2*i] >> 4, s[2+2*i] & 15}
@@ -291,17 +294,16 @@ func (p *parser) parseSOS(s []byte, start int) error {
 	return p.latchQuantTables(start)
 }
 
-// findComponent returns the first component with an id that this scan does not have yet, or -1.
+// findComponent returns the component that is the scan's next by its id, or -1. It is looked for as get_sos of libjpeg does: not
+// among the first components of the frame, as many as the scan has by now, so that most scans in another order than the frame's are refused.
 func (p *parser) findComponent(id byte) int {
-next:
-	for c := range p.components {
+	taken := p.scanHeader.components
+	for c := len(taken); c < len(p.components); c++ {
 		if p.components[c].id != id {
 			continue
 		}
-		for _, taken := range p.scanHeader.components {
-			if taken == c {
-				continue next
-			}
+		if slices.Contains(taken, c) {
+			return -1
 		}
 		return c
 	}
