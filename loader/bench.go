@@ -27,6 +27,9 @@ type BenchConfig struct {
 	WarmUp    time.Duration // to work before that; 0 means a quarter of Duration
 	Seed      int64
 	BitExact  bool // refuse to measure a transform whose results are not those of the original images
+	// ImagesMin is how many images are served at least in the warm-up, and again while it is measured, where it is one at least, however long that takes:
+	// on a machine that is busy with other work little is done in Duration.
+	ImagesMin int64
 	// Indices are the samples to serve, over and over; nil means all that are here.
 	Indices []int
 	// OnError says what becomes of bad samples; the zero value ends the measurement.
@@ -111,19 +114,14 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 
 // measure lets the work run for a while, and until an image is done, and fills in what it has done after the warm-up.
 func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) error {
-	if err := during(cfg.WarmUp, failed); err != nil {
+	if err := during(cfg.WarmUp, pool, cfg.ImagesMin, failed); err != nil {
 		return err
 	}
 	started, cpu, before := time.Now(), cpuSeconds(), pool.Counters()
-	if err := during(cfg.Duration, failed); err != nil {
+	if err := during(cfg.Duration, pool, max(1, cfg.ImagesMin), failed); err != nil {
 		return err
 	}
 	done := pool.Counters().Sub(before)
-	for ; done.Images == 0; done = pool.Counters().Sub(before) { // there was no CPU for it
-		if err := during(cfg.Duration, failed); err != nil {
-			return err
-		}
-	}
 	r.Seconds, r.CPUSeconds = time.Since(started).Seconds(), cpuSeconds()-cpu
 	r.Images, r.BytesRead = done.Images, done.BytesRead
 	r.ImagesPerSecond = float64(done.Images) / r.Seconds
@@ -134,16 +132,20 @@ func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) 
 	return nil
 }
 
-// during waits for d to pass, or for an error.
-func during(d time.Duration, failed <-chan error) error {
-	select {
-	case err := <-failed:
-		if err == nil {
-			err = errors.New("loader: the measurement ended early")
+// during waits for d to pass and for least images to be done, or for an error.
+func during(d time.Duration, pool *Pool, least int64, failed <-chan error) error {
+	for least += pool.Counters().Images; ; d = 10 * time.Millisecond {
+		select {
+		case err := <-failed:
+			if err == nil {
+				err = errors.New("loader: the measurement ended early")
+			}
+			return err
+		case <-time.After(d):
+			if pool.Counters().Images >= least {
+				return nil
+			}
 		}
-		return err
-	case <-time.After(d):
-		return nil
 	}
 }
 

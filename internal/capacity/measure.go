@@ -145,21 +145,15 @@ func measurePacked(ctx context.Context, s *Sample, flags []string, dir string, d
 	return m, m.run(ctx, set, nil, d, c)
 }
 
-// run serves samples of a set over and over, as imgfeed bench does, for d or, if nothing is done in that, for longer. What the transform cannot do, as
-// to images that are too narrow, is counted as any other image.
+// run serves samples of a set over and over, as imgfeed bench does, all of them once before it counts, and once more at least. What the transform
+// cannot do, as to images that are too narrow, is counted as any other image.
 func (m *Measurement) run(ctx context.Context, set *shard.Set, indices []int, d time.Duration, c *MeasureConfig) error {
-	for {
-		r, err := loader.Bench(ctx, loader.BenchConfig{
-			Set: set, Indices: indices, Views: c.Views, Threads: c.Threads, BatchSize: c.BatchSize, Duration: d, OnError: loader.Blank,
-		})
-		if err != nil {
-			return err
-		}
-		if m.PerCPU, m.PerSecond = r.ImagesPerCPU, r.ImagesPerSecond; r.Images > 0 && m.PerCPU > 0 {
-			return nil
-		}
-		d *= 2
-	}
+	r, err := loader.Bench(ctx, loader.BenchConfig{
+		Set: set, Indices: indices, Views: c.Views, Threads: c.Threads, BatchSize: c.BatchSize, Duration: d, ImagesMin: int64(max(c.BatchSize, sampleImages)),
+		OnError: loader.Blank,
+	})
+	m.PerCPU, m.PerSecond = r.ImagesPerCPU, r.ImagesPerSecond
+	return err
 }
 
 // notBitExact says why results from an encoding are not those of the originals, "" if they are.
