@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -88,10 +89,15 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 	known := operations()
 	i := slices.IndexFunc(known, func(o Op) bool { return o.Name() == name })
 	if i < 0 {
-		return name, nil, fmt.Errorf("unknown operation, want one of %s", strings.Join(operationNames(), ", "))
+		return printable(name), nil, fmt.Errorf("unknown operation, want one of %s", strings.Join(operationNames(), ", "))
 	}
 	op = known[i].read(&p)
 	return name, op, p.finish()
+}
+
+// printable returns a name of somebody's own for a message: its beginning, with nothing in it that a terminal or a log takes amiss.
+func printable(name string) string {
+	return strings.Trim(strconv.Quote(fmt.Sprintf("%.60s", name)), `"`)
 }
 
 // listString returns operations as a JSON list.

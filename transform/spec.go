@@ -15,13 +15,23 @@ type SpecError struct {
 }
 
 func (e *SpecError) Error() string {
-	switch {
+	switch reason := shortened(e.Reason); {
 	case e.Op < 0:
-		return "transform: " + e.Reason
+		return "transform: " + reason
 	case e.Name == "":
-		return fmt.Sprintf("transform: operation %d: %s", e.Op, e.Reason)
+		return fmt.Sprintf("transform: operation %d: %s", e.Op, reason)
+	default:
+		return fmt.Sprintf("transform: operation %d (%s): %s", e.Op, e.Name, reason)
 	}
-	return fmt.Sprintf("transform: operation %d (%s): %s", e.Op, e.Name, e.Reason)
+}
+
+// shortened leaves out the middle of a reason that repeats a value of thousands of bytes.
+func shortened(reason string) string {
+	const head, tail = 600, 300
+	if len(reason) <= head+tail {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:head]+" … "+reason[len(reason)-tail:], "")
 }
 
 // A SizeError says that an operation cannot take an image of this size.
