@@ -52,6 +52,7 @@ type ahead struct {
 	sizes     [aheadSamplesMax]int64
 	residents int  // samples in a row that were in memory
 	waits     bool // to ask may take as long as reading
+	past      pastCache
 
 	looked int // by look: samples since the last one that was looked at
 }
@@ -60,12 +61,29 @@ type ahead struct {
 type aheadBudget struct {
 	bytes int64
 	cold  atomic.Int64 // streams
+	held  atomic.Int64 // bytes of memory for reading past the page cache
+	told  atomic.Bool  // that samples can't be read so
 }
 
 func (b *aheadBudget) share() int64 { return b.bytes / max(1, b.cold.Load()) }
 
+// hold takes a stream's share of what is left, if that is enough for some samples.
+func (b *aheadBudget) hold() int64 {
+	for {
+		held := b.held.Load()
+		bytes := min(b.share(), b.bytes-held)
+		if bytes < directBytesMin {
+			return 0
+		}
+		if b.held.CompareAndSwap(held, held+bytes) {
+			return bytes
+		}
+	}
+}
+
 func newAhead(s *Stream, budget *aheadBudget) *ahead {
 	a := &ahead{stream: s, set: s.cfg.Set, plan: s.cfg.Plan, budget: budget, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	a.past.init(s, budget)
 	a.setCold(true) // until it is known better
 	return a
 }
@@ -89,8 +107,7 @@ func (a *ahead) run() {
 	defer a.setCold(false)
 	for {
 		a.catchUp(a.taken.Load())
-		for a.cold.Load() && a.room() && a.stream.ctx.Err() == nil {
-			a.step()
+		for a.cold.Load() && a.room() && a.stream.ctx.Err() == nil && a.step() {
 		}
 		next := int64(math.MaxInt64)
 		if a.cold.Load() && !a.over {
@@ -152,6 +169,7 @@ func (a *ahead) catchUp(taken int64) {
 		a.bytes -= a.sizes[a.freed%aheadSamplesMax]
 		a.freed++
 	}
+	a.past.abandonBefore(a.freed - int64(a.stream.pool.Threads()*turnSamples))
 	if taken <= a.asked {
 		return
 	}
@@ -168,15 +186,18 @@ func (a *ahead) room() bool {
 	return !a.over && a.asked-a.freed < aheadSamplesMax && (a.bytes == 0 || a.bytes < a.budget.share())
 }
 
-// step asks for the next sample, if there is one.
-func (a *ahead) step() {
+// step asks for the next sample. It reports false if there is none, or no room for it.
+func (a *ahead) step() bool {
 	for len(a.indices) == 0 {
 		if !a.fetch() && !a.following() {
 			a.over = true
-			return
+			return false
 		}
 	}
-	size := a.ask(a.indices[0])
+	size, ok := a.ask(a.indices[0])
+	if !ok {
+		return false
+	}
 	a.indices = a.indices[1:]
 	a.sizes[a.asked%aheadSamplesMax] = size
 	a.bytes += size
@@ -188,20 +209,27 @@ func (a *ahead) step() {
 	if a.residents >= enough {
 		a.setCold(false)
 	}
+	return true
 }
 
-// ask asks for a sample if it is not in memory, as far as is known, and returns how many bytes that makes.
-func (a *ahead) ask(index int) (bytes int64) {
+// ask asks for a sample if it is not in memory, as far as is known, and returns how many bytes that makes; false if there is no
+// room for them.
+func (a *ahead) ask(index int) (bytes int64, ok bool) {
 	if a.waits && a.asked%askAt != 0 {
-		return a.set.Prefetch(index)
+		return a.set.Prefetch(index), true
 	}
 	var resident bool
 	if resident, a.waits = a.set.Resident(index); resident {
 		a.residents++
-		return 0
+		return 0, true
 	}
 	a.residents = 0
-	return a.set.Prefetch(index)
+	if !a.waits && a.plan == a.stream.cfg.Plan && a.past.wants(index) {
+		if bytes, ok, done := a.past.start(a.asked, index); done {
+			return bytes, ok
+		}
+	}
+	return a.set.Prefetch(index), true
 }
 
 // fetch takes the plan's next batch; false means that there is none.

@@ -17,15 +17,20 @@ type diskSet struct {
 	size  int64 // of each sample
 	waits bool  // to ask may take as long as reading
 
+	share  float64 // that the page cache has room for
+	places int     // for reads past it; 0: there are none
+	lost   int     // every lostth of those fails
+
 	mu     sync.Mutex
 	inside map[int]bool // in memory
 	asked  []int        // by Prefetch, in order
 	probed int          // calls of Resident
 	copies bool
+	direct []*fakeDirect // that were made
 }
 
 func newDiskSet(t *testing.T, samples int) *diskSet {
-	return &diskSet{memorySet: newMemorySet(t, samples), size: 1 << 20, inside: map[int]bool{}}
+	return &diskSet{memorySet: newMemorySet(t, samples), size: 1 << 20, share: 1, inside: map[int]bool{}}
 }
 
 func (s *diskSet) Resident(i int) (resident, waits bool) {

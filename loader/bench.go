@@ -284,6 +284,24 @@ func (r *repeatedSet) Resident(i int) (resident, waits bool) { return r.Set.Resi
 
 func (r *repeatedSet) Prefetch(i int) int64 { return r.Set.Prefetch(r.index(i)) }
 
+func (r *repeatedSet) Direct(bytes int64, count int) (Direct, error) {
+	d, err := r.Set.Direct(bytes, count)
+	if err != nil {
+		return nil, err
+	}
+	return repeatedDirect{d, r}, nil
+}
+
+// A repeatedDirect starts to read the sample that another one stands for.
+type repeatedDirect struct {
+	Direct
+	set *repeatedSet
+}
+
+func (d repeatedDirect) Start(n int64, i int) (int64, error) {
+	return d.Direct.Start(n, d.set.index(i))
+}
+
 func (r *repeatedSet) Mapped(i int) []byte { return r.Set.Mapped(r.index(i)) }
 
 func (r *repeatedSet) Corrupt(i int, err error) error { return r.Set.Corrupt(r.index(i), err) }

@@ -59,7 +59,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	default:
 		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
 	}
-	b.number, b.slot = number, slot
+	b.number, b.slot, b.first = number, slot, int64(number)*int64(s.cfg.Plan.Config().BatchSize)
 	b.indices, b.again = s.cfg.Plan.Batch(number, b.indices), s.cfg.Plan.Repetitions(number, b.again)
 	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
 	b.bads = nil

@@ -28,6 +28,10 @@ func (baseSet) Resident(int) (resident, waits bool) { return true, false }
 
 func (baseSet) Prefetch(int) int64 { return 0 }
 
+func (baseSet) Room() float64 { return 1 }
+
+func (baseSet) Direct(int64, int) (Direct, error) { return nil, errors.ErrUnsupported }
+
 func (baseSet) Copy(bool) {}
 
 func (baseSet) Mapped(int) []byte { return nil }

@@ -14,6 +14,7 @@ type pendingBatch struct {
 	stream  *Stream
 	number  int // the batch's number in the plan
 	slot    *Slot
+	first   int64 // of the stream's samples, that is the batch's first
 	indices []int
 	again   []int // the plan's repetitions
 	chunk   int   // samples that a worker takes at a time

@@ -6,6 +6,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -74,8 +75,12 @@ func (s *shardSet) Read(i int, buf []byte) (Record, []byte, error) {
 	if err != nil {
 		return Record{}, buf, err
 	}
+	return s.record(&rec), buf, nil
+}
+
+func (s *shardSet) record(rec *shard.Record) Record {
 	source := transform.Source{Format: rec.Format, Image: rec.Image, Aux: rec.Aux, Encoding: s.encoding}
-	return Record{Source: source, Label: rec.Label, Fields: rec.Fields}, buf, nil
+	return Record{Source: source, Label: rec.Label, Fields: rec.Fields}
 }
 
 func (s *shardSet) Label(i int) (int32, bool) {
@@ -88,6 +93,39 @@ func (s *shardSet) Key(i int) (string, error) { return s.set.Key(i) }
 func (s *shardSet) Resident(i int) (resident, waits bool) { return s.set.Resident(i) }
 
 func (s *shardSet) Prefetch(i int) int64 { return s.set.Prefetch(i) }
+
+// Room leaves a fifth of what there is to others, and half where the set needs it all: what they will need is not known.
+func (s *shardSet) Room() float64 {
+	size, room := float64(s.set.Bytes()), float64(memory.ForCache())
+	if size <= 0.8*room {
+		return 1
+	}
+	return room / 2 / size
+}
+
+// Direct implements [Set].
+func (s *shardSet) Direct(bytes int64, count int) (Direct, error) {
+	d, err := s.set.NewDirect(bytes, count)
+	if err != nil {
+		return nil, err
+	}
+	return shardDirect{d, s}, nil
+}
+
+// A shardDirect is a shard set's as the loader has it.
+type shardDirect struct {
+	*shard.Direct
+	set *shardSet
+}
+
+// Take implements [Direct].
+func (d shardDirect) Take(n int64) (Record, bool, error) {
+	rec, held, err := d.Direct.Take(n)
+	if !held || err != nil {
+		return Record{}, held, err
+	}
+	return d.set.record(&rec), true, nil
+}
 
 func (s *shardSet) Copy(on bool) { s.copies.Store(on) }
 

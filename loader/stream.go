@@ -179,6 +179,7 @@ func (s *Stream) Close() {
 		<-s.dispatched
 		<-s.ahead.done
 		s.pool.scheduler.close(s.lane)
+		s.ahead.past.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end(ErrClosed)

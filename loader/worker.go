@@ -31,7 +31,12 @@ func newWorker(level transform.Level) *worker {
 func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
 	cfg, slot := &b.stream.cfg, b.slot
 	var record Record
+	var held, ok bool
+	n := b.first + int64(position)
 	defer func() {
+		if held {
+			b.stream.ahead.past.release(n)
+		}
 		if p := recover(); p != nil {
 			if err = shard.FaultError(p, record.Image); err == nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -44,8 +49,13 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	slot.Indices[position] = int64(index)
 
 	started := time.Now()
-	record, w.buf, err = cfg.Set.Read(index, w.buf)
-	w.keep(w.buf)
+	if index == b.indices[position] {
+		record, held, ok = b.stream.ahead.past.take(n)
+	}
+	if !ok { // not read ahead, or to be told what is wrong with it
+		record, w.buf, err = cfg.Set.Read(index, w.buf)
+		w.keep(w.buf)
+	}
 	w.pending.Read += time.Since(started)
 	w.pending.Images++
 	if err != nil {

@@ -23,6 +23,15 @@ const (
 	autoSlotsShort = 2 // when memory is short: one to fill, one to lend
 )
 
+// readAheadBytes is the part of a server's memory into which samples are read before they are wanted: 0 where it would hold hardly one.
+func readAheadBytes(memory int64) int64 {
+	const least, most = 1 << 20, 64 << 20
+	if memory/16 < least {
+		return 0
+	}
+	return min(memory/16, most)
+}
+
 // A budget is an amount of memory that sessions share.
 type budget struct {
 	mu        sync.Mutex

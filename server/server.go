@@ -30,7 +30,8 @@ type Config struct {
 	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
 	// rank 0 of 1.
 	Rank, World int
-	// MemoryBytes bounds the rings of all sessions together; 0 means half of the machine's or the container's memory.
+	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own: a
+	// sixteenth, and no more than 64 MiB. 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
 	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
@@ -92,7 +93,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("no shard set to serve")
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
-	s.memory.max, s.memory.rings = cfg.MemoryBytes, cfg.Sessions
+	ahead := readAheadBytes(cfg.MemoryBytes)
+	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged})
 	if err := s.checkServed(c); err != nil {
 		c.close()
@@ -100,7 +102,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.catalog.Store(c)
 	s.totals = newTotals()
-	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads})
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead)})
 	return s, nil
 }
 

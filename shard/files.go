@@ -38,9 +38,11 @@ const poolMin = 16
 
 // A pooledFile is a shard file that is open when it is read, and until its place in the pool is needed.
 type pooledFile struct {
-	path string
-	pool *filePool
-	end  []byte // what the file ends with, by which it is known when it is opened again; nil until that was read
+	path  string
+	pool  *filePool
+	end   []byte      // what the file ends with, by which it is known when it is opened again; nil until that was read
+	flags int         // of open(2), beside O_RDONLY
+	twin  *pooledFile // the same file without the flags, by which it is known instead
 
 	mu     sync.RWMutex // read-locked while the file is used
 	file   *os.File     // nil while it is closed
@@ -68,9 +70,9 @@ func (p *filePool) newFile(path string) (*pooledFile, int64, error) {
 
 // open opens the file and takes a place in the pool. The caller has locked f.
 func (f *pooledFile) open() error {
-	file, _, err := openRegular(f.path)
+	file, _, err := openRegular(f.path, f.flags)
 	for errors.Is(err, unix.EMFILE) && f.pool.evict() { // somebody else needs more than half of the descriptors
-		file, _, err = openRegular(f.path)
+		file, _, err = openRegular(f.path, f.flags)
 	}
 	if err != nil {
 		return err
@@ -125,16 +127,31 @@ func (f *pooledFile) reopen() error {
 	if err := f.open(); err != nil {
 		return err
 	}
-	end := make([]byte, len(f.end))
-	info, err := f.file.Stat()
-	if err == nil {
-		_, err = f.file.ReadAt(end, info.Size()-int64(len(end)))
-	}
-	if err == nil && bytes.Equal(end, f.end) {
+	if f.isSame() {
 		return nil
 	}
 	f.shut()
 	return errReplaced
+}
+
+// isSame reports whether the file that was opened is the one that was there before. The caller has locked f.
+func (f *pooledFile) isSame() bool {
+	info, err := f.file.Stat()
+	if err != nil {
+		return false
+	}
+	if f.twin != nil {
+		err := f.twin.use(func(twin *os.File) error {
+			if other, err := twin.Stat(); err != nil || !os.SameFile(info, other) {
+				return errReplaced
+			}
+			return nil
+		})
+		return err == nil
+	}
+	end := make([]byte, len(f.end))
+	_, err = f.file.ReadAt(end, info.Size()-int64(len(end)))
+	return err == nil && bytes.Equal(end, f.end)
 }
 
 // errReplaced says that a file is not the one that was there.

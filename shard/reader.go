@@ -26,6 +26,7 @@ type Reader struct {
 	header  header
 	entries entryTable // checked
 	mapped  mapping
+	direct  directFile
 	waits   atomic.Bool // its file system can't tell what is in memory: to ask takes a read
 
 	mapEntries bool // not to have entries in memory of our own
@@ -70,9 +71,9 @@ func (o opening) open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// openRegular opens the file at path. Anything but a regular file is refused before it is opened, since opening a pipe
+// openRegular opens the file at path for reading, with further flags. Anything but a regular file is refused before it is opened, since opening a pipe
 // would wait for its writer.
-func openRegular(path string) (*os.File, os.FileInfo, error) {
+func openRegular(path string, flags int) (*os.File, os.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no file", path)
@@ -80,7 +81,7 @@ func openRegular(path string) (*os.File, os.FileInfo, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("shard: %w", err)
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("shard: %w", err)
 	}
@@ -277,5 +278,5 @@ func (r *Reader) Close() error {
 	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
 	bytes := r.mapped.bytes
 	r.mapped.bytes = nil
-	return errors.Join(r.entries.close(), unmapFile(bytes), r.file.Close())
+	return errors.Join(r.entries.close(), unmapFile(bytes), r.direct.close(), r.file.Close())
 }

@@ -211,6 +211,16 @@ func (s *Set) Manifest() *Manifest { return s.manifest }
 // Len returns the number of samples of the whole set, of missing partitions too.
 func (s *Set) Len() int { return s.manifest.Samples }
 
+// Bytes returns the size of the shards that are here.
+func (s *Set) Bytes() (bytes int64) {
+	for _, info := range s.manifest.placed() {
+		if s.partitions[info.Partition].present {
+			bytes += info.Bytes
+		}
+	}
+	return bytes
+}
+
 // Partitions returns the number of partitions.
 func (s *Set) Partitions() int { return s.manifest.Partitions }
 

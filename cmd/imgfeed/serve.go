@@ -86,7 +86,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Rank, "rank", 0, "rank of sessions that name none; its partition must be here")
 	flags.IntVar(&c.World, "world", 0, "number of ranks, for sessions that name none")
 	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
-	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB (default half of the memory)")
+	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB, and for what is read ahead of them, a sixteenth of it and 64MiB at most (default half of the memory)")
 	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else the first ones take what is useful, and give it up for later ones)")
 	flags.Var(addressFlag{&f.metrics}, "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.Var(intFlag{&f.owner, 0, math.MaxInt}, "owner", "stop when the process with this ID ends, and not for SIGTERM before")

@@ -1,0 +1,138 @@
+package loader
+
+import "sync/atomic"
+
+// directBytesMin is the least memory in which samples are read past the page cache: for some of them at a time.
+const directBytesMin = 1 << 20
+
+// A pastCache is the part of an ahead that has samples read past the page cache, into memory of the stream's own.
+//
+// The page cache is for what it has room for: of a set that is larger, the same samples in each epoch, as many as fit. Had all of them a
+// turn there, hardly one would still be there when it is wanted again.
+//
+// And to read through it costs a CPU four times as much as to read past it. So while it is CPUs that the streams of the pool wait for,
+// half of a set that fits comes into the page cache in one epoch and half in the next; while it is the disk, all of it at once.
+type pastCache struct {
+	stream  *Stream
+	budget  *aheadBudget
+	reads   atomic.Pointer[directReads] // nil until there is one to start
+	refused bool
+	room    float64 // the share of the set that the page cache has room for; below 0: not yet asked
+	disk    bool    // what is waited for is the disk
+	wanted  int     // calls of wants
+	failed  int     // starts in a row that failed
+	passed  int64   // numbers below are abandoned
+}
+
+// directReads are a stream's, with the memory that they hold.
+type directReads struct {
+	Direct
+	bytes int64
+}
+
+func (p *pastCache) init(s *Stream, budget *aheadBudget) {
+	p.stream, p.budget, p.room = s, budget, -1
+}
+
+// wants reports whether a sample that is not in memory is to be read past the page cache.
+func (p *pastCache) wants(index int) bool {
+	if p.refused {
+		return false
+	}
+	if p.room < 0 {
+		p.room = p.stream.cfg.Set.Room()
+	}
+	hash := uint32(index+1) * 0x9E3779B1 // of Fibonacci hashing: its upper bits are even over any indices
+	if p.room < 1 {
+		return float64(hash) >= p.room*(1<<32)
+	}
+	if p.wanted%64 == 0 {
+		p.disk = p.stream.pool.limit() == Disk
+	}
+	p.wanted++
+	return !p.disk && hash>>31 != uint32(p.stream.epoch)&1
+}
+
+// start begins to read a sample as number n. ok is false if there is no room now; done, if it is to be read otherwise.
+func (p *pastCache) start(n int64, index int) (bytes int64, ok, done bool) {
+	reads := p.reads.Load()
+	if reads == nil {
+		if reads = p.open(); reads == nil {
+			return 0, false, false
+		}
+	}
+	bytes, err := reads.Start(n, index)
+	if err == nil {
+		p.failed = 0
+		return bytes, bytes > 0, true
+	}
+	if p.failed++; p.failed == failedMax {
+		p.refuse(err)
+	}
+	return 0, false, false
+}
+
+// failedMax reads in a row that can't be started are not the samples' fault.
+const failedMax = 16
+
+// open takes memory, once.
+func (p *pastCache) open() *directReads {
+	bytes := p.budget.hold()
+	if bytes == 0 { // other streams have it
+		p.refused = true
+		return nil
+	}
+	d, err := p.stream.cfg.Set.Direct(bytes, aheadSamplesMax)
+	if err != nil {
+		p.budget.held.Add(-bytes)
+		p.refuse(err)
+		return nil
+	}
+	reads := &directReads{d, bytes}
+	p.reads.Store(reads)
+	return reads
+}
+
+// refuse has samples read through the page cache from now on, and says so once.
+func (p *pastCache) refuse(err error) {
+	p.refused = true
+	if !p.budget.told.Swap(true) {
+		p.stream.log.Info("samples that are not in memory are all read through the page cache", "because", err)
+	}
+}
+
+// abandonBefore lets go of numbers that no worker has taken, since it came to them before they were started.
+func (p *pastCache) abandonBefore(n int64) {
+	reads := p.reads.Load()
+	if reads == nil {
+		p.passed = max(p.passed, n)
+		return
+	}
+	for p.passed = max(p.passed, n-aheadSamplesMax); p.passed < n; p.passed++ {
+		reads.Abandon(p.passed)
+	}
+}
+
+// take returns the record of number n if it was read past the page cache, waiting for it. If held, it is to be released; if not ok,
+// read otherwise.
+func (p *pastCache) take(n int64) (r Record, held, ok bool) {
+	reads := p.reads.Load()
+	if reads == nil {
+		return Record{}, false, false
+	}
+	r, held, err := reads.Take(n)
+	return r, held, held && err == nil
+}
+
+func (p *pastCache) release(n int64) { p.reads.Load().Release(n) }
+
+// close gives the memory back once nothing is read into it any more, for which a disk that hangs may take its time. No worker looks
+// at it.
+func (p *pastCache) close() {
+	if reads := p.reads.Load(); reads != nil {
+		go func() {
+			reads.Close()
+			p.budget.held.Add(-reads.bytes)
+		}()
+	}
+}

@@ -1,0 +1,215 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+)
+
+func (s *diskSet) Room() float64 { return s.share }
+
+func (s *diskSet) Direct(bytes int64, count int) (Direct, error) {
+	if s.places == 0 {
+		return nil, errors.New("no files")
+	}
+	d := &fakeDirect{set: s, memory: bytes, held: map[int64]int{}, waiting: map[int64]bool{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.direct = append(s.direct, d)
+	return d, nil
+}
+
+// fakeDirect reads a diskSet past its page cache, which it has none of.
+type fakeDirect struct {
+	set    *diskSet
+	memory int64
+
+	mu      sync.Mutex
+	held    map[int64]int  // sample by number, from Start to Release
+	waiting map[int64]bool // of which those that nobody has taken
+	started []int
+	taken   int
+	most    int // held at a time
+	closed  bool
+}
+
+func (d *fakeDirect) Start(n int64, i int) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.held) >= d.set.places {
+		return 0, nil
+	}
+	d.held[n], d.waiting[n] = i, true
+	d.started, d.most = append(d.started, i), max(d.most, len(d.held))
+	return d.set.size, nil
+}
+
+func (d *fakeDirect) Take(n int64) (Record, bool, error) {
+	d.mu.Lock()
+	i, held := d.held[n], d.waiting[n]
+	delete(d.waiting, n)
+	d.taken++
+	lost := held && d.set.lost > 0 && d.taken%d.set.lost == 0
+	d.mu.Unlock()
+	if !held || lost {
+		return Record{}, held, errors.New("lost")
+	}
+	r, _, err := d.set.memorySet.Read(i, nil)
+	return r, true, err
+}
+
+func (d *fakeDirect) Release(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, held := d.held[n]; !held {
+		panic("a number is released that is not held")
+	}
+	delete(d.held, n)
+}
+
+func (d *fakeDirect) Abandon(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting[n] {
+		delete(d.waiting, n)
+		delete(d.held, n)
+	}
+}
+
+func (d *fakeDirect) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+}
+
+// TestPastThePageCache serves a set of which a quarter has room in the page cache: always the same samples come into it, the others are
+// read past it, and what is served is what it always is, also where reads fail or have no room.
+func TestPastThePageCache(t *testing.T) {
+	for _, c := range []struct{ places, lost int }{{1000, 0}, {3, 0}, {20, 3}} {
+		set := newDiskSet(t, 300)
+		set.share, set.places, set.lost, set.size = 0.25, c.places, c.lost, 1000
+		pool := newTestPool(t, 3)
+		cached := map[int]int{}
+		for epoch := range 2 {
+			cfg := testStream(t, set, plan.Config{Samples: 300, BatchSize: 7, Shuffle: true, Epoch: epoch}, 4)
+			got, err := serve(t, pool, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := expect(t, set.memorySet, cfg)
+			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.labels, want.labels) || !slices.Equal(got.indices, want.indices) {
+				t.Errorf("%+v, epoch %d: other samples are served", c, epoch)
+			}
+		}
+		past := map[int]bool{}
+		for _, d := range set.direct {
+			eventually(t, "the end of reading", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.closed })
+			for _, i := range d.started {
+				past[i] = true
+			}
+			if d.most > c.places {
+				t.Errorf("%+v: %d samples are held", c, d.most)
+			}
+		}
+		for _, i := range set.asked[:min(len(set.asked), 200)] { // after that, the next epoch's may be among them
+			cached[i]++
+		}
+		if c.places < 1000 {
+			continue
+		}
+		if len(past) < 150 || len(past) > 260 {
+			t.Errorf("%d of 300 samples were read past the page cache, a quarter of which has room there", len(past))
+		}
+	}
+}
+
+// TestHalfComesIntoThePageCache checks that of a set that fits each sample comes into the page cache in one of two epochs while CPUs
+// are waited for, and at once while the disk is.
+func TestHalfComesIntoThePageCache(t *testing.T) {
+	set := newDiskSet(t, 1000)
+	set.places = 1
+	for _, disk := range []bool{false, true} {
+		past := map[int]int{}
+		for epoch := range 2 {
+			p := pastCache{stream: &Stream{pool: newTestPool(t, 1), epoch: epoch, cfg: StreamConfig{Set: set}}, room: 1}
+			if disk {
+				p.stream.pool.workers[0].counters.read.Store(1e9)
+			}
+			for i := range 1000 {
+				if p.wants(i) {
+					past[i]++
+				}
+			}
+		}
+		for i := range 1000 {
+			if want := map[bool]int{false: 1, true: 0}[disk]; past[i] != want {
+				t.Fatalf("disk %v: sample %d is read past the page cache in %d of 2 epochs, want %d", disk, i, past[i], want)
+			}
+		}
+	}
+}
+
+// TestNoWayPastThePageCache says once that there is none, and serves all the same.
+func TestNoWayPastThePageCache(t *testing.T) {
+	set := newDiskSet(t, 100)
+	set.share = 0
+	pool := newTestPool(t, 2)
+	var log bytes.Buffer
+	for range 3 {
+		cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 3)
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		if got, err := serve(t, pool, cfg); err != nil || len(got.labels) != 100 {
+			t.Errorf("%d samples, %v", len(got.labels), err)
+		}
+	}
+	if n := strings.Count(log.String(), "no files"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, log.String())
+	}
+}
+
+// TestMemoryForReadingAhead opens more streams than there is memory for, and closes them while samples are read.
+func TestMemoryForReadingAhead(t *testing.T) {
+	pool := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 8 << 20})
+	defer pool.Close()
+	var streams []*Stream
+	var sets []*diskSet
+	for range 20 {
+		set := newDiskSet(t, 50)
+		set.share, set.places = 0, 10
+		stream, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 50, BatchSize: 10}, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := stream.Next(context.Background()); err != nil {
+			t.Fatal(err)
+		} else {
+			stream.cfg.Supply.Put(b.Slot)
+		}
+		streams, sets = append(streams, stream), append(sets, set)
+		if held := pool.ahead.held.Load(); held > 8<<20 {
+			t.Errorf("%d streams hold %d bytes", len(streams), held)
+		}
+	}
+	if len(sets[0].direct) == 0 || sets[0].direct[0].memory < directBytesMin {
+		t.Error("the first stream has no memory to read into")
+	}
+	for _, s := range streams {
+		s.Close()
+	}
+	eventually(t, "all memory", func() bool { return pool.ahead.held.Load() == 0 && pool.ahead.cold.Load() == 0 })
+	for i, set := range sets {
+		for _, d := range set.direct {
+			if !d.closed {
+				t.Error(fmt.Sprint("set ", i, " is still read"))
+			}
+		}
+	}
+}
