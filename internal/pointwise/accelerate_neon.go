@@ -7,7 +7,13 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 // kernelsOf returns the kernels of a level, nil for the generic code.
 func kernelsOf(level kernel.Level) *kernels {
 	if level == kernel.NEON {
-		return &accelerateNEON
+		return &withLines
 	}
 	return nil
 }
+
+var withLines = func() kernels {
+	k := accelerateNEON
+	k.line, k.lines = lineNEON, linesNEON
+	return k
+}()

@@ -8,7 +8,7 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 func kernelsOf(level kernel.Level) *kernels {
 	switch level {
 	case kernel.AVX2:
-		return &accelerateAVX2
+		return &withLines
 	case kernel.AVX512:
 		return &withTables
 	}
@@ -18,5 +18,11 @@ func kernelsOf(level kernel.Level) *kernels {
 var withTables = func() kernels {
 	k := accelerateAVX512
 	k.table = tableAVX512
+	return k
+}()
+
+var withLines = func() kernels {
+	k := accelerateAVX2
+	k.line, k.lines = lineAVX2, linesAVX2
 	return k
 }()

@@ -40,16 +40,24 @@ func (a *Adjuster) meanLuma(pix []byte) byte {
 
 // blendAll blends the image with one that has the same byte everywhere.
 func (a *Adjuster) blendAll(pix []byte, with byte, factor float32) {
-	if a.fast != nil && a.fast.table == nil {
-		pix = pix[a.fast.blend(pix, with, a.keep(factor)):]
-	}
 	table := &a.tables[0]
-	for v := range table {
-		table[v] = blend(with, byte(v), factor)
+	identity(table)
+	if a.fast != nil {
+		a.fast.blend(table[:], with, a.keep(factor))
+	} else {
+		for v := range table {
+			table[v] = blend(with, byte(v), factor)
+		}
 	}
-	if a.fast != nil && a.fast.table != nil {
+	switch {
+	case a.fast == nil:
+	case a.fast.table != nil:
 		a.fast.fill(&a.spread[0], table)
 		pix = pix[a.fast.table(pix, &a.spread[0]):]
+	case a.lines[0].fit(table, float64(factor), true):
+		pix = pix[a.fast.line(pix, &a.lines[0]):]
+	default:
+		pix = pix[a.fast.blend(pix, with, a.keep(factor)):]
 	}
 	for i, v := range pix {
 		pix[i] = table[v]

@@ -4,8 +4,13 @@ package pointwise
 // between are spread.
 func (a *Adjuster) Autocontrast(pix []byte) {
 	low, high := a.extremes(pix)
+	fit := a.fast != nil && a.fast.lines != nil
 	for c := range a.tables {
-		spread(&a.tables[c], int(low[c]), int(high[c]))
+		slope := spread(&a.tables[c], int(low[c]), int(high[c]))
+		fit = fit && a.lines[c].fit(&a.tables[c], slope, false)
+	}
+	if fit {
+		pix = pix[a.fast.lines(pix, &a.lines):]
 	}
 	a.lookup(pix)
 }
@@ -27,17 +32,23 @@ func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
 	return low, high
 }
 
-// spread makes the table that takes low to 0 and high to 255. Pillow's arithmetic, float64, rounds each step once and cuts off.
-func spread(table *[256]byte, low, high int) {
+// spread makes the table that takes low to 0 and high to 255, and returns by how much it grows. Pillow's arithmetic, float64, rounds
+// each step once and cuts off.
+func spread(table *[256]byte, low, high int) float64 {
 	if high <= low {
 		identity(table)
-		return
+		return 1
 	}
 	scale := 255 / float64(high-low)
 	offset := float64(-float64(low) * scale)
-	for v := range table {
+	clear(table[:low])
+	for v := low; v <= high; v++ {
 		table[v] = byte(min(max(int(float64(float64(v)*scale)+offset), 0), 255))
 	}
+	for v := high + 1; v < 256; v++ {
+		table[v] = 255
+	}
+	return scale
 }
 
 // Equalize is ImageOps.equalize: each channel's bytes are replaced so that they are spread as evenly as may be.
@@ -95,14 +106,19 @@ func equal(table *[256]byte, counts *[256]uint32) {
 }
 
 func identity(table *[256]byte) {
-	for v := range table {
-		table[v] = byte(v)
-	}
+	*table = allBytes
 }
+
+var allBytes = func() (t [256]byte) {
+	for v := range t {
+		t[v] = byte(v)
+	}
+	return t
+}()
 
 // lookup replaces the bytes of each channel by those of its table.
 func (a *Adjuster) lookup(pix []byte) {
-	if a.fast != nil {
+	if a.fast != nil && len(pix) >= 3*a.fast.vector {
 		for c := range a.tables {
 			a.fast.fill(&a.spread[c], &a.tables[c])
 		}

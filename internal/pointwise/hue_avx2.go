@@ -46,18 +46,13 @@ func hueOfAVX2(r, g, b, most, span Bytes) Bytes {
 	twice := ToBytes(PairBytes(shareAVX2(EvenBytes(over), EvenBytes(span)), shareAVX2(OddBytes(over), OddBytes(span))))
 	// twice is even where the share is a whole number.
 	odd := twice.And(one)
-	steps := halvesAVX2(twice).Add(odd.And(negative))
+	steps := ToBytes(ToWords(twice.Sub(odd)).ShiftAllRight(1)).Add(odd.And(negative))
 	hue := base.Add(steps.Xor(negative)).Sub(negative)
-	low, high := hue.And(BroadcastBytes(15)), halvesAVX2(halvesAVX2(halvesAVX2(halvesAVX2(hue))))
+	low, high := hue.And(BroadcastBytes(15)), HalfOf(hue).And(BroadcastBytes(15))
 	t := unsafe.Pointer(&belowHue)
 	below := Take(LoadRepeated(t), low).And(Take(LoadRepeated(unsafe.Add(t, 32)), high)).
 		Or(Take(LoadRepeated(unsafe.Add(t, 16)), low).And(Take(LoadRepeated(unsafe.Add(t, 48)), high)))
 	return hue.Sub(below.Min(one).AndNot(odd))
-}
-
-// halvesAVX2 halves bytes, rounding down.
-func halvesAVX2(v Bytes) Bytes {
-	return ToBytes(EvenBytes(v).ShiftAllRight(1)).Or(ToBytes(OddBytes(v).ShiftAllRight(1).ShiftAllLeft(8)))
 }
 
 // shareAVX2 returns 85/2 times over/span, rounded down plus rounded up.

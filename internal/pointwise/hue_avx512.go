@@ -48,18 +48,13 @@ func hueOfAVX512(r, g, b, most, span Bytes) Bytes {
 	twice := ToBytes(PairBytes(shareAVX512(EvenBytes(over), EvenBytes(span)), shareAVX512(OddBytes(over), OddBytes(span))))
 	// twice is even where the share is a whole number.
 	odd := twice.And(one)
-	steps := halvesAVX512(twice).Add(odd.And(negative))
+	steps := ToBytes(ToWords(twice.Sub(odd)).ShiftAllRight(1)).Add(odd.And(negative))
 	hue := base.Add(steps.Xor(negative)).Sub(negative)
-	low, high := hue.And(BroadcastBytes(15)), halvesAVX512(halvesAVX512(halvesAVX512(halvesAVX512(hue))))
+	low, high := hue.And(BroadcastBytes(15)), HalfOf(hue).And(BroadcastBytes(15))
 	t := unsafe.Pointer(&belowHue)
 	below := Take(LoadRepeated(t), low).And(Take(LoadRepeated(unsafe.Add(t, 32)), high)).
 		Or(Take(LoadRepeated(unsafe.Add(t, 16)), low).And(Take(LoadRepeated(unsafe.Add(t, 48)), high)))
 	return hue.Sub(below.Min(one).AndNot(odd))
-}
-
-// halvesAVX512 halves bytes, rounding down.
-func halvesAVX512(v Bytes) Bytes {
-	return ToBytes(EvenBytes(v).ShiftAllRight(1)).Or(ToBytes(OddBytes(v).ShiftAllRight(1).ShiftAllLeft(8)))
 }
 
 // shareAVX512 returns 85/2 times over/span, rounded down plus rounded up.

@@ -48,18 +48,13 @@ func hueOfNEON(r, g, b, most, span Bytes) Bytes {
 	twice := ToBytes(PairBytes(shareNEON(EvenBytes(over), EvenBytes(span)), shareNEON(OddBytes(over), OddBytes(span))))
 	// twice is even where the share is a whole number.
 	odd := twice.And(one)
-	steps := halvesNEON(twice).Add(odd.And(negative))
+	steps := ToBytes(ToWords(twice.Sub(odd)).ShiftAllRight(1)).Add(odd.And(negative))
 	hue := base.Add(steps.Xor(negative)).Sub(negative)
-	low, high := hue.And(BroadcastBytes(15)), halvesNEON(halvesNEON(halvesNEON(halvesNEON(hue))))
+	low, high := hue.And(BroadcastBytes(15)), HalfOf(hue).And(BroadcastBytes(15))
 	t := unsafe.Pointer(&belowHue)
 	below := Take(LoadRepeated(t), low).And(Take(LoadRepeated(unsafe.Add(t, 32)), high)).
 		Or(Take(LoadRepeated(unsafe.Add(t, 16)), low).And(Take(LoadRepeated(unsafe.Add(t, 48)), high)))
 	return hue.Sub(below.Min(one).AndNot(odd))
-}
-
-// halvesNEON halves bytes, rounding down.
-func halvesNEON(v Bytes) Bytes {
-	return ToBytes(EvenBytes(v).ShiftAllRight(1)).Or(ToBytes(OddBytes(v).ShiftAllRight(1).ShiftAllLeft(8)))
 }
 
 // shareNEON returns 85/2 times over/span, rounded down plus rounded up.

@@ -1,6 +1,7 @@
 package pointwise
 
 //go:generate go run ../lanes/generate pointwise_avx2.go hue_avx2.go
+//go:generate go run ../lanes/generate -neon line_avx2.go
 
 // kernels are what one level does its own way. Those that return a number did that many bytes, from the first on, and leave the
 // rest to the generic code.
@@ -18,5 +19,9 @@ type kernels struct {
 	extremes    func(pix []byte, low, high *[192]byte) int // writes the extremes of as many places as it takes bytes at a time
 	fill        func(t *[1024]byte, table *[256]byte)
 	replace     func(pix []byte, tables *[3][1024]byte) int
-	table       func(pix []byte, table *[1024]byte) int // replaces all channels by one table; nil where blend is faster
+	table       func(pix []byte, table *[1024]byte) int // replaces all channels by one table; nil where a line is faster
+
+	// Where table is nil: for tables that are lines, of all channels and of each.
+	line  func(pix []byte, t *line) int
+	lines func(pix []byte, t *[3]line) int
 }

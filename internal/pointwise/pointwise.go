@@ -17,6 +17,7 @@ type Adjuster struct {
 	counts [6][256]uint32 // of each channel, of pixels at even places and at odd ones
 	// What kernels take.
 	spread    [3][1024]byte
+	lines     [3]line
 	factor    float32
 	low, high [192]byte
 }

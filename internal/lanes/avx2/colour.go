@@ -14,6 +14,9 @@ func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).Bits
 // HighBytes returns the upper bytes of words, as words.
 func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
 
+// HalfOf returns the upper halves of bytes, and above them some bits to be cleared.
+func HalfOf(v Bytes) Bytes { return v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s() }
+
 // ToBytes returns words as bytes.
 func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
 

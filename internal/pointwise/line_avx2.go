@@ -1,0 +1,60 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package pointwise
+
+import (
+	"unsafe"
+
+	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
+)
+
+// raisedAVX2 returns base[h] + offset[l] and one more where the bits say so, 255 at most.
+func raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one Bytes) Bytes {
+	more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
+	return Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more)
+}
+
+// afterAVX2 returns ones where a byte is after what is before the line.
+func afterAVX2(v, before, always, one Bytes) Bytes {
+	return Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
+}
+
+// lineAVX2 replaces all bytes by those of one line.
+func lineAVX2(pix []byte, t *line) int {
+	n, one, half := len(pix)&^(vectorAVX2-1), BroadcastBytes(1), BroadcastBytes(15)
+	start, before, always := Load(unsafe.Pointer(&t.start)), Load(unsafe.Pointer(&t.before)), Load(unsafe.Pointer(&t.always))
+	base, offset := Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset))
+	first, second := Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second))
+	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v := Load(p)
+		x := v.SubSaturated(start)
+		h, l := HalfOf(x).And(half), x.And(half)
+		Store(raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one).And(afterAVX2(v, before, always, one)), p)
+	}
+	Leave()
+	return n
+}
+
+// onLineAVX2 replaces bytes by those of a line without a step.
+func onLineAVX2(v Bytes, t *line, upTo7, from8, one, half Bytes) Bytes {
+	x := v.SubSaturated(Load(unsafe.Pointer(&t.start)))
+	return raisedAVX2(HalfOf(x).And(half), x.And(half), Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset)),
+		Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second)), upTo7, from8, one)
+}
+
+// linesAVX2 replaces the bytes of each channel by those of its line, which has no step.
+func linesAVX2(pix []byte, t *[3]line) int {
+	n, one, half := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastBytes(1), BroadcastBytes(15)
+	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
+	for at := 0; at < n; at += pixelsAVX2 {
+		p := unsafe.Pointer(&pix[at])
+		v0, v1, v2 := LoadPixels(p)
+		r := onLineAVX2(Channel(v0, v1, v2, 0), &t[0], upTo7, from8, one, half)
+		g := onLineAVX2(Channel(v0, v1, v2, 1), &t[1], upTo7, from8, one, half)
+		StoreChannels(r, g, onLineAVX2(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half), p)
+	}
+	Leave()
+	return n
+}
