@@ -33,6 +33,7 @@ type serveFlags struct {
 	socket         string
 	socketMode     fs.FileMode
 	metrics        string
+	pprof          bool
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
@@ -89,6 +90,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB, and for what is read ahead of them, a sixteenth of it and 64MiB at most (default half of the memory)")
 	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else the first ones take what is useful, and give it up for later ones)")
 	flags.Var(addressFlag{&f.metrics}, "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
 	flags.Var(intFlag{&f.owner, 0, math.MaxInt}, "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
@@ -105,6 +107,8 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	switch {
 	case given("rank") != given("world"):
 		return usageError{errors.New("--rank and --world go together: give both or neither")}
+	case f.pprof && f.metrics == "":
+		return usageError{errors.New("--pprof needs --metrics, at whose address profiles are served")}
 	case given("world") && (world < 1 || rank < 0 || rank >= world):
 		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", rank, world)}
 	}
@@ -214,7 +218,11 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	if err != nil {
 		return "", fmt.Errorf("metrics: %w: choose another address with --metrics", err)
 	}
-	hs := &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	handler := srv.Handler()
+	if f.pprof {
+		handler = server.WithProfiles(handler)
+	}
+	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, func() { hs.Close() })
 	go func() {
 		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
