@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from . import flags, settings
 from .data.loaders import Stats
-from .data.transforms import train_transform
+from .data.transforms import operations
 from .errors import TrainError
 from .flags import AT_LEAST_0, AT_LEAST_1, option
 from .launch.notes import Notes
@@ -72,6 +72,7 @@ def parse(arguments: Sequence[str]) -> BenchSettings:
     if s.images and not Path(s.images).is_dir():
         p.error(f"--images {s.images}: there is no such folder")
     s.val_split = "none"
+    s.size_start = 0  # all sources have images of --size
     return s
 
 
@@ -167,23 +168,45 @@ class _Synthetic:
 
 
 def _torchvision(s: BenchSettings, place: Place, device: torch.device, batch: int, stats: Stats) -> Any:
-    """Return the usual loader: PIL, the same operations, normalised in its worker processes."""
+    """Return the usual loader: PIL, the run's own operations and repeats, normalised in its worker processes."""
     import torchvision  # noqa: PLC0415 - slow to import
     from torchvision import transforms  # noqa: PLC0415
 
-    operations = [
-        getattr(transforms, op["op"])(**{key: value for key, value in op.items() if key != "op"})
-        for op in train_transform(s.transform, s.size)
-    ]
-    whole = transforms.Compose([*operations, transforms.ToTensor(), transforms.Normalize(*stats)])
+    steps = [_of_pil(op, s.size) for op in operations(s, s.size)]
+    whole = transforms.Compose([*steps, transforms.ToTensor(), transforms.Normalize(*stats)])
     images = torchvision.datasets.ImageFolder(s.images, whole)
     sampler: Any = torch.utils.data.RandomSampler(images)
-    if place.world > 1:
+    if s.repeats > 1:
+        from timm.data.distributed_sampler import RepeatAugSampler  # noqa: PLC0415
+
+        sampler = RepeatAugSampler(images, place.world, place.rank, num_repeats=s.repeats, selected_round=0)
+    elif place.world > 1:
         sampler = torch.utils.data.DistributedSampler(images, place.world, place.rank, seed=s.seed)
     workers = s.torch_workers or s.workers or max(1, (os.cpu_count() or 1) // place.local_world)
     return torch.utils.data.DataLoader(
         images, batch, sampler=sampler, num_workers=workers, pin_memory=device.type == "cuda", prefetch_factor=4
     )
+
+
+def _of_pil(op: dict[str, Any], size: int) -> Any:
+    """Return an operation of the feed as an object for images of Pillow: torchvision's, or timm's, made as timm makes it."""
+    from timm.data import auto_augment  # noqa: PLC0415
+    from timm.data import transforms as of_timm  # noqa: PLC0415
+    from torchvision import transforms  # noqa: PLC0415
+
+    given = {key: value for key, value in op.items() if key != "op"}
+    if op["op"] == "TimmAugment":
+        policy = {"translate_const": int(size * 0.45), "img_mean": tuple(given["fill"])}
+        if given["interpolation"] != "random":
+            policy["interpolation"] = of_timm.str_to_pil_interp(given["interpolation"])
+        if given["config"].startswith("augmix"):
+            return auto_augment.augment_and_mix_transform(given["config"], {**policy, "translate_pct": 0.3})
+        if given["config"].startswith("rand"):
+            return auto_augment.rand_augment_transform(given["config"], policy)
+        return auto_augment.auto_augment_transform(given["config"], policy)
+    if "interpolation" in given:
+        given["interpolation"] = transforms.InterpolationMode(given["interpolation"])
+    return getattr(transforms, op["op"])(**given)
 
 
 def table(s: BenchSettings, ranks: str, readings: dict[str, list[Reading]], there: dict[str, str]) -> list[str]:
@@ -196,7 +219,8 @@ def table(s: BenchSettings, ranks: str, readings: dict[str, list[Reading]], ther
     ceiling = rates["synthetic"]
     lines = [
         f"{s.arch}, {s.size} pixels, {ranks}, amp {s.amp}"
-        f"{', channels-last' if s.channels_last else ''}{', compiled' if s.compile else ''}, transform {s.transform}",
+        f"{', channels-last' if s.channels_last else ''}{', compiled' if s.compile else ''}, transform {s.transform}"
+        f"{f', augment {s.augment}' if s.augment != 'none' else ''}{f', repeats {s.repeats}' if s.repeats > 1 else ''}",
         f"on {there['cpu']}, GPU {there['gpu']}, torch {there['torch']}; medians of {s.rounds} rounds of {s.steps} steps",
         "",
         "| batches from | images/s | lowest to highest | of the ceiling | data wait |",

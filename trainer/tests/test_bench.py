@@ -7,24 +7,30 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import TINY
+from timm.data import create_transform
 
 from imgfeed_train import bench
 from imgfeed_train.bench import Reading
 from imgfeed_train.command import main
+from imgfeed_train.data.transforms import operations
+from imgfeed_train.launch.place import Place
 
 
 @pytest.mark.long
 def test_measures_feed_ceiling_and_torchvision(sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turns = ["--rounds", "2", "--steps", "14", "--warmup", "2", "--torch-workers", "1", "--json", str(tmp_path / "b.json")]
     folders = ["--data", str(sets), "--images", str(sets.parent / "raw/train")]
-    main(["bench", *folders, *TINY, "--batch-size", "8", *turns])
+    policy = ["--augment", "ta_wide", "--repeats", "2"]
+    main(["bench", *folders, *TINY, "--batch-size", "8", *policy, *turns])
     said = capsys.readouterr().out
     rows = re.findall(r"^\| (\w+) \| ([\d,]+) \| [\d,]+ to [\d,]+ \| (\d\.\d{3}) \| (\d+\.\d)% \|$", said, re.M)
     assert [name for name, *_ in rows] == ["synthetic", "imgfeed", "torchvision"]
     assert rows[0][2] == "1.000"
     assert float(rows[0][3]) < 5  # nothing is waited for, but a machine that does much else may stop the clock's owner
     assert "batch 8 x 1, amp off" in said
+    assert ", augment ta_wide, repeats 2\n" in said
     assert "aim 0.98 of the ceiling, data wait under 1%: " in said
     readings = json.loads((tmp_path / "b.json").read_text())
     assert [len(turns) for turns in readings.values()] == [2, 2, 2]
@@ -32,6 +38,29 @@ def test_measures_feed_ceiling_and_torchvision(sets: Path, tmp_path: Path, capsy
         assert turn["images_per_second"] > 0
         assert 0 < turn["wait"] < 1
         assert turn["limit"] in ("disk", "cpu", "client", "idle")
+
+
+@pytest.mark.parametrize("augment", ["none", "ta_wide", "rand-m9-mstd0.5-inc1", "3a", "augmix-m5-w4-d2", "original-mstd0.5"])
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_torchvision_does_what_the_run_would(sets: Path, augment: str, interpolation: str) -> None:
+    """Its loader has the policy, the filter and the repeats that the feed has; the policy is the object that timm makes."""
+    images = ["--images", str(sets.parent / "raw/train"), "--torch-workers", "1", "--size", "32"]
+    choices = ["--augment", augment, "--interpolation", interpolation, "--repeats", "3"]
+    s = bench.parse(["--data", str(sets), *images, *choices])
+    loader = bench._torchvision(s, Place(), torch.device("cpu"), 4, ((0.5,) * 3, (0.5,) * 3))
+    steps = loader.dataset.transform.transforms
+    feed = [op["op"] for op in operations(s, 32)]
+    assert len(steps) == len(feed) + 2 and feed[0] == type(steps[0]).__name__
+    assert steps[0].interpolation.value == interpolation
+    assert loader.dataset[0][0].shape == (3, 32, 32)
+    if augment not in ("none", "ta_wide"):
+        whole = create_transform(32, is_training=True, auto_augment=augment, interpolation=interpolation)
+        own = next(step for step in whole.transforms if type(step).__module__ == "timm.data.auto_augment")
+        assert type(own) is type(steps[2])
+        if interpolation == "bicubic":
+            assert repr(own) == repr(steps[2])
+    order = list(loader.sampler)
+    assert order[0] == order[1] == order[2] != order[3]
 
 
 def test_sources_take_turns() -> None:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, VAL, Train, command, events, weights
+from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, weights
 from imgfeed.launcher import find_binary
 
 from imgfeed_train.command import main
+from imgfeed_train.data.loaders import Feed
+from imgfeed_train.launch.place import Place
 from imgfeed_train.settings import parse
 
 
@@ -93,6 +95,24 @@ def test_feed_that_is_not_there_or_lacks_a_set(sets: Path, tmp_path: Path, fed: 
             main(["--data", f"unix:{tmp_path / 'sock'}", *fed])
         with pytest.raises(SystemExit, match="say --data unix:/"):
             main(["--data", str(tmp_path / "sock"), *fed])
+
+
+@pytest.mark.parametrize("recipe", [[], ["--recipe", "resnet50-a2"]])
+def test_repeats_with_and_without_a_recipe(sets: Path, recipe: list[str]) -> None:
+    """Three of an image in a row, dealt to the ranks, so that each has it at most twice."""
+    s = parse(["--data", str(sets), "--output", "o", *recipe, *([] if recipe else ["--repeats", "3"]), "--size", "32"])
+    assert s.repeats == 3
+    stats = ((0.5,) * 3, (0.5,) * 3)
+    orders = []
+    for rank in range(2):
+        place = Place(rank=rank, world=2)
+        feed = Feed(s, "train", place, torch.device("cpu"), batch_size=8, stats=stats, drop_last=True)
+        orders.append(list(feed.loader.sampler))
+        assert feed.samples_per_epoch == TRAIN
+        feed.loader.close()
+    dealt = [index for pair in zip(*orders, strict=True) for index in pair]
+    assert len(dealt) == TRAIN and all(dealt[i] == dealt[i - i % 3] for i in range(TRAIN))
+    assert len(set(dealt)) == TRAIN // 3
 
 
 def test_feed_has_its_own_threads(capsys: pytest.CaptureFixture[str]) -> None:
