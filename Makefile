@@ -24,10 +24,12 @@ REPORTS     := build/tests
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
-# What make test leaves out; make test-all empties them.
+# What make test leaves out; make test-all does not.
 GO_ONLY := -short
-PYTHON_ONLY := -m 'not long'
-TRAINER_ONLY := -m 'not long'
+LONG    :=
+PYTESTS  = LONG=$(LONG) $(CURDIR)/scripts/pytests.sh
+# How many of the trainer's quick tests run at a time: they share nothing, and each of the processes takes 0.7 GB for torch.
+JOBS    ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 READY       := $(VENV)/.ready
 # The binaries' version is the Python package's, with the commit where git knows it.
 STAMP       := github.com/imgfeed/imgfeed/internal/version
@@ -69,8 +71,7 @@ test: test-go test-python test-programs test-trainer ## the quick tests, the tra
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
 test-all: GO_ONLY :=
-test-all: PYTHON_ONLY :=
-test-all: TRAINER_ONLY :=
+test-all: LONG := 1
 test-all: test ## every test: as test, with those that take long, start many processes or other people's programs, or compile
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run, of all, watches the pointers of the
@@ -81,21 +82,20 @@ test-go: $(READY)
 	$(if $(GO_ONLY),,$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED))
 
 test-python: build $(READY)
-	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. ../$(VENV)/bin/python -m pytest --junitxml ../$(REPORTS)/python.xml $(PYTHON_ONLY)
+	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. $(PYTESTS) ../$(VENV)/bin/python ../$(REPORTS)/python.xml
 
 # A start of one of these programs takes many seconds on a busy machine, and some tests start several.
 test-programs: build $(READY) ## frameworks as published on top of the loader; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
-	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(TORCH_PYTHON) -m pytest -c python/pyproject.toml --rootdir python \
-	  -o faulthandler_timeout=300 --junitxml $(REPORTS)/programs.xml $(PYTHON_ONLY) \
+	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/programs.xml -c python/pyproject.toml --rootdir python \
+	  -o faulthandler_timeout=300 \
 	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_meter.py python/tests/test_compatibility.py; \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
-test-programs-all: PYTHON_ONLY :=
 test-programs-all: published ## of test-programs all, with JAX, Flax, Keras and fastai, which it installs into TORCH_PYTHON's environment
 	$(TORCH_PYTHON) -m pip install --quiet --disable-pip-version-check -r python/requirements-programs-all.txt
-	$(MAKE) test-programs PYTHON_ONLY=
+	$(MAKE) test-programs LONG=1
 
 published: ## timm's and torchvision's train.py as published, to build/published, where test-programs finds them
 	scripts/published.sh build/published
@@ -110,7 +110,7 @@ test-versions: wheel ## the wheel in a fresh environment of each release of Pyth
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
-	  $(TORCH_PYTHON) -m pytest -c trainer/pyproject.toml --rootdir trainer --junitxml $(REPORTS)/trainer.xml $(TRAINER_ONLY) $(TRAINER_TESTS); \
+	  JOBS=$(JOBS) $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/trainer.xml -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
 	  'needs torch 2, torchvision, timm and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
@@ -133,11 +133,11 @@ T ?= 30s
 fuzz: ## every fuzz target of every package, each for T=30s
 	scripts/fuzz.sh $(T) $(GO)
 
-test-cluster: TRAINER_ONLY :=
+test-cluster: LONG := 1
 test-cluster: TRAINER_TESTS := trainer/tests/test_cluster.py
 test-cluster: test-trainer ## of these, the runs on two nodes in two network namespaces; needs root
 
-test-slurm: TRAINER_ONLY :=
+test-slurm: LONG := 1
 test-slurm: TRAINER_TESTS := trainer/tests/test_slurm.py
 test-slurm: test-trainer ## of these, deploy/slurm under a Slurm with two nodes; needs root, slurm-wlm and munge
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every fuzz target of every package for a time, one after the other, and says how many inputs each was given:
+# Runs every fuzz target of every package for a time, one after the other, and says how many inputs each was given, and all:
 #
 #   scripts/fuzz.sh 30s [go]
 #
@@ -17,6 +17,7 @@ targets=$(awk '/^Fuzz/ { names[n++] = $1 } /^ok/ { for (i = 0; i < n; i++) print
 [ -n "$targets" ] || { echo "fuzz: no targets found"; exit 1; }
 
 failed=
+sum=0
 printf '%12s  %s\n' executions target
 while read -r package name; do
 	target="${package#github.com/imgfeed/imgfeed/} $name"
@@ -25,7 +26,9 @@ while read -r package name; do
 	if "$go" test -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 50x "$package" >"$log" 2>&1 </dev/null ||
 		{ grep -qx '    context deadline exceeded' "$log" && ! grep -qE 'Failing input|seed corpus entry|panic|hung or terminated' "$log"; }; then
 		# fuzz: elapsed: 3s, execs: 325017 (108336/sec), new interesting: 11 (total: 202)
-		printf '%12s  %s\n' "$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -n 1)" "$target"
+		count=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
+		printf '%12s  %s\n' "$count" "$target"
+		sum=$((sum + ${count:-0}))
 	else
 		cat "$log"
 		failed="$failed
@@ -34,4 +37,5 @@ while read -r package name; do
 done <<END
 $targets
 END
+printf '%12s  %s\n' "$sum" 'in all'
 [ -z "$failed" ] || { echo "fuzz: failed:$failed"; exit 1; }
