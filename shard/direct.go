@@ -71,7 +71,7 @@ func (f *directFile) close() error {
 func (r *Reader) directFile() (*pooledFile, error) {
 	r.direct.once.Do(func() {
 		plain, ok := r.file.(*pooledFile)
-		if !ok || r.waits.Load() { // what can't tell whether bytes are in memory can't start a read without waiting for it either
+		if !ok || r.isSlow() {
 			r.direct.err = errNotDirect
 			return
 		}

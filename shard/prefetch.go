@@ -21,7 +21,7 @@ func (s *Set) Prefetch(i int) (length int64) {
 	// In pieces that no system cuts short: file systems of a network take as much as they read ahead of a file that is read
 	// in order, which is 128 KiB unless told; those of disks as much as one request may have, which is more.
 	piece := int64(1 << 20)
-	if r.waits.Load() {
+	if r.isSlow() {
 		piece = 128 << 10
 	}
 	h := spareHints.Get().(*hint)
@@ -47,17 +47,32 @@ func (s *Set) Resident(i int) (resident, waits bool) {
 	}
 	h := spareHints.Get().(*hint)
 	defer spareHints.Put(h)
-	h.offset, h.known = e.Offset+e.length()/2, true
-	if !r.waits.Load() {
-		// An error other than that it isn't there is Read's to find.
-		if err := withFile(r.file, h.resident); h.known {
-			return err != errNotResident, false
+	h.offset, h.length = e.Offset+e.length()/2, 1
+	if !r.uncounted.Load() {
+		err := withFile(r.file, h.cached)
+		if err == nil || err == errNotResident {
+			return err == nil, false
 		}
-		r.waits.Store(true)
+		r.uncounted.Store(true)
+	}
+	if !r.isSlow() {
+		return withFile(r.file, h.nowait) != errNotResident, false // any other error is Read's to find
 	}
 	started := time.Now()
 	r.file.ReadAt(h.b[:], h.offset)
 	return time.Since(started) < residentBelow, true
+}
+
+// isSlow reports whether the shard's file system is one that can't start a read without waiting for it: a network's, for instance.
+func (r *Reader) isSlow() bool {
+	r.classify.Do(func() {
+		h := spareHints.Get().(*hint)
+		defer spareHints.Put(h)
+		h.offset = 0
+		err := withFile(r.file, h.nowait)
+		r.slow = err != nil && err != errNotResident
+	})
+	return r.slow
 }
 
 // residentBelow is well above what a byte in memory takes, and well below what a disk does.
@@ -65,16 +80,15 @@ const residentBelow = 50 * time.Microsecond
 
 // A hint is a call about a part of a file. It keeps its functions, so that nothing is allocated for a call.
 type hint struct {
-	offset, length     int64
-	known              bool // false: the file system can't tell what is in memory
-	b                  [1]byte
-	into               [1][]byte
-	willNeed, resident func(*os.File) error
+	offset, length           int64
+	b                        [1]byte
+	into                     [1][]byte
+	willNeed, cached, nowait func(*os.File) error
 }
 
 var spareHints = sync.Pool{New: func() any {
 	h := new(hint)
 	h.into[0] = h.b[:]
-	h.willNeed, h.resident = h.adviseWillNeed, h.isResident
+	h.willNeed, h.cached, h.nowait = h.adviseWillNeed, h.isCached, h.readNowait
 	return h
 }}

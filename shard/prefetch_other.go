@@ -11,4 +11,6 @@ var errNotResident = errors.New("shard: not in memory")
 
 func (*hint) adviseWillNeed(*os.File) error { return nil }
 
-func (*hint) isResident(*os.File) error { return nil }
+func (*hint) isCached(*os.File) error { return nil }
+
+func (*hint) readNowait(*os.File) error { return nil }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 )
 
@@ -27,7 +28,10 @@ type Reader struct {
 	entries entryTable // checked
 	mapped  mapping
 	direct  directFile
-	waits   atomic.Bool // its file system can't tell what is in memory: to ask takes a read
+
+	classify  sync.Once
+	slow      bool        // its file system can't start a read without waiting for it
+	uncounted atomic.Bool // the system does not tell what of it is in memory
 
 	mapEntries bool // not to have entries in memory of our own
 }
