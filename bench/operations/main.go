@@ -3,6 +3,9 @@
 //
 // Such a time is that of a transform with the operation, less that of the same transform without it: of CenterCrop(224) alone, which copies
 // the image to its place. Calls of the two take turns.
+//
+// With a folder of JPEG files it measures whole transforms, too (pipelines.go): {"level": "avx2", "transforms": ["train", "dino"], "seconds": 5}
+// is answered with a list of microseconds an image.
 package main
 
 import (
@@ -20,7 +23,10 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-const size = 224
+const (
+	size      = 224
+	imagesMax = 100
+)
 
 // memory is the encoding of images that are kept as they are.
 type memory struct{}
@@ -59,8 +65,15 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) != 2 {
-		return fmt.Errorf("usage: operations PIXELS, a file of 224 × 224 pixels, RGB")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		return fmt.Errorf("usage: operations PIXELS [FOLDER], a file of 224 × 224 pixels, RGB, and JPEG files")
+	}
+	var images []transform.Source
+	if len(os.Args) == 3 {
+		var err error
+		if images, err = readJPEGs(os.Args[2], imagesMax); err != nil {
+			return err
+		}
 	}
 	pix, err := os.ReadFile(os.Args[1])
 	if err != nil {
@@ -77,24 +90,43 @@ func run() error {
 	blob = append(blob, make([]byte, imagefile.SlackBytes)...)[:len(blob)]
 	src := transform.Source{Format: imagefile.Encoded, Image: blob, Encoding: memory{}}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		var asked struct {
-			Level   string
-			Op      json.RawMessage
-			Seconds float64
-		}
+		var asked question
 		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
 			return err
 		}
-		level, err := kernel.ParseLevel(asked.Level)
+		if err := asked.answer(src, images); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A question is a line of the input: of an operation, or of transforms.
+type question struct {
+	Level      string
+	Op         json.RawMessage
+	Transforms []string
+	Seconds    float64
+}
+
+// answer prints the times.
+func (q *question) answer(src transform.Source, images []transform.Source) error {
+	level, err := kernel.ParseLevel(q.Level)
+	if err != nil {
+		return err
+	}
+	if q.Transforms != nil {
+		spent, err := measurePipelines(level, q.Transforms, images, q.Seconds)
 		if err != nil {
 			return err
 		}
-		added, err := measure(level, string(asked.Op), src, asked.Seconds)
-		if err != nil {
-			return fmt.Errorf("%s: %w", asked.Op, err)
-		}
-		fmt.Printf("%.2f\n", added)
+		return json.NewEncoder(os.Stdout).Encode(spent)
 	}
+	added, err := measure(level, string(q.Op), src, q.Seconds)
+	if err != nil {
+		return fmt.Errorf("%s: %w", q.Op, err)
+	}
+	fmt.Printf("%.2f\n", added)
 	return nil
 }
 

@@ -1,6 +1,9 @@
 """Measures operations beside torchvision's on Pillow: microseconds for a 224 x 224 image on one core, in one run.
 
-    python3 bench/operations/run.py IMAGE [--rounds 5] [--seconds 0.2] [--core 0] > table.md
+    python3 bench/operations/run.py IMAGE [--images FOLDER] [--rounds 5] [--seconds 0.2] [--core 0] > table.md
+
+With a folder of JPEG files a second table follows, of whole transforms from stored files to pixels: what policies cost beside `train` alone,
+and DINO's ten views beside torchvision's, by CPU time. With four rounds it takes less than five minutes.
 
 Needs Go, torch, torchvision and Pillow. The image is cut to 224 x 224 pixels. For each operation imgfeed and torchvision take turns, a round
 each; a cell is the shortest call of all rounds, so that what else the machine does counts little. imgfeed's time is what the operation
@@ -10,6 +13,7 @@ adds to a transform (bench/operations/main.go), torchvision's that of a call on 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import subprocess
@@ -24,7 +28,7 @@ import PIL
 import torch
 import torchvision
 from PIL import Image, ImageFilter
-from torchvision.transforms import InterpolationMode, transforms
+from torchvision.transforms import InterpolationMode, autoaugment, transforms
 from torchvision.transforms import functional as F
 
 ROOT = Path(__file__).parents[2]
@@ -84,9 +88,60 @@ def shortest(call: Callable[[Any], Any], image: Any, seconds: float) -> float:
     return least * 1e6
 
 
+TRAIN = '{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"}'
+PIPELINES = {
+    "`train`": "train",
+    "`train`, TrivialAugmentWide": f'[{TRAIN}, {{"op": "TrivialAugmentWide"}}]',
+    "`train`, RandAugment(2, 9)": f'[{TRAIN}, {{"op": "RandAugment"}}]',
+    "`dino`, ten views": "dino",
+}
+
+
+def published(name: str) -> list[Callable[[Any], Any]]:
+    """The views of a pipeline as torchvision makes them."""
+    sys.path.insert(0, str(ROOT / "bench/peers"))
+    import views
+
+    if name == "`dino`, ten views":
+        return views.published("dino")
+    policy = {"TrivialAugmentWide": autoaugment.TrivialAugmentWide(), "RandAugment(2, 9)": autoaugment.RandAugment(2, 9)}
+    policies = [policy[part] for part in name.split(", ", 1)[1:]]
+    return [transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), *policies])]
+
+
+def decoded(files: list[bytes], views: list[Callable[[Any], Any]]) -> float:
+    """Return the microseconds of CPU time that an image's views take, from the file on."""
+    began = time.process_time()
+    for data in files:
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        for view in views:
+            view(image)
+    return (time.process_time() - began) * 1e6 / len(files)
+
+
+def pipelines(engine: Any, options: argparse.Namespace, levels: list[str]) -> None:
+    """Print what whole transforms take, imgfeed's levels and torchvision in turns, each the shortest of its rounds."""
+    files = [path.read_bytes() for path in sorted(options.images.iterdir()) if path.suffix.lower() in (".jpg", ".jpeg")][:100]
+    theirs, ours = dict.fromkeys(PIPELINES, float("inf")), {level: [float("inf")] * len(PIPELINES) for level in levels}
+    for _ in range(options.rounds):
+        for level in levels:
+            engine.stdin.write(json.dumps({"level": level, "transforms": list(PIPELINES.values()), "seconds": 10 * options.seconds}) + "\n")
+            engine.stdin.flush()
+            ours[level] = [min(pair) for pair in zip(ours[level], json.loads(engine.stdout.readline()), strict=True)]
+        for name in PIPELINES:
+            theirs[name] = min(theirs[name], decoded(files, published(name)))
+    print(f"\n| µs an image | torchvision | {' | '.join(f'imgfeed, {level} | times | speed over train' for level in levels)} |")
+    print("|---|--:|" + "--:|--:|--:|" * len(levels))
+    for i, name in enumerate(PIPELINES):
+        share = {level: f"{ours[level][0] / ours[level][i]:.2f}" if "Augment" in name else "–" for level in levels}
+        cells = (f"{ours[level][i]:,.0f} | {theirs[name] / ours[level][i]:.1f} | {share[level]}" for level in levels)
+        print(f"| {name} | {theirs[name]:,.0f} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("image", type=Path)
+    parser.add_argument("--images", type=Path, help="a folder of JPEG files: measure whole transforms on the first hundred, too")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="of a round's turn")
     parser.add_argument("--core", type=int, default=0)
@@ -103,7 +158,8 @@ def main() -> None:
         toolchain = next(line.split()[1] for line in (ROOT / "go.mod").read_text().splitlines() if line.startswith("toolchain"))
         environment = {**os.environ, "CGO_ENABLED": "0", "GOEXPERIMENT": "simd", "GOTOOLCHAIN": toolchain}
         subprocess.run(["go", "build", "-o", program, "./bench/operations"], cwd=ROOT, env=environment, check=True)
-        engine = subprocess.Popen([program, pixels], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        folders = [options.images] if options.images else []
+        engine = subprocess.Popen([program, pixels, *folders], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert engine.stdin and engine.stdout
         print(f"| µs an image | torchvision | {' | '.join(f'imgfeed, {level} | times' for level in levels)} |")
         print("|---|--:|" + "--:|--:|" * len(levels))
@@ -117,10 +173,14 @@ def main() -> None:
                     added[level] = min(added[level], float(engine.stdout.readline()))
             cells = " | ".join(f"{added[level]:,.1f} | {least / added[level]:.1f}" for level in levels)
             print(f"| {name} | {least:,.0f} | {cells} |", flush=True)
+        if options.images:
+            pipelines(engine, options, levels)
         engine.stdin.close()
         engine.wait()
     print(f"\n- torchvision {torchvision.__version__} on Pillow {PIL.__version__}, torch {torch.__version__} with one thread")
     print(f"- {options.rounds} rounds of {options.seconds} s, the shortest call of each; on core {options.core}")
+    if options.images:
+        print("- whole transforms: the first 100 JPEG files from memory, by CPU time, the shortest pass over them")
     print(f"- Python {sys.version.split()[0]}, {toolchain}")
 
 

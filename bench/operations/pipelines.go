@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// readJPEGs reads the first most JPEG files of a folder, with the indices of their rows that a packer would have made.
+func readJPEGs(folder string, most int) ([]transform.Source, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil {
+		return nil, err
+	}
+	var list []transform.Source
+	indexer := jpeg.New(kernel.Active())
+	for _, file := range files {
+		if len(list) == most {
+			break
+		}
+		data, err := os.ReadFile(file)
+		if err != nil || imagefile.Sniff(data) != imagefile.JPEG {
+			continue
+		}
+		aux, _, err := indexer.AppendIndex(nil, data)
+		if err != nil {
+			continue
+		}
+		data = append(data, make([]byte, imagefile.SlackBytes)...)[:len(data)]
+		list = append(list, transform.Source{Format: imagefile.JPEG, Image: data, Aux: aux})
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no JPEG file", folder)
+	}
+	return list, nil
+}
+
+// measurePipelines returns what each of several transforms takes for an image, in microseconds of CPU time: the mean of all images, from
+// stored bytes to pixels, in the shortest of several passes. Transforms take turns, image by image; all have the same draws.
+func measurePipelines(level kernel.Level, texts []string, images []transform.Source, seconds float64) ([]float64, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	engine := transform.NewEngine(level)
+	pipelines := make([][]transform.View, len(texts))
+	least := make([]float64, len(texts))
+	for i, text := range texts {
+		views, err := transform.ParseViews(text, transform.Pillow13)
+		if err != nil {
+			return nil, err
+		}
+		for _, spec := range views {
+			pipelines[i] = append(pipelines[i], transform.View{Spec: spec, Dst: transform.Output{Pix: make([]byte, spec.OutputBytes())}})
+		}
+		least[i] = math.Inf(1)
+	}
+	for pass, began := 0, time.Now(); pass < 2 || time.Since(began).Seconds() < seconds; pass++ {
+		spent := make([]time.Duration, len(texts))
+		for at, src := range images {
+			for i, views := range pipelines {
+				for k := range views {
+					views[k].Draws = transform.NewViewDraws(1, 0, at, 0, k)
+				}
+				started := threadTime()
+				if err := engine.ApplyViews(src, views); err != nil {
+					return nil, err
+				}
+				spent[i] += threadTime() - started
+			}
+		}
+		for i := range spent {
+			least[i] = min(least[i], float64(spent[i].Nanoseconds())/1000/float64(len(images)))
+		}
+	}
+	return least, nil
+}
+
+// threadTime returns the CPU time that the thread has used.
+func threadTime() time.Duration {
+	const rusageThread = 1
+	var u syscall.Rusage
+	if err := syscall.Getrusage(rusageThread, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
