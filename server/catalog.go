@@ -3,10 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -27,11 +29,13 @@ type openSet struct {
 	users int
 }
 
-// openCatalog opens what was found. What cannot be served is noted.
-func openCatalog(found shard.Found) *catalog {
+// openCatalog opens what was found. What cannot be served is noted. Where opening takes long, the log says how far it is.
+func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
 	for split, dir := range found.Sets {
-		set, err := shard.OpenWhole(dir)
+		set, err := shard.OpenWhole(dir, sayNowAndThen(func(shards, of int) {
+			log.Warn("opening takes long: the index of every shard is read once", "split", split, "shards", shards, "of", of)
+		}))
 		if err != nil {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
@@ -40,6 +44,23 @@ func openCatalog(found shard.Found) *catalog {
 	}
 	c.splits = slices.Sorted(maps.Keys(c.sets))
 	return c
+}
+
+// openingSaid is how long opening is silent: well below what a client gives its own server until it listens, counted from when that said something last.
+const openingSaid = 10 * time.Second
+
+// sayNowAndThen returns a function that calls say when it was not called for a while.
+func sayNowAndThen(say func(shards, of int)) func(shards, of int) {
+	var mu sync.Mutex
+	last := time.Now()
+	return func(shards, of int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) >= openingSaid {
+			last = time.Now()
+			say(shards, of)
+		}
+	}
 }
 
 // problems returns what of the data is damaged, each in a sentence that names it and says what to do.

@@ -50,7 +50,7 @@ func (s *Server) Reload() (Reloaded, error) {
 			return Reloaded{}, fmt.Errorf("reload: nothing has changed: %w", err)
 		}
 	}
-	before, next := s.catalog.Load(), openCatalog(found)
+	before, next := s.catalog.Load(), openCatalog(found, s.log)
 	done := next.replace(before)
 	s.catalog.Store(next)
 	if err := before.close(); err != nil {

@@ -95,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
 	ahead := readAheadBytes(cfg.MemoryBytes)
 	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
-	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged})
+	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged}, s.log)
 	if err := s.checkServed(c); err != nil {
 		c.close()
 		return nil, err

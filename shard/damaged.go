@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -60,11 +61,11 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 
 // OpenWhole opens the set in dir as OpenSet does, but serves what is whole: a partition that is here and damaged counts
 // as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
-// whole.
-func OpenWhole(dir string) (*Set, error) {
+// whole. opened, unless it is nil, is told after each shard how many have been looked at, by several goroutines at once.
+func OpenWhole(dir string, opened func(shards, of int)) (*Set, error) {
 	s, err := openPartitions(dir, shardFiles)
 	if err == nil {
-		err = s.openShards(entriesOwnBytesMax)
+		err = s.openShards(entriesOwnBytesMax, opened)
 	}
 	if err != nil {
 		return nil, err
@@ -123,11 +124,13 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 // openShards opens the shards of the partitions that are present, several at a time. A partition with one that cannot be
 // used is no longer present. Entries that take more than ownBytes are mapped. The error is for what has nothing to do with the files: no
 // descriptors or memory are left.
-func (s *Set) openShards(ownBytes int) error {
-	samples := 0
+func (s *Set) openShards(ownBytes int, opened func(shards, of int)) error {
+	var done atomic.Int64
+	samples, shards := 0, 0
 	for i := range s.partitions {
 		if s.partitions[i].present {
 			samples += PartitionLen(s.manifest.Samples, len(s.partitions), i)
+			shards += len(s.partitions[i].shards)
 		}
 	}
 	s.opening.mapEntries = entrySize*samples > ownBytes
@@ -147,6 +150,9 @@ func (s *Set) openShards(ownBytes int) error {
 					return fmt.Errorf("%w: this process has used up what it may have (ulimit -n, ulimit -v)", err)
 				}
 				problems[i][k] = err
+				if n := done.Add(1); opened != nil {
+					opened(int(n), shards)
+				}
 				return nil
 			})
 		}

@@ -26,7 +26,7 @@ func partlyCopied(t *testing.T) string {
 // TestOpenWhole checks that the partitions that are whole are served, and what is said of the other.
 func TestOpenWhole(t *testing.T) {
 	dir := partlyCopied(t)
-	s, err := OpenWhole(dir)
+	s, err := OpenWhole(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestNothingWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := OpenWhole(dir)
+		_, err := OpenWhole(dir, nil)
 		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
 			t.Errorf("partitions %d: %v", partitions+1, err)
 		}

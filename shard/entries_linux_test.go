@@ -14,7 +14,7 @@ func openMapped(t testing.TB, dir string) *Set {
 	t.Helper()
 	s, err := openPartitions(dir, shardFiles)
 	if err == nil {
-		err = s.openShards(0)
+		err = s.openShards(0, nil)
 	}
 	if err != nil {
 		t.Fatal(err)

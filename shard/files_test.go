@@ -15,7 +15,7 @@ func openPooled(t *testing.T, dir string, most int) (*Set, *filePool) {
 	pool := &filePool{max: func() int { return most }}
 	s, err := openPartitions(dir, pool)
 	if err == nil {
-		err = s.openShards(entriesOwnBytesMax)
+		err = s.openShards(entriesOwnBytesMax, nil)
 	}
 	if err != nil {
 		t.Fatal(err)

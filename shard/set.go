@@ -91,7 +91,7 @@ const openParallel = 16
 func OpenSet(dir string) (*Set, error) {
 	s, err := openPartitions(dir, shardFiles)
 	if err == nil {
-		err = s.openShards(entriesOwnBytesMax)
+		err = s.openShards(entriesOwnBytesMax, nil)
 	}
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -17,7 +18,9 @@ from typing import IO
 
 from . import client, errors, wire
 
-START_TIMEOUT = 60.0  # seconds until a server of one's own must listen
+log = logging.getLogger("imgfeed")
+
+START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or say what it is about
 TEMP_PATH_MAX = 107 - len("/imgfeed-01234567/sock")  # bytes; 107 is what the address of a Unix socket holds (unix(7))
 
 
@@ -114,7 +117,7 @@ class OwnServer:
         self._end()
 
     def _connect(self, path: str) -> client.Session:
-        deadline = time.monotonic() + START_TIMEOUT
+        deadline, said = time.monotonic() + START_TIMEOUT, 0
         wait = 0.001
         while True:
             with contextlib.suppress(OSError):
@@ -122,6 +125,9 @@ class OwnServer:
                 break
             if self._process.poll() is not None:
                 raise errors.ServerError(f"imgfeed: the server did not start: {self._printed() or 'it said nothing'}")
+            if (size := os.fstat(self._log.fileno()).st_size) > said:  # that a large set on a slow disk is being opened
+                deadline, said = time.monotonic() + START_TIMEOUT, size
+                log.warning("imgfeed: the server has not started yet: %s", self._printed().splitlines()[-1])
             if time.monotonic() > deadline:
                 raise errors.TimeoutError(f"imgfeed: the server did not start within {START_TIMEOUT:g} s: {self._printed()}")
             time.sleep(wait)

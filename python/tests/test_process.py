@@ -18,7 +18,7 @@ import pytest
 from conftest import SAMPLES, SMALL, alive, answers, indices, script, wait_for
 
 import imgfeed
-from imgfeed import DataLoader
+from imgfeed import DataLoader, launcher
 from imgfeed.launcher import find_binary
 
 Load = Callable[..., DataLoader]
@@ -258,3 +258,20 @@ def test_data_that_is_no_set_says_what_was_found(tmp_path: Path) -> None:
     with pytest.raises(imgfeed.ServerError, match="did not start") as caught:
         DataLoader(tmp_path)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_server_that_opens_its_data_slowly(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = tmp_path / "imgfeed"
+    lines = "for n in 1 2 3; do sleep 2; echo opening: $n of 4 shards >&2; done"
+    program.write_text(f'#!/bin/sh\n{lines}\nexec {find_binary()} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("IMGFEED_BIN", str(program))
+    monkeypatch.setattr(launcher, "START_TIMEOUT", 5.0)
+    with own(shards) as loader:
+        assert next(iter(loader)) is not None
+    assert "has not started yet: opening: 2 of 4 shards" in caplog.text
+    program.write_text("#!/bin/sh\necho hello >&2; exec sleep 60\n")
+    with pytest.raises(imgfeed.TimeoutError, match=r"did not start within 5 s: hello"):
+        own(shards)
