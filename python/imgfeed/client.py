@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import math
@@ -9,7 +10,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,21 +137,22 @@ class Session:
         if hello.get("version") != wire.VERSION:
             connection.close()
             raise errors.ProtocolError(f"imgfeed: the server speaks version {hello.get('version')}, this client {wire.VERSION}")
-        self.server: str = hello["server"]
-        self.pid: int = hello["pid"]
-        self.sets = [
-            SetInfo(
-                s["split"],
-                s["samples"],
-                s["classes"],
-                s["partitions"],
-                s["fingerprint"],
-                s["encoding"],
-                tuple(s["partitions_here"]),
-                tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
-            )
-            for s in hello["sets"]
-        ]
+        with _understood(connection, hello):
+            self.server: str = hello["server"]
+            self.pid: int = hello["pid"]
+            self.sets = [
+                SetInfo(
+                    s["split"],
+                    s["samples"],
+                    s["classes"],
+                    s["partitions"],
+                    s["fingerprint"],
+                    s["encoding"],
+                    tuple(s["partitions_here"]),
+                    tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
+                )
+                for s in hello["sets"]
+            ]
 
     @property
     def usable(self) -> bool:
@@ -175,15 +177,17 @@ class Session:
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
             opened = self._request({"type": "open", **options, **({"fields": wanted} if wanted else {})}, "opened")
-            self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
+            with _understood(self.connection, opened):
+                self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
             fd = self.connection.take_fd()
             if options.get("transport", "shm") == "shm":
                 if fd is None:
                     raise errors.ProtocolError("imgfeed: no shared memory came with the reply to open")
                 try:
                     release = functools.partial(_release, self.connection)  # not self: the ring would then never go
-                    self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, release)
-                    self._held_max = self._ring.slots - _spare(self._ring.slots)
+                    with _understood(self.connection, opened):
+                        self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, release)
+                        self._held_max = self._ring.slots - _spare(self._ring.slots)
                 finally:
                     os.close(fd)
             return opened
@@ -204,9 +208,11 @@ class Session:
             self._drop_pushed()
             started = self._request({"type": "start", "epoch": epoch, "consumed": consumed}, "started")
             self._drop_pushed()
-            self._generation = started["generation"]
+            with _understood(self.connection, started):
+                epoch_started = Epoch(started["epoch"], started["batches"], started["generation"])
+            self._generation = epoch_started.generation
             self._running = True
-            return Epoch(started["epoch"], started["batches"], started["generation"])
+            return epoch_started
 
     def stop(self, epoch: Epoch) -> None:
         """Have the server decode no more of an epoch; another one, started since, goes on.
@@ -233,7 +239,8 @@ class Session:
                         self._drop(message)
                         continue
                     if message["type"] == "batch":
-                        return self._batch(message, raw)
+                        with _understood(self.connection, message):
+                            return self._batch(message, raw)
                     self._running = False
                     if message["type"] == "error":
                         raise _error(message)
@@ -374,8 +381,9 @@ class Session:
             return self._receive(timeout)
         raw: Array | None = None
         if message["type"] == "batch" and self._ring is None:
-            raw = np.empty(message["bytes"], dtype=np.uint8)
-            self.connection.receive_raw(raw.data)
+            with _understood(self.connection, message):
+                raw = np.empty(message["bytes"], dtype=np.uint8)
+                self.connection.receive_raw(raw.data)
         elif message["type"] == "error" and message.get("fatal"):
             self.connection.close()
         return message, raw
@@ -400,7 +408,21 @@ class Session:
 
     def _drop(self, message: wire.Message) -> None:
         if message["type"] == "batch" and self._ring is not None:
-            _release(self.connection, message["slot"])
+            with _understood(self.connection, message):
+                _release(self.connection, message["slot"])
+
+
+@contextlib.contextmanager
+def _understood(connection: wire.Connection, message: wire.Message) -> Iterator[None]:
+    """Make an error of the protocol of a message that lacks a member, or has one that makes no sense; the connection ends."""
+    try:
+        yield
+    except errors.ImgfeedError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as e:
+        connection.close()
+        kind = message.get("type")
+        raise errors.ProtocolError(f"imgfeed: a {kind!r} of the server makes no sense: {type(e).__name__}: {e}") from e
 
 
 @functools.cache

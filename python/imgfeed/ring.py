@@ -190,7 +190,7 @@ class Ring:
     def __init__(self, fd: int, ring_bytes: int, slots: int, shape: Shape, release: Callable[[int], None]) -> None:
         """Map ring_bytes of fd (which stays the caller's). release sends a slot back; it may be called by any thread."""
         size = os.fstat(fd).st_size
-        if size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
+        if slots < 1 or shape.slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
             raise errors.ProtocolError(
                 f"imgfeed: a ring of {size} bytes came, where {slots} slots of {shape.slot_bytes} bytes were announced"
             )

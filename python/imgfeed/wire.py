@@ -148,7 +148,7 @@ class Connection:
             return message
         except errors.TimeoutError:
             raise
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             self.close()
             raise errors.ProtocolError(f"imgfeed: message that is no JSON: {e}") from e
         except BaseException:  # also Ctrl-C: bytes may have been lost, so this connection can't go on

@@ -1,0 +1,102 @@
+"""Whatever a server answers, the client has a batch or an error of its own: the wire document's example, changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket as sockets
+from typing import Any
+
+import numpy as np
+import pytest
+from test_wire import example, options
+
+from imgfeed import wire
+from imgfeed.client import Session
+from imgfeed.errors import ImgfeedError
+
+#: IMGFEED_HOSTILE=1000000,7 asks for a million conversations from the seed 7.
+COUNT, SEED = (int(n) for n in os.environ.get("IMGFEED_HOSTILE", "1500,1").split(","))
+NUMBERS = [-1, 0, 1, 3, 2**31, 2**32, 2**63, 2**64, 1e300, 0.5]
+STRANGE: list[Any] = [*NUMBERS, None, True, "", "x", "uint8", "\0", [], [0], [[1]], {}, {"type": 1}]
+
+
+def answers(lines: list[str]) -> list[dict[str, Any]]:
+    """Return what the server says in an example."""
+    said = [json.loads(line.split(" ", 1)[1]) for line in lines if line.startswith(("S {", "S+fd {"))]
+    return [{k: v for k, v in message.items() if v != "…"} | {"sets": [], "server": "fake", "pid": 1} for message in said]
+
+
+def changed(value: Any, rng: random.Random) -> Any:
+    """Return JSON's value with one place in it changed, dropped or added."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        value = dict(value)
+        key = rng.choice(list(value))
+        if rng.random() < 0.15:
+            del value[key]
+        elif key != "type" or rng.random() < 0.1:
+            value[key] = changed(value[key], rng)
+        return value
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        value = list(value)
+        at = rng.randrange(len(value))
+        value[at : at + 1] = rng.choice([[], [value[at]] * 2, [changed(value[at], rng)]])
+        return value
+    if isinstance(value, int) and rng.random() < 0.5:
+        return value + rng.choice([-1, 1, 64, 4096, -value - 1])
+    return rng.choice(STRANGE)
+
+
+def garbled(data: bytes, rng: random.Random) -> bytes:
+    """Return a message with bytes changed, lost or added, its length told rightly or not."""
+    out = bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(out))
+        out[at : at + rng.randrange(2)] = rng.randbytes(rng.randrange(3))
+        out = out or bytearray(b"x")
+    return bytes(out) if rng.random() < 0.5 else wire._LENGTH.pack(max(len(out) - 4, 0)) + bytes(out[4:])
+
+
+def converse(messages: list[bytes], opened: int, ring: int, request: dict[str, Any]) -> None:
+    """Hold an epoch with a server that says all this at once, and ends; it sends the ring with the message of that number."""
+    ours, theirs = sockets.socketpair()
+    connection = wire.Connection(ours)
+    try:
+        with theirs:
+            for n, data in enumerate(messages):
+                sockets.send_fds(theirs, [data], [ring] if n == opened else [])
+            theirs.shutdown(sockets.SHUT_WR)
+            session = Session(connection)
+            session.open(request)
+            session.start(0, 0)
+            while (batch := session.next()) is not None:
+                assert isinstance(batch.arrays.images, np.ndarray)
+                batch.arrays.images.sum()
+    finally:
+        connection.close()
+
+
+def test_answers_that_are_changed() -> None:
+    lines = example('"slot":1', "M 4096")
+    said, request, rng = answers(lines), options(lines), random.Random(SEED)
+    opened = next(n for n, message in enumerate(said) if message["type"] == "opened")
+    ring = os.memfd_create("ring")
+    os.truncate(ring, said[opened]["ring_bytes"])
+    before = len(os.listdir("/proc/self/fd"))
+    refused = 0
+    try:
+        for number in range(COUNT):
+            messages = [wire.encode(message) for message in said]
+            at = rng.randrange(len(messages))
+            messages[at] = garbled(messages[at], rng) if rng.random() < 0.3 else wire.encode(changed(said[at], rng))
+            try:
+                converse(messages, opened, ring, request)
+            except ImgfeedError:
+                refused += 1
+            except Exception as e:
+                pytest.fail(f"conversation {number} of seed {SEED}: {type(e).__name__}: {e}: {messages[at]!r}")
+    finally:
+        os.close(ring)
+    assert refused > COUNT // 4
+    assert len(os.listdir("/proc/self/fd")) <= before
