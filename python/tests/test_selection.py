@@ -166,16 +166,18 @@ class Deal:
         return iter(order[self.rank :: self.world].tolist())
 
 
-def test_a_sampler_of_each_rank(load: Load) -> None:
-    for rank in range(2):
-        loader, mine = load(3, rank=rank, world=2, sampler=Deal(rank, 2), **OPTIONS), Deal(rank, 2)
-        assert (len(loader), len(loader.sampler)) == (7, 20)
+@pytest.mark.parametrize("world", [1, 2, 4, 8])
+def test_a_sampler_of_each_rank(load: Load, world: int) -> None:
+    for rank in range(world):
+        options = {**OPTIONS, "rank": rank, "world": world}
+        loader, mine = load(3, sampler=Deal(rank, world), **options), Deal(rank, world)
+        assert (len(loader), len(loader.sampler)) == (-(-(40 // world) // 3), 40 // world)
         states, batches = [loader.state_dict()], []
         for batch in loader:
             batches.append(copied(batch))
             states.append(loader.state_dict())
         assert indices(batches) == list(mine)
-        resumed = load(3, rank=rank, world=2, sampler=Deal(rank, 2), **OPTIONS)
+        resumed = load(3, sampler=Deal(rank, world), **options)
         for done, state in enumerate(states[:-1]):
             resumed.load_state_dict(json.loads(json.dumps(state)))
             assert all(same(a, b) for a, b in zip(batches[done:], map(copied, resumed), strict=True))
