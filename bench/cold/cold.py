@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Measure epochs of a set that is on the disk beside epochs of one that is in memory, and what fio reads, and print a table.
+
+    python3 bench/cold/cold.py IMAGES > table.md
+
+IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, as original and as pixels (bitpack, resized to
+256); --sets names a folder to keep the sets in, or to take them from. A row is a set, a number of threads and a case:
+
+  disk       the set is put out of the page cache (posix_fadvise), which has room for it
+  limited    the same in a control group whose memory is limited to a quarter of the set
+  delayed    through a file system that answers a read after 2 ms (slowfs)
+  throttled  in a control group whose reads are limited to --throttle bytes a second
+
+Its columns are images per second of a DataLoader that takes every batch and does nothing with it:
+
+  cold       the first epoch of a server, or its first --seconds, after the set was put out of memory
+  next       the epoch after it, where the first came to its end
+  warm       an epoch of the set in memory, whatever the case
+  fio        random reads of the records' mean size, directly, 32 at a time, from the same files in the same case: reads per second
+  of lesser  cold over the lesser of warm and fio
+  verdict    what the server says that it waits for, in the middle of the cold epoch
+
+Cold and warm alternate, round after round; figures are medians. The last three cases need root, for control groups (version 1 or 2) and
+a mount. What cannot be had here is left out, and said. Needs fio, Go, and a Python with numpy.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+sys.path.insert(0, str(ROOT / "bench" / "peers"))
+
+from imgfeed import DataLoader
+from run import build_go, processor
+
+BATCH, SLOTS = 128, 4  # the rings are to fit a small limit
+TRANSFORMS = {"jpeg": "train", "pixels": "train-resize"}
+DELAY = "2ms"
+
+
+class Group:
+    """A control group of a program and its children, with limits; of version 1, or of 2 where there is no other."""
+
+    MOUNT = Path("/sys/fs/cgroup")
+
+    def __init__(self, controller: str, name: str, limits: dict[str, str]) -> None:
+        old = (self.MOUNT / controller).is_dir()
+        above = self.MOUNT / controller if old else self.MOUNT
+        self.folder = above / name
+        self.folder.mkdir(exist_ok=True)
+        if not old:
+            (above / "cgroup.subtree_control").write_text("+memory +io")
+        for file, value in limits.items():
+            if file.startswith(("memory.max", "io.")) != old:
+                (self.folder / file).write_text(value)
+
+    def command(self, command: list[str]) -> list[str]:
+        """The command, for a process that enters the group first."""
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.folder / "cgroup.procs"), *command]
+
+    def close(self) -> None:
+        for _ in range(100):  # the last program of it may still be ending
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+                return
+            time.sleep(0.1)
+
+
+def limited(data: Path) -> Group:
+    quarter = str(sum(p.stat().st_size for p in shards(data)) // 4)
+    return Group("memory", "imgfeed-cold", {"memory.limit_in_bytes": quarter, "memory.max": quarter})
+
+
+def throttled(data: Path, rate: int) -> Group:
+    disk = Path(f"/sys/dev/block/{os.major(data.stat().st_dev)}:{os.minor(data.stat().st_dev)}").resolve()
+    number = ((disk.parent if (disk / "partition").exists() else disk) / "dev").read_text().strip()
+    return Group("blkio", "imgfeed-cold", {"blkio.throttle.read_bps_device": f"{number} {rate}", "io.max": f"{number} rbps={rate}"})
+
+
+@contextlib.contextmanager
+def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[Path]:
+    """Show the set through a file system with a delay."""
+    mountpoint = work / "delayed"
+    mountpoint.mkdir(exist_ok=True)
+    process = subprocess.Popen([str(slowfs), "-delay", DELAY, str(data), str(mountpoint)])
+    try:
+        while not os.path.ismount(mountpoint):
+            if process.poll() is not None:
+                raise OSError("the file system with a delay did not start")
+            time.sleep(0.01)
+        yield mountpoint
+    finally:
+        subprocess.run(["umount", str(mountpoint)], check=False)
+        process.wait()
+
+
+def shards(data: Path) -> list[Path]:
+    return sorted(data.rglob("*.imgshard"))
+
+
+def into_memory(data: Path) -> None:
+    for path in shards(data):
+        with path.open("rb") as f:
+            while f.read(1 << 24):
+                pass
+
+
+def out_of_memory(data: Path) -> None:
+    for path in shards(data):
+        fd = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+class Server:
+    """`imgfeed serve` of a set, perhaps in a control group, and a loader of it."""
+
+    def __init__(self, imgfeed: Path, data: Path, transform: str, threads: int, work: Path, group: Group | None) -> None:
+        path = work / "imgfeed.sock"
+        command = [str(imgfeed), "serve", str(data), "--socket", str(path), "--threads", str(threads), "--log-level", "error"]
+        self._process = subprocess.Popen(group.command(command) if group else command, stdout=subprocess.DEVNULL)
+        while not path.exists():
+            if self._process.poll() is not None:
+                raise SystemExit("cold.py: imgfeed serve did not start")
+            time.sleep(0.01)
+        self.loader = DataLoader(
+            f"unix:{path}", batch_size=BATCH, transform=transform, shuffle=True, seed=0, slots=SLOTS, framework="numpy"
+        )
+
+    def epoch(self, number: int, seconds: float) -> tuple[float, str, bool]:
+        """Take batches for an epoch, or for so long; return images per second, what the server waited for, and whether it ended."""
+        self.loader.set_epoch(number)
+        verdict, images, started = "", 0, time.perf_counter()
+        elapsed = 0.0
+        for _, labels in self.loader:
+            images += len(labels)
+            elapsed = time.perf_counter() - started
+            if not verdict and (elapsed > seconds / 2 or images >= len(self.loader.dataset) * 3 // 4):
+                verdict = self.loader.stats()["waiting_for"]
+            if elapsed > seconds:
+                break
+        return images / elapsed, verdict, images == len(self.loader.dataset)
+
+    def close(self) -> None:
+        self.loader.close()
+        self._process.terminate()
+        self._process.wait()
+
+
+def fio(data: Path, size: int, group: Group | None) -> float:
+    """Reads of size bytes per second."""
+    command = ["fio", "--name=cold", f"--filename={':'.join(map(str, shards(data)))}", "--rw=randread", f"--bs={size}", "--direct=1"]
+    command += ["--ioengine=libaio", "--iodepth=32", "--time_based", "--runtime=3", "--readonly", "--output-format=json"]
+    out = subprocess.run(group.command(command) if group else command, stdout=subprocess.PIPE, check=True).stdout
+    return float(json.loads(out[out.index(b"{") :])["jobs"][0]["read"]["iops"])
+
+
+class Measure:
+    def __init__(self, args: argparse.Namespace, programs: dict[str, Path], work: Path) -> None:
+        self.args, self.programs, self.work = args, programs, work
+        self.warm: dict[tuple[str, int], float] = {}
+
+    def rows(self, data: Path, case: str) -> None:
+        """Measure a set in a case, on one thread and two, and print the rows."""
+        group = None
+        with contextlib.ExitStack() as stack:
+            try:
+                seen = stack.enter_context(delayed(self.programs["slowfs"], data, self.work)) if case == "delayed" else data
+                if case in ("limited", "throttled"):
+                    group = limited(data) if case == "limited" else throttled(data, self.args.throttle)
+                    stack.callback(group.close)
+            except OSError as e:
+                print(f"- {data.name}, {case}: left out: {e}", file=sys.stderr)
+                return
+            manifest = json.loads((data / "manifest.json").read_text())
+            mean = sum(p.stat().st_size for p in shards(data)) // manifest["samples"]
+            reads = fio(seen, -(-mean // 4096) * 4096, group)
+            for threads in (1, 2):
+                self.row(data, seen, case, threads, group, reads)
+
+    def row(self, data: Path, seen: Path, case: str, threads: int, group: Group | None, reads: float) -> None:
+        cold, following, warm, verdicts = [], [], [], []
+        for _ in range(self.args.rounds if case == "disk" else 1):
+            server = Server(self.programs["imgfeed"], seen, TRANSFORMS[data.name], threads, self.work, group)
+            out_of_memory(seen)
+            out_of_memory(data)
+            rate, verdict, ended = server.epoch(0, self.args.seconds)
+            cold.append(rate)
+            verdicts.append(verdict)
+            if ended:
+                following.append(server.epoch(1, self.args.seconds)[0])
+            if case == "disk":
+                into_memory(data)
+                server.epoch(2, self.args.seconds)
+                warm.append(server.epoch(3, self.args.seconds)[0])
+            server.close()
+        if warm:
+            self.warm[data.name, threads] = statistics.median(warm)
+        best = self.warm[data.name, threads]
+        then = f"{statistics.median(following):,.0f}" if following else "–"
+        rate = statistics.median(cold)
+        print(
+            f"| {data.name} | {threads} | {case} | {rate:,.0f} | {then} | {best:,.0f} | {reads:,.0f}"
+            f" | {rate / min(best, reads):.2f} | {statistics.mode(verdicts)} |",
+            flush=True,
+        )
+
+
+def pack(args: argparse.Namespace, folder: Path, imgshard: Path) -> None:
+    """Make the sets that are not there."""
+    if not (folder / "jpeg").exists():
+        files = sorted(p.resolve() for p in args.images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
+        if not files:
+            raise SystemExit(f"cold.py: no .jpg or .jpeg files in {args.images}")
+        with tempfile.TemporaryDirectory(dir=folder) as images:
+            for i in range(args.repeat):
+                below = Path(images) / f"class{i:03d}"
+                below.mkdir()
+                for number, path in enumerate(files):
+                    (below / f"{number:07d}.jpg").symlink_to(path)
+            subprocess.run([str(imgshard), "build", images, "-o", str(folder / "jpeg")], stdout=sys.stderr, check=True)
+    if not (folder / "pixels").exists():
+        subprocess.run([str(imgshard), "repack", str(folder / "jpeg"), "-o", str(folder / "pixels"), "--codec", "bitpack"], stdout=sys.stderr, check=True)
+    os.sync()
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("images", type=Path)
+    p.add_argument("--sets", type=Path, help="folder of the sets, on the disk that is measured (default one that is removed)")
+    p.add_argument("--repeat", type=int, default=20, help="how often each image is packed (default 20)")
+    p.add_argument("--rounds", type=int, default=3, help="of cold and warm in turn (default 3)")
+    p.add_argument("--seconds", type=float, default=5, help="that an epoch is looked at, at most (default 5)")
+    p.add_argument("--throttle", type=int, default=60_000_000, help="bytes a second of the throttled disk (default 60000000)")
+    p.add_argument("--cases", nargs="+", default=["disk", "limited", "delayed", "throttled"], help="in this order; the first is needed by the others")
+    args = p.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.sets, prefix="cold-") as temporary:
+        work = Path(temporary)
+        programs = {}
+        for package in ("./cmd/imgfeed", "./cmd/imgshard", "./bench/cold/slowfs"):
+            programs[Path(package).name] = build_go(package, work / Path(package).name)
+        folder = args.sets or work
+        pack(args, folder, programs["imgshard"])
+        print("| set | threads | case | cold | next | warm | fio | of lesser | verdict |")
+        print("|---|--:|---|--:|--:|--:|--:|--:|---|")
+        measure = Measure(args, programs, work)
+        for case in args.cases:
+            for name in ("jpeg", "pixels"):
+                measure.rows(folder / name, case)
+        print(f"\n- processor: {processor()}\n- system: Linux {os.uname().release}; load average at the end {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
