@@ -18,6 +18,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -25,7 +26,7 @@ import (
 const (
 	// statsExtremes is how many classes are named at each end.
 	statsExtremes = 10
-	// statsHeads is how many JPEGs are looked into: the index does not say how they are coded.
+	// statsHeads is how many JPEGs are looked into: the index does not say how they are coded, nor whether they are damaged.
 	statsHeads = 1000
 )
 
@@ -78,6 +79,8 @@ type jpegStats struct {
 	Progressive int            `json:"progressive"`
 	FourColours int            `json:"four_colours"` // CMYK or YCCK
 	Unreadable  int            `json:"unreadable"`
+	// Repaired are images that are damaged and have the pixels that libjpeg, and so Pillow, gives them.
+	Repaired []pack.Reason `json:"repaired"`
 }
 
 // rejectStats are of what the build left out.
@@ -93,9 +96,9 @@ func newStatsCommand() *cobra.Command {
 		Use:   "stats SET",
 		Short: "Say what a shard set holds: classes, sizes, formats, what was left out",
 		Long: `Say what the shard set SET holds: samples and how evenly classes have them, the ten rarest and the ten commonest, sizes and
-aspect ratios, formats and bytes, how a thousand of its JPEGs are coded, and what the build left out, by reason.
+aspect ratios, formats and bytes, how a thousand of its JPEGs are coded and which of them are repaired by libjpeg's rules, and what the build left out, by reason.
 
-It reads the index, and the beginnings of a thousand images. Only samples in partitions that are on this machine count.
+It reads the index, and decodes a thousand images. Only samples in partitions that are on this machine count.
 With --json it is one object; with -o FILE.html a page with plots, complete in itself.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -203,18 +206,21 @@ func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
 	slices.Reverse(st.Commonest)
 }
 
-// lookAtJPEGs reads the headers of some, evenly spread.
+// lookAtJPEGs decodes some, evenly spread.
 func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []int) error {
 	if len(indices) == 0 {
 		return nil
 	}
 	j := &jpegStats{LookedAt: min(statsHeads, len(indices)), Subsampling: map[string]int{}}
-	var buf []byte
+	var repaired pack.Reasons
+	decoder := imagefile.NewDecoder(kernel.Active())
+	var buf, rows []byte
 	for k := range j.LookedAt {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		record, grown, err := set.Read(indices[k*len(indices)/j.LookedAt], buf)
+		i := indices[k*len(indices)/j.LookedAt]
+		record, grown, err := set.Read(i, buf)
 		if err != nil {
 			return err
 		}
@@ -231,7 +237,15 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []i
 		if config.Components == 4 {
 			j.FourColours++
 		}
+		if _, rows, err = decoder.Check(rows[:0], record.Image); err == nil && decoder.Repaired() != nil {
+			key, err := set.Key(i)
+			if err != nil {
+				return err
+			}
+			repaired.Add(key, decoder.Repaired().Error())
+		}
 	}
+	j.Repaired = repaired.List()
 	st.JPEG = j
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
-
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/encoding/registry"
+	"github.com/imgfeed/imgfeed/internal/source"
 )
 
 // print writes the statistics for people.
@@ -33,7 +33,7 @@ func (st *setStats) print(out io.Writer) {
 	fmt.Fprintln(table, "\tmin\t5 %\tmedian\t95 %\tmax\t")
 	for _, row := range st.distributions() {
 		d := row.Of
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, plain(d.Min), plain(d.P5), plain(d.Median), plain(d.P95), plain(d.Max), sparkline(d.Histogram))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Write(d.Min), row.Write(d.P5), row.Write(d.Median), row.Write(d.P95), row.Write(d.Max), sparkline(d.Histogram))
 	}
 	table.Flush()
 
@@ -43,6 +43,7 @@ func (st *setStats) print(out io.Writer) {
 	}
 	if st.JPEG != nil {
 		fmt.Fprintln(out, st.JPEG)
+		printReasons(out, st.JPEG.Repaired)
 	}
 	if len(st.Rarest) > 0 {
 		fmt.Fprintf(out, "rarest classes: %s\ncommonest classes: %s\n", classList(st.Rarest), classList(st.Commonest))
@@ -56,13 +57,15 @@ func (st *setStats) Stored() string { return registry.Describe(st.Encoding) }
 
 // A namedDistribution is a row of the table of distributions.
 type namedDistribution struct {
-	Name string
-	Of   distribution
+	Name  string
+	Of    distribution
+	Write func(float64) string // a value, for people
 }
 
 func (st *setStats) distributions() []namedDistribution {
 	return []namedDistribution{
-		{"samples of a class", st.PerClass}, {"width", st.Width}, {"height", st.Height}, {"width / height", st.Aspect}, {"bytes of an image", st.Bytes},
+		{"samples of a class", st.PerClass, plain}, {"width", st.Width, plain}, {"height", st.Height, plain}, {"width / height", st.Aspect, plain},
+		{"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
 	}
 }
 
@@ -79,6 +82,11 @@ func (j *jpegStats) String() string {
 	if j.Unreadable > 0 {
 		parts = append(parts, fmt.Sprintf("%d with a header that cannot be read", j.Unreadable))
 	}
+	repaired := 0
+	for _, r := range j.Repaired {
+		repaired += r.Samples
+	}
+	parts = append(parts, fmt.Sprintf("%d damaged and repaired as libjpeg does", repaired))
 	return fmt.Sprintf("of %d JPEGs: %s", j.LookedAt, strings.Join(parts, ", "))
 }
 
@@ -86,8 +94,17 @@ func classList(classes []classCount) string {
 	parts := make([]string, len(classes))
 	for i, c := range classes {
 		parts[i] = fmt.Sprintf("%s %d", printable(c.Class), c.Samples)
+		if word := firstWord(c.Class); word != "" {
+			parts[i] = fmt.Sprintf("%s (%s) %d", printable(c.Class), word, c.Samples)
+		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// firstWord returns the first of the words for a wnid, "" for other classes.
+func firstWord(class string) string {
+	first, _, _ := strings.Cut(source.Words(class), ",")
+	return first
 }
 
 // plain writes a number without more digits than it needs.
@@ -102,7 +119,7 @@ func plain(x float64) string {
 var statsHTML string
 
 var statsPage = template.Must(template.New("stats").Funcs(template.FuncMap{
-	"plain": plain,
+	"word":  firstWord,
 	"bytes": bytesize.Format,
 	"bars":  bars,
 	"share": func(n int, of []classCount) float64 {
@@ -116,13 +133,14 @@ type bar struct {
 	Title        string
 }
 
-func bars(d distribution) []bar {
+func bars(row namedDistribution) []bar {
+	d := row.Of
 	highest := slices.Max(append([]int{1}, d.Histogram...))
 	step := (d.High - d.Low) / histogramBins
 	list := make([]bar, len(d.Histogram))
 	for i, n := range d.Histogram {
 		height := 100 * float64(n) / float64(highest)
-		title := fmt.Sprintf("%s to %s: %d", plain(d.Low+float64(i)*step), plain(d.Low+float64(i+1)*step), n)
+		title := fmt.Sprintf("%s to %s: %d", row.Write(d.Low+float64(i)*step), row.Write(d.Low+float64(i+1)*step), n)
 		list[i] = bar{X: float64(10 * i), Y: 100 - height, Height: height, Title: title}
 	}
 	return list

@@ -127,6 +127,21 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s%s", encoding, want, out, diag)
 			}
 		}
+		if encoding != "original" {
+			continue
+		}
+		page := filepath.Join(t.TempDir(), "page.html")
+		if out, diag, status := imgshard(t, "stats", set, "-o", page); status != 0 {
+			t.Error(out, diag)
+		}
+		out, diag, status = imgshard(t, "stats", set)
+		for _, text := range []string{out, string(mustRead(t, page))} {
+			for _, want := range []string{"2 damaged and repaired as libjpeg does", "jpeg: invalid format at byte N: no EOI marker after the scan"} {
+				if status != 0 || !strings.Contains(text, want) {
+					t.Errorf("no %q in\n%s%s", want, text, diag)
+				}
+			}
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// thumbnailSide is the longer side of a picture on a sheet, in pixels, and thumbnailQuality that of its JPEG.
+	// thumbnailSide is the longer side of a picture on a sheet, in pixels, where nothing larger stands beside it, and thumbnailQuality that of its JPEG.
 	thumbnailSide    = 160
 	thumbnailQuality = 82
 	// viewLimit is how long the samples of a dataset that is not packed are looked for.
@@ -262,13 +262,18 @@ func spread[T any](items []T, n int) []T {
 
 // draw makes the pictures of a sample: as it is stored, and what the transform gives.
 func (v *viewer) draw(sample *viewSample, src transform.Source) error {
+	side := thumbnailSide
+	if v.spec != nil { // as large as what stands beside it
+		height, width := v.spec.OutputSize()
+		side = min(max(side, height, width), 2*thumbnailSide)
+	}
 	small := func(w, h int) (int, int, error) {
 		sample.Width, sample.Height = w, h
 		long := max(w, h)
-		if long <= thumbnailSide {
+		if long <= side {
 			return w, h, nil
 		}
-		return max(1, w*thumbnailSide/long), max(1, h*thumbnailSide/long), nil
+		return max(1, w*side/long), max(1, h*side/long), nil
 	}
 	pix, w, h, err := v.engine.DecodeResized(src, small, transform.Bilinear, transform.Pillow13)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/image/math/fixed"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/source"
 )
 
 //go:embed view.html
@@ -27,6 +28,7 @@ var viewPage = template.Must(template.New("view").Funcs(template.FuncMap{
 	"src": func(t *thumbnail) template.URL {
 		return template.URL("data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(t.JPEG))
 	},
+	"words": source.Words,
 	"bytes": func(n int) string { return bytesize.Format(int64(n)) },
 }).Parse(viewHTML))
 
