@@ -136,13 +136,23 @@ def test_a_server_that_hangs(feeder: Feeder, shards: Path, plan: Callable[..., A
             assert alive(pid) == (loader._service.server is None)
 
 
-def test_a_client_may_start_before_its_server(feeder: Feeder, caplog: pytest.LogCaptureFixture) -> None:
-    begun = threading.Timer(0.3, feeder.start)
-    begun.start()
-    with DataLoader(f"unix:{feeder.socket}", 8, **OPTIONS) as loader:
-        assert sorted(indices(loader)) == list(range(SAMPLES))
-    begun.join()
-    assert caplog.text.count("is a server running there?; it is waited for, up to 120 s") == 1
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+def test_clients_may_start_before_their_server(feeder: Feeder, caplog: pytest.LogCaptureFixture, ranks: int) -> None:
+    got: list[int] = []
+
+    def iterate(rank: int) -> None:
+        with DataLoader(f"unix:{feeder.socket}", 8, rank=rank, world=ranks, even_batches=False, slots=2, **OPTIONS) as loader:
+            got.extend(indices(loader))
+
+    threads = [threading.Thread(target=iterate, args=(rank,), daemon=True) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: caplog.text.count("is a server running there?; it is waited for, up to 120 s") == ranks)
+    feeder.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(got) == list(range(SAMPLES))
+    assert caplog.text.count("it is waited for") == ranks
 
 
 def test_a_server_that_never_comes(feeder: Feeder) -> None:
