@@ -1,0 +1,96 @@
+package server
+
+import (
+	"encoding/json"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/wire"
+)
+
+// costly takes long enough for the workers to be what all wait for: about 0.2 ms.
+var costly = json.RawMessage(`[{"op":"Resize","size":[80,80]},{"op":"ColorJitter","hue":0.5},{"op":"CenterCrop","size":1}]`)
+
+// TestSessionsShareByImage has 64 sessions of different batches, all of which want what they can get, beside four that are hostile: each
+// of the 64 gets as many images.
+func TestSessionsShareByImage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	ts := startServer(t, oneSet(t, 1<<10, 1), func(c *Config) { c.Threads = 1 })
+	counts := make([]atomic.Int64, 64)
+	sizes := []int{1, 2, 4, 8}
+	hostile(ts)
+	for i := range counts {
+		c := ts.dial().hello().open(openRequest{BatchSize: sizes[i%len(sizes)], Transform: costly, Slots: 16 / sizes[i%len(sizes)]})
+		c.conn.SetDeadline(time.Time{})
+		c.send(startRequest{})
+		expect[startedReply](c)
+		go c.consume(&counts[i])
+	}
+	taken := func() (n []float64, mean float64) {
+		for i := range counts {
+			n = append(n, float64(counts[i].Load()))
+			mean += n[i] / float64(len(counts))
+		}
+		return n, mean
+	}
+	for _, mean := taken(); mean < 30; _, mean = taken() { // until all run
+		time.Sleep(10 * time.Millisecond)
+	}
+	before, begun := taken()
+	now, mean := taken()
+	for ; mean < begun+150; now, mean = taken() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for i := range now {
+		if got := now[i] - before[i]; math.Abs(got-(mean-begun)) > 0.1*(mean-begun) {
+			t.Errorf("session %d, batches of %d: %.0f images, the mean is %.0f", i, sizes[i%len(sizes)], got, mean-begun)
+		}
+	}
+}
+
+// consume gives every batch back at once, and counts images, until the connection ends.
+func (c *client) consume(images *atomic.Int64) {
+	for {
+		text, err := c.frames.Next()
+		if err != nil {
+			return
+		}
+		m, err := replyTypes.DecodeReply(text)
+		if b, ok := m.(batchMessage); ok && err == nil {
+			images.Add(int64(b.Count))
+			frame, _ := wire.AppendFrame(nil, releaseRequest{Slot: *b.Slot})
+			if _, err := c.conn.Write(frame); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// hostile opens four sessions, with epochs that run until the server ends: one that reads nothing, one that gives no slot back, one
+// that floods the server with questions, and one that gives slots back that it has not.
+func hostile(ts *testServer) {
+	large := json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)
+	stalls := ts.dial().hello().open(openRequest{BatchSize: 100, Transform: large, Transport: transportSocket})
+	holds := ts.dial().hello().open(openRequest{BatchSize: 16, Slots: 16})
+	floods := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
+	lies := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
+	for _, c := range []*client{stalls, holds, floods, lies} {
+		c.conn.SetDeadline(time.Time{})
+		c.send(startRequest{})
+	}
+	for c, m := range map[*client]wire.Message{floods: statsRequest{}, lies: releaseRequest{Slot: 7}} {
+		frame, _ := wire.AppendFrame(nil, m)
+		go func() {
+			for _, err := c.conn.Write(frame); err == nil; _, err = c.conn.Write(frame) {
+			}
+		}()
+		go func() {
+			for _, err := c.frames.Next(); err == nil; _, err = c.frames.Next() {
+			}
+		}()
+	}
+}
