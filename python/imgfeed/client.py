@@ -186,7 +186,8 @@ class Session:
                 try:
                     release = functools.partial(_release, self.connection)  # not self: the ring would then never go
                     with _understood(self.connection, opened):
-                        self._ring = Ring(fd, opened["ring_bytes"], opened["slots"], self._shape, release)
+                        size, slots, interrupted = opened["ring_bytes"], opened["slots"], self.connection.interrupted
+                        self._ring = Ring(fd, size, slots, self._shape, release, interrupted=interrupted)
                         self._held_max = self._ring.slots - _spare(self._ring.slots)
                 finally:
                     os.close(fd)
@@ -403,8 +404,12 @@ class Session:
         return Batch(message["batch"], message["consumed"], message.get("bad") or [], arrays)
 
     def _drop_pushed(self) -> None:
-        while self._pushed:
-            self._drop(self._pushed.popleft()[0])
+        try:
+            while self._pushed:
+                self._drop(self._pushed.popleft()[0])
+        except BaseException:  # Ctrl-C: a slot may be lost
+            self.connection.close()
+            raise
 
     def _drop(self, message: wire.Message) -> None:
         if message["type"] == "batch" and self._ring is not None:

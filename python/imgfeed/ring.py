@@ -187,8 +187,20 @@ class Ring:
     The mapping outlives the session and the server: it goes with the last array that looks into it.
     """
 
-    def __init__(self, fd: int, ring_bytes: int, slots: int, shape: Shape, release: Callable[[int], None]) -> None:
-        """Map ring_bytes of fd (which stays the caller's). release sends a slot back; it may be called by any thread."""
+    def __init__(
+        self,
+        fd: int,
+        ring_bytes: int,
+        slots: int,
+        shape: Shape,
+        release: Callable[[int], None],
+        *,
+        interrupted: Callable[[], None],
+    ) -> None:
+        """Map ring_bytes of fd (which stays the caller's). release sends a slot back; it may be called by any thread.
+
+        interrupted is called where nobody knows whether a slot has gone back, and ends the connection.
+        """
         size = os.fstat(fd).st_size
         if slots < 1 or shape.slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
             raise errors.ProtocolError(
@@ -198,6 +210,7 @@ class Ring:
         self.slots = slots
         self.shape = shape
         self._release = release
+        self._interrupted = interrupted
         self._held: dict[int, weakref.ref[_Lease]] = {}
         self._parts: dict[int, list[Part]] = {}  # by the batch's count
         begin = self.memory.__array_interface__["data"][0]
@@ -233,8 +246,12 @@ class Ring:
 
     def take_back(self, slot: int) -> None:
         """Send a slot back that nothing refers to any more."""
-        self._held.pop(slot, None)
-        self._release(slot)
+        try:
+            self._held.pop(slot, None)
+            self._release(slot)
+        except BaseException:  # between the two the slot is neither here nor there
+            self._interrupted()
+            raise
 
     def reclaim(self) -> None:
         """Send back slots whose lease is gone and has not done so: a Ctrl-C at a finalizer's first instruction ends it."""

@@ -95,11 +95,15 @@ class Connection:
                 self._out.append(data)
                 self.flush()
         except BaseException:
-            self._why = errors.ServerError(
-                f"{_CLOSED}: an interrupt came in the middle of a message: iterate again, which connects anew"
-            )
-            self.closed = True
+            self.interrupted()
             raise
+
+    def interrupted(self) -> None:
+        """End the connection, as an interrupt came in the middle of a message, and nobody knows whether it has gone."""
+        self._why = errors.ServerError(
+            f"{_CLOSED}: an interrupt came in the middle of a message: iterate again, which connects anew"
+        )
+        self.closed = True
 
     def flush(self) -> None:
         """Send what :meth:`send_later` left waiting, as far as possible without waiting.

@@ -159,6 +159,28 @@ def test_a_slot_whose_finalizer_was_ended_comes_back(load: Load, monkeypatch: py
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
 
 
+def test_an_interrupt_while_a_slot_goes_back(load: Load) -> None:
+    """It is on no list any more, and has not been sent: the next iteration has a ring of its own."""
+
+    class Interrupting(dict[int, Any]):
+        def pop(self, *key: Any) -> Any:
+            super().pop(*key)
+            raise KeyboardInterrupt
+
+    loader = load(4, slots=3, timeout=20)
+    batch = next(iter(loader))
+    before = ring(loader)
+    before._held = Interrupting(before._held)
+    (slot,) = before._held
+    with pytest.raises(KeyboardInterrupt):
+        before.take_back(slot)
+    before._held = {}
+    del batch
+    assert indices(loader) == list(range(SAMPLES))
+    assert ring(loader) is not before
+    wait_for(lambda: loader.stats()["slots_lent"] == 0)
+
+
 def test_the_callers_writes_harm_no_other_batch(load: Load) -> None:
     loader = load(4, slots=3, **OPTIONS)
     want = [copied(b) for b in loader]
