@@ -25,7 +25,7 @@ def whole_tasks(director: Director) -> list[Task]:
     """Return the trainers' tasks on the sets that nothing has happened to, by servers of their own."""
     whole = director.places.whole
     return [
-        dataclasses.replace(task, train=str(whole / "train"), val=str(whole / "val"), own=str(whole / "val"))
+        dataclasses.replace(task, timeout=0, train=str(whole / "train"), val=str(whole / "val"), own=str(whole / "val"))
         for task in director.tasks
     ]
 

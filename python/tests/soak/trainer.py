@@ -58,13 +58,20 @@ class Task:
     own: str  # the folder of the set val, for a server of the trainer's own
     state: str  # a file
     book: str  # a folder
+    timeout: float = 1.0  # seconds, after which it looks whether it was asked to end
 
     def training(self, data: str) -> DataLoader:
-        return DataLoader(data, **TRAINING, seed=self.seed, rank=self.rank, world=self.world, slots=3, timeout=1)
+        return DataLoader(data, **TRAINING, seed=self.seed, rank=self.rank, world=self.world, slots=3, timeout=self.timeout)
 
     def evaluation(self, data: str) -> DataLoader:
         return DataLoader(
-            data, **EVALUATION, rank=self.rank, world=self.world, slots=3, timeout=1, num_workers=int(data == self.own)
+            data,
+            **EVALUATION,
+            rank=self.rank,
+            world=self.world,
+            slots=3,
+            timeout=self.timeout,
+            num_workers=int(data == self.own),
         )
 
 
