@@ -15,6 +15,9 @@ const (
 	// aheadSamplesMax is how many samples a stream reads ahead at most: what 32 threads decode in 10 ms, and more requests than
 	// disks have in work at a time.
 	aheadSamplesMax = 512
+	// cachedSamplesMax is the same where all come through the page cache: file systems of programs and networks drop what is asked of them
+	// while they have as much to do as they take, and a worker then waits for it.
+	cachedSamplesMax = 40
 	// aheadSteps is the share of what is read ahead that workers have begun before more is asked for: a wake-up for each sample
 	// would cost more.
 	aheadSteps = 16
@@ -183,7 +186,11 @@ func (a *ahead) catchUp(taken int64) {
 
 // room reports whether there may be one more.
 func (a *ahead) room() bool {
-	return !a.over && a.asked-a.freed < aheadSamplesMax && (a.bytes == 0 || a.bytes < a.budget.share())
+	most := int64(aheadSamplesMax)
+	if a.past.refused {
+		most = cachedSamplesMax
+	}
+	return !a.over && a.asked-a.freed < most && (a.bytes == 0 || a.bytes < a.budget.share())
 }
 
 // step asks for the next sample. It reports false if there is none, or no room for it.
@@ -224,7 +231,7 @@ func (a *ahead) ask(index int) (bytes int64, ok bool) {
 		return 0, true
 	}
 	a.residents = 0
-	if !a.waits && a.plan == a.stream.cfg.Plan && a.past.wants(index) {
+	if !a.waits && a.plan == a.stream.cfg.Plan && a.past.isOpen() && a.past.wants(index) {
 		if bytes, ok, done := a.past.start(a.asked, index); done {
 			return bytes, ok
 		}

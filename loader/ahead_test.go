@@ -126,7 +126,7 @@ func TestAheadFollowsThePlan(t *testing.T) {
 
 // TestAheadIsBounded checks that no more is read ahead than there is memory for, by one stream and by several.
 func TestAheadIsBounded(t *testing.T) {
-	pool := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 64 << 20})
+	pool := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 32 << 20})
 	defer pool.Close()
 	open := func(gate chan struct{}) (*diskSet, *Stream) {
 		set := newDiskSet(t, 1000)
@@ -141,13 +141,13 @@ func TestAheadIsBounded(t *testing.T) {
 	defer close(gate)
 	set, stream := open(gate)
 	count := func(s *diskSet) int { asked, _ := s.state(); return len(asked) }
-	eventually(t, "64 MiB", func() bool { return count(set) >= 64 })
+	eventually(t, "32 MiB", func() bool { return count(set) >= 32 })
 	set2, stream2 := open(gate)
-	eventually(t, "32 MiB", func() bool { return count(set2) >= 32 })
+	eventually(t, "16 MiB", func() bool { return count(set2) >= 16 })
 	time.Sleep(10 * time.Millisecond)
 	begun := int(stream.ahead.taken.Load() + stream2.ahead.taken.Load())
-	if a, b := count(set), count(set2); a > 64+begun || b > 32+begun {
-		t.Errorf("%d and %d samples of a MiB were asked for, of which workers have begun %d; there is room for 64, and for 32 beside another stream", a, b, begun)
+	if a, b := count(set), count(set2); a > 32+begun || b > 16+begun {
+		t.Errorf("%d and %d samples of a MiB were asked for, of which workers have begun %d; there is room for 32, and for 16 beside another stream", a, b, begun)
 	}
 	// A worker waits at the gate; closing needs one token for the sample at hand.
 	closed := make(chan struct{})

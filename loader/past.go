@@ -55,13 +55,7 @@ func (p *pastCache) wants(index int) bool {
 
 // start begins to read a sample as number n. ok is false if there is no room now; done, if it is to be read otherwise.
 func (p *pastCache) start(n int64, index int) (bytes int64, ok, done bool) {
-	reads := p.reads.Load()
-	if reads == nil {
-		if reads = p.open(); reads == nil {
-			return 0, false, false
-		}
-	}
-	bytes, err := reads.Start(n, index)
+	bytes, err := p.reads.Load().Start(n, index)
 	if err == nil {
 		p.failed = 0
 		return bytes, bytes > 0, true
@@ -75,7 +69,11 @@ func (p *pastCache) start(n int64, index int) (bytes int64, ok, done bool) {
 // failedMax reads in a row that can't be started are not the samples' fault.
 const failedMax = 16
 
-// open takes memory, once.
+// isOpen reports whether samples can be read past the page cache. When it is first called, it takes the memory.
+func (p *pastCache) isOpen() bool {
+	return p.reads.Load() != nil || !p.refused && p.open() != nil
+}
+
 func (p *pastCache) open() *directReads {
 	bytes := p.budget.hold()
 	if bytes == 0 { // other streams have it

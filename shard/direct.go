@@ -89,6 +89,9 @@ var errNotDirect = errors.New("shard: files are not read past the page cache her
 // NewDirect prepares for at most count records of the set at a time, in so many bytes. The error says why that can't be done here.
 // It must be closed, and before the set is.
 func (s *Set) NewDirect(bytes int64, count int) (*Direct, error) {
+	if s.isSlow() {
+		return nil, fmt.Errorf("%w: their file system can't start a read without waiting for it", errNotDirect)
+	}
 	d := &Direct{set: s, transfers: make([]transfer, count)}
 	for i := range d.transfers {
 		d.transfers[i].number.Store(transferTaken)
@@ -103,6 +106,17 @@ func (s *Set) NewDirect(bytes int64, count int) (*Direct, error) {
 		return nil, fmt.Errorf("%w: %w", errNotDirect, err)
 	}
 	return d, nil
+}
+
+// isSlow reports whether a shard's file system is.
+func (s *Set) isSlow() bool {
+	for i := range s.partitions {
+		if p := &s.partitions[i]; len(p.shards) > 0 {
+			r, err := p.reader(0)
+			return err == nil && r.isSlow()
+		}
+	}
+	return false
 }
 
 // Start begins to read sample i as number n, and returns the bytes that it takes. 0 bytes mean that there is no room: later, when
