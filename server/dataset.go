@@ -39,6 +39,7 @@ func (keyReply) Kind() string { return "key" }
 func (s *session) labels(labelsRequest) error {
 	const piece = 16 << 10
 	count, c := s.set.Len(), s.connection
+	labels := make([]int32, min(piece, count))
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
 	if err := c.encode(labelsReply{Count: count}); err != nil {
@@ -52,14 +53,11 @@ func (s *session) labels(labelsRequest) error {
 			return nil
 		}
 		c.frame = c.frame[:0]
-		for i := first; i < min(first+piece, count); i++ {
-			label := int32(-1)
-			if s.set.Has(i % s.set.Partitions()) {
-				var err error
-				if label, err = s.set.Label(i); err != nil {
-					return err
-				}
-			}
+		some := labels[:min(piece, count-first)]
+		if err := s.set.Labels(first, some); err != nil {
+			return err
+		}
+		for _, label := range some {
 			c.frame = binary.LittleEndian.AppendUint32(c.frame, uint32(label))
 		}
 	}

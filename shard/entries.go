@@ -37,8 +37,20 @@ func (t *entryTable) at(j int) (Entry, error) {
 }
 
 // mapped is at where entries are mapped.
-func (t *entryTable) mapped(j int) (e Entry, err error) {
-	k := j / pieceEntries
+func (t *entryTable) mapped(j int) (Entry, error) {
+	var entry [entrySize]byte
+	err := t.check(j/pieceEntries, func(piece []byte) { copy(entry[:], piece[entrySize*(j%pieceEntries):]) })
+	return parseEntry(entry[:]), err
+}
+
+// piece copies piece k of a mapping to buf and returns it.
+func (t *entryTable) piece(k int, buf []byte) (copied []byte, err error) {
+	err = t.check(k, func(piece []byte) { copied = buf[:copy(buf, piece)] })
+	return copied, err
+}
+
+// check has piece k of a mapping copied and compares it with its checksum.
+func (t *entryTable) check(k int, take func(piece []byte)) (err error) {
 	piece := t.bytes[k*pieceBytes : min((k+1)*pieceBytes, len(t.bytes))]
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,11 +61,11 @@ func (t *entryTable) mapped(j int) (e Entry, err error) {
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	e = parseEntry(t.bytes[entrySize*j:])
+	take(piece)
 	if got := checksum(piece); got != t.sums[k] {
-		return e, fmt.Errorf("the file has changed since it was opened: %w", &ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
+		return fmt.Errorf("the file has changed since it was opened: %w", &ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
 	}
-	return e, nil
+	return nil
 }
 
 // close gives a mapping back. Who uses entries meanwhile gets an error.

@@ -60,6 +60,19 @@ func TestMappedEntries(t *testing.T) {
 			t.Fatalf("sample %d: viewed: %v", i, err)
 		}
 	}
+	for _, set := range []*Set{s, own} {
+		for first := 0; first < len(samples); first += 33 {
+			labels := make([]int32, min(91, len(samples)-first))
+			if err := set.Labels(first, labels); err != nil {
+				t.Fatal(err)
+			}
+			for i, label := range labels {
+				if label != samples[first+i].Label {
+					t.Fatalf("sample %d: label %d, want %d", first+i, label, samples[first+i].Label)
+				}
+			}
+		}
+	}
 	if n := testing.AllocsPerRun(100, func() { s.Entry(77) }); n != 0 {
 		t.Errorf("an entry takes %v allocations", n)
 	}
@@ -87,6 +100,9 @@ func TestMappedEntriesChange(t *testing.T) {
 			change := b[0] ^ 1<<rng.IntN(8)
 			if _, err := f.WriteAt([]byte{change}, at); err != nil {
 				t.Fatal(err)
+			}
+			if err := s.Labels(0, make([]int32, len(samples))); !isCorrupt(err) {
+				t.Fatalf("labels with entry %d: %v", j, err)
 			}
 			_, _, err := s.Read(2*(70+j), nil)
 			c, ok := errors.AsType[*CorruptError](err)
