@@ -234,7 +234,12 @@ class Ring:
             raise errors.ProtocolError(f"imgfeed: batch in slot {slot} of a ring with {self.slots} slots")
         parts = self._parts.get(count)
         if parts is None:
-            parts = self._parts[count] = self.shape.parts(count)
+            parts = self.shape.parts(count)
+            for dims, dtype, offset in parts:  # numpy takes offsets before the buffer, and objects
+                fits = 0 <= offset <= self.shape.slot_bytes - math.prod(dims) * dtype.itemsize
+                if not fits or min(dims) < 0 or dtype.hasobject:
+                    raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes")
+            self._parts[count] = parts
         lease = _Lease(self, slot, self._interfaces[slot])
         self._held[slot] = weakref.ref(lease)
         whole = np.asarray(lease)

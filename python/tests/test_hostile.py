@@ -14,7 +14,7 @@ from test_wire import example, options
 
 from imgfeed import wire
 from imgfeed.client import Session
-from imgfeed.errors import ImgfeedError
+from imgfeed.errors import ImgfeedError, ProtocolError
 
 #: IMGFEED_HOSTILE=1000000,7 asks for a million conversations from the seed 7.
 COUNT, SEED = (int(n) for n in os.environ.get("IMGFEED_HOSTILE", "1500,1").split(","))
@@ -100,3 +100,18 @@ def test_answers_that_are_changed() -> None:
         os.close(ring)
     assert refused > COUNT // 4
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.parametrize("change", [{"offset": -(1 << 20)}, {"offset": 4095}, {"dtype": "O"}, {"shape": [2**62, 4, 1]}])
+def test_arrays_outside_their_slot(change: dict[str, Any]) -> None:
+    lines = example('"slot":1', "M 4096")
+    said = answers(lines)
+    opened = next(n for n, message in enumerate(said) if message["type"] == "opened")
+    said[opened]["arrays"][0].update(change)
+    ring = os.memfd_create("ring")
+    os.truncate(ring, said[opened]["ring_bytes"])
+    try:
+        with pytest.raises(ProtocolError, match="don't fit"):
+            converse([wire.encode(message) for message in said], opened, ring, options(lines))
+    finally:
+        os.close(ring)
