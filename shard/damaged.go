@@ -51,7 +51,7 @@ func (e *DamagedPartitionError) Error() string {
 	if more := len(e.Problems) - namedMax; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
-	fmt.Fprintf(&b, "; copy the folder again from where the set is whole (rsync -a --checksum SET/%s %s/) or rebuild the set; imgshard verify lists all damage",
+	fmt.Fprintf(&b, "; copy the folder again from where the set is whole (rsync -a --checksum SET/%s %s/), make it anew (imgshard repair) or rebuild the set; imgshard verify lists all damage",
 		partitionDir(e.Partition), e.Dir)
 	return b.String()
 }

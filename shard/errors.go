@@ -27,7 +27,7 @@ type CorruptError struct {
 
 // Error names file, section, record, offset, the finding and the remedy.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("shard: %s; copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.finding())
+	return fmt.Sprintf("shard: %s; put it back (imgshard repair), copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.finding())
 }
 
 // finding is the error without the remedy.

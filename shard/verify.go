@@ -35,6 +35,19 @@ type VerifyReport struct {
 	Shards   int   // that were read to the end
 	Problems int   // each was told to VerifyOptions.Problem
 	Missing  []int // partitions that are not here, and were not verified
+	Damaged  []ShardDamage
+}
+
+// A ShardDamage says what of a shard is not as it was written.
+type ShardDamage struct {
+	Partition, Shard int    // its number within the partition
+	Path             string // relative to the set
+	// Lost says that what its records are cannot be told: the file is not there, or its header or index is damaged.
+	Lost bool
+	// Records are the damaged ones and Keys their samples' keys, unless it is lost. There are none where only the zeros between
+	// records are others.
+	Records []int
+	Keys    []string
 }
 
 // verifier is one verification under way.
@@ -113,6 +126,13 @@ func (v *verifier) problem(err error) {
 	}
 }
 
+// damaged notes a shard that is not as it was written.
+func (v *verifier) damaged(d ShardDamage) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Damaged = append(v.report.Damaged, d)
+}
+
 // progress adds what was read.
 func (v *verifier) progress(samples, shards int, bytes int64) {
 	v.mu.Lock()
@@ -127,9 +147,12 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
+	damage := ShardDamage{Partition: info.Partition, Shard: info.number, Path: info.Path}
 	r, err := openShard(v.dir, v.manifest, info, opening{files: shardFiles})
 	if err != nil {
+		damage.Lost = true
 		v.problem(err)
+		v.damaged(damage)
 		return ctx.Err()
 	}
 	defer r.Close()
@@ -142,13 +165,27 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 			return ctx.Err()
 		}
 		v.problem(err)
+		damage.Lost = true
+		v.damaged(damage)
 		return nil
 	}
-	if _, err := r.Keys(); err != nil {
+	keys, err := r.Keys()
+	if err != nil {
 		w.problems++
 		v.problem(err)
 	}
-	if got := hex.EncodeToString(w.sha.Sum(nil)); got != info.SHA256 && w.problems == 0 {
+	got := hex.EncodeToString(w.sha.Sum(nil))
+	if got == info.SHA256 {
+		return nil
+	}
+	damage.Lost, damage.Records = keys == nil, w.bad
+	for _, j := range w.bad {
+		if keys != nil {
+			damage.Keys = append(damage.Keys, keys.At(j))
+		}
+	}
+	v.damaged(damage)
+	if w.problems == 0 {
 		v.problem(corrupt(r.path, "file", 0, fmt.Errorf(
 			"SHA-256 %s, the manifest says %.64s, though all that is in use is in order: bytes between the records differ", got, info.SHA256)))
 	}
@@ -164,6 +201,7 @@ type shardWalk struct {
 	check    func(*Record) error // may be nil
 	buf      []byte
 	problems int
+	bad      []int // records
 }
 
 // walk hashes the whole file and checks each record on the way. It tells damaged records as problems; its error ends
@@ -189,13 +227,17 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		}
 		w.buf = growBuffer(w.buf, int(end-e.Offset)+SlackBytes)
 		record := w.buf[:end-e.Offset]
-		if err := r.readAt(record, e.Offset, "record"); err != nil {
-			return w.at(err, j)
+		err = r.readAt(record, e.Offset, "record")
+		if err == nil {
+			w.sha.Write(record)
+			if err = w.checkRecord(&e, record); err != nil {
+				err = corrupt(r.path, "record", e.Offset, err)
+			}
 		}
-		w.sha.Write(record)
-		if err := w.checkRecord(&e, record); err != nil {
+		if err != nil {
+			w.bad = append(w.bad, j)
 			w.problems++
-			w.problem(w.at(corrupt(r.path, "record", e.Offset, err), j))
+			w.problem(w.at(err, j))
 		}
 		pos = end
 	}

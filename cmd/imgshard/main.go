@@ -30,6 +30,7 @@ var newCommands = []func() *cobra.Command{
 	newStatsCommand,
 	newDiffCommand,
 	newVerifyCommand,
+	newRepairCommand,
 	newVersionCommand,
 	manual.NewCommand,
 }

@@ -34,8 +34,11 @@ type builder struct {
 	// leaveOut are images that are not to be packed since others have the same bytes, by key, and leftOut the list of them.
 	leaveOut map[string]Duplicate
 	leftOut  lineList
-	compare  bool       // sums are kept of the images' files
-	sums     packedSums // of what was packed
+	wanted   map[string]repairPlace // of a repair, the only keys that are gathered; nil: all
+	scratch  func() (string, error) // a folder for temporary files, on the set's file system
+	sink     func(*inFlight) error  // takes what was encoded, in order
+	compare  bool                   // sums are kept of the images' files
+	sums     packedSums             // of what was packed
 	summary  Summary
 	packed   int
 	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
@@ -62,7 +65,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	b.writer = w
+	b.writer, b.scratch, b.sink = w, w.Scratch, b.write
 	b.rejects, b.leftOut = lineList{writer: w, name: RejectsName}, lineList{writer: w, name: DuplicatesName}
 	defer b.rejects.close()
 	defer b.leftOut.close()
@@ -95,6 +98,12 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	return sum, nil
 }
 
+// wants reports whether a key is to be gathered.
+func (b *builder) wants(key string) bool {
+	_, ok := b.wanted[key]
+	return ok || b.wanted == nil
+}
+
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
 	if b.options.Progress != nil {
 		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
@@ -112,6 +121,7 @@ type inFlight struct {
 	sum      fileSum
 	scratch  encoding.Scratch
 	sample   shard.Sample // what the encoder made of it
+	encoded  bool         // load has found it made already
 	err      error        // what ends the build
 	done     chan struct{}
 }
@@ -161,7 +171,7 @@ func (b *builder) pack(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := b.write(im); err != nil {
+			if err := b.sink(im); err != nil {
 				return err
 			}
 			b.input.done(im)
@@ -193,7 +203,7 @@ func (b *builder) next(im *inFlight) error {
 
 // reset makes an image ready for the next item, and keeps its memory unless that is large.
 func (im *inFlight) reset() {
-	im.reason, im.location, im.err, im.sample = "", location{}, nil, shard.Sample{}
+	im.reason, im.location, im.err, im.sample, im.encoded = "", location{}, nil, shard.Sample{}, false
 	im.data, im.fields = im.data[:0], im.fields[:0]
 	if cap(im.data) > keptBytesMax {
 		im.data = nil
@@ -218,6 +228,9 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 		} else {
 			im.err = err
 		}
+		return
+	}
+	if im.encoded {
 		return
 	}
 	if b.compare {

@@ -25,6 +25,9 @@ func (f *folderInput) close()               {}
 
 func (f *folderInput) gather(ctx context.Context, b *builder) error {
 	err := f.split.Walk(ctx, func(it source.Item) error {
+		if !b.wants(it.Key) {
+			return nil
+		}
 		f.items = append(f.items, newItem(b.options.Seed, it.Key))
 		if it.Reason != "" {
 			f.reasons[it.Key] = it.Reason

@@ -12,6 +12,8 @@ type setInput struct {
 	set   *shard.Set
 	items []setItem
 	at    int
+	// asStored says that records are taken as they are, of a set that stores images in the same way.
+	asStored bool
 }
 
 type setItem struct {
@@ -27,16 +29,22 @@ func (s *setInput) done(*inFlight)       {}
 func (s *setInput) close()               {}
 
 func (s *setInput) gather(ctx context.Context, b *builder) error {
-	s.items = make([]setItem, s.set.Len())
-	for i := range s.items {
+	s.items = make([]setItem, 0, min(s.set.Len(), max(len(b.wanted), 1<<20)))
+	for i := range s.set.Len() {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if b.wanted != nil && !s.set.Has(i%s.set.Partitions()) {
+			continue // what it has serves to repair what it can
 		}
 		key, err := s.set.Key(i)
 		if err != nil {
 			return err
 		}
-		s.items[i] = setItem{newItem(b.options.Seed, key), i}
+		if !b.wants(key) {
+			continue
+		}
+		s.items = append(s.items, setItem{newItem(b.options.Seed, key), i})
 		b.report(StageList, i+1, 0, 0)
 	}
 	return sortItems(s.path(), s.items)
@@ -57,6 +65,14 @@ func (s *setInput) load(im *inFlight) error {
 	record, _, err := s.set.Read(im.location.index, im.data)
 	if err != nil {
 		return err
+	}
+	if im.encoded = s.asStored; s.asStored {
+		im.data, im.label = record.Image, record.Label
+		im.sample = shard.Sample{
+			Key: im.key, Label: record.Label, Width: int(record.Width), Height: int(record.Height), Format: record.Format,
+			Image: record.Image, Aux: record.Aux, Fields: record.Fields,
+		}
+		return nil
 	}
 	im.data, im.label = record.Image, record.Label
 	im.fields = append(im.fields[:0], record.Fields...)

@@ -78,7 +78,7 @@ func (s *spoolInput) makeBuckets(folder string, n int64) error {
 
 // gather reads the source's tars into buckets.
 func (s *spoolInput) gather(ctx context.Context, b *builder) error {
-	folder, err := b.writer.Scratch()
+	folder, err := b.scratch()
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,9 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	var bytes int64
 	var buf []byte
 	err = s.split.Walk(ctx, func(it source.Item) error {
+		if !b.wants(it.Key) {
+			return nil
+		}
 		if it.Data != nil {
 			if int64(cap(buf)) < it.Size {
 				buf = make([]byte, it.Size+it.Size/4)
