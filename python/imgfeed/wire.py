@@ -202,7 +202,8 @@ class Connection:
                 "iterate the loader anew (it connects again) or make a loader of its own in each process"
             )
         if self.closed:
-            raise self._why or errors.ServerError(_CLOSED)
+            why = self._why or errors.ServerError(_CLOSED)
+            raise type(why)(str(why))  # kept and raised, its traceback would hold this connection, and its ring, for good
 
     def _fill(self, size: int) -> None:
         while len(self._in) < size:
