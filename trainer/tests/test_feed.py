@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
+import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, weights
+from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, same, weights
 from imgfeed.launcher import find_binary
 
 from imgfeed_train.command import main
@@ -21,7 +25,7 @@ from imgfeed_train.launch.place import Place
 from imgfeed_train.settings import parse
 
 
-@contextmanager
+@contextlib.contextmanager
 def served(data: Path, socket: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a feed."""
     with subprocess.Popen([find_binary(), "serve", str(data), "--socket", str(socket), "--threads", "1"]) as feed:
@@ -136,3 +140,117 @@ def test_images_that_cannot_be_read(train: Train, sets: Path, tmp_path: Path) ->
     assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
     with pytest.raises(SystemExit):
         parse(["--data", "d", "--output", "o", "--max-bad", "3"])
+
+
+LOST = re.compile("(waited|looked) for")  # of the log of a run that waits for its feed
+
+
+def steps(run: Path) -> int:
+    """Return how many steps a run has logged so far."""
+    log = run / "log.jsonl"
+    return log.read_text().count('"event": "step"') if log.exists() else 0
+
+
+class Killer(threading.Thread):
+    """Kills a feed again and again under a run, at random moments, and starts the next; the last one stays."""
+
+    def __init__(self, sets: Path, socket: Path, run: Path, kills: int) -> None:
+        super().__init__()
+        self.sets, self.socket, self.run_folder, self.left = sets, socket, run, kills
+        self.over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        dice = random.Random(self.left)
+        while self.left and not self.over.is_set():
+            with served(self.sets, self.socket) as feed:
+                after = steps(self.run_folder) + dice.randrange(1, 5)
+                while steps(self.run_folder) < after and not self.over.wait(0.01):
+                    pass
+                self.over.wait(dice.uniform(0, 0.05))
+                feed.kill()
+                feed.wait()
+            self.left -= not self.over.is_set()
+        with served(self.sets, self.socket):
+            self.over.wait()
+
+
+@pytest.mark.long
+def test_a_feed_that_is_killed_again_and_again(sets: Path, tmp_path: Path, fed: list[str]) -> None:
+    """One run, which never starts again, ends with the same bits as without. IMGFEED_KILLS=50 kills more often."""
+    kills = int(os.environ.get("IMGFEED_KILLS", "4"))
+    words = ["--data", f"unix:{tmp_path / 'sock'}", *fed, "--schedule", "constant", "--log-every", "1"]
+    words += ["--epochs", str(kills + 2)]
+    killer = Killer(sets, tmp_path / "sock", tmp_path / "fed", kills)
+    try:
+        main(words)
+        assert killer.left == 0, "the run was over before"
+        main([*words, "--output", str(tmp_path / "calm")])
+    finally:
+        killer.over.set()
+        killer.join()
+    same(tmp_path / "fed", tmp_path / "calm")
+    assert weights(tmp_path / "fed")["progress"]["steps"] == 6 * (kills + 2)
+
+
+@pytest.mark.long
+def test_a_run_that_waits_for_its_feed_is_told_to_stop(
+    sets: Path, tmp_path: Path, fed: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It saves its place and ends at once; gone on with, it ends with the bits of a run that nothing happened to."""
+    words = ["--data", f"unix:{tmp_path / 'sock'}", *fed, "--epochs", "6", "--schedule", "constant", "--log-every", "1"]
+    told: list[float] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def tell() -> None:
+        with served(sets, tmp_path / "sock") as feed:
+            while not LOST.search(caplog.text) and not told:
+                if steps(tmp_path / "fed") > 8:
+                    feed.kill()
+                time.sleep(0.01)
+        if not told:
+            told.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    try:
+        with pytest.raises(SystemExit, match="75"):
+            main([*words, "--stopped-status", "75"])
+        assert time.monotonic() < told[0] + 20, "it waited for its feed"
+    finally:
+        told.append(0.0)  # else it would wait, too
+        teller.join()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert 8 < weights(tmp_path / "fed")["progress"]["steps"] < 36
+    with served(sets, tmp_path / "sock"):
+        main([*words, "--resume", "auto"])
+        main([*words, "--output", str(tmp_path / "calm")])
+    same(tmp_path / "fed", tmp_path / "calm")
+
+
+@pytest.mark.long
+def test_ranks_that_wait_for_their_feed_are_told_to_stop(sets: Path, tmp_path: Path, fed: list[str]) -> None:
+    """They save the place where all of them wait, and end; or else where they are once the feed is back."""
+    socket, rest = tmp_path / "sock", ["--batch-size", "8", "-g", "2", "--stopped-status", "75"]
+    rest += ["--epochs", "30", "--schedule", "constant", "--log-every", "1"]
+    base = command("--data", f"unix:{socket}", *fed, *rest)
+    with served(sets, socket) as feed:
+        process = subprocess.Popen(base, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch: [2]"):
+            assert process.poll() is None
+        feed.send_signal(signal.SIGKILL)
+    while not LOST.search(line := process.stdout.readline()):
+        assert line, "the run has ended"
+    os.killpg(process.pid, signal.SIGTERM)
+    again = threading.Timer(20, lambda: feeds.enter_context(served(sets, socket)))  # where one rank has a batch more
+    with contextlib.ExitStack() as feeds:
+        again.start()
+        said = process.stdout.read()
+        again.cancel()
+        again.join()
+    assert process.wait() == 75, said
+    assert "go on with --resume auto" in said
+    assert 12 <= weights(tmp_path / "fed")["progress"]["steps"] < 30 * 6

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from .. import optim
-from ..data.loaders import Feed, names
+from ..data.loaders import Feed
 from ..errors import TrainError
 from ..launch.place import Place
 from ..model import parallel
@@ -39,7 +39,7 @@ def snapshot(step: Step, feed: Feed, at: Progress, place: Place) -> dict[str, An
         "version": VERSION,
         "settings": step.s.saved(),
         "batch_size": feed.batch_size,
-        "classes": names(step.s, feed.loader.dataset),
+        "classes": feed.classes,
         "stats": feed.stats,
         "schedule": step.schedule.state_dict(),
         "total_steps": step.total,

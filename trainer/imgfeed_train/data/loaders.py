@@ -58,6 +58,7 @@ class Feed:
         self.batch_size, self.drop_last, self.stats = batch_size, drop_last, stats
         self._size = size_at(s, 0)
         self.loader = self._open()
+        self.classes = names(s, self.loader.dataset)
         if not len(self.loader):
             raise TrainError(
                 f"--batch-size {batch_size} on {place.world} ranks is more than the {len(self.loader.dataset):,} samples of "

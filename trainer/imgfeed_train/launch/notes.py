@@ -62,6 +62,20 @@ class Notes:
         if self._place.notes >= 0:
             self._leave(self._text())
 
+    def together(self, epoch: int, batch: int, seconds: float) -> bool:
+        """Say that this rank can't go on from a place; return whether all ranks say the same of it within so many seconds."""
+        if self._store is None:
+            return True
+        keys = [f"stuck/{epoch}/{batch}/{rank}" for rank in range(self._place.world)]
+        deadline = time.monotonic() + seconds
+        self._store.set(keys[self._place.rank], "")
+        while not self._store.check(keys):
+            if time.monotonic() > deadline:
+                self._store.delete_key(keys[self._place.rank])
+                return False
+            time.sleep(0.05)
+        return True
+
     def close(self) -> None:
         """Pass on the last note."""
         self._stop.set()
