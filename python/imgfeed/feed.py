@@ -142,4 +142,4 @@ class Feed:
         if hopeless or service.closed:
             service.reraise(error)
         what = "a server is started again" if service.server else "a server is waited for"
-        log.warning("%s; epoch %d, batch %d: %s", service.explained(error), self.place.epoch, self._given, what)
+        log.warning("%s; epoch %d, batch %d: %s", str(service.explained(error)), self.place.epoch, self._given, what)

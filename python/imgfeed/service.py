@@ -123,7 +123,7 @@ class Service:
         except errors.LostError as e:
             if not self.patience or self.closed:
                 self.reraise(e)
-            log.warning("%s; it is looked for again", self.explained(e))
+            log.warning("%s; it is looked for again", str(self.explained(e)))
             return question(self.again(session))
 
     @property
@@ -170,7 +170,7 @@ class Service:
                 if deadline is not None and now >= deadline:
                     raise errors.TimeoutError(f"imgfeed: no batch came in time: {e}") from e
                 if not told:
-                    log.warning("%s; it is waited for, up to %g s", e, patience)
+                    log.warning("%s; it is waited for, up to %g s", str(e), patience)
                     told = True
             end = begin + patience if deadline is None else min(deadline, begin + patience)
             self._closed.wait(max(0.0, min(wait, end - now)))

@@ -187,6 +187,26 @@ def test_a_timeout_while_the_server_is_away(feeder: Feeder, plan: Callable[..., 
         assert [got + seen(iteration)] == plan(range(1), 4)
 
 
+def test_a_client_that_outlives_many_servers_keeps_nothing_of_them(feeder: Feeder) -> None:
+    """Its descriptors stay as many: a lost ring goes with its last batch, although the log's records are kept."""
+
+    def epoch() -> int:
+        batches = iter(loader)
+        batch = next(batches)
+        feeder.end(signal.SIGKILL)
+        feeder.start()
+        del batch  # its slot goes back to a server that is gone
+        for _ in batches:
+            pass
+        return len(os.listdir("/proc/self/fd"))
+
+    feeder.start()
+    with DataLoader(f"unix:{feeder.socket}", 8, **OPTIONS, slots=3) as loader:
+        counts = [epoch() for _ in range(6)]
+        assert loader.stats()["reconnects"] == 6
+        assert counts[-1] <= counts[0], counts
+
+
 def test_closing_wakes_a_thread_that_waits_for_a_server(feeder: Feeder) -> None:
     feeder.start()
     loader = DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS)
