@@ -61,6 +61,7 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 		{ranked(0), "", ""},
 		{ranked(2), "", ""},
 		{ranked(1), kindCorrupt, filepath.Join(dir, "train/rank-0001") + ": partition 1 of 3 is not whole"},
+		{ranked(1), kindCorrupt, "then have the server look again (imgfeed reload), or start it"},
 		{openRequest{Split: "train"}, kindCorrupt, "rank-0001/00000.imgshard is missing"},
 		{openRequest{Split: "test"}, kindCorrupt, "rank-0000/00000.imgshard is missing"},
 		{openRequest{Split: "extra"}, kindCorrupt, filepath.Join(dir, "extra/manifest.json")},

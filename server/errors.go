@@ -52,7 +52,7 @@ func (e *ReachError) Unwrap() error { return e.Damage }
 
 func (e *ReachError) Error() string {
 	if e.Damage != nil {
-		return fmt.Sprintf("rank %d of world %d needs a partition that is damaged: %v; then start imgfeed again", e.Rank, e.World, e.Damage)
+		return fmt.Sprintf("rank %d of world %d needs a partition that is damaged: %v; then have the server look again (imgfeed reload), or start it", e.Rank, e.World, e.Damage)
 	}
 	names := make([]string, 0, 4)
 	for _, p := range e.Missing[:min(len(e.Missing), 3)] {
