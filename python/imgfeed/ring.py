@@ -41,12 +41,19 @@ class ArrayInfo:
     offset: int
 
 
+def _numbers(name: Any) -> np.dtype[Any]:
+    """Return the type of an array's numbers, of those that the wire knows; numpy makes one of much else, too."""
+    if name not in ("uint8", "int32", "int64", "float32"):
+        raise errors.ProtocolError(f"imgfeed: the server's batches have arrays of {name!r:.100}, which is no type of numbers")
+    return np.dtype(name)
+
+
 def _info(array: Mapping[str, Any]) -> ArrayInfo:
     kind, name, dtype = array["kind"], array.get("name", ""), array["dtype"]
     if kind == "field" and dtype in DECODERS:
         return ArrayInfo(kind, name, dtype, np.dtype(np.uint8), (array["stride"],), array["offset"])
     if kind in ("images", "labels", "indices", "params", "field"):
-        return ArrayInfo(kind, name, None, np.dtype(dtype), tuple(array["shape"]), array["offset"])
+        return ArrayInfo(kind, name, None, _numbers(dtype), tuple(array["shape"]), array["offset"])
     return ArrayInfo(kind, name, None, np.dtype(np.uint8), (array["stride"],), array["offset"])  # not known, and passed over
 
 

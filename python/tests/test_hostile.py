@@ -102,7 +102,9 @@ def test_answers_that_are_changed() -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-@pytest.mark.parametrize("change", [{"offset": -(1 << 20)}, {"offset": 4095}, {"dtype": "O"}, {"shape": [2**62, 4, 1]}])
+@pytest.mark.parametrize(
+    "change", [{"offset": -(1 << 20)}, {"offset": 4095}, {"dtype": "O"}, {"dtype": {}}, {"shape": [2**62, 4, 1]}]
+)
 def test_arrays_outside_their_slot(change: dict[str, Any]) -> None:
     lines = example('"slot":1', "M 4096")
     said = answers(lines)
@@ -111,7 +113,7 @@ def test_arrays_outside_their_slot(change: dict[str, Any]) -> None:
     ring = os.memfd_create("ring")
     os.truncate(ring, said[opened]["ring_bytes"])
     try:
-        with pytest.raises(ProtocolError, match="don't fit"):
+        with pytest.raises(ProtocolError, match=r"don't fit|no type of numbers"):
             converse([wire.encode(message) for message in said], opened, ring, options(lines))
     finally:
         os.close(ring)
