@@ -24,9 +24,10 @@ const testTimeout = 20 * time.Second
 // A testServer is a real server on a real socket.
 type testServer struct {
 	*Server
-	t    testing.TB
-	path string
-	stop func() error // ends it and returns what Serve returned
+	t        testing.TB
+	path     string
+	listener *Listener
+	stop     func() error // ends it and returns what Serve returned
 }
 
 // startServer serves the sets in dir until the test ends.
@@ -56,7 +57,7 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ctx, l) }()
-	ts := &testServer{Server: srv, t: t, path: path}
+	ts := &testServer{Server: srv, t: t, path: path, listener: l}
 	var stopped bool
 	ts.stop = func() error {
 		if stopped {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,12 +45,18 @@ func (e *InUseError) Error() string {
 }
 
 // A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folders that were
-// made for it, if nothing else is in them.
+// made for it, if nothing else is in them. [Listener.Keep] puts the file back when it vanishes.
 type Listener struct {
-	*net.UnixListener
 	path string
-	id   fileID
-	made []string // folders that were made for it, the innermost first
+	mode fs.FileMode
+
+	socket atomic.Pointer[net.UnixListener] // what is bound to the path now
+
+	mu     sync.Mutex // held while its file is made or removed
+	id     fileID
+	other  fileID   // what was put in its place and is left alone; zero if nothing was
+	made   []string // folders that were made for it, the innermost first
+	closed bool
 }
 
 type fileID struct{ dev, ino uint64 }
@@ -62,57 +70,88 @@ func Listen(path string) (*Listener, error) { return ListenMode(path, SocketMode
 // ListenMode creates the socket at path with these permissions; who may write may connect. The folder is made if it is
 // missing, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an [*InUseError]; a file that is no socket is never removed.
-func ListenMode(path string, mode fs.FileMode) (listener *Listener, err error) {
+func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
 	if len(path) > socketPathMax {
 		return nil, fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
 	}
-	dir := filepath.Dir(path)
+	l := &Listener{path: path, mode: mode}
+	if err := l.bind(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// bind makes the socket at the path, in place of the one that it had; mu is held, or nobody else has the listener yet.
+func (l *Listener) bind() (err error) {
+	dir := filepath.Dir(l.path)
 	made := missingFolders(dir)
 	defer func() {
 		if err != nil {
 			removeFolders(made)
 		}
 	}()
-	if err := socketDir(dir, mode, path == DefaultSocket()); err != nil {
-		return nil, err
+	if err := socketDir(dir, l.mode, l.path == DefaultSocket()); err != nil {
+		return err
 	}
 	unlock := lockDir(dir) // so that two servers that start at once do not both replace the same stale socket
 	defer unlock()
-	if err := removeStale(path); err != nil {
-		return nil, err
+	if err := removeStale(l.path); err != nil {
+		return err
 	}
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		// The file gets the socket's own mode, less the umask, which is left alone: it never exists with a wider one.
 		var err error
-		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(mode.Perm())) }), err)
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(l.mode.Perm())) }), err)
 	}}
-	l, err := lc.Listen(context.Background(), "unix", path)
+	listener, err := lc.Listen(context.Background(), "unix", l.path)
 	if err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
+		return fmt.Errorf("socket %s: %w", l.path, err)
 	}
-	ul := l.(*net.UnixListener)
-	ul.SetUnlinkOnClose(false)
-	id, err := identify(path)
-	if err == nil && mode.Perm() != SocketMode {
-		err = os.Chmod(path, mode.Perm())
+	socket := listener.(*net.UnixListener)
+	socket.SetUnlinkOnClose(false)
+	id, err := identify(l.path)
+	if err == nil && l.mode.Perm() != SocketMode {
+		err = os.Chmod(l.path, l.mode.Perm())
 	}
 	if err != nil {
-		ul.Close()
-		return nil, err
+		socket.Close()
+		return err
 	}
-	return &Listener{UnixListener: ul, path: path, id: id, made: made}, nil
+	l.id, l.other = id, fileID{}
+	if len(made) > len(l.made) {
+		l.made = made
+	}
+	if before := l.socket.Swap(socket); before != nil {
+		before.Close()
+	}
+	return nil
 }
 
 // Path returns the socket's path.
 func (l *Listener) Path() string { return l.path }
 
+// AcceptUnix waits for a client, also while the socket is put back; after Close it returns [net.ErrClosed].
+func (l *Listener) AcceptUnix() (*net.UnixConn, error) {
+	for {
+		socket := l.socket.Load()
+		conn, err := socket.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) && l.socket.Load() != socket {
+			continue
+		}
+		return conn, err
+	}
+}
+
 // Close stops listening and removes the socket's file, unless another server has replaced it.
 func (l *Listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 	if id, err := identify(l.path); err == nil && id == l.id {
 		os.Remove(l.path)
 		removeFolders(l.made)
 	}
-	return l.UnixListener.Close()
+	return l.socket.Load().Close()
 }
 
 // missingFolders returns dir and the folders above it that are not there, the innermost first. The default socket's folder is

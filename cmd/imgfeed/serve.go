@@ -55,7 +55,7 @@ What is damaged, as a partition of which only some shards were copied, is named 
 ask for it; everything else is served.
 
 SIGHUP, or imgfeed reload, has it look again: what is whole by then is served, to sessions from their next epoch on; other data
-than before is refused.
+than before is refused. A socket that vanishes is put back within a second or two, but not with --owner.
 
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
@@ -203,6 +203,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	printServing(out, c.Name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
+	}
+	if f.owner == 0 { // an owner may take the socket away as soon as it has connected
+		go listener.Keep(ctx, log)
 	}
 	err = srv.Serve(ctx, listener)
 	log.Info("stopped", "because", context.Cause(ctx))

@@ -195,27 +195,25 @@ class Director:
         return self.end(event)
 
     def unlink(self, event: Event) -> Callable[[], None] | None:
-        """Remove the socket under its server; then another one makes it anew, before or after the first has ended."""
+        """Remove the socket under its server; then another one makes it anew, or the server itself puts it back."""
         socket = self.places.socket(event.whom)
-        begin = time.monotonic()
-        while not socket.exists() and time.monotonic() < begin + ENDING:  # it may have been started a moment ago
-            time.sleep(0.05)
+        self._until_there(socket)  # it may have been started a moment ago
         socket.unlink(missing_ok=True)
-        self.down.add(event.whom)
 
         def remake() -> None:
             if event.dice < 0.5:
                 self._end(event.whom)
                 self.start(event.whom)
-                return
-            before = self.processes[event.whom]
-            self.start(event.whom)
-            time.sleep(0.5)  # until it listens
-            now, self.processes[event.whom] = self.processes[event.whom], before
-            self._end(event.whom)
-            self.processes[event.whom] = now
+            elif not self._until_there(socket):
+                self.failures.append(f"{event.whom} has not put its socket back within {ENDING:g} s")
 
         return remake
+
+    def _until_there(self, socket: Path) -> bool:
+        begin = time.monotonic()
+        while not socket.exists() and time.monotonic() < begin + ENDING:
+            time.sleep(0.05)
+        return socket.exists()
 
     def hold(self, event: Event) -> Callable[[], None] | None:
         pid = self._own(event) if event.whom == "own" else self.processes[event.whom].pid
