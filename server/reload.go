@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -88,7 +89,7 @@ func (next *catalog) replace(before *catalog) Reloaded {
 	next.splits = slices.Sorted(maps.Keys(next.sets))
 	for _, split := range next.splits {
 		if before.sets[split] == nil {
-			done.Changes = append(done.Changes, fmt.Sprintf("split %s is served now, %d samples", split, next.sets[split].Len()))
+			done.Changes = append(done.Changes, fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
 		}
 	}
 	return done

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/loader"
 )
 
@@ -59,11 +60,11 @@ func (s *session) verdict() (loader.WaitingFor, string) {
 		if s.shared {
 			return loader.Client, "waiting for the client: every batch that fits is ready; " + slots
 		}
-		return loader.Client, fmt.Sprintf("waiting for the client to read from the socket: %d batches are ready", stats.InFlight)
+		return loader.Client, fmt.Sprintf("waiting for the client to read from the socket: %s ready", bytesize.Counted(int(stats.InFlight), "batch is", "batches are"))
 	case loader.Disk:
 		return loader.Disk, "waiting for the disk: threads spend most of their time reading; " + slots
 	case loader.CPU:
-		return loader.CPU, fmt.Sprintf("waiting for the CPU: %d threads spend most of their time decoding and resizing; %s", s.server.pool.Threads(), slots)
+		return loader.CPU, fmt.Sprintf("waiting for the CPU: %s most of the time decoding and resizing; %s", bytesize.Counted(s.server.pool.Threads(), "thread spends", "threads spend"), slots)
 	}
 	return loader.Idle, idle
 }

@@ -174,29 +174,22 @@ const maxSecondsLeft = 365 * 24 * 3600
 // String describes the status for people, a line each.
 func (st Status) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, count(st.Threads, "thread"), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes))
+	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, bytesize.Counted(st.Threads, "thread", "threads"), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes))
 	for _, set := range st.Sets {
-		fmt.Fprintf(&b, "split %s: %s of %d classes in %s\n", set.Split, count(set.Samples, "sample"), set.Classes, set.Path)
+		fmt.Fprintf(&b, "split %s: %s of %s in %s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"), bytesize.Counted(set.Classes, "class", "classes"), set.Path)
 	}
 	for _, sentence := range st.Damaged {
 		fmt.Fprintf(&b, "damaged, and not served: %s\n", sentence)
 	}
 	for _, sess := range st.Sessions {
-		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %s in %d batches: %s\n",
-			sess.Session, sess.Split, sess.Rank, sess.World, count(int(sess.Images), "image"), sess.Batches, sess.Verdict)
+		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %s in %s: %s\n",
+			sess.Session, sess.Split, sess.Rank, sess.World, bytesize.Counted(int(sess.Images), "image", "images"),
+			bytesize.Counted(int(sess.Batches), "batch", "batches"), sess.Verdict)
 	}
 	if len(st.Sessions) == 0 {
 		b.WriteString("no sessions\n")
 	}
 	return b.String()
-}
-
-// count writes a number of things: "1 thread", "2 threads".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // list returns the connections in the order in which they came.

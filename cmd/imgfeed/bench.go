@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader"
@@ -106,11 +109,11 @@ func chooseSet(path, split string) (string, error) {
 		if dir, ok := sets[split]; ok {
 			return dir, nil
 		}
-		return "", fmt.Errorf("%s has no split %q", path, split)
+		return "", fmt.Errorf("%s has no split %q, only %s", path, split, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
 	}
 	if dir, ok := sets["train"]; ok || len(sets) > 1 {
 		if !ok {
-			return "", fmt.Errorf("%s holds %d splits; choose one by --split", path, len(sets))
+			return "", fmt.Errorf("%s holds the splits %s; choose one by --split", path, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
 		}
 		return dir, nil
 	}
@@ -121,14 +124,14 @@ func chooseSet(path, split string) (string, error) {
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
-	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, threads(r.Threads), r.BatchSize, r.Layout)
+	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, bytesize.Counted(r.Threads, "thread", "threads"), r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
 	}
-	fmt.Fprintf(w, "images per second   %.0f\n", r.ImagesPerSecond)
-	fmt.Fprintf(w, "measured            %d images in %.2f s, %.1f MB read\n", r.Images, r.Seconds, float64(r.BytesRead)/1e6)
-	fmt.Fprintf(w, "CPU seconds         %.2f (%.0f images in each)\n", r.CPUSeconds, r.ImagesPerCPU)
+	fmt.Fprintf(w, "images per second   %s\n", rate(r.ImagesPerSecond))
+	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n", bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
+	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, rate(r.ImagesPerCPU))
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {
 		name    string
@@ -136,12 +139,4 @@ func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	}{{"read", r.Stages.Read}, {"decode", r.Stages.Decode}, {"resample", r.Stages.Resample}, {"wait", r.Stages.Wait}} {
 		fmt.Fprintf(w, "  %-9s seconds %.2f (%.1f µs an image)\n", stage.name, stage.seconds, stage.seconds/images*1e6)
 	}
-}
-
-// threads writes their number for people.
-func threads(n int) string {
-	if n == 1 {
-		return "1 thread"
-	}
-	return fmt.Sprintf("%d threads", n)
 }

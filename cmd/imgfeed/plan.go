@@ -298,9 +298,4 @@ func printAdvice(out io.Writer, p *capacity.Plan) {
 	fmt.Fprintf(out, "waits for   %s\n", p.Verdict)
 }
 
-func cores(n int) string {
-	if n == 1 {
-		return "1 core"
-	}
-	return fmt.Sprintf("%d cores", n)
-}
+func cores(n int) string { return bytesize.Counted(n, "core", "cores") }

@@ -167,7 +167,7 @@ func TestServePrintsAndStops(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("after %v: %v, %s", sig, err, &log)
 		}
-		for _, want := range []string{data, "(argument)", "train", "1 samples", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
+		for _, want := range []string{data, "(argument)", "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in\n%s", want, &out)
 			}
@@ -202,7 +202,7 @@ func TestStatusAsHealthCheck(t *testing.T) {
 	defer early.Close()
 	time.Sleep(2 * time.Second)
 	out, err := imgfeed("status", "--socket", path).CombinedOutput()
-	for _, want := range []string{fmt.Sprintf("process %d", serve.Process.Pid), "train", "1 samples, 1 classes", "all 2 partitions"} {
+	for _, want := range []string{fmt.Sprintf("process %d", serve.Process.Pid), "train", "1 sample, 1 class", "all 2 partitions"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("no %q in %s (%v)", want, out, err)
 		}

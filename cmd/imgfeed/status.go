@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
@@ -64,7 +65,8 @@ func printServing(out io.Writer, name string, at server.Place, paths map[string]
 
 // printSet prints a set's line, which ends with rest.
 func printSet(out io.Writer, set server.ServedSet, rest string) {
-	fmt.Fprintf(out, "  %-6s %d samples, %d classes, %s, %s%s\n", set.Split, set.Samples, set.Classes, encoding(set), partitions(set), rest)
+	fmt.Fprintf(out, "  %-6s %s, %s, %s, %s%s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
+		bytesize.Counted(set.Classes, "class", "classes"), encoding(set), partitions(set), rest)
 }
 
 func encoding(set server.ServedSet) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/server"
 )
 
@@ -134,21 +136,24 @@ func topRow(s server.SessionStatus) []string {
 		}
 	}
 	slots := fmt.Sprintf("%d/%d", s.SlotsLent, s.Slots)
-	return []string{s.Split, fmt.Sprintf("%d/%d", s.Rank, s.World), epoch, done, fmt.Sprintf("%.0f", s.ImagesPerSecond), left, string(s.WaitingFor), slots, fmt.Sprint(s.ClientPID)}
+	return []string{s.Split, fmt.Sprintf("%d/%d", s.Rank, s.World), epoch, done, rate(s.ImagesPerSecond), left, string(s.WaitingFor), slots, fmt.Sprint(s.ClientPID)}
 }
+
+// rate writes images per second.
+func rate(perSecond float64) string { return bytesize.Grouped(int(math.Round(perSecond))) }
 
 // topHead is what stands over the table: the server, and what its threads do.
 func topHead(st server.Status) []string {
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
 	lines := []string{
-		fmt.Sprintf("%s, process %d, up %v, %d decoding threads", st.Server, st.PID, up, st.Threads),
-		fmt.Sprintf("%.0f images/s, %d delivered, %d blank, %d substituted; rings %.1f of %.1f GiB", st.ImagesPerSecond, st.Images, st.Blanks, st.Substitutes,
-			float64(st.RingBytes)/(1<<30), float64(st.RingLimitBytes)/(1<<30)),
+		fmt.Sprintf("%s, process %d, up %v, %s", st.Server, st.PID, up, bytesize.Counted(st.Threads, "decoding thread", "decoding threads")),
+		fmt.Sprintf("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s", rate(st.ImagesPerSecond), bytesize.Grouped(int(st.Images)),
+			bytesize.Grouped(int(st.Blanks)), bytesize.Grouped(int(st.Substitutes)), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)),
 	}
 	if n := len(st.History); n > 0 {
 		m := st.History[n-1]
-		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait for work; %.0f MiB/s from shards",
-			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, m.Bytes/(1<<20)))
+		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait for work; %s/s from shards",
+			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes))))
 	}
 	for _, text := range st.Damaged {
 		lines = append(lines, "damaged, and not served: "+text)

@@ -58,7 +58,7 @@ func sourcesHelp() string {
 const shardBytesMin = bytesize.Size(1 << 20)
 
 // shardSizeUsage describes --shard-size.
-var shardSizeUsage = fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", grouped(shard.ShardSamplesMax))
+var shardSizeUsage = fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
 
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
@@ -216,11 +216,11 @@ func printReasons(w io.Writer, reasons []pack.Reason) {
 		if r.Samples == 1 {
 			fmt.Fprintf(w, "            %s: %s\n", printable(r.Example), printable(r.Reason))
 		} else {
-			fmt.Fprintf(w, "            %s: %s; the first is %s\n", grouped(r.Samples), printable(r.Reason), printable(r.Example))
+			fmt.Fprintf(w, "            %s: %s; the first is %s\n", bytesize.Grouped(r.Samples), printable(r.Reason), printable(r.Example))
 		}
 	}
 	if more := len(reasons) - reasonsShown; more > 0 {
-		fmt.Fprintf(w, "            and for %s\n", counted(more, "other reason", "other reasons"))
+		fmt.Fprintf(w, "            and for %s\n", bytesize.Counted(more, "other reason", "other reasons"))
 	}
 }
 
@@ -231,26 +231,26 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept (--force builds it again)\n", s.Split, s.Output)
 		return
 	}
-	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, counted(m.Samples, "image", "images"), counted(len(m.Classes), "class", "classes"),
-		counted(len(m.Shards), "shard", "shards"), bytesText(s.OutputBytes), s.Output)
+	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(m.Samples, "image", "images"), bytesize.Counted(len(m.Classes), "class", "classes"),
+		bytesize.Counted(len(m.Shards), "shard", "shards"), bytesize.Format(s.OutputBytes), s.Output)
 	var formats []string
 	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
-		formats = append(formats, grouped(s.Formats[f])+" "+formatName(f, m.Encoding))
+		formats = append(formats, bytesize.Grouped(s.Formats[f])+" "+formatName(f, m.Encoding))
 	}
-	fmt.Fprintf(w, "  images    %s, %s", strings.Join(formats, ", "), bytesText(s.ImageBytes))
+	fmt.Fprintf(w, "  images    %s, %s", strings.Join(formats, ", "), bytesize.Format(s.ImageBytes))
 	if s.AuxBytes > 0 {
-		fmt.Fprintf(w, "; row indexes %s", bytesText(s.AuxBytes))
+		fmt.Fprintf(w, "; row indexes %s", bytesize.Format(s.AuxBytes))
 	}
 	fmt.Fprintln(w)
 	printFields(w, m.Fields)
 	if m.Partitions > 1 {
-		fmt.Fprintf(w, "  parts     %d partitions of %s to %s images\n", m.Partitions, grouped(m.Samples/m.Partitions), grouped((m.Samples+m.Partitions-1)/m.Partitions))
+		fmt.Fprintf(w, "  parts     %s of %s to %s images\n", bytesize.Counted(m.Partitions, "partition", "partitions"), bytesize.Grouped(m.Samples/m.Partitions), bytesize.Grouped((m.Samples+m.Partitions-1)/m.Partitions))
 	}
 	seconds := s.Duration.Seconds()
-	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), grouped(int(float64(m.Samples)/seconds)),
-		bytesText(int64(float64(s.ImageBytes)/seconds)))
+	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), bytesize.Grouped(int(float64(m.Samples)/seconds)),
+		bytesize.Format(int64(float64(s.ImageBytes)/seconds)))
 	if s.Rejected > 0 {
-		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", counted(s.Rejected, "file", "files"), filepath.Join(s.Output, pack.RejectsName))
+		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", bytesize.Counted(s.Rejected, "file", "files"), filepath.Join(s.Output, pack.RejectsName))
 		printReasons(w, s.Reasons.List())
 	}
 	if repaired := s.Repaired.List(); len(repaired) > 0 {
@@ -258,7 +258,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 		printReasons(w, repaired)
 	}
 	if s.Duplicates > 0 {
-		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", counted(s.Duplicates, "image", "images"), filepath.Join(s.Output, pack.DuplicatesName))
+		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", bytesize.Counted(s.Duplicates, "image", "images"), filepath.Join(s.Output, pack.DuplicatesName))
 	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(w, "  note      %s\n", n)

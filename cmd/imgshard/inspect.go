@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -199,8 +200,8 @@ func shellQuoted(s string) string {
 // print writes what people read.
 func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
-		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, counted(s.Samples, "image", "images"),
-			counted(len(s.Classes), "class", "classes"), counted(s.Partitions, "partition", "partitions"), printable(s.Path))
+		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
+			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), printable(s.Path))
 		printFields(w, s.Fields)
 	}
 	for _, s := range r.Sources {
@@ -216,11 +217,11 @@ func (r inspection) print(w io.Writer) {
 func (s inspectedSource) print(w io.Writer) {
 	switch {
 	case s.Counted:
-		fmt.Fprintf(w, "  holds     %s of %s\n", counted(s.Images, "image", "images"), counted(len(s.Classes), "class", "classes"))
+		fmt.Fprintf(w, "  holds     %s of %s\n", bytesize.Counted(s.Images, "image", "images"), bytesize.Counted(len(s.Classes), "class", "classes"))
 	case s.Bytes > 0:
-		fmt.Fprintf(w, "  holds     %s, not counted\n", bytesText(s.Bytes))
+		fmt.Fprintf(w, "  holds     %s, not counted\n", bytesize.Format(s.Bytes))
 	case s.Refused == "":
-		fmt.Fprintf(w, "  holds     %s images and more, not all counted\n", grouped(s.Images))
+		fmt.Fprintf(w, "  holds     %s images and more, not all counted\n", bytesize.Grouped(s.Images))
 	}
 	for _, sample := range s.First {
 		label := "?"

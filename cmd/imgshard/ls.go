@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -59,7 +60,7 @@ Samples in partitions that are not on this machine are left out, and a line on s
 				return err
 			}
 			if missing := set.Missing(); len(missing) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %d partitions, which are not here\n", len(missing), set.Partitions())
+				fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %s, not here\n", len(missing), bytesize.Counted(set.Partitions(), "partition", "partitions"))
 			}
 			return nil
 		},

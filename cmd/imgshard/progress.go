@@ -87,20 +87,20 @@ func (p *progress) newBar(total int64) *progressbar.ProgressBar {
 
 // describe says in words: "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
 func (p *progress) describe(r pack.Progress, took time.Duration) string {
-	text := fmt.Sprintf("%s: %s %s", r.Split, r.Stage, grouped(r.Images))
+	text := fmt.Sprintf("%s: %s %s", r.Split, r.Stage, bytesize.Grouped(r.Images))
 	if r.Total > 0 && r.Stage == pack.StagePack {
-		text += " of " + grouped(int(r.Total))
+		text += " of " + bytesize.Grouped(int(r.Total))
 	}
 	text += " images"
 	if r.Bytes > 0 && took > 0 {
-		text += fmt.Sprintf(", %s/s", bytesText(int64(float64(r.Bytes)/took.Seconds())))
+		text += fmt.Sprintf(", %s/s", bytesize.Format(int64(float64(r.Bytes)/took.Seconds())))
 	}
 	if d := done(r); r.Total > d && d > 0 {
 		left := time.Duration(float64(took) * float64(r.Total-d) / float64(d))
 		text += fmt.Sprintf(", %s left", left.Round(time.Second))
 	}
 	if r.Rejected > 0 {
-		text += fmt.Sprintf(", %s left out", grouped(r.Rejected))
+		text += fmt.Sprintf(", %s left out", bytesize.Grouped(r.Rejected))
 	}
 	return text
 }
@@ -112,35 +112,4 @@ func (p *progress) finish() {
 		p.bar = nil
 	}
 	p.stage = ""
-}
-
-// grouped writes a number with commas: 1,281,167.
-func grouped(n int) string { return bytesize.Grouped(n) }
-
-// counted writes a number with its noun: "1 shard", "1,000 classes".
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return grouped(n) + " " + many
-}
-
-// bytesText writes a number of bytes with three digits and a unit of 1,000s: "147 GB".
-func bytesText(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	x, unit := float64(n), ""
-	for _, unit = range []string{"kB", "MB", "GB", "TB", "PB"} {
-		if x /= 1000; x < 999.5 {
-			break
-		}
-	}
-	switch {
-	case x < 9.995:
-		return fmt.Sprintf("%.2f %s", x, unit)
-	case x < 99.95:
-		return fmt.Sprintf("%.1f %s", x, unit)
-	}
-	return fmt.Sprintf("%.0f %s", x, unit)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
@@ -100,11 +101,11 @@ func runRepair(ctx context.Context, stdout, stderr io.Writer, path string, f rep
 		fmt.Fprintln(stderr, "not repaired:", left)
 	}
 	if report.Damaged > 0 {
-		fmt.Fprintf(stdout, "%s: %s put back, %d of %s as built\n", dir, counted(report.Records, "record", "records"), len(report.Whole),
-			counted(report.Damaged, "damaged shard is", "damaged shards are"))
+		fmt.Fprintf(stdout, "%s: %s put back, %d of %s as built\n", dir, bytesize.Counted(report.Records, "record", "records"), len(report.Whole),
+			bytesize.Counted(report.Damaged, "damaged shard is", "damaged shards are"))
 	}
 	if err == nil && len(report.Whole) < report.Damaged {
-		err = fmt.Errorf("%s: %s damaged still", dir, counted(report.Damaged-len(report.Whole), "shard is", "shards are"))
+		err = fmt.Errorf("%s: %s damaged still", dir, bytesize.Counted(report.Damaged-len(report.Whole), "shard is", "shards are"))
 	}
 	return err
 }

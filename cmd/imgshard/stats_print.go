@@ -17,15 +17,16 @@ import (
 
 // print writes the statistics for people.
 func (st *setStats) print(out io.Writer) {
-	fmt.Fprintf(out, "%s: split %s, samples %d, classes %d, partitions %d, stored as %s\n", st.Set, st.Split, st.Samples, st.Classes, st.Partitions, st.Stored())
+	fmt.Fprintf(out, "%s: split %s, %s of %s in %s, stored as %s\n", st.Set, st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
+		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), st.Stored())
 	if st.Here != st.Samples {
-		fmt.Fprintf(out, "  of them %d are on this machine, and counted here\n", st.Here)
+		fmt.Fprintf(out, "  of them %s on this machine, and counted here\n", bytesize.Counted(st.Here, "is", "are"))
 	}
 	if st.Unlabelled > 0 {
-		fmt.Fprintf(out, "  %d samples have no label\n", st.Unlabelled)
+		fmt.Fprintf(out, "  %s no label\n", bytesize.Counted(st.Unlabelled, "sample has", "samples have"))
 	}
 	if st.Empty > 0 {
-		fmt.Fprintf(out, "  %d classes have no sample\n", st.Empty)
+		fmt.Fprintf(out, "  %s no sample\n", bytesize.Counted(st.Empty, "class has", "classes have"))
 	}
 	fmt.Fprintf(out, "  images %s, row indexes and fields %s\n\n", bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
 
@@ -39,7 +40,7 @@ func (st *setStats) print(out io.Writer) {
 
 	fmt.Fprintln(out)
 	for _, f := range st.Formats {
-		fmt.Fprintf(out, "%s: %d images, %s\n", f.Format, f.Samples, bytesize.Format(f.Bytes))
+		fmt.Fprintf(out, "%s: %s, %s\n", f.Format, bytesize.Counted(f.Samples, "image", "images"), bytesize.Format(f.Bytes))
 	}
 	if st.JPEG != nil {
 		fmt.Fprintln(out, st.JPEG)
@@ -48,7 +49,7 @@ func (st *setStats) print(out io.Writer) {
 	if len(st.Rarest) > 0 {
 		fmt.Fprintf(out, "rarest classes: %s\ncommonest classes: %s\n", classList(st.Rarest), classList(st.Commonest))
 	}
-	fmt.Fprintf(out, "left out by the build: %d\n", st.Rejects.Samples)
+	fmt.Fprintf(out, "left out by the build: %s\n", bytesize.Grouped(st.Rejects.Samples))
 	printReasons(out, st.Rejects.Reasons)
 }
 
@@ -73,21 +74,21 @@ func (st *setStats) distributions() []namedDistribution {
 func (j *jpegStats) String() string {
 	var parts []string
 	for _, name := range slices.SortedFunc(maps.Keys(j.Subsampling), func(a, b string) int { return j.Subsampling[b] - j.Subsampling[a] }) {
-		parts = append(parts, fmt.Sprintf("%d %s", j.Subsampling[name], name))
+		parts = append(parts, fmt.Sprintf("%s %s", bytesize.Grouped(j.Subsampling[name]), name))
 	}
-	parts = append(parts, fmt.Sprintf("%d progressive", j.Progressive))
+	parts = append(parts, fmt.Sprintf("%s progressive", bytesize.Grouped(j.Progressive)))
 	if j.FourColours > 0 {
-		parts = append(parts, fmt.Sprintf("%d of four colours", j.FourColours))
+		parts = append(parts, fmt.Sprintf("%s of four colours", bytesize.Grouped(j.FourColours)))
 	}
 	if j.Unreadable > 0 {
-		parts = append(parts, fmt.Sprintf("%d with a header that cannot be read", j.Unreadable))
+		parts = append(parts, fmt.Sprintf("%s with a header that cannot be read", bytesize.Grouped(j.Unreadable)))
 	}
 	repaired := 0
 	for _, r := range j.Repaired {
 		repaired += r.Samples
 	}
-	parts = append(parts, fmt.Sprintf("%d damaged and repaired as libjpeg does", repaired))
-	return fmt.Sprintf("of %d JPEGs: %s", j.LookedAt, strings.Join(parts, ", "))
+	parts = append(parts, fmt.Sprintf("%s damaged and repaired as libjpeg does", bytesize.Grouped(repaired)))
+	return fmt.Sprintf("of %s: %s", bytesize.Counted(j.LookedAt, "JPEG", "JPEGs"), strings.Join(parts, ", "))
 }
 
 func classList(classes []classCount) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/synth"
 )
 
@@ -27,8 +28,8 @@ func newSynthCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s: %s images in train, %s in val, %s classes, %s\n",
-				args[0], grouped(sum.Train), grouped(sum.Val), grouped(o.Classes), bytesText(sum.Bytes))
+			fmt.Fprintf(c.OutOrStdout(), "%s: %s in train, %s in val, %s, %s\n", args[0], bytesize.Counted(sum.Train, "image", "images"),
+				bytesize.Grouped(sum.Val), bytesize.Counted(o.Classes, "class", "classes"), bytesize.Format(sum.Bytes))
 			return nil
 		},
 	}

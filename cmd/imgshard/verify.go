@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard"
@@ -103,10 +104,10 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 		return err
 	}
 	if n := len(report.Missing); n > 0 {
-		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
+		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
 	}
-	fmt.Fprintf(out, "%s: read %d samples in %d shards, %.1f MB, in %.1f s\n",
-		dir, report.Samples, report.Shards, float64(report.Bytes)/1e6, time.Since(began).Seconds())
+	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(report.Samples, "sample", "samples"),
+		bytesize.Counted(report.Shards, "shard", "shards"), bytesize.Format(report.Bytes), time.Since(began).Seconds())
 	if report.Problems > 0 {
 		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
 	}

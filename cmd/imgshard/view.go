@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
@@ -123,7 +124,7 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 		return err
 	}
 	if f.output != "-" {
-		fmt.Fprintf(out, "%s of %s on %s\n", counted(len(sheet.Samples), "sample", "samples"), grouped(sheet.All), f.output)
+		fmt.Fprintf(out, "%s of %s on %s\n", bytesize.Counted(len(sheet.Samples), "sample", "samples"), bytesize.Grouped(sheet.All), f.output)
 	}
 	return nil
 }

@@ -54,11 +54,11 @@ func (s *Size) String() string {
 // Type names the value in the help.
 func (s *Size) Type() string { return "size" }
 
-// Format writes a number of bytes for people: "1.5 GiB".
+// Format writes a number of bytes for people: "1.5 GiB". With "/s" after it, a rate.
 func Format(n int64) string {
 	switch {
 	case n < 1<<10:
-		return fmt.Sprintf("%d bytes", n)
+		return Counted(int(n), "byte", "bytes")
 	case n < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	case n < 1<<30:
@@ -77,4 +77,12 @@ func Grouped(n int) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// Counted writes a number with its noun for people: "1 shard", "1,000 classes".
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Grouped(n) + " " + many
 }

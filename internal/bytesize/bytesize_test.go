@@ -23,3 +23,21 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbersForPeople(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1281167: "1,281,167", -1234: "-1,234"} {
+		if got := Grouped(n); got != want {
+			t.Errorf("%d is written %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "0 images", 1: "1 image", 2: "2 images", 12345: "12,345 images"} {
+		if got := Counted(n, "image", "images"); got != want {
+			t.Errorf("%d images are written %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 1023: "1,023 bytes", 1024: "1.0 KiB", 12_345_678: "11.8 MiB", 147_000_000_000: "136.9 GiB", 3 << 40: "3.0 TiB"} {
+		if got := Format(n); got != want {
+			t.Errorf("%d bytes are written %q, want %q", n, got, want)
+		}
+	}
+}

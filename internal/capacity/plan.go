@@ -216,12 +216,7 @@ func (p *Plan) judge() {
 	}
 }
 
-func cores(n int) string {
-	if n == 1 {
-		return "1 core"
-	}
-	return bytesize.Grouped(n) + " cores"
-}
+func cores(n int) string { return bytesize.Counted(n, "core", "cores") }
 
 // count writes a number for people: three digits that say something, in groups.
 func count(n float64) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
 )
 
@@ -40,7 +41,7 @@ func TestEvaluationSetsHaveTheLabelsOfTheThousand(t *testing.T) {
 				}
 			}
 			notes := strings.Join(s.Notes(), "\n")
-			if want := fmt.Sprintf("%s has %s images, and here are 200", set.words, grouped(set.images)); s.Name != "val" || !strings.Contains(notes, want) || strings.Contains(notes, "training set") {
+			if want := fmt.Sprintf("%s has %s images, and here are 200", set.words, bytesize.Grouped(set.images)); s.Name != "val" || !strings.Contains(notes, want) || strings.Contains(notes, "training set") {
 				t.Errorf("%s: split %s, %s", path, s.Name, notes)
 			}
 			s = open(t, path, Options{Classes: set.name})

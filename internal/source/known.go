@@ -61,12 +61,9 @@ func (s *Split) noteKnown(images int, classes []string) {
 	if !ok || images == k.images {
 		return
 	}
-	what := fmt.Sprintf("%s too many", grouped(images-k.images))
+	what := fmt.Sprintf("%s too many", bytesize.Grouped(images-k.images))
 	if images < k.images {
-		what = fmt.Sprintf("%s are missing", grouped(k.images-images))
+		what = fmt.Sprintf("%s are missing", bytesize.Grouped(k.images-images))
 	}
-	s.note("%s has %s images, and here are %s: %s", k.name, grouped(k.images), grouped(images), what)
+	s.note("%s has %s images, and here are %s: %s", k.name, bytesize.Grouped(k.images), bytesize.Grouped(images), what)
 }
-
-// grouped writes a number with commas.
-func grouped(n int) string { return bytesize.Grouped(n) }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -361,7 +362,7 @@ func andOthersMissing(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", nor the files of %s other lines", grouped(n))
+	return fmt.Sprintf(", nor the files of %s other lines", bytesize.Grouped(n))
 }
 
 // folder lists a folder by names; one that is not there is empty.

@@ -21,6 +21,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // ImageBytesMax is the size of the largest image file that is read; a larger one becomes an Item with a Reason.
@@ -215,7 +217,7 @@ func (s *Split) checkCut(images, classes int) error {
 		return nil
 	}
 	return &FormatError{Path: s.cut[0], Msg: fmt.Sprintf("does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
-		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), grouped(images), grouped(classes))}
+		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))}
 }
 
 func andOthers(n int) string {

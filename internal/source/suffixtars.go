@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the image's class:
@@ -185,7 +187,7 @@ func (l *suffixTarsLayout) walk(ctx context.Context, s *Split, fn func(Item) err
 		return labels{}, err
 	}
 	if differ > 0 {
-		s.note("%s validation images have another class in their names than is known of them", grouped(differ))
+		s.note("%s validation images have another class in their names than is known of them", bytesize.Grouped(differ))
 	}
 	out := newLabels(known.classes)
 	out.lookup = l.label

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // infoNames are what the file is called that timm's tars of WebDataset lie beside, which says what each split has:
@@ -102,9 +104,9 @@ func (i *wdsInfo) noteSamples(s *Split, want, got int) {
 	case want == 0:
 		s.note("%s says nothing of these tars", i.from)
 	case want == got:
-		s.note("there are %s samples, as %s says", grouped(got), filepath.Base(i.from))
+		s.note("there are %s samples, as %s says", bytesize.Grouped(got), filepath.Base(i.from))
 	default:
-		s.note("%s says %s samples, and here are %s", i.from, grouped(want), grouped(got))
+		s.note("%s says %s samples, and here are %s", i.from, bytesize.Grouped(want), bytesize.Grouped(got))
 	}
 }
 
