@@ -12,6 +12,7 @@ import logging
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -172,6 +173,20 @@ def duration(none: str) -> Kind:
         return seconds
 
     return Kind(f"seconds, 0 to {TIMEOUT_MAX:,}", check)
+
+
+_TIME = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds that a flag's text says, as the commands read it: ``30s``, ``1m30s``, ``500ms`` or plain seconds.
+
+    Raises ValueError for other texts; "-1" and "inf" are numbers of seconds.
+    """
+    parts = _TIME.fullmatch(text)
+    if not text or parts is None:
+        return float(text)
+    return sum(float(part) * unit for part, unit in zip(parts.groups(), (3600, 60, 1, 0.001), strict=True) if part)
 
 
 def number(value: Any) -> float:

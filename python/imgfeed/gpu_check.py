@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import math
 import os
 import platform
 import subprocess
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from . import DataLoader, ImgfeedError, __version__
-from .arguments import IMAGENET_MEAN, IMAGENET_STD
+from .arguments import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
 from .launcher import find_binary
 
 _COPIES = 20  # of a batch, whose mean is taken
@@ -104,6 +105,17 @@ class Gpu:
         return (time.perf_counter() - begin) / times
 
 
+def _time(text: str) -> float:
+    """Return the value of --seconds."""
+    try:
+        seconds = parse_seconds(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"is {text!r}, want a time such as 30s or 30, above 0")
+    return seconds
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the checks and print the report; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m imgfeed.gpu_check", description=__doc__.split("\n\n")[0])
@@ -112,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--split")
     parser.add_argument("--transform", default="train", help="a preset")
     parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each of the timed parts")
+    parser.add_argument("--seconds", type=_time, default=15.0, help="of each of the timed parts, as 30s or 30")
     args = parser.parse_args(arguments)
     try:
         gpu = find(args.device)

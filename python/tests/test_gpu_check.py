@@ -32,7 +32,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arguments(shards: Path) -> list[str]:
-    return ["--data", str(shards), "--batch-size", "16", "--seconds", "0.1"]
+    return ["--data", str(shards), "--batch-size", "16", "--seconds", "100ms"]
 
 
 def holds(printed: str) -> dict[str, str]:
@@ -83,6 +83,13 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     for device in ("cuda:3", "cpu", "none"):
         assert gpu_check.main(["--device", device]) == 2
         assert f"--device is '{device}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1s", "nan", "inf", ""])
+def test_what_is_no_time(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    with pytest.raises(SystemExit):
+        gpu_check.main([f"--seconds={text}"])
+    assert f"--seconds: is {text!r}, want a time such as 30s or 30, above 0" in capsys.readouterr().err
 
 
 def test_without_torch(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from imgfeed.arguments import parse_seconds
+
 from .errors import TrainError
 
 
@@ -46,8 +48,9 @@ class Range:
         return f"{'above' if self.above else 'from'} {self.low:g} {'to below' if self.below else 'to'} {self.high:g}"
 
 
-AT_LEAST_0, AT_LEAST_1, ABOVE_0 = Range(0), Range(1), Range(0, above=True)
+AT_LEAST_0, AT_LEAST_1 = Range(0), Range(1)
 BELOW_1 = Range(0, 1, below=True)
+AT_MOST_A_WEEK = Range(0, 7 * 24 * 3600, above=True)  # in seconds
 
 
 def option(
@@ -58,10 +61,22 @@ def option(
     choices: Sequence[str] = (),
     short: Sequence[str] = (),
     metavar: Any = None,
+    time: bool = False,
     group: str = "",
 ) -> Any:
-    """Return a field of a dataclass that is a flag too. group begins a group of flags, which the fields behind it join."""
-    told = {"help": help, "within": within, "choices": tuple(choices), "short": short, "metavar": metavar, "group": group}
+    """Return a field of a dataclass that is a flag too. group begins a group of flags, which the fields behind it join.
+
+    With time it is a number of seconds, which ``1m30s`` may say too.
+    """
+    told = {
+        "help": help,
+        "within": within,
+        "choices": tuple(choices),
+        "short": short,
+        "metavar": metavar,
+        "time": time,
+        "group": group,
+    }
     return field(default=default, metadata=told)
 
 
@@ -108,7 +123,7 @@ def _add(group: Any, f: Field[Any], kind: Any) -> None:
         if typing.get_origin(plain) is tuple:
             how |= {"nargs": 2, "type": float}
         else:
-            how |= {"type": _reader(kind)}
+            how |= {"type": _reader(f, kind)}
         if f.metadata["choices"]:
             how["choices"] = f.metadata["choices"]
         action = group.add_argument(*names, metavar=f.metadata["metavar"], **how)
@@ -134,21 +149,23 @@ def _words(kind: Any) -> tuple[str, ...]:
     return tuple(w for part in parts if typing.get_origin(part) is typing.Literal for w in typing.get_args(part))
 
 
-def _reader(kind: Any) -> Any:
+def _reader(f: Field[Any], kind: Any) -> Any:
     plain, words = _plain(kind), _words(kind)
 
     def read(text: str) -> Any:
         if text in words:
             return text
         try:
-            return plain(text)
+            return parse_seconds(text) if f.metadata["time"] else plain(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"is {text!r}, want {_wanted(plain, words)}") from None
+            raise argparse.ArgumentTypeError(f"is {text!r}, want {_wanted(f, plain, words)}") from None
 
     return read
 
 
-def _wanted(plain: Any, words: Sequence[str]) -> str:
+def _wanted(f: Field[Any], plain: Any, words: Sequence[str]) -> str:
+    if f.metadata.get("time"):
+        return "a time such as 30s, 5m, or a number of seconds"
     what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(plain, "two numbers")
     return " or ".join([what, *(f"'{w}'" for w in words)])
 
@@ -169,7 +186,7 @@ def checked(settings: type, values: Mapping[str, Any], where: str = "") -> dict[
             near = difflib.get_close_matches(name, known, 1)
             raise TrainError(f"{shown} is no setting{f'; is {near[0]} meant?' if near else ''}")
         f, kind = known[name], kinds[name]
-        value = _typed(shown, given, kind)
+        value = _typed(shown, given, f, kind)
         within, choices = f.metadata.get("within"), f.metadata.get("choices")
         if within is not None and not isinstance(value, str | None):
             for number in value if isinstance(value, tuple) else (value,):
@@ -181,7 +198,7 @@ def checked(settings: type, values: Mapping[str, Any], where: str = "") -> dict[
     return found
 
 
-def _typed(shown: str, value: Any, kind: Any) -> Any:
+def _typed(shown: str, value: Any, f: Field[Any], kind: Any) -> Any:
     """Return a value as its field's type. YAML reads 1e-4 as a text, and 1 where 1.0 is meant."""
     plain, words = _plain(kind), _words(kind)
     if value is None and type(None) in typing.get_args(kind):
@@ -191,13 +208,15 @@ def _typed(shown: str, value: Any, kind: Any) -> Any:
     if plain is bool and isinstance(value, bool):
         return value
     try:
+        if f.metadata.get("time") and isinstance(value, str):
+            return parse_seconds(value)
         if plain is float and not isinstance(value, bool):
             return float(value)
         if typing.get_origin(plain) is tuple and len(value) == 2:
             return float(value[0]), float(value[1])
     except (TypeError, ValueError):
         pass
-    raise TrainError(f"{shown} is {value!r}, want {_wanted(plain, words)}")
+    raise TrainError(f"{shown} is {value!r}, want {_wanted(f, plain, words)}")
 
 
 def read_file(path: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from . import flags
 from .errors import TrainError
-from .flags import ABOVE_0, AT_LEAST_0, AT_LEAST_1, BELOW_1, Range, option
+from .flags import AT_LEAST_0, AT_LEAST_1, AT_MOST_A_WEEK, BELOW_1, Range, option
 from .recipes import RECIPES
 
 LOG = "log.jsonl"  # in the output folder: one JSON object a line
@@ -143,9 +143,14 @@ class Settings:
     gpus: int | None = option(None, "ranks on this node; if not given, its GPUs", short=("-g",), within=AT_LEAST_1)
     node_rank: int | None = option(None, "which of the nodes this is, from 0", short=("-nr",), within=AT_LEAST_0)
     master: str | None = option(None, "HOST[:PORT] of node 0")
-    rendezvous_timeout: float = option(300.0, "seconds to wait at the start for the other ranks", within=ABOVE_0)
+    rendezvous_timeout: float = option(
+        300.0, "how long to wait at the start for the other ranks, as 5m or 300", within=AT_MOST_A_WEEK, time=True
+    )
     collective_timeout: float = option(
-        1800.0, "seconds that ranks wait for one another later, as for a checkpoint or a download", within=ABOVE_0
+        1800.0,
+        "how long ranks wait for one another later, as for a checkpoint or a download, as 30m or 1800",
+        within=AT_MOST_A_WEEK,
+        time=True,
     )
 
     output: str = option("", "folder for logs, checkpoints and the report", group="run")

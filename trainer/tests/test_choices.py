@@ -52,11 +52,27 @@ def test_flags_over_file_over_recipe(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("transform: none", f"{path}: transform is 'none', want one of train, "),
         ("- 1", f"--config {path} holds no settings"),
         ("a: [", f"--config {path} can't be read"),
+        ("rendezvous_timeout: soon", f"{path}: rendezvous_timeout is 'soon', want a time such as 30s"),
     ):
         path.write_text(content)
         with pytest.raises(SystemExit):
             settings("--config", str(path))
         assert capsys.readouterr().err.startswith(f"imgfeed-train: {said}")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1m30s", 90), ("0.5h", 1800), ("250ms", 0.25), ("1e2", 100)])
+def test_times_as_the_commands_take_them(tmp_path: Path, text: str, seconds: float) -> None:
+    assert settings("--collective-timeout", text).collective_timeout == seconds
+    path = tmp_path / "a.yaml"
+    path.write_text(f"collective_timeout: {text}\n")
+    assert settings("--config", str(path)).collective_timeout == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1m30", "30s1m", "1.2.3s", "-1", "0", "inf", "nan", "169h"])
+def test_what_is_no_time(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    with pytest.raises(SystemExit):
+        settings(f"--collective-timeout={text}")
+    assert capsys.readouterr().err.startswith("imgfeed-train: --collective-timeout is ")
 
 
 def test_training_without_evaluation(train: Train, sets: Path, tmp_path: Path) -> None:
