@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/nearest"
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
@@ -32,7 +33,7 @@ func (p *parameters) fail(format string, args ...any) {
 func (p *parameters) finish() error {
 	for _, name := range slices.Sorted(maps.Keys(p.given)) {
 		if !slices.Contains(p.asked, name) {
-			return fmt.Errorf("no parameter %q, want one of %s", name, strings.Join(p.asked, ", "))
+			return fmt.Errorf("no parameter %q%s, want one of %s", name, nearest.Hint(name, p.asked), strings.Join(p.asked, ", "))
 		}
 	}
 	return p.err

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/nearest"
 )
 
 // Parse reads a transform: the name of a preset ([Presets]), or a JSON list of operations such as
@@ -44,7 +46,7 @@ func unknownTransform(text string) error {
 	if viewPreset(text) != "" {
 		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
 	}
-	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s or a JSON list of operations", text, strings.Join(Presets(), ", "))}
+	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, nearest.Hint(text, Presets()), strings.Join(Presets(), ", "))}
 }
 
 // unquoted returns a name that may come as a JSON string.
@@ -89,7 +91,7 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 	known := operations()
 	i := slices.IndexFunc(known, func(o Op) bool { return o.Name() == name })
 	if i < 0 {
-		return printable(name), nil, fmt.Errorf("unknown operation, want one of %s", strings.Join(operationNames(), ", "))
+		return printable(name), nil, fmt.Errorf("unknown operation%s, want one of %s", nearest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
 	}
 	op = known[i].read(&p)
 	return name, op, p.finish()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/nearest"
 )
 
 // Views are several transforms of one image, with a result each. One alone is an ordinary transform. They are not to be changed.
@@ -84,8 +86,9 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	}
 	if !strings.HasPrefix(text, "{") {
 		if name := unquoted(text); !strings.HasPrefix(name, "[") && preset(name) == "" {
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q, want %s, or a JSON list of operations",
-				name, strings.Join(append(Presets(), ViewPresets()...), ", "))}
+			known := append(Presets(), ViewPresets()...)
+			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s, or a JSON list of operations",
+				name, nearest.Hint(name, known), strings.Join(known, ", "))}
 		}
 		ops, err := parseTransform(text, resampler)
 		if err != nil {

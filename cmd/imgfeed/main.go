@@ -46,7 +46,7 @@ func newRootCommand() *cobra.Command {
 			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }
 		}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return asUsage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return asUsage(advice.Flag(cmd, err)) })
 	return root
 }
 

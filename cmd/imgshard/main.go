@@ -93,7 +93,7 @@ func newRoot() *cobra.Command {
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{advice.Flag(cmd, err)} })
 	for _, newCommand := range newCommands {
 		root.AddCommand(newCommand())
 	}

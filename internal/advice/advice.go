@@ -1,10 +1,16 @@
-// Package advice says what to do about the errors of the operating system that a user can do something about.
+// Package advice says what to do about errors that a user can do something about: the operating system's, and flags that there are not.
 package advice
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/imgfeed/imgfeed/internal/nearest"
 )
 
 // known are the errors, and what helps.
@@ -34,4 +40,22 @@ func Add(err error) string {
 		}
 	}
 	return err.Error()
+}
+
+// Flag returns an error of reading a command's flags, and names the flag that is meant where there is one much like the one given.
+func Flag(cmd *cobra.Command, err error) error {
+	missing, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || missing.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if name := nearest.Name(missing.GetSpecifiedName(), names); name != "" {
+		return fmt.Errorf("%w (is --%s meant?)", err, name)
+	}
+	return err
 }

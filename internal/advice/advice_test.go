@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestAdd(t *testing.T) {
@@ -35,5 +37,24 @@ func TestFullDevice(t *testing.T) {
 	}
 	if _, err := os.Open(filepath.Join(t.TempDir(), "nothing")); Add(err) != err.Error() {
 		t.Errorf("advice on a missing file: %q", Add(err))
+	}
+}
+
+func TestFlag(t *testing.T) {
+	cmd := &cobra.Command{Use: "serve"}
+	cmd.Flags().Int("threads", 0, "")
+	cmd.Flags().Int("secret", 0, "")
+	if err := cmd.Flags().MarkHidden("secret"); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		"--thread=3": "unknown flag: --thread (is --threads meant?)",
+		"--secre=3":  "unknown flag: --secre",
+		"-t":         "unknown shorthand flag: 't' in -t",
+		"--socket":   "unknown flag: --socket",
+	} {
+		if got := Flag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ What depends on several arguments is checked by :meth:`Options.__post_init__`.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import logging
 import math
@@ -585,7 +586,8 @@ def check(given: Mapping[str, Any], others: Mapping[str, Any]) -> Options:
     """Return the arguments among given, checked. others are those that DataLoader does not have."""
     for name, value in others.items():
         if name not in REFUSED:
-            raise TypeError(f"imgfeed: DataLoader has no argument {name!r}")
+            near = difflib.get_close_matches(name, ARGUMENTS, 1)
+            raise TypeError(f"imgfeed: DataLoader has no argument {name!r}{f'; is {near[0]} meant?' if near else ''}")
         if value is not None and value != "":
             raise ValueError(f"imgfeed: {name}= can't be honoured: {REFUSED[name]}")
     return Options(**{name: f.metadata["kind"].check(name, given[name]) for name, f in ARGUMENTS.items()})

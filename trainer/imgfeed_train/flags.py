@@ -89,6 +89,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where to read on; exit with 2."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            near = difflib.get_close_matches(unknown.split()[0].partition("=")[0], self._option_string_actions, 1)
+            message += f"; is {near[0]} meant?" if near else ""
         self.exit(2, f"{self.prog}: {message.removeprefix('argument ').replace(': is ', ' is ', 1)} (see {self.prog} --help)\n")
 
 

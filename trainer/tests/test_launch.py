@@ -89,7 +89,7 @@ def test_a_child_is_one_by_its_environment(spelt: list[str]) -> None:
 def test_no_abbreviations(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         settings("--node-r", "0")
-    assert capsys.readouterr().err.startswith("imgfeed-train: unrecognized arguments: --node-r 0")
+    assert capsys.readouterr().err.startswith("imgfeed-train: unrecognized arguments: --node-r 0; is --node-rank meant?")
 
 
 @pytest.mark.parametrize(
