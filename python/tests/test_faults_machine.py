@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, Feeder, seen
+from conftest import RANDOM, Feeder, alive, script, seen, wait_for
 from reliability import outcome
 
-from imgfeed import DataLoader
+from imgfeed import DataLoader, client
 
 OPTIONS: dict[str, Any] = {
     "framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3, "slots": 2
 }  # fmt: skip
+#: Batches of 600 kB, of which a ring holds more than there is memory.
+LARGE: dict[str, Any] = {**OPTIONS, "transform": [{"op": "RandomResizedCrop", "size": 224}], "slots": 16}
+LITTLE = 128 << 10
 Seen = list[tuple[int, str]]
 
 
@@ -53,3 +60,130 @@ def test_a_socket_that_vanishes(feeder: Feeder, shards: Path, what: str) -> None
     assert not feeder.socket.parent.exists()
     said = "the same bits: sessions go on, and for new clients, who wait, the server puts it back"
     outcome("the socket is removed, or its folder with it", said)
+
+
+def own_pid(loader: DataLoader) -> int:
+    assert loader._service.server is not None
+    return loader._service.server.pid
+
+
+@pytest.fixture
+def little_memory() -> Iterator[Path]:
+    """The cgroup.procs of a control group in which a process that takes more memory than a few batches is killed."""
+    old = Path("/sys/fs/cgroup/memory")
+    folder = (old if old.is_dir() else old.parent) / f"imgfeed-test-{os.getpid()}"
+    limits = {"memory.limit_in_bytes": LITTLE, "memory.swappiness": 0, "memory.max": LITTLE, "memory.swap.max": 0}
+    try:
+        if not old.is_dir():
+            (old.parent / "cgroup.subtree_control").write_text("+memory")
+        folder.mkdir()
+        there = [file for file in limits if (folder / file).exists()]
+        for file in there:
+            (folder / file).write_text(str(limits[file]))
+    except OSError as e:
+        pytest.skip(f"needs a control group with a limit of memory: {e}")
+    yield folder / "cgroup.procs"
+    wait_for(lambda: not (folder / "cgroup.procs").read_text())
+    folder.rmdir()
+    assert there, "a control group without a limit of memory"
+
+
+def test_a_server_that_takes_too_much_memory(
+    shards: Path, feeder: Feeder, little_memory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the server has by then is not the group's: what it takes from then on is."""
+    assert feeder.process is not None
+    kills: list[int] = []
+
+    def start_the_next() -> None:
+        assert feeder.process is not None
+        kills.append(feeder.process.wait())
+        feeder.start()
+
+    starts = threading.Thread(target=start_the_next)
+    starts.start()
+    for data in (str(shards), f"unix:{feeder.socket}"):
+        with DataLoader(data, 4, **OPTIONS) as loader:
+            iteration = iter(loader)
+            got = seen([next(iteration)])
+            little_memory.write_text(str(own_pid(loader) if loader._service.server else feeder.process.pid))
+            assert got + seen(iteration) == plan(shards)
+            assert loader.stats()["reconnects"] == 1
+    starts.join()
+    assert kills == [-signal.SIGKILL]
+    lost = [record.message for record in caplog.records if "signal 9" in record.message]
+    said = "the system kills it; the same bits, from one that is started again at once, or from the next on its socket"
+    outcome("a server's control group is out of memory", said, lost[0])
+
+
+def test_a_server_that_stands_still(shards: Path) -> None:
+    with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
+        os.kill(own_pid(loader), signal.SIGSTOP)
+        begin = time.monotonic()
+        threading.Timer(1.0, os.kill, (own_pid(loader), signal.SIGCONT)).start()
+        assert seen(loader) == plan(shards)
+        assert time.monotonic() - begin > 0.9
+        assert loader.stats()["reconnects"] == 0
+    outcome("a server is stopped (SIGSTOP), for less than 30 s", "the batches wait for it, and come with the same bits")
+
+
+def test_a_server_that_stands_still_for_long(
+    shards: Path, feeder: Feeder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The 30 seconds after which clients give a server up are half a second here."""
+    assert client.QUIET + client.HUNG == 30
+    monkeypatch.setattr(client, "QUIET", 0.2)
+    monkeypatch.setattr(client, "HUNG", 0.3)
+    with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
+        pid, iteration = own_pid(loader), iter(loader)
+        got = seen([next(iteration)])
+        os.kill(pid, signal.SIGSTOP)
+        assert got + seen(iteration) == plan(shards)
+        assert not alive(pid) and loader.stats()["reconnects"] == 1
+    caplog.clear()
+
+    def replace() -> None:
+        wait_for(lambda: "is waited for" in caplog.text)
+        feeder.end(signal.SIGKILL)
+        feeder.start()
+
+    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
+        assert feeder.process is not None
+        iteration = iter(loader)
+        got = seen([next(iteration)])
+        feeder.process.send_signal(signal.SIGSTOP)
+        replaces = threading.Thread(target=replace)
+        replaces.start()
+        assert got + seen(iteration) == plan(shards)
+        replaces.join()
+        assert loader.stats()["reconnects"] == 1
+    said = "the same bits: an own server is killed and started again; a shared one, or the next in its place, is waited for"
+    lost = [record.message for record in caplog.records if "is waited for" in record.message]
+    outcome("a server is stopped for longer", said, lost[0])
+
+
+STOPS = """
+import json, os, signal, sys
+from conftest import seen
+from test_faults_machine import OPTIONS
+from imgfeed import DataLoader
+with DataLoader(sys.argv[1], 4, **OPTIONS) as loader:
+    iteration = iter(loader)
+    got = seen([next(iteration)])
+    os.kill(os.getpid(), signal.SIGSTOP)
+    print(json.dumps(got + seen(iteration)))
+"""
+
+
+def test_a_client_that_stands_still(shards: Path, feeder: Feeder) -> None:
+    process = script(STOPS, f"unix:{feeder.socket}")
+    wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+    expected = plan(shards)
+    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
+        assert seen(loader) == expected
+    process.send_signal(signal.SIGCONT)
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert [tuple(sample) for sample in json.loads(out)] == expected
+    said = "the server and its other clients go on; continued, it gets the same bits from where it was"
+    outcome("a client is stopped (SIGSTOP), for any time", said)
