@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -86,7 +87,7 @@ func describe(path string) string {
 	case err != nil:
 		return err.Error()
 	case !info.IsDir():
-		return fmt.Sprintf("is a file of %d bytes, not a folder", info.Size())
+		return fmt.Sprintf("is a file of %s, not a folder", bytesize.Format(info.Size()))
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -106,7 +107,7 @@ func describe(path string) string {
 	if len(entries) > namesMax {
 		names = append(names, "…")
 	}
-	found := fmt.Sprintf("a folder with %d entries (%s), but no manifest.json in it or in a folder below", len(entries), strings.Join(names, " "))
+	found := fmt.Sprintf("a folder with %s (%s), but no manifest.json in it or in a folder below", bytesize.Counted(len(entries), "entry", "entries"), strings.Join(names, " "))
 	if looksLikeSource(path, entries, 2) {
 		found += "; these seem to be images that are not packed yet: `imgshard build " + path + "`"
 	}

@@ -90,10 +90,10 @@ func TestBenchCommandErrors(t *testing.T) {
 		"unknown layout":     {dir, "--layout", "CHWN"},
 		"--batch-size":       {dir, "--batch-size", "0"},
 		"no such file":       {filepath.Join(dir, "nothing")},
-		"accepts 1 arg":      {},
-		"--seconds":          {dir, "--seconds", "0"},
-		"--warm-up":          {dir, "--warm-up", "-1"},
-		"it holds nothing":   {t.TempDir()},
+		"imgfeed bench with 0 arguments: want imgfeed bench SET": {},
+		"--seconds":        {dir, "--seconds", "0"},
+		"--warm-up":        {dir, "--warm-up", "-1"},
+		"it holds nothing": {t.TempDir()},
 	} {
 		_, err := runBenchCommand(args...)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -80,6 +82,23 @@ func (f durationFlag) String() string {
 
 // Type implements pflag.Value.
 func (f durationFlag) Type() string { return "duration" }
+
+// A levelFlag is the least level of what is logged.
+type levelFlag struct{ level *slog.Level }
+
+// Set implements pflag.Value.
+func (f levelFlag) Set(text string) error {
+	if f.level.UnmarshalText([]byte(text)) != nil {
+		return errors.New("want debug, info, warn or error")
+	}
+	return nil
+}
+
+// String implements pflag.Value.
+func (f levelFlag) String() string { return strings.ToLower(f.level.String()) }
+
+// Type implements pflag.Value.
+func (f levelFlag) Type() string { return "level" }
 
 // A layoutFlag is NHWC or NCHW.
 type layoutFlag struct{ layout *transform.Layout }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,11 +42,18 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newVersionCommand(), manual.NewCommand())
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
-			cmd.Args = func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }
+			cmd.Args = usage(advice.Args(check))
 		}
 	}
+	advice.Root(root)
+	root.Args = usage(root.Args)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return asUsage(advice.Flag(cmd, err)) })
 	return root
+}
+
+// usage makes the errors of a check of the arguments usage errors.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return asUsage(check(cmd, args)) }
 }
 
 func asUsage(err error) error {
@@ -59,7 +65,7 @@ func asUsage(err error) error {
 
 // exitStatus is 2 for mistakes on the command line and 1 for everything else.
 func exitStatus(err error) int {
-	if _, ok := errors.AsType[usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return 2
 	}
 	return 1

@@ -96,8 +96,8 @@ func TestPlanMistakes(t *testing.T) {
 		want   string
 		status int
 	}{
-		{nil, "accepts 1 arg", 2},
-		{[]string{"--rates", set}, "unknown command", 2},
+		{nil, "imgfeed plan with 0 arguments: want imgfeed plan PATH", 2},
+		{[]string{"--rates", set}, "imgfeed plan with 1 argument: ", 2},
 		{[]string{set, "--gpu", "h100", "--images-per-second", "3"}, "give one", 2},
 		{[]string{set, "--gpu", "abacus"}, "only of h100", 2},
 		{[]string{set, "--model", "resnet50"}, "--model needs --gpu", 2},

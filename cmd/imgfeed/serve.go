@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
@@ -97,13 +98,16 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.Var(durationFlag{&f.exitIdle, 0}, "exit-idle", "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
 	flags.Var(intFlag{&f.readyFD, 0, math.MaxInt}, "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
-	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	flags.Var(levelFlag{&f.logLevel}, "log-level", "debug, info, warn or error")
 	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")
 }
 
 // check finds mistakes that lie in several flags, or in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	given, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
+	if err := advice.Output("--socket", f.socket); err != nil {
+		return usageError{err}
+	}
 	switch {
 	case given("rank") != given("world"):
 		return usageError{errors.New("--rank and --world go together: give both or neither")}

@@ -437,10 +437,10 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		{[]string{"serve", "--no-such-flag"}, 2, "no-such-flag"},
-		{[]string{"serve", "a", "b"}, 2, "at most 1"},
-		{[]string{"sevre"}, 2, "unknown command"},
+		{[]string{"serve", "a", "b"}, 2, "imgfeed serve with 2 arguments: want imgfeed serve ["},
+		{[]string{"sevre"}, 2, `unknown command "sevre" (is serve meant?)`},
 		{[]string{"serve", data, "--rank", "1"}, 2, "together"},
-		{[]string{"serve", data, "--threads", "1000000"}, 2, "--threads\" flag: want a whole number from 0 to 4096"},
+		{[]string{"serve", data, "--threads", "1000000"}, 2, `--threads "1000000": want a whole number from 0 to 4096`},
 		{[]string{"bench", data, "--threads", "1000000"}, 2, "from 0 to 4096"},
 		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, "--memory"},
@@ -455,6 +455,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
+		{[]string{"serve", data, "--socket=~/s"}, 2, "write $HOME, or ./~/s"},
+		{[]string{"serve", data, "--log-level", "loud"}, 2, `--log-level "loud": want debug, info, warn or error`},
 		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address with --metrics"},
 	} {
 		out, err := imgfeed(tt.args...).CombinedOutput()

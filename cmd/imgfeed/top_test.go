@@ -97,7 +97,7 @@ func TestTopMistakes(t *testing.T) {
 		{[]string{"--once", "127.0.0.1:1"}, "no server answers on http://127.0.0.1:1"},
 		{[]string{"--json"}, "--json goes with --once"},
 		{nil, "the output is no terminal: --once"},
-		{[]string{"--once", "a", "b"}, "accepts at most 1 arg"},
+		{[]string{"--once", "a", "b"}, "imgfeed top with 2 arguments: want imgfeed top [SERVER]"},
 	} {
 		out, err := imgfeed(append([]string{"top"}, tt.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), tt.want) {

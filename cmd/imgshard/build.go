@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
@@ -144,11 +145,13 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	if err := checkSeed(f.seed); err != nil {
-		return usageError{err}
+	for _, err := range []error{checkSeed(f.seed), advice.Output("--output", f.out)} {
+		if err != nil {
+			return usageError{err}
+		}
 	}
 	if f.jobs < 0 {
-		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
+		return usageError{fmt.Errorf("--jobs %d: want 0, for one on each CPU, or more", f.jobs)}
 	}
 	if f.size < shardBytesMin {
 		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}

@@ -90,9 +90,9 @@ func newRoot() *cobra.Command {
 		Version:       version.Get().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	advice.Root(root)
+	root.Args = usage(root.Args)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{advice.Flag(cmd, err)} })
 	for _, newCommand := range newCommands {
 		root.AddCommand(newCommand())
@@ -100,8 +100,10 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// usageArgs makes the errors of a check of the arguments usage errors.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+// usageArgs makes the errors of a check of the arguments usage errors, in our words.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs { return usage(advice.Args(check)) }
+
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return usageError{err}

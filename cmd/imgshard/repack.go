@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
@@ -61,10 +62,12 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	case f.jobs < 0:
-		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
+		return usageError{fmt.Errorf("--jobs %d: want 0, for one on each CPU, or more", f.jobs)}
 	}
-	if err := checkSeed(f.seed); err != nil {
-		return usageError{err}
+	for _, err := range []error{checkSeed(f.seed), advice.Output("--output", f.out)} {
+		if err != nil {
+			return usageError{err}
+		}
 	}
 	stored, err := f.encoding.Encoding(false)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/synth"
 )
@@ -21,6 +22,17 @@ func newSynthCommand() *cobra.Command {
 		Example: "  imgshard synth /tmp/demo --classes 10 --train 200 && imgshard build /tmp/demo",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := advice.Output("OUT", args[0]); err != nil {
+				return usageError{err}
+			}
+			for _, flag := range []struct {
+				name string
+				n    int
+			}{{"classes", o.Classes}, {"train", o.Train}, {"size", o.Size}} {
+				if flag.n < 1 {
+					return usageError{fmt.Errorf("--%s %d: want 1 or more", flag.name, flag.n)}
+				}
+			}
 			if o.Val == 0 {
 				o.Val = -1
 			}
