@@ -77,8 +77,8 @@ func (m *Mapper) findRuns(src *imagefile.RGB, startX, startY, stepY int32, first
 
 // copyRuns copies the runs of columns first .. behind-1 to row y. It writes over up to 13 bytes more.
 func (m *Mapper) copyRuns(to []byte, src *imagefile.RGB, y, first, behind int) {
-	place, from := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Add(unsafe.Pointer(unsafe.SliceData(src.Pix)), 3*src.Width*y)
+	place, from, line := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(src.Pix)), 3*src.Width*y
 	for _, r := range m.runs[m.columns[first] : m.columns[behind-1]+1] {
-		*(*[16]byte)(unsafe.Add(place, int(r.to))) = *(*[16]byte)(unsafe.Add(from, int(r.from)))
+		*(*[16]byte)(unsafe.Add(place, int(r.to))) = *(*[16]byte)(unsafe.Add(from, line+int(r.from))) // line alone may lie behind the source
 	}
 }
