@@ -5,7 +5,7 @@
 // the image to its place. Calls of the two take turns.
 //
 // With a folder of JPEG files it measures whole transforms, too (pipelines.go): {"level": "avx2", "transforms": ["train", "dino"], "seconds": 5}
-// is answered with a list of microseconds an image.
+// is answered with a list of microseconds an image. With "draws": 1000 they are given the image in memory, as many times, each time with other draws.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"image"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
@@ -106,6 +107,7 @@ type question struct {
 	Level      string
 	Op         json.RawMessage
 	Transforms []string
+	Draws      int
 	Seconds    float64
 }
 
@@ -116,6 +118,9 @@ func (q *question) answer(src transform.Source, images []transform.Source) error
 		return err
 	}
 	if q.Transforms != nil {
+		if q.Draws > 0 {
+			images = slices.Repeat([]transform.Source{src}, q.Draws)
+		}
 		spent, err := measurePipelines(level, q.Transforms, images, q.Seconds)
 		if err != nil {
 			return err
