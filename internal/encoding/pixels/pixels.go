@@ -184,6 +184,9 @@ func (w *worker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
 }
 
 func (w *worker) Check(r *shard.Record) error {
+	if r.Format != imagefile.Encoded { // what serving goes by
+		return fmt.Errorf("the image is %v, the entry says %v", imagefile.Encoded, r.Format)
+	}
 	_, width, height, err := w.engine.DecodeFull(transform.Source{Format: imagefile.Encoded, Image: r.Image, Encoding: w.encoding})
 	if err != nil {
 		return err

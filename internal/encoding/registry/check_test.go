@@ -99,6 +99,7 @@ func TestCheckFindsForgedRecords(t *testing.T) {
 		{"half an image", "jpeg", original.Encoding{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
 		{"nothing", "", stored, func(*shard.Sample) {}},
 		{"height", "200×99", stored, func(s *shard.Sample) { s.Height-- }},
+		{"format", "the entry says jpeg", stored, func(s *shard.Sample) { s.Format = imagefile.JPEG }},
 		{"half an image", "pixels", stored, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
 	} {
 		problems := verifyImages(t, writeForged(t, c.encoding, c.forge))
