@@ -109,6 +109,9 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if err == nil {
 		<-failed
 	}
+	if bad, ok := errors.AsType[*SampleError](err); ok {
+		bad.Index = set.index(bad.Index)
+	}
 	return result, err
 }
 

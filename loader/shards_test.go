@@ -203,8 +203,8 @@ func TestBenchErrors(t *testing.T) {
 	set, _ := openTestSet(t, dir)
 	spec := mustSpec(t, `[{"op":"RandomCrop","size":30}]`) // larger than the images
 	var bad *SampleError
-	if _, err := Bench(t.Context(), BenchConfig{Set: set, Views: transform.Views{spec}, Duration: time.Minute}); !errors.As(err, &bad) {
-		t.Errorf("images that are too small: %v, want a SampleError", err)
+	if _, err := Bench(t.Context(), BenchConfig{Set: set, Views: transform.Views{spec}, Duration: time.Minute}); !errors.As(err, &bad) || bad.Index < 0 || bad.Index >= 4 {
+		t.Errorf("images that are too small: %v, want a SampleError of one of the set's samples", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
