@@ -73,8 +73,8 @@ class OwnServer:
         if threads:
             command += ["--threads", str(threads)]
         self._owner = os.getpid()
-        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - closed by close
-        with tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder()) as folder:
+        self._log, made = _temporary()  # the log is closed by close
+        with made as folder:
             path = os.path.join(folder, "sock")
             self._process = subprocess.Popen(
                 [*command, "--socket", path, "--", data],
@@ -142,6 +142,23 @@ class OwnServer:
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
+
+
+def _temporary() -> tuple[IO[bytes], tempfile.TemporaryDirectory[str]]:
+    """Make what a server of one's own takes of the disk: a file for its log, without a name, and a folder for its socket."""
+    try:
+        printed = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - the caller closes it
+        try:
+            return printed, tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder())
+        except OSError:
+            printed.close()
+            raise
+    except OSError as e:
+        place = f"{os.path.dirname(os.fsdecode(e.filename))}: " if e.filename else ""
+        raise errors.ServerError(
+            f"imgfeed: the server did not start: it needs a temporary file and folder: {place}{e.strerror}: make room there, "
+            "or have TMPDIR name another folder"
+        ) from e
 
 
 def _socket_folder() -> str:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +155,12 @@ def alive(pid: int) -> bool:
         return False
 
 
-def script(code: str, *args: str) -> subprocess.Popen[str]:
-    """Start a Python process that can import this package and these helpers."""
+def script(code: str, *args: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """Start a Python process that can import this package and these helpers; prefix is a program that runs it."""
     path = os.pathsep.join(p for p in sys.path if p)
     env = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
-        [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        [*prefix, sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
     )
 
 

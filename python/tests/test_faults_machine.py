@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 from conftest import RANDOM, Feeder, alive, script, seen, wait_for
 from reliability import outcome
 
+import imgfeed
 from imgfeed import DataLoader, client
+from imgfeed.launcher import find_binary
 
 OPTIONS: dict[str, Any] = {
     "framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3, "slots": 2
@@ -187,3 +190,61 @@ def test_a_client_that_stands_still(shards: Path, feeder: Feeder) -> None:
     assert [tuple(sample) for sample in json.loads(out)] == expected
     said = "the server and its other clients go on; continued, it gets the same bits from where it was"
     outcome("a client is stopped (SIGSTOP), for any time", said)
+
+
+EPOCH = """
+import json, sys, tempfile
+from conftest import seen
+from test_faults_machine import OPTIONS
+import imgfeed
+tempfile.tempdir = sys.argv[2]  # chosen before it was full
+try:
+    with imgfeed.DataLoader(sys.argv[1], 4, num_workers=1, **OPTIONS) as loader:
+        print(json.dumps(seen(loader)))
+except imgfeed.ImgfeedError as e:
+    print(json.dumps([type(e).__name__, str(e)]))
+"""
+
+
+@pytest.fixture
+def full() -> Callable[..., list[str]]:
+    """What runs a program with a full tmpfs in place of a folder: of bytes, or of names as well."""
+
+    def of(folder: str | Path, *, names: bool = False) -> list[str]:
+        files = "nr_inodes=2" if names else "nr_inodes=100"
+        fill = f'mount -t tmpfs -o size=64k,{files} tmpfs "$0" && ! head -c 1M /dev/zero 2>&- >"$0/full" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", fill, str(folder)]
+        if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("needs root, to mount in a namespace")
+        return command
+
+    return of
+
+
+def epoch(prefix: list[str], data: Path, tmp: Path) -> Any:
+    """What a process with that prefix gets, of the set or as its error, with tmp for temporary files."""
+    process = script(EPOCH, str(data), str(tmp), prefix=prefix)
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return json.loads(out)
+
+
+def test_full_shared_memory(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert list(map(tuple, epoch(full("/dev/shm"), shards, tmp_path))) == plan(shards)
+    outcome("`/dev/shm` is full", "the same bits: a ring is no file there, but memory of its own (memfd)")
+
+
+def test_full_temporary_files(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert list(map(tuple, epoch(full(tmp_path), shards, tmp_path))) == plan(shards)
+    kind, said = epoch(full(tmp_path, names=True), shards, tmp_path)
+    error = getattr(imgfeed, kind)(said.replace(str(tmp_path), "/tmp"))
+    outcome("`/tmp` is full", "the same bits: sockets take no room; where there is none for a name, an error", error)
+
+
+def test_a_default_socket_without_room(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": ""}
+    command = [*full(tmp_path, names=True), find_binary(), "serve", str(shards)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    said = done.stderr.strip().replace(str(tmp_path), "/tmp")
+    outcome("`/tmp` has no room for the default socket", "`imgfeed serve` does not start", said)
