@@ -50,8 +50,8 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
 			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 	}
-	return fmt.Sprintf("%d slots take %s, and other sessions hold %s of the %s that the server may use for batches: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
-		e.Slots, bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
+	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
+		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/nearest"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -194,7 +195,7 @@ type splitError struct {
 }
 
 func (e *splitError) Error() string {
-	return fmt.Sprintf("no split %q here; there are %s", e.split, strings.Join(e.here, ", "))
+	return fmt.Sprintf("no split %q here%s, only %s", e.split, nearest.Hint(e.split, e.here), strings.Join(e.here, ", "))
 }
 
 // chooseSet returns the set of a split, or of the only one if none is named, and holds it.
@@ -205,7 +206,7 @@ func (s *Server) chooseSet(split *string) (*openSet, error) {
 		*split = here[0]
 	}
 	if *split == "" {
-		text := "split is missing; there are " + strings.Join(here, ", ")
+		text := "split is missing; name one of " + strings.Join(here, ", ")
 		for _, d := range c.found.Damaged {
 			text += fmt.Sprintf("; and %s is damaged", d.Dir)
 		}

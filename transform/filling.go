@@ -52,7 +52,7 @@ func (p *parameters) fill() (f Fill) {
 		list = []float64{list[0], list[0], list[0]}
 	case 3:
 	default:
-		p.fail("fill has %d numbers, want one, or red, green and blue", len(list))
+		p.fail("fill has %s, want one, or red, green and blue", numbers(len(list)))
 		return f
 	}
 	for i, v := range list {
@@ -71,7 +71,7 @@ func (p *parameters) rangeOf(name string, value [2]float64) [2]float64 {
 	case 2:
 		return [2]float64(list)
 	default:
-		p.fail("%s has %d numbers, want n or [low, high]", name, len(list))
+		p.fail("%s has %s, want n or [low, high]", name, numbers(len(list)))
 		return value
 	}
 }
@@ -98,7 +98,7 @@ func (p *parameters) angles(name string, most int) []float64 {
 		}
 		return []float64{-list[0], list[0]}
 	case n%2 == 1 || n > most:
-		p.fail("%s has %d numbers, want n, or [low, high]", name, n)
+		p.fail("%s has %s, want n, or [low, high]", name, numbers(n))
 		return make([]float64, 2)
 	}
 	return list
@@ -113,7 +113,7 @@ func (p *parameters) point(name string) *[2]float64 {
 	case 2:
 		return (*[2]float64)(list)
 	}
-	p.fail("%s has %d numbers, want [x, y]", name, len(list))
+	p.fail("%s has %s, want [x, y]", name, numbers(len(list)))
 	return nil
 }
 

@@ -109,7 +109,7 @@ func TestCropsAmongViews(t *testing.T) {
 
 func TestFiveCropErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`[{"op":"FiveCrop"}]`:                                     "operation 0 (FiveCrop): size is missing or has 0 numbers",
+		`[{"op":"FiveCrop"}]`:                                     "operation 0 (FiveCrop): size is missing, want n or [h, w]",
 		`[{"op":"FiveCrop","size":0}]`:                            "size is 0, want 1 to",
 		`[{"op":"FiveCrop","size":[1,2,3]}]`:                      "has 3 numbers, want n or [h, w]",
 		`[{"op":"TenCrop","size":4,"vertical_flip":"yes"}]`:       `vertical_flip is "yes", want true or false`,

@@ -28,7 +28,7 @@ func (o GaussianBlur) read(p *parameters) Op {
 	case 2:
 		o.KernelSize = [2]int(list)
 	default:
-		p.fail("kernel_size is missing or has %d numbers, want n or [width, height]", len(list))
+		p.wrong("kernel_size", len(list), "n or [width, height]")
 	}
 	o.Sigma = p.rangeOf("sigma", [2]float64{0.1, 2})
 	return o

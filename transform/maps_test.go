@@ -348,7 +348,7 @@ func TestMapErrors(t *testing.T) {
 		`{"op":"RandomRotation","degrees":3,"interpolation":"linear"}`:  "unknown interpolation",
 		`{"op":"RandomRotation","degrees":3,"fill":[1,2]}`:              "fill has 2 numbers",
 		`{"op":"RandomRotation","degrees":3,"fill":"red"}`:              "fill is \"red\", want a number or a list of numbers",
-		`{"op":"RandomRotation","degrees":3,"center":7}`:                "center has 1 numbers, want [x, y]",
+		`{"op":"RandomRotation","degrees":3,"center":7}`:                "center has 1 number, want [x, y]",
 		`{"op":"RandomRotation","degrees":3,"center":[1e300,0]}`:        "center is",
 		`{"op":"RandomAffine","degrees":0,"translate":[2,0]}`:           "translate is 2, want 0 to 1",
 		`{"op":"RandomAffine","degrees":0,"scale":[0,1]}`:               "scale is 0, want 1e-06",

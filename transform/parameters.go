@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/nearest"
 	"github.com/imgfeed/imgfeed/internal/resample"
 )
@@ -27,6 +28,17 @@ func (p *parameters) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
 	}
+}
+
+// numbers writes how many a list has.
+func numbers(n int) string { return bytesize.Counted(n, "number", "numbers") }
+
+// wrong says that a parameter that must be given is missing, or has a wrong number of numbers.
+func (p *parameters) wrong(name string, n int, want string) {
+	if n == 0 {
+		p.fail("%s is missing, want %s", name, want)
+	}
+	p.fail("%s has %s, want %s", name, numbers(n), want)
 }
 
 // finish returns what was wrong.
@@ -98,7 +110,7 @@ func (p *parameters) interval(name string, value [2]float64) [2]float64 {
 	case len(list) == 2:
 		return [2]float64(list)
 	}
-	p.fail("%s has %d numbers, want [low, high]", name, len(list))
+	p.fail("%s has %s, want [low, high]", name, numbers(len(list)))
 	return value
 }
 
@@ -135,7 +147,7 @@ func (p *parameters) size(name string) Size {
 	case 2:
 		return Size(list)
 	}
-	p.fail("%s is missing or has %d numbers, want n or [h, w]", name, len(list))
+	p.wrong(name, len(list), "n or [h, w]")
 	return Size{}
 }
 
@@ -152,7 +164,7 @@ func (p *parameters) padding(name string) [4]int {
 	case 4:
 		return [4]int(list)
 	}
-	p.fail("%s has %d numbers, want 1, 2 or 4", name, len(list))
+	p.fail("%s has %s, want 1, 2 or 4", name, numbers(len(list)))
 	return [4]int{}
 }
 

@@ -127,7 +127,7 @@ func TestParseErrors(t *testing.T) {
 		`[{"size":3}]`: "operation 0: want an object",
 		`[null]`:       "operation 0: want an object",
 		`[{"op":7}]`:   "operation 0: want an object",
-		`[{"op":"RandomResizedCrop","size":5,"scale":[0.5]}]`:                 "scale has 1 numbers",
+		`[{"op":"RandomResizedCrop","size":5,"scale":[0.5]}]`:                 "scale has 1 number, want",
 		`[{"op":"RandomResizedCrop","size":5,"scale":[]}]`:                    "scale has 0 numbers",
 		`[{"op":"RandomResizedCrop","size":5,"ratio":"wide"}]`:                `ratio is "wide", want two numbers`,
 		`[{"op":"RandomHorizontalFlip","p":"x"}]`:                             `p is "x", want a number`,

@@ -41,7 +41,7 @@ func newStatusCommand() *cobra.Command {
 func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 	hello, err := server.Ask(socket, timeout)
 	if err != nil {
-		return fmt.Errorf("no server answers on %s: %w", socket, err)
+		return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
 	}
 	fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", hello.Server, hello.PID, socket)
 	for _, set := range hello.Sets {

@@ -69,7 +69,7 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 	}
 	st, err := ask()
 	if err != nil {
-		return fmt.Errorf("no server answers on %s: %w", where, err)
+		return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and SERVER names another", where, err)
 	}
 	if f.json {
 		encoder := json.NewEncoder(out)

@@ -159,7 +159,7 @@ class Selection:
         if isinstance(weights, np.ndarray):
             if len(weights) != self._service.served.samples:
                 raise ValueError(
-                    f"imgfeed: weights has {len(weights)} numbers, and the split {self._service.served.samples} samples: "
+                    f"imgfeed: weights holds {len(weights):,}, and the split has {self._service.served.samples:,} samples: "
                     "want one for each sample of the split, or a dictionary with one for each class"
                 )
             return weights if listed is None else weights[_within(listed, len(weights))]

@@ -231,7 +231,7 @@ def test_another_order_than_the_states_is_refused(load: Load) -> None:
         ({"subset": [1, SAMPLES]}, BadRequestError, "place 1 of the list is 105: indices are 0 to 104"),
         ({"subset": [-1]}, BadRequestError, "place 0 of the list is -1"),
         ({"subset": "no-such"}, ValueError, "subset names 'no-such': the split has no such class; it has '.*' and 2 more"),
-        ({"weights": [1, 2, 3]}, ValueError, "weights has 3 numbers, and the split 105 samples"),
+        ({"weights": [1, 2, 3]}, ValueError, "weights holds 3, and the split has 105 samples"),
         ({"weights": {"no-such": 1}}, ValueError, "weights names 'no-such'"),
         ({"weights": [1.0] * SAMPLES, "subset": [SAMPLES]}, ValueError, "place 0 of the samples chosen is 105"),
         ({"num_samples": SAMPLES + 1}, BadRequestError, "an epoch of 106 samples, and there are 105"),

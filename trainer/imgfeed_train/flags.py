@@ -43,9 +43,15 @@ class Range:
 
     def __str__(self) -> str:
         """Return it in words, as ``from 0 to below 1``."""
+        low, high = _written(self.low), _written(self.high)
         if math.isinf(self.high):
-            return f"above {self.low:g}" if self.above else f"at least {self.low:g}"
-        return f"{'above' if self.above else 'from'} {self.low:g} {'to below' if self.below else 'to'} {self.high:g}"
+            return f"above {low}" if self.above else f"at least {low}"
+        return f"{'above' if self.above else 'from'} {low} {'to below' if self.below else 'to'} {high}"
+
+
+def _written(number: float) -> str:
+    """Return a number as it may be given: whole ones with all their digits."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 AT_LEAST_0, AT_LEAST_1 = Range(0), Range(1)
@@ -195,7 +201,7 @@ def checked(settings: type, values: Mapping[str, Any], where: str = "") -> dict[
         if within is not None and not isinstance(value, str | None):
             for number in value if isinstance(value, tuple) else (value,):
                 if number not in within:
-                    raise TrainError(f"{shown} is {number:g}, want {within}")
+                    raise TrainError(f"{shown} is {_written(number)}, want {within}")
         if choices and value is not None and value not in choices:
             raise TrainError(f"{shown} is {value!r}, want one of {', '.join(choices)}")
         found[name] = value

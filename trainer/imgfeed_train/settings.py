@@ -84,7 +84,7 @@ class Settings:
         within=AT_LEAST_0,
         metavar="N",
     )
-    workers: int = option(0, "decoding threads of each rank; 0: this node's CPUs, shared", within=AT_LEAST_0)
+    workers: int = option(0, "decoding threads of each rank; 0: this node's CPUs, shared", within=Range(0, 4096))
 
     arch: str = option("resnet18", "a model of torchvision, or of timm; timm/NAME takes timm's of that name", group="model")
     pretrained: bool = option(False, "begin with published weights")

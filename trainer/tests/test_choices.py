@@ -75,6 +75,17 @@ def test_what_is_no_time(capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert capsys.readouterr().err.startswith("imgfeed-train: --collective-timeout is ")
 
 
+def test_numbers_are_told_with_all_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, said in (
+        (f"--seed={2**63}", f"--seed is {2**63}, want from 0 to {2**63 - 1}"),
+        ("--workers=4097", "--workers is 4097, want from 0 to 4096"),
+        ("--momentum=1.5", "--momentum is 1.5, want from 0 to below 1"),
+    ):
+        with pytest.raises(SystemExit):
+            settings(flag)
+        assert capsys.readouterr().err.startswith(f"imgfeed-train: {said}")
+
+
 def test_training_without_evaluation(train: Train, sets: Path, tmp_path: Path) -> None:
     shutil.copytree(sets / "train", tmp_path / "alone" / "train")
     with pytest.raises(SystemExit, match=r"has no split 'val/valid/validation/test'.*to train without: --val-split none"):
