@@ -65,7 +65,11 @@ func TestASocketThatVanishesIsPutBack(t *testing.T) {
 	log := keepQuickly(t, ts.listener)
 	session := ts.dial().hello()
 	session.open(openRequest{BatchSize: 2})
-	for n, remove := range []func(string) error{os.Remove, func(path string) error { return os.RemoveAll(filepath.Dir(path)) }} {
+	gone := t.TempDir()
+	removeFolder := func(path string) error { // at once, so that nothing is put back into it meanwhile
+		return os.Rename(filepath.Dir(path), filepath.Join(gone, "folder"))
+	}
+	for n, remove := range []func(string) error{os.Remove, removeFolder} {
 		if err := remove(ts.path); err != nil {
 			t.Fatal(err)
 		}
