@@ -142,6 +142,14 @@ def test_images_that_cannot_be_read(train: Train, sets: Path, tmp_path: Path) ->
         parse(["--data", "d", "--output", "o", "--max-bad", "3"])
 
 
+def wait_for(socket: Path) -> None:
+    """Wait for a feed's socket."""
+    deadline = time.monotonic() + 20
+    while not socket.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 LOST = re.compile("(waited|looked) for")  # of the log of a run that waits for its feed
 
 
@@ -159,6 +167,7 @@ class Killer(threading.Thread):
         self.sets, self.socket, self.run_folder, self.left = sets, socket, run, kills
         self.over = threading.Event()
         self.start()
+        wait_for(socket)
 
     def run(self) -> None:
         dice = random.Random(self.left)
@@ -214,6 +223,7 @@ def test_a_run_that_waits_for_its_feed_is_told_to_stop(
 
     teller = threading.Thread(target=tell)
     teller.start()
+    wait_for(tmp_path / "sock")
     try:
         with pytest.raises(SystemExit, match="75"):
             main([*words, "--stopped-status", "75"])
