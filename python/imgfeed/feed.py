@@ -115,18 +115,21 @@ class Feed:
 
     def _resume(self, error: errors.LostError | None, deadline: float | None) -> Epoch:
         service = self._service
-        while True:
-            if error is not None:
-                self._tell(error)
-            begin = time.monotonic()
-            self._session = service.again(self._session, deadline)
-            try:
-                started = self._start()
-            except errors.LostError as e:
-                error = e
-                continue
-            log.info("imgfeed: epoch %d: gone on after %.1f s", self.place.epoch, time.monotonic() - begin)
-            return started
+        try:
+            while True:
+                if error is not None:
+                    self._tell(error)
+                begin = time.monotonic()
+                self._session = service.again(self._session, deadline)
+                try:
+                    started = self._start()
+                except errors.LostError as e:
+                    error = e
+                    continue
+                log.info("imgfeed: epoch %d: gone on after %.1f s", self.place.epoch, time.monotonic() - begin)
+                return started
+        finally:
+            del error  # its traceback has this frame: together they would keep the lost ring until the collector comes by
 
     def _tell(self, error: errors.LostError) -> None:
         """Log a loss, or raise it where nothing is to be waited for."""

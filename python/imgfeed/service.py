@@ -150,9 +150,12 @@ class Service:
     def reraise(self, error: errors.ServerError) -> NoReturn:
         """Raise error, with what an own server printed last if its end is the cause."""
         explained = self.explained(error)
-        if explained is error:
-            raise error
-        raise explained from error
+        try:
+            if explained is error:
+                raise error
+            raise explained from error
+        finally:
+            del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
     def _opened(self, opened_as: tuple[int, int], deadline: float | None, *, told: bool) -> Session:
         """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told."""
@@ -191,9 +194,12 @@ class Service:
         except BaseException as e:
             explained = self.explained(e) if isinstance(e, errors.LostError) else e
             self._drop()
-            if explained is e:
-                raise
-            raise explained from e
+            try:
+                if explained is e:
+                    raise
+                raise explained from e
+            finally:
+                del explained  # as in reraise
         self._session = session
         return session
 
