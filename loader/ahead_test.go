@@ -236,7 +236,7 @@ func TestShardSetReadsAhead(t *testing.T) {
 	if _, _, err := served.Read(3, nil); err != nil {
 		t.Error(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { served.Prefetch(2); served.Resident(2) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { served.Prefetch(2); served.Resident(2) }); n > 0 && !poolsDrop {
 		t.Errorf("a hint takes %v allocations", n)
 	}
 }
