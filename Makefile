@@ -117,11 +117,12 @@ test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/
 test-race: ## server and loader under the race detector, which needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -short ./server/... ./loader/...
 
-# All that runs on NEON, bit for bit. Left out are mapped files that are cut short: qemu does not say where one was read past its end.
+# All that runs on NEON, bit for bit. Left out are mapped files that are cut short: qemu does not say where one was read past its end;
+# and statistics of draws, which take minutes there and have no kernels.
 QEMU ?= $(firstword $(shell command -v qemu-aarch64-static) $(shell command -v qemu-aarch64))
 test-arm64: ## the kernels for arm64 and what uses them, shortened, under qemu-user: about two minutes of CPU time
 	@if test -n "$(QEMU)"; then \
-	  GOARCH=arm64 $(GO) test -short -timeout 20m -exec $(QEMU) -skip '^TestFileCutShort' ./internal/kernel ./internal/lanes/... $(WATCHED); \
+	  GOARCH=arm64 $(GO) test -short -timeout 20m -exec $(QEMU) -skip '^Test(FileCutShort|MappedEntriesCutShort|PolicyDraws|MixDraws|RandAugmentDraws|TrivialAugmentWideDraws|Probabilities)' ./internal/kernel ./internal/lanes/... $(WATCHED); \
 	else echo "test-arm64: skipped: needs qemu-user: apt install qemu-user-static"; fi
 
 MINUTES ?= 1
