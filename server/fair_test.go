@@ -17,7 +17,7 @@ var costly = json.RawMessage(`[{"op":"Resize","size":[80,80]},{"op":"ColorJitter
 // of the 64 gets as many images.
 func TestSessionsShareByImage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("takes seconds of all processors")
 	}
 	ts := startServer(t, oneSet(t, 1<<10, 1), func(c *Config) { c.Threads = 1 })
 	counts := make([]atomic.Int64, 64)
