@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import math
+import operator
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import errors, wire
 from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
@@ -255,48 +257,47 @@ class Session:
     def labels(self) -> Array:
         """Return the label of every sample, int32 in index order; -1 where its partition is out of reach."""
         with self._lock:
-            count = self._request({"type": "labels"}, "labels")["count"]
-            raw = np.empty(count, dtype="<i4")
-            if count:
-                self.connection.receive_raw(raw.data.cast("B"))
-            return raw
+            reply = self._request({"type": "labels"}, "labels")
+            with _understood(self.connection, reply):
+                return self._raw(reply["count"], "<i4")
 
     def classes(self) -> list[str]:
         """Return the names of the classes; class i has label i."""
         with self._lock:
-            reply = self._request({"type": "classes"}, "classes")
-            names: list[str] = reply["classes"]
-            while len(names) < reply.get("count", 0):  # a message holds some MB of them
-                reply = self._request({"type": "classes", "first": len(names)}, "classes")
-                if not reply["classes"]:
-                    raise errors.ProtocolError(f"imgfeed: {len(names)} names of classes came, of {reply['count']}")
-                names += reply["classes"]
-            return names
+            names: list[str] = []
+            while True:  # a message holds some MB of them
+                reply = self._request({"type": "classes", "first": len(names)} if names else {"type": "classes"}, "classes")
+                with _understood(self.connection, reply):
+                    names += [str(name) for name in reply["classes"]]
+                    if len(names) >= reply.get("count", 0):
+                        return names
+                    if not reply["classes"]:
+                        raise errors.ProtocolError(f"imgfeed: {len(names)} names of classes came, of {reply['count']}")
 
     def key(self, index: int) -> str:
         """Return the key (the path below the split's root) of the sample with this index."""
         with self._lock:
-            return str(self._request({"type": "key", "index": index}, "key")["key"])
+            reply = self._request({"type": "key", "index": index}, "key")
+            with _understood(self.connection, reply):
+                return str(reply["key"])
 
     def sample(self, index: int) -> tuple[Array, int]:
         """Return a stored image, whole: uint8 RGB of shape (height, width, 3), and its label."""
         with self._lock:
             reply = self._request({"type": "sample", "index": index}, "sample")
-            pixels = np.empty((reply["height"], reply["width"], 3), dtype=np.uint8)
-            self.connection.receive_raw(pixels.data.cast("B"))
-            return pixels, int(reply["label"])
+            with _understood(self.connection, reply):
+                height, width, label = reply["height"], reply["width"], int(reply["label"])
+                return self._raw(height * width * 3, np.uint8).reshape(height, width, 3), label
 
     def values(self, index: int, fields: Sequence[FieldInfo]) -> dict[str, Any]:
         """Return the values of a sample's fields, by name. fields are those of the set."""
         with self._lock:
             reply = self._request({"type": "values", "index": index}, "values")
-            raw = np.empty(reply["bytes"], dtype=np.uint8)
-            if len(raw):
-                self.connection.receive_raw(raw.data)
-        values, rest = {}, raw.tobytes()
-        for one in fields:
-            values[one.name], rest = one.cut(rest)
-        return values
+            with _understood(self.connection, reply):
+                values, rest = {}, self._raw(reply["bytes"], np.uint8).tobytes()
+                for one in fields:
+                    values[one.name], rest = one.cut(rest)
+                return values
 
     def records(
         self, epoch: int, indices: list[int], repetitions: list[int] | None = None, view: int = 0
@@ -306,16 +307,17 @@ class Session:
         if repetitions is not None:
             message["repetitions"] = repetitions
         with self._lock:
-            return list(self._request(message, "records")["records"])
+            reply = self._request(message, "records")
+            with _understood(self.connection, reply):
+                return list(reply["records"])
 
     def order(self, epoch: int, selected: Selected | None = None) -> Array:
         """Return the index of every sample that an epoch of what is selected gives this rank, int64, batch after batch."""
         with self._lock:
             self.select(selected)
-            raw = np.empty(self._request({"type": "order", "epoch": epoch}, "order")["count"], dtype="<i8")
-            if len(raw):
-                self.connection.receive_raw(raw.data.cast("B"))
-            return raw
+            reply = self._request({"type": "order", "epoch": epoch}, "order")
+            with _understood(self.connection, reply):
+                return self._raw(reply["count"], "<i8")
 
     def stats(self) -> wire.Message:
         """Return the server's account of this session; ``waiting_for`` says what it waits for."""
@@ -323,6 +325,13 @@ class Session:
             stats = self._request({"type": "stats"}, "stats")
             del stats["type"]
             return stats
+
+    def _raw(self, count: int, dtype: npt.DTypeLike) -> Array:
+        """Receive an array of so many numbers."""
+        raw: Array = np.empty(operator.index(count), dtype)
+        if count:
+            self.connection.receive_raw(raw.data.cast("B"))
+        return raw
 
     def close(self) -> None:
         """End the session. Arrays that are still held stay as they are."""

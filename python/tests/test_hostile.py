@@ -6,6 +6,7 @@ import json
 import os
 import random
 import socket as sockets
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from test_wire import example, options
 
 from imgfeed import wire
-from imgfeed.client import Session
+from imgfeed.client import FieldInfo, Session
 from imgfeed.errors import ImgfeedError, ProtocolError
 
 #: IMGFEED_HOSTILE=1000000,7 asks for a million conversations from the seed 7.
@@ -100,6 +101,41 @@ def test_answers_that_are_changed() -> None:
         os.close(ring)
     assert refused > COUNT // 4
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+#: Questions, an answer to each, and the bytes behind it.
+QUESTIONS: list[tuple[Callable[[Session], Any], dict[str, Any], bytes]] = [
+    (lambda s: s.labels(), {"type": "labels", "count": 4}, bytes(16)),
+    (lambda s: s.classes(), {"type": "classes", "first": 0, "count": 2, "classes": ["cat", "dog"]}, b""),
+    (lambda s: s.key(2), {"type": "key", "index": 2, "key": "cat/2.jpg"}, b""),
+    (lambda s: s.sample(1), {"type": "sample", "index": 1, "height": 2, "width": 3, "label": 1}, bytes(18)),
+    (lambda s: s.values(1, [FieldInfo("x", "int64", 2)]), {"type": "values", "index": 1, "bytes": 16}, bytes(16)),
+    (lambda s: s.records(0, [1]), {"type": "records", "records": [[{"op": "hflip"}]]}, b""),
+    (lambda s: s.order(0), {"type": "order", "epoch": 0, "count": 2}, bytes(16)),
+    (lambda s: s.stats(), {"type": "stats", "images": 5, "seconds": {"read": 0.5}}, b""),
+]
+
+
+@pytest.mark.parametrize("question", range(len(QUESTIONS)))
+def test_answers_to_questions_that_are_changed(question: int) -> None:
+    ask, answer, raw = QUESTIONS[question]
+    hello = {"type": "hello", "version": wire.VERSION, "server": "fake", "pid": 1, "sets": []}
+    rng = random.Random(SEED)
+    for number in range(min(COUNT, 300) + 1):
+        reply = changed(answer, rng) if number else answer
+        ours, theirs = sockets.socketpair()
+        connection = wire.Connection(ours)
+        try:
+            with theirs:
+                theirs.sendall(wire.encode(hello) + wire.encode(reply) + raw)
+                theirs.shutdown(sockets.SHUT_WR)
+                ask(Session(connection))
+        except ImgfeedError:
+            assert number, "the answer as it should be"
+        except Exception as e:
+            pytest.fail(f"answer {number} of seed {SEED}: {type(e).__name__}: {e}: {reply!r}")
+        finally:
+            connection.close()
 
 
 @pytest.mark.parametrize(

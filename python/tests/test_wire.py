@@ -191,8 +191,6 @@ def test_classes_that_take_several_messages() -> None:
         'S {"type":"classes","first":2,"count":3,"classes":["emu"]}',
         'C {"type":"classes"}',
         'S {"type":"classes","first":0,"count":1,"classes":[]}',
-        'C {"type":"classes","first":0}',
-        'S {"type":"classes","first":0,"count":1,"classes":[]}',
     ]
     with served(replay(lines)) as session:
         session.open(options(lines))
