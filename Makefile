@@ -27,8 +27,8 @@ TRAINER_TESTS := trainer/tests
 # What make test leaves out; make test-all does not.
 GO_ONLY := -short
 LONG    :=
-PYTESTS  = LONG=$(LONG) $(CURDIR)/scripts/pytests.sh
-# How many of the trainer's quick tests run at a time: they share nothing, and each of the processes takes 0.7 GB for torch.
+PYTESTS  = LONG=$(LONG) JOBS=$(JOBS) $(CURDIR)/scripts/pytests.sh
+# How many of the quick tests of Python run at a time: they share nothing, and each of the processes takes up to 0.7 GB for torch.
 JOBS    ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 READY       := $(VENV)/.ready
 # The binaries' version is the Python package's, with the commit where git knows it.
@@ -110,7 +110,7 @@ test-versions: wheel ## the wheel in a fresh environment of each release of Pyth
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
-	  JOBS=$(JOBS) $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/trainer.xml -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
+	  $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/trainer.xml -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
 	  'needs torch 2, torchvision, timm and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 

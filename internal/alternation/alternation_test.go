@@ -111,6 +111,9 @@ func noteSources(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
+	if testing.Short() && *binaries == "" {
+		t.Skip("builds both programs")
+	}
 	var list []*program
 	paths := programs(t)
 	for _, path := range paths {

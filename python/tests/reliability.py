@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from pathlib import Path
@@ -35,8 +36,10 @@ def outcome(fault: str, comes: str, error: BaseException | str | None = None) ->
     if not os.environ.get(UPDATE):
         assert rows().get(fault) == line, f"{DOCUMENT} is not what happens: run with {UPDATE}=1, and see what has changed"
         return
-    known = {**rows(), fault: line}
-    before, table = DOCUMENT.read_text().split(BEGIN)
-    head = "| fault | what comes of it | what its user reads |\n|---|---|---|\n"
-    body = "".join(known[title] + "\n" for title in titles() if title in known)
-    DOCUMENT.write_text(f"{before}{BEGIN}{head}{body}{END}{table.split(END)[1]}")
+    with DOCUMENT.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests of other processes write theirs
+        known = {**rows(), fault: line}
+        before, table = DOCUMENT.read_text().split(BEGIN)
+        head = "| fault | what comes of it | what its user reads |\n|---|---|---|\n"
+        body = "".join(known[title] + "\n" for title in titles() if title in known)
+        DOCUMENT.write_text(f"{before}{BEGIN}{head}{body}{END}{table.split(END)[1]}")
