@@ -20,8 +20,9 @@ type canvas struct {
 	op       Op // at work
 	from     pixelSource
 	step     step
-	rendered int  // images in memory so far
-	dry      bool // operations are run to learn which pixels they need, and end there
+	pending  change // of from, and done before the step
+	rendered int    // images in memory so far
+	dry      bool   // operations are run to learn which pixels they need, and end there
 }
 
 // size returns the width and height of the image as the operations so far have left it.
@@ -85,6 +86,7 @@ func (c *canvas) render() error {
 	if c.dry {
 		return errNeedsPixels
 	}
+	c.settle()
 	to := c.next(w, h)
 	if err := c.engine.render(Output{Pix: to.Pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
 		return err
@@ -115,6 +117,7 @@ func (c *canvas) inMemory() (*imagefile.RGB, error) {
 			return nil, err
 		}
 	}
+	c.settle()
 	return c.from.raw(), nil
 }
 

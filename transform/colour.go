@@ -4,46 +4,43 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/imgfeed/imgfeed/internal/pointwise"
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // What operations do to colours, under the names that torchvision's functional has, on the image that the canvas is.
 
-// adjust has work change the image in memory.
-func (c *canvas) adjust(work func(a *pointwise.Adjuster, pix []byte)) error {
-	img, err := c.inMemory()
-	if err == nil {
-		work(c.engine.adjuster, img.Pix)
-	}
-	return err
+// adjust has work change the image, by a number if it takes one.
+func (c *canvas) adjust(work changeWork, by float32) error {
+	w, h := c.size()
+	return c.change(change{work: work, inPlace: true, width: w, height: h, with: changeParams{by: by}})
 }
 
 func (c *canvas) invert() error {
 	if c.log != nil {
 		c.log.add("invert")
 	}
-	return c.adjust((*pointwise.Adjuster).Invert)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Invert(to.Pix, from.Pix) }, 0)
 }
 
 func (c *canvas) grayscale() error {
 	if c.log != nil {
 		c.log.add("rgb_to_grayscale", "num_output_channels", 3)
 	}
-	return c.adjust((*pointwise.Adjuster).Gray)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Gray(to.Pix, from.Pix) }, 0)
 }
 
 func (c *canvas) autocontrast() error {
 	if c.log != nil {
 		c.log.add("autocontrast")
 	}
-	return c.adjust((*pointwise.Adjuster).Autocontrast)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Autocontrast(to.Pix, from.Pix) }, 0)
 }
 
 func (c *canvas) equalize() error {
 	if c.log != nil {
 		c.log.add("equalize")
 	}
-	return c.adjust((*pointwise.Adjuster).Equalize)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Equalize(to.Pix, from.Pix) }, 0)
 }
 
 // posterize keeps bits of every byte, 0 to 8: with 0 the image is black, as Pillow's was before it refused that.
@@ -54,7 +51,9 @@ func (c *canvas) posterize(bits int) error {
 	if bits == 8 {
 		return nil
 	}
-	return c.adjust(func(a *pointwise.Adjuster, pix []byte) { a.Posterize(pix, bits) })
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Posterize(to.Pix, from.Pix, int(with.by))
+	}, float32(bits))
 }
 
 // solarize inverts bytes that are not below threshold.
@@ -62,8 +61,9 @@ func (c *canvas) solarize(threshold float64) error {
 	if c.log != nil {
 		c.log.add("solarize", "threshold", threshold)
 	}
-	t := int(math.Ceil(min(max(threshold, 0), 256)))
-	return c.adjust(func(a *pointwise.Adjuster, pix []byte) { a.Solarize(pix, t) })
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Solarize(to.Pix, from.Pix, int(with.by))
+	}, float32(math.Ceil(min(max(threshold, 0), 256))))
 }
 
 // solarizeAdd is timm's: it adds to bytes below 128.
@@ -71,36 +71,44 @@ func (c *canvas) solarizeAdd(add int) error {
 	if c.log != nil {
 		c.log.add("solarize_add", "add", add, "threshold", 128)
 	}
-	return c.adjust(func(a *pointwise.Adjuster, pix []byte) { a.SolarizeAdd(pix, add, 128) })
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.SolarizeAdd(to.Pix, from.Pix, int(with.by), 128)
+	}, float32(min(add, 255)))
 }
 
 // enhance blends the image with a degenerate one: by 1 it stays as it is.
-func (c *canvas) enhance(factor float64, work func(a *pointwise.Adjuster, pix []byte, factor float32)) error {
+func (c *canvas) enhance(factor float64, work changeWork) error {
 	if float32(factor) == 1 {
 		return nil
 	}
-	return c.adjust(func(a *pointwise.Adjuster, pix []byte) { work(a, pix, float32(factor)) })
+	return c.adjust(work, float32(factor))
 }
 
 func (c *canvas) brightness(factor float64) error {
 	if c.log != nil {
 		c.log.add("adjust_brightness", "brightness_factor", factor)
 	}
-	return c.enhance(factor, (*pointwise.Adjuster).Brightness)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Brightness(to.Pix, from.Pix, with.by)
+	})
 }
 
 func (c *canvas) contrast(factor float64) error {
 	if c.log != nil {
 		c.log.add("adjust_contrast", "contrast_factor", factor)
 	}
-	return c.enhance(factor, (*pointwise.Adjuster).Contrast)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Contrast(to.Pix, from.Pix, with.by)
+	})
 }
 
 func (c *canvas) saturation(factor float64) error {
 	if c.log != nil {
 		c.log.add("adjust_saturation", "saturation_factor", factor)
 	}
-	return c.enhance(factor, (*pointwise.Adjuster).Saturation)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Saturation(to.Pix, from.Pix, with.by)
+	})
 }
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
@@ -108,7 +116,9 @@ func (c *canvas) hue(factor float64) error {
 	if c.log != nil {
 		c.log.add("adjust_hue", "hue_factor", factor)
 	}
-	return c.adjust(func(a *pointwise.Adjuster, pix []byte) { a.Hue(pix, uint8(int(float64(factor*255)))) })
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Hue(to.Pix, from.Pix, uint8(int(with.by)))
+	}, float32(int(float64(factor*255))))
 }
 
 func (c *canvas) sharpness(factor float64) error {
@@ -118,11 +128,12 @@ func (c *canvas) sharpness(factor float64) error {
 	if float32(factor) == 1 {
 		return nil
 	}
-	from, to, err := c.redraw(c.size())
-	if err == nil {
-		c.engine.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, float32(factor))
-	}
-	return err
+	w, h := c.size()
+	return c.change(change{work: sharpen, width: w, height: h, with: changeParams{by: float32(factor)}})
+}
+
+func sharpen(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, with.by)
 }
 
 // factorMax bounds the factor of an enhancement: from 255 on a level is 0, 255 or unchanged.

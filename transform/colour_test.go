@@ -14,40 +14,40 @@ var plainAdjuster = pointwise.New(kernel.Generic)
 
 func (o RandomInvert) naive(m *naiveImage, d *Draws) error {
 	if d.unit() < o.P {
-		plainAdjuster.Invert(m.pix)
+		plainAdjuster.Invert(m.pix, m.pix)
 	}
 	return nil
 }
 
 func (Grayscale) naive(m *naiveImage, _ *Draws) error {
-	plainAdjuster.Gray(m.pix)
+	plainAdjuster.Gray(m.pix, m.pix)
 	return nil
 }
 
 func (o RandomGrayscale) naive(m *naiveImage, d *Draws) error {
 	if d.unit() < o.P {
-		plainAdjuster.Gray(m.pix)
+		plainAdjuster.Gray(m.pix, m.pix)
 	}
 	return nil
 }
 
 func (o RandomAutocontrast) naive(m *naiveImage, d *Draws) error {
 	if d.unit() < o.P {
-		plainAdjuster.Autocontrast(m.pix)
+		plainAdjuster.Autocontrast(m.pix, m.pix)
 	}
 	return nil
 }
 
 func (o RandomEqualize) naive(m *naiveImage, d *Draws) error {
 	if d.unit() < o.P {
-		plainAdjuster.Equalize(m.pix)
+		plainAdjuster.Equalize(m.pix, m.pix)
 	}
 	return nil
 }
 
 func (o RandomPosterize) naive(m *naiveImage, d *Draws) error {
 	if d.unit() < o.P {
-		plainAdjuster.Posterize(m.pix, o.Bits)
+		plainAdjuster.Posterize(m.pix, m.pix, o.Bits)
 	}
 	return nil
 }
@@ -93,13 +93,13 @@ func (o ColorJitter) naive(m *naiveImage, d *Draws) error {
 		switch {
 		case ranges[i] == nil:
 		case i == 0:
-			plainAdjuster.Brightness(m.pix, float32(factor[0]))
+			plainAdjuster.Brightness(m.pix, m.pix, float32(factor[0]))
 		case i == 1:
-			plainAdjuster.Contrast(m.pix, float32(factor[1]))
+			plainAdjuster.Contrast(m.pix, m.pix, float32(factor[1]))
 		case i == 2:
-			plainAdjuster.Saturation(m.pix, float32(factor[2]))
+			plainAdjuster.Saturation(m.pix, m.pix, float32(factor[2]))
 		case i == 3:
-			plainAdjuster.Hue(m.pix, uint8(int(factor[3]*255)))
+			plainAdjuster.Hue(m.pix, m.pix, uint8(int(factor[3]*255)))
 		}
 	}
 	return nil

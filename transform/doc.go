@@ -18,10 +18,11 @@
 // it:
 //
 //   - Geometry by rectangles (crops, padding): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
-//   - Colour, and whatever else changes pixels where they are: canvas.inMemory does what has been gathered, and
-//     returns the image in memory; the operation changes it there with the table, matrix or kernel that it drew.
-//   - An affine map, a blur: canvas.redraw likewise, but the result is written to the other of the engine's two images, from
-//     which the canvas goes on. What lies outside has the fill that is the operation's parameter.
+//   - Colour, and affine maps: canvas.change does what has been gathered, so that the image is one in memory, and puts the work off
+//     until it is known whether its result goes to the batch or is worked on. Adjustments may change pixels where they are; what
+//     lies outside a map has the fill that is the operation's parameter.
+//   - A blur, padding: canvas.redraw likewise, but the result is written to the other of the engine's two images at once, from which the
+//     canvas goes on.
 //   - A policy, RandomApply, RandomChoice: an operation that holds operations, read by the same parser (parseOps) and
 //     made ready by its prepare. Its apply draws, and calls apply of those that are to be done on the canvas it was given.
 //     What is not drawn asks for nothing, so it costs nothing and keeps the pass whole.

@@ -50,12 +50,13 @@ type Engine struct {
 	mapper    *affine.Mapper
 	blurrer   *blur.Blurrer
 	adjuster  *pointwise.Adjuster
-	stored    storedImage // decodes the source at hand
-	canvas    canvas      // of the image at hand
-	region    []byte      // pixels of the region that is needed
-	padded    []byte      // a resized image that is then pasted between borders
-	between   [2]rgbImage // images between two passes, taken in turn
-	shared    rgbImage    // what several views need of an image
+	stored    storedImage   // decodes the source at hand
+	canvas    canvas        // of the image at hand
+	region    []byte        // pixels of the region that is needed
+	padded    []byte        // a resized image that is then pasted between borders
+	between   [2]rgbImage   // images between two passes, taken in turn
+	final     imagefile.RGB // the result, while a change is written to it
+	shared    rgbImage      // what several views need of an image
 	alone     [1]View
 	columns   []int32 // of an image that padding shows, and rows
 	rows      []int32
@@ -100,8 +101,7 @@ func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
 			return err
 		}
 	}
-	dst.Flip = c.step.flip
-	return e.render(dst, c.from, &c.step)
+	return c.finish(dst)
 }
 
 // trim lets go of scratch memory that an unusually large image has needed.

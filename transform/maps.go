@@ -5,17 +5,17 @@ import (
 	"strconv"
 
 	"github.com/imgfeed/imgfeed/internal/affine"
+	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
 // affineMap maps the image to one of w × h pixels by a matrix from its pixels to those of the image, and gives what shows
 // nothing of the image the colour fill.
 func (c *canvas) affineMap(w, h int, matrix affine.Matrix, how Interpolation, fill Fill) error {
-	from, to, err := c.redraw(w, h)
-	if err != nil {
-		return err
-	}
-	c.engine.mapper.Map(to, from, matrix, how, fill)
-	return nil
+	return c.change(change{work: mapImage, width: w, height: h, with: changeParams{matrix: matrix, how: how, fill: fill}})
+}
+
+func mapImage(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+	e.mapper.Map(to, from, with.matrix, with.how, with.fill)
 }
 
 // affineParams are those of torchvision's affine: angles in degrees, clockwise, shifts in pixels, and the point that everything is

@@ -37,6 +37,7 @@ type Mapper struct {
 	group   *group
 	columns []int32
 	runs    []run
+	line    []byte // of the result, for rows behind which there is no room
 }
 
 // New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].
@@ -50,12 +51,13 @@ func New(level kernel.Level) *Mapper {
 	return &Mapper{kernels: k, group: g}
 }
 
-// Map writes src, mapped by a, to dst, which has its size already. Pixels that show nothing of src become fill. The images
-// do not overlap, have pixels, and imagefile.SlackBytes of capacity; f is one of which [Interpolates] is true, and the matrix has no NaN and no infinity.
+// Map writes src, mapped by a, to dst, which has its size already, and nothing behind it. Pixels that show nothing of src become fill. The
+// images do not overlap and have pixels, src has imagefile.SlackBytes of capacity; f is one of which [Interpolates] is true, and the matrix has no
+// NaN and no infinity.
 func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill [3]byte) {
 	switch {
 	case f != resample.Nearest && m.kernels != nil:
-		m.kernels.interpolateGroups(m.group, dst, src, &a, fill, f == resample.Bicubic)
+		m.interpolateGroups(dst, src, &a, fill, f == resample.Bicubic)
 	case f == resample.Bilinear:
 		interpolate(dst, src, &a, fill, bilinear)
 	case f == resample.Bicubic:
@@ -71,6 +73,25 @@ func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill 
 
 // row returns row y of an image.
 func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width] }
+
+// spill is how many bytes kernels may write behind a row, at most.
+const spill = 16
+
+// target returns where row y is to be written: in the image, unless what spills over would be behind it.
+func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
+	if 3*dst.Width*(y+1)+spill <= len(dst.Pix) {
+		return row(dst, y)
+	}
+	m.line = imagefile.Grown(m.line, 3*dst.Width)
+	return m.line
+}
+
+// settle brings row y from where target said to its place.
+func settle(dst *imagefile.RGB, y int, from []byte) {
+	if to := row(dst, y); &to[0] != &from[0] {
+		copy(to, from)
+	}
+}
 
 // paint gives pixels a colour.
 func paint(pix []byte, fill [3]byte) {

@@ -52,7 +52,8 @@ func fill[T any](to []T, v T) {
 }
 
 // interpolateGroups is [interpolate] by kernels.
-func (k *kernels) interpolateGroups(g *group, dst, src *imagefile.RGB, a *Matrix, colour [3]byte, cubic bool) {
+func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3]byte, cubic bool) {
+	k, g := m.kernels, m.group
 	for i := range 2 {
 		fill(g.matrix[i][:], a[3*i])
 		fill(g.origin[i][:], a[3*i+2])
@@ -63,7 +64,7 @@ func (k *kernels) interpolateGroups(g *group, dst, src *imagefile.RGB, a *Matrix
 	fill(g.stride[:], float64(3*src.Width))
 	first, behind := 0, dst.Width
 	for y := range dst.Height {
-		to := row(dst, y)
+		to := m.target(dst, y)
 		v := float64(y) + 0.5
 		alongX, alongY := float64(a[1]*v), float64(a[4]*v)
 		fill(g.along[0][:], alongX)
@@ -87,6 +88,7 @@ func (k *kernels) interpolateGroups(g *group, dst, src *imagefile.RGB, a *Matrix
 			storePixels(unsafe.Pointer(&to[3*at]), g.result[:n])
 		}
 		paint(to[3*behind:], colour)
+		settle(dst, y, to)
 	}
 }
 

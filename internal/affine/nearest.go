@@ -90,7 +90,7 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 		m.group.startFixed(src, stepX, stepY)
 	}
 	for y := range dst.Height {
-		to := row(dst, y)
+		to := m.target(dst, y)
 		first, behind := showing(startX, stepX, dst.Width, src.Width)
 		firstY, behindY := showing(startY, stepY, dst.Width, src.Height)
 		first = max(first, firstY)
@@ -114,6 +114,7 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 			}
 		}
 		paint(to[3*behind:], fill)
+		settle(dst, y, to)
 		startX += downX
 		startY += downY
 	}

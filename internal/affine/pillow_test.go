@@ -156,7 +156,7 @@ func TestTurnIsPillows(t *testing.T) {
 	}
 }
 
-// TestLevels compares the levels' kernels with the generic code, on images and maps of every kind.
+// TestLevels compares the levels' kernels with the generic code, on images and maps of every kind, and looks for bytes that were changed behind.
 func TestLevels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	var generic Mapper
@@ -171,8 +171,13 @@ func TestLevels(t *testing.T) {
 		generic.Map(want, src, a, f, [3]byte{1, 2, 3})
 		for _, level := range kernel.Available() {
 			clear(got.Pix)
+			behind := got.Pix[len(got.Pix):][:64]
+			clear(behind)
 			if New(level).Map(got, src, a, f, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
 				t.Fatalf("%v: %v of %d×%d by %v: %s", level, f, src.Width, src.Height, a, firstDifference(got, want))
+			}
+			if !bytes.Equal(behind, make([]byte, len(behind))) {
+				t.Fatalf("%v: %v of %d×%d by %v: bytes behind the result were changed", level, f, src.Width, src.Height, a)
 			}
 		}
 	}

@@ -16,12 +16,12 @@ func blend(a, b byte, factor float32) byte {
 }
 
 // Brightness is ImageEnhance.Brightness, whose degenerate image is black.
-func (a *Adjuster) Brightness(pix []byte, factor float32) { a.blendAll(pix, 0, factor) }
+func (a *Adjuster) Brightness(dst, src []byte, factor float32) { a.blendAll(dst, src, 0, factor) }
 
 // Contrast is ImageEnhance.Contrast, whose degenerate image has the mean of the image's luma everywhere.
-func (a *Adjuster) Contrast(pix []byte, factor float32) {
-	if len(pix) >= 3 {
-		a.blendAll(pix, a.meanLuma(pix), factor)
+func (a *Adjuster) Contrast(dst, src []byte, factor float32) {
+	if len(src) >= 3 {
+		a.blendAll(dst, src, a.meanLuma(src), factor)
 	}
 }
 
@@ -39,11 +39,12 @@ func (a *Adjuster) meanLuma(pix []byte) byte {
 }
 
 // blendAll blends the image with one that has the same byte everywhere.
-func (a *Adjuster) blendAll(pix []byte, with byte, factor float32) {
+func (a *Adjuster) blendAll(dst, src []byte, with byte, factor float32) {
+	dst = dst[:len(src)]
 	table := &a.tables[0]
 	identity(table)
 	if a.fast != nil {
-		a.fast.blend(table[:], with, a.keep(factor))
+		a.fast.blend(table[:], table[:], with, a.keep(factor))
 	} else {
 		for v := range table {
 			table[v] = blend(with, byte(v), factor)
@@ -53,25 +54,25 @@ func (a *Adjuster) blendAll(pix []byte, with byte, factor float32) {
 	case a.fast == nil:
 	case a.fast.table != nil:
 		a.fast.fill(&a.spread[0], table)
-		pix = pix[a.fast.table(pix, &a.spread[0]):]
+		dst, src = rest(dst, src, a.fast.table(dst, src, &a.spread[0]))
 	case a.lines[0].fit(table, float64(factor), true):
-		pix = pix[a.fast.line(pix, &a.lines[0]):]
+		dst, src = rest(dst, src, a.fast.line(dst, src, &a.lines[0]))
 	default:
-		pix = pix[a.fast.blend(pix, with, a.keep(factor)):]
+		dst, src = rest(dst, src, a.fast.blend(dst, src, with, a.keep(factor)))
 	}
-	for i, v := range pix {
-		pix[i] = table[v]
+	for i, v := range src {
+		dst[i] = table[v]
 	}
 }
 
 // Saturation is ImageEnhance.Color, whose degenerate image is the gray one.
-func (a *Adjuster) Saturation(pix []byte, factor float32) {
-	if a.fast != nil {
-		pix = pix[a.fast.saturation(pix, a.keep(factor)):]
+func (a *Adjuster) Saturation(dst, src []byte, factor float32) {
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = rest(dst, src, a.fast.saturation(dst, src, a.keep(factor)))
 	}
-	for ; len(pix) >= 3; pix = pix[3:] {
-		l := luma(pix[0], pix[1], pix[2])
-		pix[0], pix[1], pix[2] = blend(l, pix[0], factor), blend(l, pix[1], factor), blend(l, pix[2], factor)
+	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+		l := luma(src[0], src[1], src[2])
+		dst[0], dst[1], dst[2] = blend(l, src[0], factor), blend(l, src[1], factor), blend(l, src[2], factor)
 	}
 }
 

@@ -2,17 +2,18 @@ package pointwise
 
 // Autocontrast is ImageOps.autocontrast without a cutoff: each channel's darkest byte becomes 0, its brightest 255, and those
 // between are spread.
-func (a *Adjuster) Autocontrast(pix []byte) {
-	low, high := a.extremes(pix)
+func (a *Adjuster) Autocontrast(dst, src []byte) {
+	dst = dst[:len(src)]
+	low, high := a.extremes(src)
 	fit := a.fast != nil && a.fast.lines != nil
 	for c := range a.tables {
 		slope := spread(&a.tables[c], int(low[c]), int(high[c]))
 		fit = fit && a.lines[c].fit(&a.tables[c], slope, false)
 	}
 	if fit {
-		pix = pix[a.fast.lines(pix, &a.lines):]
+		dst, src = rest(dst, src, a.fast.lines(dst, src, &a.lines))
 	}
-	a.lookup(pix)
+	a.lookup(dst, src)
 }
 
 // extremes returns the least and the greatest byte of each channel.
@@ -52,12 +53,12 @@ func spread(table *[256]byte, low, high int) float64 {
 }
 
 // Equalize is ImageOps.equalize: each channel's bytes are replaced so that they are spread as evenly as may be.
-func (a *Adjuster) Equalize(pix []byte) {
-	a.count(pix)
+func (a *Adjuster) Equalize(dst, src []byte) {
+	a.count(src)
 	for c := range a.tables {
 		equal(&a.tables[c], &a.counts[c])
 	}
-	a.lookup(pix)
+	a.lookup(dst, src)
 }
 
 // count counts the bytes of each channel.
@@ -117,15 +118,15 @@ var allBytes = func() (t [256]byte) {
 }()
 
 // lookup replaces the bytes of each channel by those of its table.
-func (a *Adjuster) lookup(pix []byte) {
-	if a.fast != nil && len(pix) >= 3*a.fast.vector {
+func (a *Adjuster) lookup(dst, src []byte) {
+	if dst = dst[:len(src)]; a.fast != nil && len(src) >= 3*a.fast.vector {
 		for c := range a.tables {
 			a.fast.fill(&a.spread[c], &a.tables[c])
 		}
-		pix = pix[a.fast.replace(pix, &a.spread):]
+		dst, src = rest(dst, src, a.fast.replace(dst, src, &a.spread))
 	}
 	r, g, b := &a.tables[0], &a.tables[1], &a.tables[2]
-	for ; len(pix) >= 3; pix = pix[3:] {
-		pix[0], pix[1], pix[2] = r[pix[0]], g[pix[1]], b[pix[2]]
+	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+		dst[0], dst[1], dst[2] = r[src[0]], g[src[1]], b[src[2]]
 	}
 }

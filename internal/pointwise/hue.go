@@ -9,13 +9,13 @@ import (
 // back, which changes pixels even where the shift is 0.
 //
 // There is no branch for a pixel to be wrong about: what depends on the order of its channels, and then on its hue, is looked up.
-func (a *Adjuster) Hue(pix []byte, shift uint8) {
-	if a.fast != nil {
-		pix = pix[a.fast.hue(pix, shift):]
+func (a *Adjuster) Hue(dst, src []byte, shift uint8) {
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = rest(dst, src, a.fast.hue(dst, src, shift))
 	}
 	t := hueTables()
-	for ; len(pix) >= 3; pix = pix[3:] {
-		r, g, b := uint(pix[0]), uint(pix[1]), uint(pix[2])
+	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+		r, g, b := uint(src[0]), uint(src[1]), uint(src[2])
 		overG, overB := atLeast(r, g), atLeast(r, b)
 		most, least := g+(r-g)&-overG, r-(r-g)&-overG // of r and g, and then of b too
 		order := orders[overG<<2|atLeast(g, b)<<1|overB]
@@ -32,9 +32,9 @@ func (a *Adjuster) Hue(pix []byte, shift uint8) {
 		exact, short := math.Float64bits(u), math.Float64bits(float64(float32(u)))
 		middle := uint32(int32(float64(v*(1-math.Float64frombits(exact^(exact^short)&turn.rounds))) + 0.5))
 		channels := uint32(most) | middle<<8 | p<<16
-		pix[0] = byte(channels >> (turn.places[0] & 31))
-		pix[1] = byte(channels >> (turn.places[1] & 31))
-		pix[2] = byte(channels >> (turn.places[2] & 31))
+		dst[0] = byte(channels >> (turn.places[0] & 31))
+		dst[1] = byte(channels >> (turn.places[1] & 31))
+		dst[2] = byte(channels >> (turn.places[2] & 31))
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 // hueAVX2 is Hue by whole numbers, which give what Pillow's floats give: hue is a multiple of 85/2 for each sextant, what is exact
 // in it is looked up in rounded, and the middle channel is a number of 65025ths. TestHueOfEveryColour compares them all.
-func hueAVX2(pix []byte, shift byte) int {
-	n := len(pix) / pixelsAVX2 * pixelsAVX2
+func hueAVX2(dst, src []byte, shift byte) int {
+	n := len(src) / pixelsAVX2 * pixelsAVX2
 	for at := 0; at < n; at += pixelsAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 		most := r.Max(g).Max(b)
@@ -26,7 +26,7 @@ func hueAVX2(pix []byte, shift byte) int {
 		low := ToBytes(PairBytes(leastAVX2(evenS, EvenBytes(most)), leastAVX2(oddS, OddBytes(most))))
 		middle := ToBytes(PairBytes(middleAVX2(evenS, EvenBytes(most), evenPart), middleAVX2(oddS, OddBytes(most), oddPart)))
 		sextant := ToBytes(PairBytes(evenSextant, oddSextant))
-		StoreChannels(pickAVX2(most, middle, low, sextant, 0), pickAVX2(most, middle, low, sextant, 1), pickAVX2(most, middle, low, sextant, 2), p)
+		StoreChannels(pickAVX2(most, middle, low, sextant, 0), pickAVX2(most, middle, low, sextant, 1), pickAVX2(most, middle, low, sextant, 2), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

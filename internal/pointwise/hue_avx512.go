@@ -12,10 +12,10 @@ import (
 
 // hueAVX512 is Hue by whole numbers, which give what Pillow's floats give: hue is a multiple of 85/2 for each sextant, what is exact
 // in it is looked up in rounded, and the middle channel is a number of 65025ths. TestHueOfEveryColour compares them all.
-func hueAVX512(pix []byte, shift byte) int {
-	n := len(pix) / pixelsAVX512 * pixelsAVX512
+func hueAVX512(dst, src []byte, shift byte) int {
+	n := len(src) / pixelsAVX512 * pixelsAVX512
 	for at := 0; at < n; at += pixelsAVX512 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 		most := r.Max(g).Max(b)
@@ -28,7 +28,7 @@ func hueAVX512(pix []byte, shift byte) int {
 		low := ToBytes(PairBytes(leastAVX512(evenS, EvenBytes(most)), leastAVX512(oddS, OddBytes(most))))
 		middle := ToBytes(PairBytes(middleAVX512(evenS, EvenBytes(most), evenPart), middleAVX512(oddS, OddBytes(most), oddPart)))
 		sextant := ToBytes(PairBytes(evenSextant, oddSextant))
-		StoreChannels(pickAVX512(most, middle, low, sextant, 0), pickAVX512(most, middle, low, sextant, 1), pickAVX512(most, middle, low, sextant, 2), p)
+		StoreChannels(pickAVX512(most, middle, low, sextant, 0), pickAVX512(most, middle, low, sextant, 1), pickAVX512(most, middle, low, sextant, 2), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

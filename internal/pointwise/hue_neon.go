@@ -12,10 +12,10 @@ import (
 
 // hueNEON is Hue by whole numbers, which give what Pillow's floats give: hue is a multiple of 85/2 for each sextant, what is exact
 // in it is looked up in rounded, and the middle channel is a number of 65025ths. TestHueOfEveryColour compares them all.
-func hueNEON(pix []byte, shift byte) int {
-	n := len(pix) / pixelsNEON * pixelsNEON
+func hueNEON(dst, src []byte, shift byte) int {
+	n := len(src) / pixelsNEON * pixelsNEON
 	for at := 0; at < n; at += pixelsNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 		most := r.Max(g).Max(b)
@@ -28,7 +28,7 @@ func hueNEON(pix []byte, shift byte) int {
 		low := ToBytes(PairBytes(leastNEON(evenS, EvenBytes(most)), leastNEON(oddS, OddBytes(most))))
 		middle := ToBytes(PairBytes(middleNEON(evenS, EvenBytes(most), evenPart), middleNEON(oddS, OddBytes(most), oddPart)))
 		sextant := ToBytes(PairBytes(evenSextant, oddSextant))
-		StoreChannels(pickNEON(most, middle, low, sextant, 0), pickNEON(most, middle, low, sextant, 1), pickNEON(most, middle, low, sextant, 2), p)
+		StoreChannels(pickNEON(most, middle, low, sextant, 0), pickNEON(most, middle, low, sextant, 1), pickNEON(most, middle, low, sextant, 2), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

@@ -7,21 +7,21 @@ package pointwise
 // rest to the generic code.
 type kernels struct {
 	vector      int // bytes that smooth takes at a time
-	xor, and    func(pix []byte, with byte) int
-	solarize    func(pix []byte, below byte) int // inverts bytes above below
-	solarizeAdd func(pix []byte, add, below byte) int
-	gray        func(pix []byte) int
+	xor, and    func(dst, src []byte, with byte) int
+	solarize    func(dst, src []byte, below byte) int // inverts bytes above below
+	solarizeAdd func(dst, src []byte, add, below byte) int
+	gray        func(dst, src []byte) int
 	sumLuma     func(pix []byte) (sum, n int)
-	blend       func(pix []byte, with byte, factor *float32) int
-	saturation  func(pix []byte, factor *float32) int
-	hue         func(pix []byte, shift byte) int
+	blend       func(dst, src []byte, with byte, factor *float32) int
+	saturation  func(dst, src []byte, factor *float32) int
+	hue         func(dst, src []byte, shift byte) int
 	smooth      func(dst, src []byte, from, end, stride int, factor *float32)
 	extremes    func(pix []byte, low, high *[192]byte) int // writes the extremes of as many places as it takes bytes at a time
 	fill        func(t *[1024]byte, table *[256]byte)
-	replace     func(pix []byte, tables *[3][1024]byte) int
-	table       func(pix []byte, table *[1024]byte) int // replaces all channels by one table; nil where a line is faster
+	replace     func(dst, src []byte, tables *[3][1024]byte) int
+	table       func(dst, src []byte, table *[1024]byte) int // replaces all channels by one table; nil where a line is faster
 
 	// Where table is nil: for tables that are lines, of all channels and of each.
-	line  func(pix []byte, t *line) int
-	lines func(pix []byte, t *[3]line) int
+	line  func(dst, src []byte, t *line) int
+	lines func(dst, src []byte, t *[3]line) int
 }

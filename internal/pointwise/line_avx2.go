@@ -20,18 +20,18 @@ func afterAVX2(v, before, always, one Bytes) Bytes {
 }
 
 // lineAVX2 replaces all bytes by those of one line.
-func lineAVX2(pix []byte, t *line) int {
-	n, one, half := len(pix)&^(vectorAVX2-1), BroadcastBytes(1), BroadcastBytes(15)
+func lineAVX2(dst, src []byte, t *line) int {
+	n, one, half := len(src)&^(vectorAVX2-1), BroadcastBytes(1), BroadcastBytes(15)
 	start, before, always := Load(unsafe.Pointer(&t.start)), Load(unsafe.Pointer(&t.before)), Load(unsafe.Pointer(&t.always))
 	base, offset := Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset))
 	first, second := Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second))
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
 		x := v.SubSaturated(start)
 		h, l := HalfOf(x).And(half), x.And(half)
-		Store(raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one).And(afterAVX2(v, before, always, one)), p)
+		Store(raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one).And(afterAVX2(v, before, always, one)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -45,15 +45,15 @@ func onLineAVX2(v Bytes, t *line, upTo7, from8, one, half Bytes) Bytes {
 }
 
 // linesAVX2 replaces the bytes of each channel by those of its line, which has no step.
-func linesAVX2(pix []byte, t *[3]line) int {
-	n, one, half := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastBytes(1), BroadcastBytes(15)
+func linesAVX2(dst, src []byte, t *[3]line) int {
+	n, one, half := len(src)/pixelsAVX2*pixelsAVX2, BroadcastBytes(1), BroadcastBytes(15)
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += pixelsAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r := onLineAVX2(Channel(v0, v1, v2, 0), &t[0], upTo7, from8, one, half)
 		g := onLineAVX2(Channel(v0, v1, v2, 1), &t[1], upTo7, from8, one, half)
-		StoreChannels(r, g, onLineAVX2(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half), p)
+		StoreChannels(r, g, onLineAVX2(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

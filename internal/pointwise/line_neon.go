@@ -22,18 +22,18 @@ func afterNEON(v, before, always, one Bytes) Bytes {
 }
 
 // lineNEON replaces all bytes by those of one line.
-func lineNEON(pix []byte, t *line) int {
-	n, one, half := len(pix)&^(vectorNEON-1), BroadcastBytes(1), BroadcastBytes(15)
+func lineNEON(dst, src []byte, t *line) int {
+	n, one, half := len(src)&^(vectorNEON-1), BroadcastBytes(1), BroadcastBytes(15)
 	start, before, always := Load(unsafe.Pointer(&t.start)), Load(unsafe.Pointer(&t.before)), Load(unsafe.Pointer(&t.always))
 	base, offset := Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset))
 	first, second := Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second))
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += vectorNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
 		x := v.SubSaturated(start)
 		h, l := HalfOf(x).And(half), x.And(half)
-		Store(raisedNEON(h, l, base, offset, first, second, upTo7, from8, one).And(afterNEON(v, before, always, one)), p)
+		Store(raisedNEON(h, l, base, offset, first, second, upTo7, from8, one).And(afterNEON(v, before, always, one)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -47,15 +47,15 @@ func onLineNEON(v Bytes, t *line, upTo7, from8, one, half Bytes) Bytes {
 }
 
 // linesNEON replaces the bytes of each channel by those of its line, which has no step.
-func linesNEON(pix []byte, t *[3]line) int {
-	n, one, half := len(pix)/pixelsNEON*pixelsNEON, BroadcastBytes(1), BroadcastBytes(15)
+func linesNEON(dst, src []byte, t *[3]line) int {
+	n, one, half := len(src)/pixelsNEON*pixelsNEON, BroadcastBytes(1), BroadcastBytes(15)
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += pixelsNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r := onLineNEON(Channel(v0, v1, v2, 0), &t[0], upTo7, from8, one, half)
 		g := onLineNEON(Channel(v0, v1, v2, 1), &t[1], upTo7, from8, one, half)
-		StoreChannels(r, g, onLineNEON(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half), p)
+		StoreChannels(r, g, onLineNEON(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

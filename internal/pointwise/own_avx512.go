@@ -9,11 +9,11 @@ import (
 )
 
 // tableAVX512 replaces all bytes by those of one table: two instructions for 64 bytes, where AVX2 computes faster than it looks up.
-func tableAVX512(pix []byte, table *[1024]byte) int {
-	n := len(pix) &^ (vectorAVX512 - 1)
+func tableAVX512(dst, src []byte, table *[1024]byte) int {
+	n := len(src) &^ (vectorAVX512 - 1)
 	for at := 0; at < n; at += vectorAVX512 {
-		p := unsafe.Pointer(&pix[at])
-		Store(Replace(Load(p), table), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Replace(Load(p), table), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

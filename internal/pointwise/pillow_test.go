@@ -23,39 +23,44 @@ type adjustment struct {
 
 // run adjusts an image of w × h pixels and returns the result, in new memory.
 func (a adjustment) run(adjuster *Adjuster, src []byte, w, h int) []byte {
-	pix := bytes.Clone(src)
-	a.inPlace(adjuster, pix, src, w, h)
-	return pix
+	dst := bytes.Repeat([]byte{0xA5}, len(src))
+	a.into(adjuster, dst, src, src, w, h)
+	return dst
 }
 
 // inPlace adjusts pix, which holds what src does.
 func (a adjustment) inPlace(adjuster *Adjuster, pix, src []byte, w, h int) {
+	a.into(adjuster, pix, pix, src, w, h)
+}
+
+// into adjusts src, which may be dst, or another image that holds the same for what cannot be done in place.
+func (a adjustment) into(adjuster *Adjuster, dst, src, other []byte, w, h int) {
 	factor := float32(a.value)
 	switch a.op {
 	case "invert":
-		adjuster.Invert(pix)
+		adjuster.Invert(dst, src)
 	case "gray":
-		adjuster.Gray(pix)
+		adjuster.Gray(dst, src)
 	case "autocontrast":
-		adjuster.Autocontrast(pix)
+		adjuster.Autocontrast(dst, src)
 	case "equalize":
-		adjuster.Equalize(pix)
+		adjuster.Equalize(dst, src)
 	case "posterize":
-		adjuster.Posterize(pix, int(a.value))
+		adjuster.Posterize(dst, src, int(a.value))
 	case "solarize":
-		adjuster.Solarize(pix, int(math.Ceil(a.value)))
+		adjuster.Solarize(dst, src, int(math.Ceil(a.value)))
 	case "solarize add":
-		adjuster.SolarizeAdd(pix, int(a.value), 128)
+		adjuster.SolarizeAdd(dst, src, int(a.value), 128)
 	case "brightness":
-		adjuster.Brightness(pix, factor)
+		adjuster.Brightness(dst, src, factor)
 	case "contrast":
-		adjuster.Contrast(pix, factor)
+		adjuster.Contrast(dst, src, factor)
 	case "saturation":
-		adjuster.Saturation(pix, factor)
+		adjuster.Saturation(dst, src, factor)
 	case "hue":
-		adjuster.Hue(pix, uint8(a.value))
+		adjuster.Hue(dst, src, uint8(a.value))
 	case "sharpness":
-		adjuster.Sharpness(pix, src, w, h, factor)
+		adjuster.Sharpness(dst, other, w, h, factor)
 	default:
 		panic("no adjustment " + a.op)
 	}

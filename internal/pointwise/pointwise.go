@@ -1,7 +1,8 @@
 // Package pointwise changes the pixels of RGB images in memory with exactly Pillow's arithmetic: what ImageOps, ImageEnhance and
 // Image.convert do, in the bits of every release from 9.4 on.
 //
-// An image's pixels are three bytes each, R, G and B, without gaps.
+// An image's pixels are three bytes each, R, G and B, without gaps. Functions write what they make of src to dst, which has room for as many
+// bytes: the same memory, or another that does not overlap.
 //
 // The generic Go code is the reference. Kernels for AVX2, AVX-512 and NEON give the same bytes; they are built with GOEXPERIMENT=simd
 // on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
@@ -26,64 +27,69 @@ type Adjuster struct {
 func New(level kernel.Level) *Adjuster { return &Adjuster{fast: kernelsOf(level)} }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
-func (a *Adjuster) Invert(pix []byte) {
-	if a.fast != nil {
-		pix = pix[a.fast.xor(pix, 255):]
+func (a *Adjuster) Invert(dst, src []byte) {
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = rest(dst, src, a.fast.xor(dst, src, 255))
 	}
-	for i, v := range pix {
-		pix[i] = ^v
+	for i, v := range src {
+		dst[i] = ^v
 	}
 }
 
 // Posterize is ImageOps.posterize: every byte keeps its upper bits, 0 to 8 of them.
-func (a *Adjuster) Posterize(pix []byte, bits int) {
+func (a *Adjuster) Posterize(dst, src []byte, bits int) {
 	mask := ^byte(0xff >> bits)
-	if a.fast != nil {
-		pix = pix[a.fast.and(pix, mask):]
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = rest(dst, src, a.fast.and(dst, src, mask))
 	}
-	for i, v := range pix {
-		pix[i] = v & mask
+	for i, v := range src {
+		dst[i] = v & mask
 	}
 }
 
 // Solarize is ImageOps.solarize: bytes of at least threshold, 0 to 256, are inverted.
-func (a *Adjuster) Solarize(pix []byte, threshold int) {
+func (a *Adjuster) Solarize(dst, src []byte, threshold int) {
 	if threshold == 0 {
-		a.Invert(pix)
+		a.Invert(dst, src)
 		return
 	}
-	if a.fast != nil && threshold < 256 {
-		pix = pix[a.fast.solarize(pix, byte(threshold-1)):]
+	if dst = dst[:len(src)]; a.fast != nil && threshold < 256 {
+		dst, src = rest(dst, src, a.fast.solarize(dst, src, byte(threshold-1)))
 	}
-	for i, v := range pix {
+	for i, v := range src {
 		if int(v) >= threshold {
-			pix[i] = ^v
+			v = ^v
 		}
+		dst[i] = v
 	}
 }
 
 // SolarizeAdd adds to bytes below threshold, 0 to 256, what they take of add, which is not negative.
-func (a *Adjuster) SolarizeAdd(pix []byte, add, threshold int) {
-	if a.fast != nil && 0 < threshold && threshold < 256 {
-		pix = pix[a.fast.solarizeAdd(pix, byte(min(add, 255)), byte(threshold-1)):]
+func (a *Adjuster) SolarizeAdd(dst, src []byte, add, threshold int) {
+	if dst = dst[:len(src)]; a.fast != nil && 0 < threshold && threshold < 256 {
+		dst, src = rest(dst, src, a.fast.solarizeAdd(dst, src, byte(min(add, 255)), byte(threshold-1)))
 	}
-	for i, v := range pix {
+	for i, v := range src {
 		if int(v) < threshold {
-			pix[i] = byte(min(int(v)+add, 255))
+			v = byte(min(int(v)+add, 255))
 		}
+		dst[i] = v
 	}
 }
 
 // Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
-func (a *Adjuster) Gray(pix []byte) {
-	if a.fast != nil {
-		pix = pix[a.fast.gray(pix):]
+func (a *Adjuster) Gray(dst, src []byte) {
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = rest(dst, src, a.fast.gray(dst, src))
 	}
-	for ; len(pix) >= 3; pix = pix[3:] {
-		l := luma(pix[0], pix[1], pix[2])
-		pix[0], pix[1], pix[2] = l, l, l
+	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+		l := luma(src[0], src[1], src[2])
+		dst[0], dst[1], dst[2] = l, l, l
 	}
 }
+
+// rest returns what follows after n bytes.
+func rest(dst, src []byte, n int) (to, from []byte) { return dst[n:], src[n:] }
 
 // luma is Pillow's L24 (libImaging/Convert.c): ITU-R 601-2 with 16 bits of fraction, rounded.
 func luma(r, g, b byte) byte {

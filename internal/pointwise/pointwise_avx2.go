@@ -19,21 +19,21 @@ const (
 	pixelsAVX2 = 48 * Count
 )
 
-func xorAVX2(pix []byte, with byte) int {
-	n, x := len(pix)&^(vectorAVX2-1), BroadcastBytes(with)
+func xorAVX2(dst, src []byte, with byte) int {
+	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(with)
 	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&pix[at])
-		Store(Load(p).Xor(x), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func andAVX2(pix []byte, with byte) int {
-	n, x := len(pix)&^(vectorAVX2-1), BroadcastBytes(with)
+func andAVX2(dst, src []byte, with byte) int {
+	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(with)
 	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&pix[at])
-		Store(Load(p).And(x), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -42,24 +42,24 @@ func andAVX2(pix []byte, with byte) int {
 // reachesAVX2 returns ones where a byte is above below, which is one less than the least.
 func reachesAVX2(v, below, one Bytes) Bytes { return Bytes{}.Sub(v.SubSaturated(below).Min(one)) }
 
-func solarizeAVX2(pix []byte, below byte) int {
-	n, limit, one := len(pix)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1)
+func solarizeAVX2(dst, src []byte, below byte) int {
+	n, limit, one := len(src)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1)
 	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
-		Store(v.Xor(reachesAVX2(v, limit, one)), p)
+		Store(v.Xor(reachesAVX2(v, limit, one)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func solarizeAddAVX2(pix []byte, add, below byte) int {
-	n, limit, one, more := len(pix)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
+func solarizeAddAVX2(dst, src []byte, add, below byte) int {
+	n, limit, one, more := len(src)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
 	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
 		keep := reachesAVX2(v, limit, one)
-		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), p)
+		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -87,12 +87,12 @@ func lumaAVX2(r, g, b Bytes, half Dwords) Bytes {
 	return ToBytes(PairBytes(even, odd))
 }
 
-func grayAVX2(pix []byte) int {
-	n, half := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000)
+func grayAVX2(dst, src []byte) int {
+	n, half := len(src)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
-		StoreGray(lumaAVX2(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), p)
+		StoreGray(lumaAVX2(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -127,25 +127,25 @@ func blendBytesAVX2(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
 	return ToBytes(PairBytes(blendWordsAVX2(aEven, EvenBytes(b), factor), blendWordsAVX2(aOdd, OddBytes(b), factor)))
 }
 
-func blendAVX2(pix []byte, with byte, factor *float32) int {
-	n, a, f := len(pix)&^(vectorAVX2-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+func blendAVX2(dst, src []byte, with byte, factor *float32) int {
+	n, a, f := len(src)&^(vectorAVX2-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&pix[at])
-		Store(blendBytesAVX2(a, a, Load(p), f), p)
+		p := unsafe.Pointer(&src[at])
+		Store(blendBytesAVX2(a, a, Load(p), f), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func saturationAVX2(pix []byte, factor *float32) int {
-	n, half, f := len(pix)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000), BroadcastFloat(factor)
+func saturationAVX2(dst, src []byte, factor *float32) int {
+	n, half, f := len(src)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000), BroadcastFloat(factor)
 	for at := 0; at < n; at += pixelsAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 		even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
 		odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
-		StoreChannels(blendBytesAVX2(even, odd, r, f), blendBytesAVX2(even, odd, g, f), blendBytesAVX2(even, odd, b, f), p)
+		StoreChannels(blendBytesAVX2(even, odd, r, f), blendBytesAVX2(even, odd, g, f), blendBytesAVX2(even, odd, b, f), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -204,14 +204,14 @@ func extremesAVX2(pix []byte, low, high *[192]byte) int {
 	return n
 }
 
-func replaceAVX2(pix []byte, tables *[3][1024]byte) int {
-	n := len(pix) / pixelsAVX2 * pixelsAVX2
+func replaceAVX2(dst, src []byte, tables *[3][1024]byte) int {
+	n := len(src) / pixelsAVX2 * pixelsAVX2
 	for at := 0; at < n; at += pixelsAVX2 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r := Replace(Channel(v0, v1, v2, 0), &tables[0])
 		g := Replace(Channel(v0, v1, v2, 1), &tables[1])
-		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), p)
+		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

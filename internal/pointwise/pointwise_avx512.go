@@ -21,21 +21,21 @@ const (
 	pixelsAVX512 = 48 * Count
 )
 
-func xorAVX512(pix []byte, with byte) int {
-	n, x := len(pix)&^(vectorAVX512-1), BroadcastBytes(with)
+func xorAVX512(dst, src []byte, with byte) int {
+	n, x := len(src)&^(vectorAVX512-1), BroadcastBytes(with)
 	for at := 0; at < n; at += vectorAVX512 {
-		p := unsafe.Pointer(&pix[at])
-		Store(Load(p).Xor(x), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func andAVX512(pix []byte, with byte) int {
-	n, x := len(pix)&^(vectorAVX512-1), BroadcastBytes(with)
+func andAVX512(dst, src []byte, with byte) int {
+	n, x := len(src)&^(vectorAVX512-1), BroadcastBytes(with)
 	for at := 0; at < n; at += vectorAVX512 {
-		p := unsafe.Pointer(&pix[at])
-		Store(Load(p).And(x), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -44,24 +44,24 @@ func andAVX512(pix []byte, with byte) int {
 // reachesAVX512 returns ones where a byte is above below, which is one less than the least.
 func reachesAVX512(v, below, one Bytes) Bytes { return Bytes{}.Sub(v.SubSaturated(below).Min(one)) }
 
-func solarizeAVX512(pix []byte, below byte) int {
-	n, limit, one := len(pix)&^(vectorAVX512-1), BroadcastBytes(below), BroadcastBytes(1)
+func solarizeAVX512(dst, src []byte, below byte) int {
+	n, limit, one := len(src)&^(vectorAVX512-1), BroadcastBytes(below), BroadcastBytes(1)
 	for at := 0; at < n; at += vectorAVX512 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
-		Store(v.Xor(reachesAVX512(v, limit, one)), p)
+		Store(v.Xor(reachesAVX512(v, limit, one)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func solarizeAddAVX512(pix []byte, add, below byte) int {
-	n, limit, one, more := len(pix)&^(vectorAVX512-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
+func solarizeAddAVX512(dst, src []byte, add, below byte) int {
+	n, limit, one, more := len(src)&^(vectorAVX512-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
 	for at := 0; at < n; at += vectorAVX512 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
 		keep := reachesAVX512(v, limit, one)
-		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), p)
+		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -89,12 +89,12 @@ func lumaAVX512(r, g, b Bytes, half Dwords) Bytes {
 	return ToBytes(PairBytes(even, odd))
 }
 
-func grayAVX512(pix []byte) int {
-	n, half := len(pix)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000)
+func grayAVX512(dst, src []byte) int {
+	n, half := len(src)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsAVX512 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
-		StoreGray(lumaAVX512(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), p)
+		StoreGray(lumaAVX512(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -129,25 +129,25 @@ func blendBytesAVX512(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
 	return ToBytes(PairBytes(blendWordsAVX512(aEven, EvenBytes(b), factor), blendWordsAVX512(aOdd, OddBytes(b), factor)))
 }
 
-func blendAVX512(pix []byte, with byte, factor *float32) int {
-	n, a, f := len(pix)&^(vectorAVX512-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+func blendAVX512(dst, src []byte, with byte, factor *float32) int {
+	n, a, f := len(src)&^(vectorAVX512-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorAVX512 {
-		p := unsafe.Pointer(&pix[at])
-		Store(blendBytesAVX512(a, a, Load(p), f), p)
+		p := unsafe.Pointer(&src[at])
+		Store(blendBytesAVX512(a, a, Load(p), f), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func saturationAVX512(pix []byte, factor *float32) int {
-	n, half, f := len(pix)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000), BroadcastFloat(factor)
+func saturationAVX512(dst, src []byte, factor *float32) int {
+	n, half, f := len(src)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000), BroadcastFloat(factor)
 	for at := 0; at < n; at += pixelsAVX512 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 		even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
 		odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
-		StoreChannels(blendBytesAVX512(even, odd, r, f), blendBytesAVX512(even, odd, g, f), blendBytesAVX512(even, odd, b, f), p)
+		StoreChannels(blendBytesAVX512(even, odd, r, f), blendBytesAVX512(even, odd, g, f), blendBytesAVX512(even, odd, b, f), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -206,14 +206,14 @@ func extremesAVX512(pix []byte, low, high *[192]byte) int {
 	return n
 }
 
-func replaceAVX512(pix []byte, tables *[3][1024]byte) int {
-	n := len(pix) / pixelsAVX512 * pixelsAVX512
+func replaceAVX512(dst, src []byte, tables *[3][1024]byte) int {
+	n := len(src) / pixelsAVX512 * pixelsAVX512
 	for at := 0; at < n; at += pixelsAVX512 {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r := Replace(Channel(v0, v1, v2, 0), &tables[0])
 		g := Replace(Channel(v0, v1, v2, 1), &tables[1])
-		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), p)
+		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

@@ -21,21 +21,21 @@ const (
 	pixelsNEON = 48 * Count
 )
 
-func xorNEON(pix []byte, with byte) int {
-	n, x := len(pix)&^(vectorNEON-1), BroadcastBytes(with)
+func xorNEON(dst, src []byte, with byte) int {
+	n, x := len(src)&^(vectorNEON-1), BroadcastBytes(with)
 	for at := 0; at < n; at += vectorNEON {
-		p := unsafe.Pointer(&pix[at])
-		Store(Load(p).Xor(x), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func andNEON(pix []byte, with byte) int {
-	n, x := len(pix)&^(vectorNEON-1), BroadcastBytes(with)
+func andNEON(dst, src []byte, with byte) int {
+	n, x := len(src)&^(vectorNEON-1), BroadcastBytes(with)
 	for at := 0; at < n; at += vectorNEON {
-		p := unsafe.Pointer(&pix[at])
-		Store(Load(p).And(x), p)
+		p := unsafe.Pointer(&src[at])
+		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -44,24 +44,24 @@ func andNEON(pix []byte, with byte) int {
 // reachesNEON returns ones where a byte is above below, which is one less than the least.
 func reachesNEON(v, below, one Bytes) Bytes { return Bytes{}.Sub(v.SubSaturated(below).Min(one)) }
 
-func solarizeNEON(pix []byte, below byte) int {
-	n, limit, one := len(pix)&^(vectorNEON-1), BroadcastBytes(below), BroadcastBytes(1)
+func solarizeNEON(dst, src []byte, below byte) int {
+	n, limit, one := len(src)&^(vectorNEON-1), BroadcastBytes(below), BroadcastBytes(1)
 	for at := 0; at < n; at += vectorNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
-		Store(v.Xor(reachesNEON(v, limit, one)), p)
+		Store(v.Xor(reachesNEON(v, limit, one)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func solarizeAddNEON(pix []byte, add, below byte) int {
-	n, limit, one, more := len(pix)&^(vectorNEON-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
+func solarizeAddNEON(dst, src []byte, add, below byte) int {
+	n, limit, one, more := len(src)&^(vectorNEON-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
 	for at := 0; at < n; at += vectorNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v := Load(p)
 		keep := reachesNEON(v, limit, one)
-		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), p)
+		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -89,12 +89,12 @@ func lumaNEON(r, g, b Bytes, half Dwords) Bytes {
 	return ToBytes(PairBytes(even, odd))
 }
 
-func grayNEON(pix []byte) int {
-	n, half := len(pix)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000)
+func grayNEON(dst, src []byte) int {
+	n, half := len(src)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
-		StoreGray(lumaNEON(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), p)
+		StoreGray(lumaNEON(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -129,25 +129,25 @@ func blendBytesNEON(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
 	return ToBytes(PairBytes(blendWordsNEON(aEven, EvenBytes(b), factor), blendWordsNEON(aOdd, OddBytes(b), factor)))
 }
 
-func blendNEON(pix []byte, with byte, factor *float32) int {
-	n, a, f := len(pix)&^(vectorNEON-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+func blendNEON(dst, src []byte, with byte, factor *float32) int {
+	n, a, f := len(src)&^(vectorNEON-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorNEON {
-		p := unsafe.Pointer(&pix[at])
-		Store(blendBytesNEON(a, a, Load(p), f), p)
+		p := unsafe.Pointer(&src[at])
+		Store(blendBytesNEON(a, a, Load(p), f), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func saturationNEON(pix []byte, factor *float32) int {
-	n, half, f := len(pix)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000), BroadcastFloat(factor)
+func saturationNEON(dst, src []byte, factor *float32) int {
+	n, half, f := len(src)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000), BroadcastFloat(factor)
 	for at := 0; at < n; at += pixelsNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 		even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
 		odd := lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
-		StoreChannels(blendBytesNEON(even, odd, r, f), blendBytesNEON(even, odd, g, f), blendBytesNEON(even, odd, b, f), p)
+		StoreChannels(blendBytesNEON(even, odd, r, f), blendBytesNEON(even, odd, g, f), blendBytesNEON(even, odd, b, f), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -206,14 +206,14 @@ func extremesNEON(pix []byte, low, high *[192]byte) int {
 	return n
 }
 
-func replaceNEON(pix []byte, tables *[3][1024]byte) int {
-	n := len(pix) / pixelsNEON * pixelsNEON
+func replaceNEON(dst, src []byte, tables *[3][1024]byte) int {
+	n := len(src) / pixelsNEON * pixelsNEON
 	for at := 0; at < n; at += pixelsNEON {
-		p := unsafe.Pointer(&pix[at])
+		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r := Replace(Channel(v0, v1, v2, 0), &tables[0])
 		g := Replace(Channel(v0, v1, v2, 1), &tables[1])
-		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), p)
+		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

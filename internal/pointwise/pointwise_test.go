@@ -36,7 +36,7 @@ func TestHueTables(t *testing.T) {
 		for c := range 4096 {
 			r, g, b := byte(c*31+shift), byte(c>>4*17), byte(c*7>>3+c&1*shift)
 			pix := []byte{r, g, b}
-			a.Hue(pix, uint8(shift))
+			a.Hue(pix, pix, uint8(shift))
 			h, s, v := toHSV(r, g, b)
 			wantR, wantG, wantB := fromHSV(h+uint8(shift), s, v)
 			if want := []byte{wantR, wantG, wantB}; !bytes.Equal(pix, want) {
@@ -60,10 +60,10 @@ func TestHueOfEveryColour(t *testing.T) {
 		}
 		shift := uint8(red * 37)
 		copy(want, src)
-		New(kernel.Generic).Hue(want, shift)
+		New(kernel.Generic).Hue(want, want, shift)
 		for _, level := range levels[1:] {
 			copy(got, src)
-			New(level).Hue(got, shift)
+			New(level).Hue(got, got, shift)
 			if i := firstDifference(got, want); i >= 0 {
 				t.Fatalf("%v: %v by %d: %v, generic %v", level, src[i/3*3:i/3*3+3], shift, got[i/3*3:i/3*3+3], want[i/3*3:i/3*3+3])
 			}
