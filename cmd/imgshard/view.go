@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"image"
-	"image/jpeg"
 	"io"
 	"io/fs"
 	"slices"
@@ -19,14 +16,16 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/thumbnail"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
 const (
-	// thumbnailSide is the longer side of a picture on a sheet, in pixels, where nothing larger stands beside it, and thumbnailQuality that of its JPEG.
+	// thumbnailSide is the longer side of a picture on a sheet, in pixels, where nothing larger stands beside it, and thumbnailSideMax that
+	// of any.
 	thumbnailSide    = 160
-	thumbnailQuality = 82
+	thumbnailSideMax = 320
 	// viewLimit is how long the samples of a dataset that is not packed are looked for.
 	viewLimit = 3 * time.Second
 	// viewSamplesMax bounds a sheet: each picture takes some kilobytes in it.
@@ -148,15 +147,9 @@ type viewSample struct {
 	Bytes    int
 	Format   string
 	Where    string
-	Original *thumbnail
-	Draws    []*thumbnail
+	Original *thumbnail.Picture
+	Draws    []*thumbnail.Picture
 	Error    string
-}
-
-// A thumbnail is a small picture.
-type thumbnail struct {
-	Width, Height int
-	JPEG          []byte
 }
 
 // A viewer makes the pictures.
@@ -266,21 +259,18 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	side := thumbnailSide
 	if v.spec != nil { // as large as what stands beside it
 		height, width := v.spec.OutputSize()
-		side = min(max(side, height, width), 2*thumbnailSide)
+		side = min(max(side, height, width), thumbnailSideMax)
 	}
 	small := func(w, h int) (int, int, error) {
 		sample.Width, sample.Height = w, h
-		long := max(w, h)
-		if long <= side {
-			return w, h, nil
-		}
-		return max(1, w*side/long), max(1, h*side/long), nil
+		w, h = thumbnail.Fit(w, h, side)
+		return w, h, nil
 	}
 	pix, w, h, err := v.engine.DecodeResized(src, small, transform.Bilinear, transform.Pillow13)
 	if err != nil {
 		return err
 	}
-	if sample.Original, err = newThumbnail(pix, w, h); err != nil || v.spec == nil {
+	if sample.Original, err = thumbnail.New(pix, w, h, side); err != nil || v.spec == nil {
 		return err
 	}
 	v.pix = append(v.pix[:0], make([]byte, v.spec.OutputBytes())...)
@@ -290,27 +280,11 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 		if _, err := v.engine.Apply(v.spec, transform.Output{Pix: v.pix}, src, draws); err != nil {
 			return err
 		}
-		t, err := newThumbnail(v.pix, w, h)
+		t, err := thumbnail.New(v.pix, w, h, thumbnailSideMax)
 		if err != nil {
 			return err
 		}
 		sample.Draws = append(sample.Draws, t)
 	}
 	return nil
-}
-
-// newThumbnail encodes RGB pixels as a small JPEG. Larger ones lose every other row and column until they fit: this is for looking.
-func newThumbnail(pix []byte, w, h int) (*thumbnail, error) {
-	step := (max(w, h) + 2*thumbnailSide - 1) / (2 * thumbnailSide)
-	small := image.NewRGBA(image.Rect(0, 0, (w+step-1)/step, (h+step-1)/step))
-	for y := 0; y < h; y += step {
-		to := small.Pix[small.PixOffset(0, y/step):]
-		for x := 0; x < w; x += step {
-			from, at := 3*(y*w+x), 4*(x/step)
-			to[at], to[at+1], to[at+2], to[at+3] = pix[from], pix[from+1], pix[from+2], 255
-		}
-	}
-	var b bytes.Buffer
-	err := jpeg.Encode(&b, small, &jpeg.Options{Quality: thumbnailQuality})
-	return &thumbnail{small.Rect.Dx(), small.Rect.Dy(), b.Bytes()}, err
 }

@@ -3,13 +3,12 @@ package main
 import (
 	"bytes"
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"image"
 	"image/color"
 	"image/draw"
-	"image/jpeg"
+	_ "image/jpeg"
 	"image/png"
 	"io"
 
@@ -19,15 +18,14 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/thumbnail"
 )
 
 //go:embed view.html
 var viewHTML string
 
 var viewPage = template.Must(template.New("view").Funcs(template.FuncMap{
-	"src": func(t *thumbnail) template.URL {
-		return template.URL("data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(t.JPEG))
-	},
+	"src":   func(p *thumbnail.Picture) template.URL { return template.URL(p.URL()) },
 	"words": source.Words,
 	"bytes": func(n int) string { return bytesize.Format(int64(n)) },
 }).Parse(viewHTML))
@@ -65,14 +63,14 @@ const (
 
 // writePNG writes one picture: a row for each sample with its draws, or, without draws, samples in rows.
 func (s *viewSheet) writePNG(out io.Writer) error {
-	columns, cells := sheetColumns, [][]*thumbnail{}
+	columns, cells := sheetColumns, [][]*thumbnail.Picture{}
 	draws := len(s.Samples[0].Draws)
 	if draws > 0 {
 		columns = 1 + draws
 	}
 	height := thumbnailSide
 	for _, sample := range s.Samples {
-		row := append([]*thumbnail{sample.Original}, sample.Draws...)
+		row := append([]*thumbnail.Picture{sample.Original}, sample.Draws...)
 		for _, t := range row {
 			if t != nil {
 				height = max(height, t.Height)
@@ -109,15 +107,15 @@ func (s *viewSheet) writePNG(out io.Writer) error {
 	return png.Encode(out, sheet)
 }
 
-func drawThumbnail(sheet *image.RGBA, t *thumbnail, left, top int) error {
-	if t == nil {
+func drawThumbnail(sheet *image.RGBA, p *thumbnail.Picture, left, top int) error {
+	if p == nil {
 		return nil
 	}
-	picture, err := jpeg.Decode(bytes.NewReader(t.JPEG))
+	picture, _, err := image.Decode(bytes.NewReader(p.Data))
 	if err != nil {
 		return err
 	}
-	draw.Draw(sheet, image.Rect(left, top, left+t.Width, top+t.Height), picture, image.Point{}, draw.Src)
+	draw.Draw(sheet, image.Rect(left, top, left+p.Width, top+p.Height), picture, image.Point{}, draw.Src)
 	return nil
 }
 

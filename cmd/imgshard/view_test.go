@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"image"
-	"image/jpeg"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -17,12 +16,12 @@ import (
 func picturesOf(t *testing.T, page string) []image.Image {
 	t.Helper()
 	var list []image.Image
-	for _, m := range regexp.MustCompile(`src="data:image/jpeg;base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`src="data:image/(?:jpeg|png);base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
 		data, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(m[1], "&#43;", "+"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		img, err := jpeg.Decode(bytes.NewReader(data))
+		img, _, err := image.Decode(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
