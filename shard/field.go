@@ -224,3 +224,51 @@ func AppendBytes(values, value []byte) []byte {
 	values = binary.LittleEndian.AppendUint32(values, uint32(len(value)))
 	return append(values, value...)
 }
+
+// JSON writes a value, as [Fields.Split] gives it, as JSON: numbers that JSON has not as text, bytes in base64. A value of the type [JSON]
+// that is none becomes null.
+func (f Field) JSON(value []byte) []byte {
+	var shown any
+	switch {
+	case f.Type == JSON:
+		var b bytes.Buffer
+		if json.Compact(&b, value) != nil {
+			return []byte("null")
+		}
+		return b.Bytes()
+	case f.Type == Text:
+		shown = string(value)
+	case f.Type == Bytes:
+		shown = value
+	default:
+		numbers := f.numbers(value)
+		if shown = numbers; f.Size == 0 && len(numbers) == 1 {
+			shown = numbers[0]
+		}
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.Encode(shown) // of numbers, text and bytes it cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// numbers returns those of a numeric field's value, as JSON has them.
+func (f Field) numbers(value []byte) []any {
+	var numbers []any
+	for at := 0; at < len(value); {
+		if f.Type == Int64 {
+			numbers = append(numbers, int64(binary.LittleEndian.Uint64(value[at:])))
+			at += 8
+			continue
+		}
+		x := math.Float32frombits(binary.LittleEndian.Uint32(value[at:]))
+		at += 4
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			numbers = append(numbers, fmt.Sprint(x))
+		} else {
+			numbers = append(numbers, x)
+		}
+	}
+	return numbers
+}

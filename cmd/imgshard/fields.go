@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/source"
@@ -62,7 +60,7 @@ func fieldsJSON(set *shard.Set, i int) (*json.RawMessage, error) {
 		if k > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%q:%s", fields[k].Name, fieldJSON(fields[k], v))
+		fmt.Fprintf(&b, "%q:%s", fields[k].Name, fields[k].JSON(v))
 	}
 	b.WriteByte('}')
 	raw := json.RawMessage(b.Bytes())
@@ -83,44 +81,5 @@ func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]b
 	if !fields[k].Numeric() {
 		return values[k], nil
 	}
-	return append(fieldJSON(fields[k], values[k]), '\n'), nil
-}
-
-// fieldJSON is a value as JSON: numbers that JSON has not as text, bytes in base64.
-func fieldJSON(f shard.Field, v []byte) []byte {
-	var numbers []any
-	for at := 0; f.Numeric() && at < len(v); {
-		if f.Type == shard.Int64 {
-			numbers = append(numbers, int64(binary.LittleEndian.Uint64(v[at:])))
-			at += 8
-			continue
-		}
-		x := math.Float32frombits(binary.LittleEndian.Uint32(v[at:]))
-		at += 4
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			numbers = append(numbers, fmt.Sprint(x))
-		} else {
-			numbers = append(numbers, x)
-		}
-	}
-	var value any = numbers
-	switch {
-	case f.Type == shard.JSON:
-		var b bytes.Buffer
-		if json.Compact(&b, v) != nil {
-			return []byte("null") // verify names it
-		}
-		return b.Bytes()
-	case f.Type == shard.Text:
-		value = string(v)
-	case f.Type == shard.Bytes:
-		value = v
-	case f.Size == 0:
-		value = numbers[0]
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(value) // of numbers, text and bytes it cannot fail
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return append(fields[k].JSON(values[k]), '\n'), nil
 }
