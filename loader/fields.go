@@ -79,6 +79,22 @@ func (f *Fields) fit(s *Slot, n int) bool {
 	return true
 }
 
+// of returns the values of a record's field bytes.
+func (f *Fields) of(record []byte) ([][]byte, error) {
+	if f.Len() == 0 {
+		return nil, nil
+	}
+	all, err := f.schema.Split(record, nil)
+	if err != nil {
+		return nil, err
+	}
+	var values [][]byte
+	for _, i := range f.wanted {
+		values = append(values, all[i])
+	}
+	return values, nil
+}
+
 // put writes the values of a record's field bytes to a slot; values is memory for their places, which it returns for the next call.
 func (f *Fields) put(s *Slot, position int, record []byte, values [][]byte) ([][]byte, error) {
 	values, err := f.schema.Split(record, values[:0])

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"runtime/debug"
@@ -64,6 +65,27 @@ func (p *Pool) Threads() int { return len(p.workers) }
 func (p *Pool) Close() {
 	p.scheduler.shutDown()
 	p.running.Wait()
+}
+
+// idlePoll is how often AwaitIdle looks.
+const idlePoll = 5 * time.Millisecond
+
+// AwaitIdle waits until a worker has nothing to do, no longer than most, so that who looks on does not take a processor from
+// serving. The error is ctx's.
+func (p *Pool) AwaitIdle(ctx context.Context, most time.Duration) error {
+	until := time.After(most)
+	tick := time.NewTicker(idlePoll)
+	defer tick.Stop()
+	for !p.scheduler.idle() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-until:
+			return nil
+		case <-tick.C:
+		}
+	}
+	return ctx.Err()
 }
 
 // run is a worker's life.

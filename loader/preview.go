@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"image"
 	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
@@ -9,73 +10,151 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Preview is one sample of a batch as the consumer has it: its first view, where it has several.
+// A Picture is an image in memory: uint8 RGB, row after row. Pix is nil where there is none.
+type Picture struct {
+	Width, Height int
+	Pix           []byte
+}
+
+// A Preview is one sample of a batch as the consumer has it, and what is stored.
 type Preview struct {
-	Index  int
-	Key    string
-	Label  int32
-	Width  int
-	Height int
-	Pix    []byte // uint8 RGB, row after row
-	Err    error  // why there are no pixels
+	Index    int
+	Key      string
+	Label    int32
+	Stored   image.Point // the stored image's width and height
+	Original Picture     // the stored image, made smaller to fit
+	Views    []Picture   // what the transform gave, one for each view
+	Fields   [][]byte    // the values of the stream's fields, as [shard.Fields.Split] gives them
+	// Bad is the plan's sample where that could not be served: this one stands in its place, or nothing does (Bad.By is -1: zeros).
+	Bad *BadSample
+	// Err is why what was served can't be shown.
+	Err error
 }
 
-// Preview makes the first samples of one of the stream's batches once more, at most most of them. Draws are a function of what the plan says, so
-// that these are the pixels that the consumer has, although its slot is not looked at. It is for people who look on: every call
-// makes an engine of its own, and the stream's workers are not disturbed.
-func (s *Stream) Preview(batch, most int) ([]Preview, error) {
-	p := s.cfg.Plan
-	if batch < 0 || batch >= p.Batches() {
-		return nil, fmt.Errorf("loader: there is no batch %d, the plan has %d", batch, p.Batches())
-	}
-	indices, again := p.Batch(batch, nil), p.Repetitions(batch, nil)
-	engine := transform.NewEngine(transform.ActiveLevel())
-	list := make([]Preview, 0, most)
-	for i, index := range indices[:min(most, len(indices))] {
-		repetition := 0
-		if len(again) > 0 {
-			repetition = again[i]
-		}
-		shown := s.preview(engine, index, repetition)
-		if shown.Err != nil && s.cfg.OnError == Substitute {
-			for candidate := range s.alike(index, repetition) {
-				if other := s.preview(engine, candidate, repetition); other.Err == nil {
-					shown = other
-					break
-				}
-			}
-		}
-		list = append(list, shown)
-	}
-	return list, nil
+// A Previewer makes samples of a batch once more, for people who look on. Draws are a function of what the plan says, so that these are
+// the pixels that the consumer has, although its slot is not looked at. It has an engine of its own, and does not disturb the
+// stream's workers; it can be used after the stream was closed, for as long as its set is open. It serves one goroutine at a time.
+type Previewer struct {
+	stream  *Stream
+	batch   int
+	indices []int
+	again   []int       // the plan's repetitions
+	bad     []BadSample // of the batch
+	engine  *transform.Engine
+	record  []byte
+	pix     []byte
+	views   []transform.View
 }
 
-func (s *Stream) preview(engine *transform.Engine, index, repetition int) (view Preview) {
-	spec := s.cfg.Views[0]
-	height, width := spec.OutputSize()
-	view = Preview{Index: index, Width: width, Height: height}
-	view.Key, _ = s.cfg.Set.Key(index) // an error is Read's too
-	record, _, err := s.cfg.Set.Read(index, nil)
+// Previewer looks at the batch that was handed out last. It returns nil before the first.
+func (s *Stream) Previewer() *Previewer {
+	number := int(s.batches.Load()) - 1
+	if number < 0 {
+		return nil
+	}
+	p := &Previewer{stream: s, batch: number, engine: transform.NewEngine(transform.ActiveLevel())}
+	p.indices, p.again = s.cfg.Plan.Batch(number, nil), s.cfg.Plan.Repetitions(number, nil)
+	if b := s.lastBad.Load(); b != nil && b.Number == number {
+		p.bad = b.Bad
+	}
+	return p
+}
+
+// Batch returns the batch's number in the plan.
+func (p *Previewer) Batch() int { return p.batch }
+
+// Len returns the number of samples in the batch.
+func (p *Previewer) Len() int { return len(p.indices) }
+
+// Sample makes one sample of the batch, whose original is made smaller so that no side of it has more than side pixels. Pictures are valid
+// until the next call.
+func (p *Previewer) Sample(position, side int) (shown Preview) {
+	cfg := &p.stream.cfg
+	shown.Index = p.indices[position]
+	for i := range p.bad {
+		if p.bad[i].Position == position {
+			shown.Bad = &p.bad[i]
+		}
+	}
+	switch {
+	case shown.Bad != nil && shown.Bad.By < 0:
+		shown.Key, shown.Label = shown.Bad.Key, BlankLabel
+		return shown
+	case shown.Bad != nil:
+		shown.Index = shown.Bad.By
+	}
+	shown.Key, _ = cfg.Set.Key(shown.Index) // an error is Read's too
+	record, buf, err := cfg.Set.Read(shown.Index, p.record)
+	p.record = buf
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
 	defer func() {
-		if p := recover(); p != nil {
-			fault := shard.FaultError(p, record.Image)
+		if failure := recover(); failure != nil {
+			fault := shard.FaultError(failure, record.Image)
 			if fault == nil {
-				panic(p)
+				panic(failure)
 			}
-			view.Pix, view.Err = nil, newSampleError(s.cfg.Set, index, s.cfg.Set.Corrupt(index, fault))
+			shown.Err = newSampleError(cfg.Set, shown.Index, cfg.Set.Corrupt(shown.Index, fault))
+		}
+		if shown.Err != nil {
+			shown.Original, shown.Views, shown.Fields = Picture{}, nil, nil
 		}
 	}()
 	if err == nil {
-		view.Label, view.Pix = record.Label, make([]byte, spec.OutputBytes())
-		draws := transform.NewViewDraws(s.seed, s.epoch, index, repetition, 0)
-		_, err = engine.Apply(spec, transform.Output{Pix: view.Pix, Layout: transform.NHWC}, record.Source, draws)
+		shown.Label = record.Label
+		if shown.Fields, err = cfg.Fields.of(record.Fields); err != nil {
+			err = cfg.Set.Corrupt(shown.Index, err)
+		}
+	}
+	if err == nil {
+		err = p.draw(&shown, position, record.Source, side)
 	}
 	if err != nil {
-		view.Pix, view.Err = nil, newSampleError(s.cfg.Set, index, err)
+		shown.Err = newSampleError(cfg.Set, shown.Index, err)
 	}
-	return view
+	return shown
 }
+
+// originalPixelsMax bounds what is decoded to be looked at: three bytes each, for a moment.
+const originalPixelsMax = 1 << 25
+
+// draw makes a sample's pictures.
+func (p *Previewer) draw(shown *Preview, position int, src transform.Source, side int) error {
+	cfg := &p.stream.cfg
+	repetition := 0
+	if len(p.again) > 0 {
+		repetition = p.again[position]
+	}
+	if n := cfg.Views.OutputBytes(); len(p.pix) < n {
+		p.pix = make([]byte, n)
+	}
+	p.views, shown.Views = p.views[:0], shown.Views[:0]
+	rest := p.pix
+	for v, spec := range cfg.Views {
+		pix := rest[:spec.OutputBytes():spec.OutputBytes()]
+		rest = rest[len(pix):]
+		height, width := spec.OutputSize()
+		draws := cfg.Views.Draws(p.stream.seed, p.stream.epoch, shown.Index, repetition, v)
+		p.views = append(p.views, transform.View{Spec: spec, Dst: transform.Output{Pix: pix, Layout: transform.NHWC}, Draws: draws})
+		shown.Views = append(shown.Views, Picture{width, height, pix})
+	}
+	if err := p.engine.ApplyViews(src, p.views); err != nil {
+		return err
+	}
+	pix, w, h, err := p.engine.DecodeResized(src, func(w, h int) (int, int, error) {
+		if shown.Stored = image.Pt(w, h); w*h > originalPixelsMax {
+			return 0, 0, errTooLarge
+		}
+		long := max(w, h, side)
+		return max(1, w*side/long), max(1, h*side/long), nil
+	}, transform.Bilinear, transform.Pillow13)
+	if err == errTooLarge {
+		return nil
+	}
+	shown.Original = Picture{w, h, pix}
+	return err
+}
+
+var errTooLarge = fmt.Errorf("loader: an image of more than %d pixels is not decoded to be looked at", originalPixelsMax)
 
 // Plan returns the plan that the stream serves.
 func (s *Stream) Plan() *plan.Plan { return s.cfg.Plan }

@@ -8,11 +8,11 @@ import (
 )
 
 // A scheduler says which batch a worker works on next. It owns its lock, and all that is under it: the lanes and their entries
-// belong to it alone. Streams and workers know it by five methods:
+// belong to it alone. Streams, workers and those who look on know it by six methods:
 //
 //	open     a stream is there                          close   it is over: returns once no worker is in its batches
 //	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one
-//	shutDown all streams are cancelled, workers end
+//	shutDown all streams are cancelled, workers end     idle   a worker has nothing to do
 //
 // A batch stays from publish until all of its samples are taken and the last worker has left it.
 type scheduler struct {
@@ -21,6 +21,7 @@ type scheduler struct {
 	left     sync.Cond // a worker has left a batch
 	lanes    []*lane
 	clock    int64 // the account of the lane that was served last
+	waiting  int   // workers without a turn
 	shutdown bool
 }
 
@@ -110,10 +111,19 @@ func (s *scheduler) next(last turn, waited *atomic.Int64) turn {
 			return s.dealLocked(l, e)
 		}
 		started := time.Now()
+		s.waiting++
 		s.work.Wait()
+		s.waiting--
 		waited.Add(int64(time.Since(started)))
 	}
 	return turn{}
+}
+
+// idle reports whether a worker has nothing to do.
+func (s *scheduler) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting > 0
 }
 
 // chooseLocked returns the lane with the lowest account of those with work, and the oldest batch of it with samples left; nil

@@ -71,6 +71,8 @@ type Stream struct {
 	samples    atomic.Int64
 	bad        atomic.Int64
 	ended      atomic.Bool // the last batch was handed out, or the stream failed
+
+	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
 }
 
 // NewStream starts to prepare batches. The stream must be closed.
@@ -162,6 +164,9 @@ func (s *Stream) handOut() Batch {
 	batch := Batch{
 		Number: b.number, Slot: b.slot, Count: len(b.indices), Bad: b.takeBads(),
 		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
+	}
+	if len(batch.Bad) > 0 {
+		s.lastBad.Store(&Batch{Number: batch.Number, Bad: batch.Bad})
 	}
 	s.batches.Add(1)
 	s.samples.Add(int64(batch.Count))

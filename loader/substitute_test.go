@@ -114,30 +114,3 @@ func TestAClassWithoutAWholeSample(t *testing.T) {
 		t.Errorf("%d reads, want those of a batch and %d", reads, SubstitutesMax)
 	}
 }
-
-// TestPreviewOfASubstitute shows what the model has.
-func TestPreviewOfASubstitute(t *testing.T) {
-	set, cfg := substituteConfig(t)
-	cfg.Shuffle = false
-	sc := testStream(t, set, cfg, 2)
-	sc.OnError = Substitute
-	s, err := newTestPool(t, 2).NewStream(sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	b, err := s.Next(t.Context())
-	if err != nil || len(b.Bad) != 1 {
-		t.Fatalf("%+v, %v", b, err)
-	}
-	shown, err := s.Preview(0, 10)
-	size := sc.Views.OutputBytes()
-	for i, p := range shown {
-		if p.Err != nil || int64(p.Index) != b.Slot.Indices[i] || string(p.Pix) != string(b.Slot.Images[0][i*size:(i+1)*size]) {
-			t.Errorf("place %d shows sample %d, %v; it holds %d", i, p.Index, p.Err, b.Slot.Indices[i])
-		}
-	}
-	if err != nil || shown[3].Index == 3 {
-		t.Errorf("%v, place 3 shows sample %d", err, shown[3].Index)
-	}
-}

@@ -103,15 +103,15 @@ func (s *session) start(m startRequest) error {
 	if err != nil {
 		return err
 	}
-	s.generation++
-	if err := s.connection.send(startedReply{Epoch: m.Epoch, Batches: p.Batches(), Generation: s.generation}); err != nil {
+	generation := s.generation.Add(1)
+	if err := s.connection.send(startedReply{Epoch: m.Epoch, Batches: p.Batches(), Generation: generation}); err != nil {
 		st.Close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.epoch = &epoch{session: s, stream: st, generation: s.generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
+	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
 	s.stream.Store(st)
-	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", s.generation)
+	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
 	go s.epoch.run(ctx)
 	return nil
 }
@@ -144,7 +144,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 func (s *session) noteBad(bad loader.BadSample) { s.server.bad.note(s.split, bad) }
 
 func (s *session) stop(m stopRequest) error {
-	if m.Generation == 0 || m.Generation == s.generation {
+	if m.Generation == 0 || m.Generation == s.generation.Load() {
 		s.stopEpoch()
 	}
 	return nil

@@ -4,21 +4,16 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/png"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/imgfeed/imgfeed/loader"
 )
 
 // page holds the status page, and uPlot (https://github.com/leeoniya/uPlot, MIT), which draws its plots.
@@ -43,7 +38,6 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.Handle("GET /page/", http.StripPrefix("/page/", http.FileServerFS(files)))
 	mux.HandleFunc("GET /status.json", s.serveStatus)
-	mux.HandleFunc("GET /sessions/{session}/batch.png", s.serveBatch)
 	mux.HandleFunc("GET /sessions/{session}/batch.json", s.serveBatch)
 	return mux
 }
@@ -84,118 +78,6 @@ func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	json.NewEncoder(w).Encode(value) // fails where the asker has gone
-}
-
-// previewSamples is how many samples of a batch are shown, previewColumns how many beside each other.
-const (
-	previewSamples = 16
-	previewColumns = 8
-)
-
-// A batchPreview is the samples of a session's last batch, as batch.json describes them; batch.png has the pictures, in rows of Columns.
-type batchPreview struct {
-	Epoch   int             `json:"epoch"`
-	Batch   int             `json:"batch"`
-	Columns int             `json:"columns"`
-	Samples []previewSample `json:"samples"`
-
-	height, width int
-	pictures      []loader.Preview
-}
-
-type previewSample struct {
-	Index int    `json:"index"`
-	Key   string `json:"key"`
-	Label int32  `json:"label"`
-	Class string `json:"class"`
-	Error string `json:"error,omitempty"`
-}
-
-// serveBatch shows the last batch that a session was sent. It is made once for all who look.
-func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
-	sessions := s.openSessions()
-	i := slices.IndexFunc(sessions, func(sess *session) bool { return strconv.FormatUint(sess.connection.id, 10) == r.PathValue("session") })
-	if i < 0 {
-		http.Error(w, "there is no such session any more", http.StatusNotFound)
-		return
-	}
-	p, err := sessions[i].preview()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	}
-	if strings.HasSuffix(r.URL.Path, ".json") {
-		writeJSON(w, p)
-		return
-	}
-	w.Header().Set("Content-Type", "image/png")
-	w.Header().Set("Cache-Control", "no-store")
-	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
-	encoder.Encode(w, p.sheet()) // fails where the asker has gone
-}
-
-// forgetStream ends what others may do with the running epoch's stream: after it, its set may be closed.
-func (s *session) forgetStream() {
-	s.previewMu.Lock()
-	defer s.previewMu.Unlock()
-	s.stream.Store(nil)
-	s.lastPreview = nil
-}
-
-// preview makes the session's last batch once more, unless it has just done so.
-func (s *session) preview() (*batchPreview, error) {
-	s.previewMu.Lock()
-	defer s.previewMu.Unlock()
-	stream := s.stream.Load()
-	if stream == nil {
-		return nil, badRequest("no epoch is running")
-	}
-	p := &batchPreview{Epoch: stream.Plan().Config().Epoch, Batch: stream.Stats().Batches - 1, Columns: previewColumns}
-	if p.Batch < 0 {
-		return nil, badRequest("the epoch's first batch is not sent yet")
-	}
-	if last := s.lastPreview; last != nil && last.Epoch == p.Epoch && last.Batch == p.Batch {
-		return last, nil
-	}
-	var err error
-	if p.pictures, err = stream.Preview(p.Batch, previewSamples); err != nil {
-		return nil, err
-	}
-	p.height, p.width = s.views[0].OutputSize()
-	classes := s.set.Manifest().Classes
-	for _, sample := range p.pictures {
-		shown := previewSample{Index: sample.Index, Key: sample.Key, Label: sample.Label}
-		if sample.Label >= 0 && int(sample.Label) < len(classes) {
-			shown.Class = classes[sample.Label]
-		}
-		if sample.Err != nil {
-			shown.Error = sample.Err.Error()
-		}
-		p.Samples = append(p.Samples, shown)
-	}
-	s.lastPreview = p
-	return p, nil
-}
-
-// sheet lays the pictures out in rows.
-func (p *batchPreview) sheet() image.Image {
-	columns := min(len(p.pictures), previewColumns)
-	rows := (len(p.pictures) + previewColumns - 1) / previewColumns
-	sheet := image.NewNRGBA(image.Rect(0, 0, columns*p.width, rows*p.height))
-	for i, picture := range p.pictures {
-		if picture.Pix == nil {
-			continue
-		}
-		left, top := i%previewColumns*p.width, i/previewColumns*p.height
-		for y := range p.height {
-			to := sheet.Pix[sheet.PixOffset(left, top+y):]
-			from := picture.Pix[3*y*p.width:]
-			for x := range p.width {
-				to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = from[3*x], from[3*x+1], from[3*x+2], 255
-			}
-		}
-	}
-	return sheet
 }
 
 // MetricsAddr completes an address for [Server.Handler]: a port alone, or without a host, means this machine only.

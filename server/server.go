@@ -60,6 +60,7 @@ type Server struct {
 	started time.Time
 	history history
 	bad     badSamples
+	gallery gallery
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool

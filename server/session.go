@@ -23,8 +23,8 @@ type session struct {
 	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
 	totals     *splitTotals
 
-	generation uint64 // of the last epoch
-	epoch      *epoch // that runs
+	generation atomic.Uint64 // of the last epoch
+	epoch      *epoch        // that runs
 
 	selectionBytes int64 // of plan.Selection, reserved
 
@@ -44,8 +44,7 @@ type session struct {
 	writeTime atomic.Int64 // ns
 	rate      rate         // of images
 
-	previewMu   sync.Mutex // held while a stream is looked into, and to take it away
-	lastPreview *batchPreview
+	lookMu sync.Mutex // held to look for the stream and its set, and to take the stream away
 }
 
 // newSession sets up what an open request asks for.
@@ -88,6 +87,7 @@ func (s *session) close() {
 	s.stopEpoch()
 	s.shutRing()
 	s.dropSelection()
+	s.server.gallery.forget(s.connection.id)
 	s.letGo(s.set)
 }
 

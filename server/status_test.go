@@ -1,10 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"image/png"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -13,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/imgfeed/imgfeed/internal/ring"
 )
 
 // get asks the server's pages.
@@ -106,87 +101,6 @@ func TestPage(t *testing.T) {
 	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, 2 threads") {
 		t.Errorf("to curl: %s", w.Body)
 	}
-}
-
-// TestBatchOnThePage compares the pictures of the last batch with what the client was sent, random draws included.
-func TestBatchOnThePage(t *testing.T) {
-	ts := startServer(t, oneSet(t, 20, 1), nil)
-	c := ts.dial().hello().open(openRequest{
-		BatchSize: 10, Slots: 1, Shuffle: true, Seed: new(int64),
-		Transform: json.RawMessage(`[{"op":"RandomCrop","size":[2,3],"padding":2},{"op":"RandomHorizontalFlip"}]`),
-	})
-	path := "/sessions/1/batch"
-	if w := ts.get(path + ".png"); w.Code != 404 {
-		t.Errorf("before the first epoch: %d", w.Code)
-	}
-	c.send(startRequest{Epoch: 3})
-	expect[startedReply](c)
-	b := expect[batchMessage](c)
-	sheet, err := png.Decode(ts.get(path + ".png").Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if size := sheet.Bounds(); size.Dx() != 8*3 || size.Dy() != 2*2 {
-		t.Fatalf("the sheet is %v", size)
-	}
-	images := c.array(ring.Images, b)
-	for i := range 10 {
-		var got []byte
-		for y := range 2 {
-			for x := range 3 {
-				r, g, b, _ := sheet.At(i%8*3+x, i/8*2+y).RGBA()
-				got = append(got, byte(r>>8), byte(g>>8), byte(b>>8))
-			}
-		}
-		if want := images[18*i:][:18]; !bytes.Equal(got, want) {
-			t.Errorf("place %d: %v, the client has %v", i, got, want)
-		}
-	}
-	var described batchPreview
-	if err := json.Unmarshal(ts.get(path+".json").Body.Bytes(), &described); err != nil || described.Epoch != 3 || described.Batch != 0 || len(described.Samples) != 10 {
-		t.Fatalf("%+v, %v", described, err)
-	}
-	indices := view[int64](c.array(ring.Indices, b))
-	for i, sample := range described.Samples {
-		if sample.Index != int(indices[i]) || int64(sample.Label) != indices[i]%2 || sample.Class == "" || sample.Key == "" {
-			t.Errorf("place %d: %+v, the client has index %d", i, sample, indices[i])
-		}
-	}
-	if w := ts.get("/sessions/99/batch.png"); w.Code != 404 {
-		t.Errorf("a session that is not there: %d", w.Code)
-	}
-}
-
-// TestLookingOnWhileSessionsEnd asks for pictures while epochs begin and end.
-func TestLookingOnWhileSessionsEnd(t *testing.T) {
-	ts := startServer(t, oneSet(t, 50, 1), nil)
-	stop := make(chan struct{})
-	looked := make(chan int)
-	go func() {
-		n := 0
-		for {
-			select {
-			case <-stop:
-				looked <- n
-				return
-			default:
-			}
-			for _, sess := range ts.Status(0).Sessions {
-				if ts.get(fmt.Sprintf("/sessions/%d/batch.png", sess.Session)).Code == 200 {
-					n++
-				}
-			}
-		}
-	}()
-	for range 8 {
-		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
-		c.epoch(0, 0)
-		c.epoch(1, 10)
-		c.close()
-	}
-	close(stop)
-	t.Logf("%d pictures", <-looked)
-	ts.checkIdle()
 }
 
 // TestDocumentListsTheMetrics compares the list of docs/monitoring.md with what is served.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket as sockets
@@ -10,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from conftest import RANDOM, answers, wait_for
+from conftest import RANDOM, SAMPLES, answers, copied, imgshard, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
 
+PIL = pytest.importorskip("PIL.Image")
 playwright = pytest.importorskip("playwright.sync_api")
 
 #: Where screenshots go, to be looked at; nowhere if it is not set.
@@ -44,14 +45,23 @@ class Feed:
         self.process.wait()
 
     def loader(self, **options: Any) -> DataLoader:
-        return DataLoader(f"unix:{self.socket}", framework="numpy", transform=RANDOM, reconnect=0, **options)
+        options = {"framework": "numpy", "transform": RANDOM, "reconnect": 0, **options}
+        return DataLoader(f"unix:{self.socket}", **options)
+
+
+@contextlib.contextmanager
+def fed(shards: Path, folder: Path) -> Iterator[Feed]:
+    feed = Feed(shards, folder)
+    try:
+        yield feed
+    finally:
+        feed.stop()
 
 
 @pytest.fixture
 def feed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Feed]:
-    feed = Feed(shards, tmp_path_factory.mktemp("page"))
-    yield feed
-    feed.stop()
+    with fed(shards, tmp_path_factory.mktemp("page")) as feed:
+        yield feed
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +120,9 @@ def drawn(page: Page, place: str) -> bool:
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) -> None:
-    loader = feed.loader(batch_size=4, shuffle=True, seed=7, slots=2)
+    loader = feed.loader(batch_size=4, shuffle=True, seed=7, slots=2, with_index=True)
     batches = iter(loader)
-    first = [next(batches) for _ in range(2)]
+    first = [copied(next(batches)) for _ in range(2)]
     page = Page(browser, feed, kind)
     page.wait("document.querySelectorAll('details.session').length === 1")
     assert "waiting for the client" in page.text("details.session .verdict")
@@ -124,8 +134,12 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
         page.page.keyboard.press("Tab")
     page.page.keyboard.press("Enter")
     page.wait("document.querySelector('details.session img')?.naturalWidth > 0")
-    labels = [f"{np.asarray(label)}" for label in first[-1][1]]
-    assert len(page.text("details.session .inside > div > p:last-child").split(" · ")) == len(labels)
+    shown = page.page.locator("details.session figure.sample").all_inner_texts()
+    assert len(shown) == 4 and all("stored " in text and "32\u00a0×\u00a032" in text for text in shown), shown
+    sent = shown_batch(page)  # those that are on their way to the client are ahead of what it has taken
+    first += [copied(next(batches)) for _ in range(sent + 1 - len(first))]
+    for text, label, index in zip(shown, first[sent][1], first[sent][2], strict=True):
+        assert f"label {label} · index {index} · " in text
     del first
     for _ in batches:
         pass
@@ -136,6 +150,69 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     assert wide, "the page is wider than the window"
     page.close(kind)
     loader.close()
+    assert page.said == []
+
+
+def opened(page: Page) -> list[str]:
+    """Open the first session, and return what is written with each sample."""
+    page.page.locator("details.session summary").first.click()
+    page.wait("document.querySelector('details.session figure.sample img')?.naturalWidth > 0")
+    broken = page.page.evaluate("[...document.querySelectorAll('figure img')].filter((i) => !i.naturalWidth || !i.alt).length")
+    assert broken == 0
+    return list(page.page.locator("details.session figure.sample").all_inner_texts())
+
+
+def shown_batch(page: Page) -> int:
+    """Return the number of the batch whose pictures are shown."""
+    return int(page.text("details.session .inside > div > p").split(", batch ")[1].split(",")[0])
+
+
+@pytest.mark.parametrize("kind", ["light", "phone"])
+def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path, kind: str) -> None:
+    """All views of a sample, large and small, beside a grayscale image of a pixels set, with its fields."""
+    source = tmp_path / "train"
+    shutil.copytree(images, source)
+    for i, file in enumerate(sorted(source.rglob("*.JPEG"))):
+        PIL.open(file).convert("L").save(file)
+        file.with_suffix(".txt").write_text(f"caption <b>{i}</b>")
+    shards = tmp_path / "train-shards"
+    imgshard("build", source, "-o", shards, "--encoding", "pixels", "--resize", "64", "--field=caption=txt")
+    with fed(shards, tmp_path) as feed:
+        loader = feed.loader(batch_size=9, transform="dino", fields=["caption"], slots=2)
+        batches = iter(loader)
+        taken = [next(batches)]
+        page = Page(browser, feed, kind)
+        shown = opened(page)
+        taken += [next(batches) for _ in range(shown_batch(page))]
+        assert len(shown) == 4, "48 pictures, eleven for a sample"
+        for text, caption in zip(shown, taken[-1][-1], strict=False):
+            assert all(f"view {v}, {224 if v < 2 else 96}" in text.replace("\n", " ") for v in range(10)) and "stored " in text
+            assert f"caption: {caption}" in text
+        assert page.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        page.close(f"views-{kind}")
+        loader.close()
+    assert page.said == []
+
+
+@pytest.mark.parametrize("on_error", ["blank", "substitute"])
+def test_page_marks_bad_samples(browser: Any, damaged: Path, tmp_path: Path, on_error: str) -> None:
+    with DataLoader(damaged, 35, framework="numpy", transform=RANDOM, on_error="blank") as loader:
+        list(loader)
+        bad = list(loader.bad)
+    with fed(damaged, tmp_path) as feed:
+        good = [i for i in range(SAMPLES) if i not in bad]
+        order = [i for k in range(0, 80, 8) for i in bad + good[k : k + 8]]  # every batch begins with them
+        loader = feed.loader(batch_size=10, on_error=on_error, order=order, slots=2)
+        batches = iter(loader)
+        next(batches)
+        page = Page(browser, feed, "dark")
+        shown = opened(page)
+        for text in shown[:2]:
+            assert "CRC-32C" in text and ("Zeros were sent" if on_error == "blank" else "in the place of sample") in text, text
+            assert ("blank" in text and "→" not in text) if on_error == "blank" else "→" in text
+        assert not any("CRC-32C" in text for text in shown[2:])
+        page.close(f"bad-{on_error}")
+        loader.close()
     assert page.said == []
 
 

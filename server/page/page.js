@@ -99,7 +99,8 @@ function drawPlots() {
           width: place.clientWidth,
           height: 160,
           axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => whole.format(v)),
-          scales: { y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
+          // Before the first moment of the history uPlot would show years.
+          scales: { x: { range: (_, low, high) => (low === null || low === high ? [Date.now() / 1000 - 60, Date.now() / 1000] : [low, high]) }, y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
           legend: { live: true },
           series: [
             { label: "time", value: (_, t) => (t ? clock(t) : "–") },
@@ -147,11 +148,56 @@ function newSession(number) {
     "details",
     { class: "session", "data-session": number },
     element("summary", {}, parts.name, parts.epoch, parts.progress, parts.rate, parts.left, parts.verdict),
-    element("div", { class: "inside" }, parts.advice, parts.details, element("p", {}, parts.transform), parts.batch),
+    element(
+      "div",
+      { class: "inside" },
+      parts.advice,
+      parts.details,
+      parts.batch,
+      element("details", { class: "transform" }, element("summary", { text: "The transform" }), parts.transform),
+    ),
   );
   parts.box = box;
   box.addEventListener("toggle", () => box.open && showBatch(number, parts));
   return parts;
+}
+
+const PICTURE = 120; // CSS pixels of the longer side of a picture
+const PIXELATED = 64; // pixels up to which an image is shown with its pixels as squares
+
+const size = ({ width, height }) => `${width}\u00a0×\u00a0${height}`; // in one line
+
+/** picture shows an image of so many CSS pixels for each of its own, with a line below. */
+function picture({ width, height, picture: src }, scale, alt, line) {
+  const img = element("img", { src, alt, title: alt, width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) });
+  if (Math.max(width, height) <= PIXELATED) img.classList.add("pixelated");
+  return element("div", { class: "picture" }, img, element("span", { class: "faint", text: line }));
+}
+
+/** sampleFigure shows a sample of a batch: as it is stored, and beside that what the transform gave. */
+function sampleFigure(s) {
+  const name = s.class || `label ${s.label}`;
+  const pictures = element("div", { class: "pictures" });
+  if (s.original) {
+    const scale = PICTURE / Math.max(s.original.width, s.original.height);
+    pictures.append(picture(s.original, scale, `${name}, as it is stored`, `stored ${size(s)}`));
+  } else if (s.width) {
+    pictures.append(element("p", { class: "faint", text: `stored ${size(s)}: too large to be decoded for this page` }));
+  }
+  if (s.views.length) pictures.append(element("span", { class: "arrow faint", "aria-hidden": "true", text: "→" }));
+  const scale = PICTURE / Math.max(...s.views.map((v) => Math.max(v.width, v.height)));
+  s.views.forEach((v, k) => {
+    const many = s.views.length > 1;
+    pictures.append(picture(v, scale, many ? `${name}, view ${k}` : `${name}, as the model gets it`, `${many ? `view ${k}, ` : ""}${size(v)}`));
+  });
+  const caption = element("figcaption", {}, element("b", { text: s.bad?.blank ? "blank" : name }), ` label ${s.label} · index ${s.index} · `, element("code", { text: s.key }));
+  for (const f of s.fields || []) caption.append(element("div", {}, `${f.name}: `, element("code", { text: f.value })));
+  if (s.bad) {
+    const what = s.bad.blank ? "Zeros were sent for this sample" : `This one was sent in the place of sample ${s.bad.index} (${s.bad.key})`;
+    caption.append(element("div", { class: "bad", text: `${what}: ${s.bad.error}` }));
+  }
+  if (s.error) caption.append(element("div", { class: "bad", text: s.error }));
+  return element("figure", { class: s.views.length > 1 ? "sample many" : "sample" }, pictures, caption);
 }
 
 /** showBatch shows the last batch as the model sees it, while the session is open on the page. */
@@ -162,22 +208,22 @@ async function showBatch(number, parts) {
     try {
       const reply = await fetch(`sessions/${number}/batch.json`);
       if (!reply.ok) {
+        parts.shown = "";
         parts.batch.replaceChildren(element("p", { class: "faint", text: (await reply.text()).trim() }));
-      } else {
+      } else if (reply.headers.get("ETag") !== parts.shown) {
         const batch = await reply.json();
-        const names = batch.samples.map((s) => s.error || s.class || `label ${s.label}`);
-        const picture = element("img", { src: `sessions/${number}/batch.png?${batch.epoch}.${batch.batch}`, alt: "the first images of the last batch: " + names.join(", ") });
-        await picture.decode();
-        parts.batch.replaceChildren(
-          element("p", { class: "faint", text: `Epoch ${batch.epoch}, batch ${batch.batch}: its first ${batch.samples.length} images, before normalisation, in rows of ${batch.columns}.` }),
-          picture,
-          element("p", { class: "faint", text: names.join(" · ") }),
-        );
+        const samples = element("div", { class: "samples" }, ...batch.samples.map(sampleFigure));
+        await Promise.all([...samples.querySelectorAll("img")].map((img) => img.decode()));
+        const several = batch.samples.length > 1 ? `${batch.samples.length} of its ${count(batch.count)} images` : `one of its ${count(batch.count)} images`;
+        const text = `Epoch ${batch.epoch}, batch ${batch.batch}, at ${clock(batch.time)}: ${several}, each as it is stored and as the model gets it, before normalisation.`;
+        parts.batch.replaceChildren(element("p", { class: "faint", text }), samples);
+        parts.shown = reply.headers.get("ETag");
       }
     } catch {
       // The server is away; the page says so.
     }
   }
+  clearTimeout(parts.timer); // of another call, where the session was closed and opened meanwhile
   parts.timer = setTimeout(() => showBatch(number, parts), PREVIEW_PERIOD);
 }
 

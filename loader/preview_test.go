@@ -1,0 +1,148 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// lookedAt takes batches of a new stream up to one, closes it, and returns the batch and who looks at it.
+func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
+	t.Helper()
+	s, err := newTestPool(t, 2).NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Previewer() != nil {
+		t.Error("there is something to look at before the first batch")
+	}
+	for {
+		b, err := s.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Number == number {
+			p := s.Previewer()
+			if p.Batch() != number || p.Len() != b.Count {
+				t.Fatalf("batch %d of %d samples is looked at, batch %d has %d", p.Batch(), p.Len(), number, b.Count)
+			}
+			return b, p
+		}
+		cfg.Supply.Put(b.Slot)
+	}
+}
+
+// checkViews compares what is shown of a place with what the consumer has.
+func checkViews(t *testing.T, cfg StreamConfig, b Batch, place int, shown Preview) {
+	t.Helper()
+	if shown.Err != nil || int64(shown.Index) != b.Slot.Indices[place] || int64(shown.Label) != b.Slot.Labels[place] || len(shown.Views) != len(cfg.Views) {
+		t.Fatalf("place %d: %+v, the consumer has sample %d", place, shown, b.Slot.Indices[place])
+	}
+	for v, spec := range cfg.Views {
+		height, width := spec.OutputSize()
+		size := spec.OutputBytes()
+		if view := shown.Views[v]; view.Width != width || view.Height != height || !bytes.Equal(view.Pix, b.Slot.Images[v][place*size:(place+1)*size]) {
+			t.Errorf("place %d: view %d has other pixels than the consumer's", place, v)
+		}
+	}
+}
+
+// TestPreviewOfViews shows all views of repeated samples, with their draws, beside what is stored.
+func TestPreviewOfViews(t *testing.T) {
+	const side = 9
+	set := newMemorySet(t, 30)
+	selection, err := plan.NewSelection(plan.SelectionConfig{Samples: 30, Repeats: 2, Positions: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, _ := viewStream(t, set, plan.Config{Samples: 30, BatchSize: 7, Seed: 5, Epoch: 2, Shuffle: true, Selection: selection}, 3)
+	b, p := lookedAt(t, cfg, 4)
+	for i := range b.Count {
+		shown := p.Sample(i, side)
+		checkViews(t, cfg, b, i, shown)
+		record, _, _ := set.Read(shown.Index, nil)
+		whole, w, h, err := transform.NewEngine(transform.ActiveLevel()).DecodeFull(record.Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := shown.Original; shown.Stored != image.Pt(w, h) || max(o.Width, o.Height) != min(side, max(w, h)) || len(o.Pix) != 3*o.Width*o.Height {
+			t.Errorf("an image of %d × %d is shown as one of %v, in %d × %d and %d bytes", w, h, shown.Stored, o.Width, o.Height, len(o.Pix))
+		} else if max(w, h) <= side && !bytes.Equal(o.Pix, whole) {
+			t.Error("an image that was not made smaller has other pixels")
+		}
+	}
+}
+
+// TestPreviewOfASubstitute shows what the model has, and says for what it stands.
+func TestPreviewOfASubstitute(t *testing.T) {
+	set, cfg := substituteConfig(t)
+	cfg.Shuffle = false
+	for _, onError := range []OnError{Substitute, Blank} {
+		sc := testStream(t, set, cfg, 2)
+		sc.OnError = onError
+		b, p := lookedAt(t, sc, 1)
+		if len(b.Bad) != 1 || b.Bad[0].Position != 3 {
+			t.Fatalf("%+v", b)
+		}
+		for i := range b.Count {
+			shown := p.Sample(i, 8)
+			if (shown.Bad != nil) != (i == 3) {
+				t.Errorf("place %d: bad is %v", i, shown.Bad)
+			}
+			if i != 3 || onError == Substitute {
+				checkViews(t, sc, b, i, shown)
+			} else if shown.Index != 13 || shown.Views != nil || shown.Label != BlankLabel || shown.Key != "k" || shown.Err != nil {
+				t.Errorf("a blank sample: %+v", shown)
+			}
+		}
+		if shown := p.Sample(3, 8); onError == Substitute && (shown.Index == 13 || shown.Bad.Index != 13) {
+			t.Errorf("place 3 shows sample %d in the place of %d", shown.Index, shown.Bad.Index)
+		}
+		set.bad[10] = errors.ErrUnsupported // it was there when it was served
+		if shown := p.Sample(0, 8); !errors.Is(shown.Err, errors.ErrUnsupported) || shown.Views != nil || shown.Original.Pix != nil {
+			t.Errorf("a sample that cannot be read again: %+v", shown)
+		}
+		delete(set.bad, 10)
+	}
+}
+
+// TestAwaitIdle waits while all workers have something to do, and no longer than it may.
+func TestAwaitIdle(t *testing.T) {
+	set := newMemorySet(t, 20)
+	set.gate = make(chan struct{})
+	pool := newTestPool(t, 2)
+	if err := pool.AwaitIdle(t.Context(), time.Hour); err != nil { // the workers have nothing to do
+		t.Fatal(err)
+	}
+	s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 20, BatchSize: 20}, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	defer close(set.gate)
+	for pool.scheduler.idle() {
+		time.Sleep(time.Millisecond)
+	}
+	started := time.Now()
+	if err := pool.AwaitIdle(t.Context(), 30*time.Millisecond); err != nil || time.Since(started) < 30*time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(started))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if err := pool.AwaitIdle(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for range 20 {
+		set.gate <- struct{}{}
+	}
+	if err := pool.AwaitIdle(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+}

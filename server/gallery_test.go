@@ -1,0 +1,258 @@
+package server
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image"
+	_ "image/jpeg"
+	_ "image/png"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// batch asks for the pictures of a session's last batch.
+func (ts *testServer) batch(session uint64, header ...string) (p batchPreview, code int) {
+	ts.t.Helper()
+	w := ts.get(fmt.Sprintf("/sessions/%d/batch.json", session), header...)
+	if w.Code == 200 {
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			ts.t.Fatal(err)
+		}
+	}
+	return p, w.Code
+}
+
+// pixelsOf decodes a picture.
+func pixelsOf(t *testing.T, url string) (pix []byte, size image.Point) {
+	t.Helper()
+	_, text, _ := strings.Cut(url, ";base64,")
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size = img.Bounds().Size()
+	for y := range size.Y {
+		for x := range size.X {
+			r, g, b, _ := img.At(x, y).RGBA()
+			pix = append(pix, byte(r>>8), byte(g>>8), byte(b>>8))
+		}
+	}
+	return pix, size
+}
+
+// begun starts an epoch and takes its first batch.
+func (c *client) begun(epoch int64) batchMessage {
+	c.send(startRequest{Epoch: epoch})
+	expect[startedReply](c)
+	return expect[batchMessage](c)
+}
+
+// TestBatchOnThePage compares the pictures of the last batch with what the client was sent, random draws, views and fields included.
+func TestBatchOnThePage(t *testing.T) {
+	dir := t.TempDir()
+	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 20, 1, everyField, everyValue)
+	ts := startServer(t, dir, nil)
+	c := ts.dial().hello().open(openRequest{
+		BatchSize: 10, Slots: 1, Shuffle: true, Seed: new(int64), Fields: []string{"score", "caption", "mask", "box"},
+		Transform: json.RawMessage(`{"views": [[{"op":"RandomCrop","size":[2,3],"padding":2},{"op":"RandomHorizontalFlip"}], {"repeat": 2, "ops": [{"op":"RandomCrop","size":4}]}]}`),
+	})
+	if _, code := ts.batch(1); code != 404 {
+		t.Errorf("before the first epoch: %d", code)
+	}
+	b := c.begun(3)
+	shown, _ := ts.batch(1)
+	if shown.Epoch != 3 || shown.Batch != 0 || shown.Count != 10 || len(shown.Samples) != previewSamples {
+		t.Fatalf("%+v", shown)
+	}
+	indices := view[int64](c.array(ring.Indices, b))
+	for i, sample := range shown.Samples {
+		if sample.Index != int(indices[i]) || int64(sample.Label) != indices[i]%2 || sample.Class == "" || sample.Key == "" || sample.Bad != nil ||
+			sample.Width != 8 || sample.Height != 6 || len(sample.Views) != 3 || len(sample.Fields) != 4 {
+			t.Fatalf("place %d: %+v, the client has index %d", i, sample, indices[i])
+		}
+		if got, size := pixelsOf(t, sample.Original.Picture); size != image.Pt(8, 6) || !bytes.Equal(got, bytes.Repeat([]byte{byte(10 * sample.Label), byte(sample.Index), 7}, 48)) {
+			t.Errorf("place %d: the original is %v of %v", i, got, size)
+		}
+		for v, bytesEach := range []int{18, 48, 48} {
+			got, _ := pixelsOf(t, sample.Views[v].Picture)
+			if want := c.images(b, v)[bytesEach*i:][:bytesEach]; !bytes.Equal(got, want) {
+				t.Errorf("place %d, view %d: %v, the client has %v", i, v, got, want)
+			}
+		}
+		n := float32(indices[i])
+		want := fmt.Sprint([]previewField{
+			{"score", fmt.Sprint(n / 4)}, {"caption", strings.Repeat("x", int(indices[i])%5)}, {"mask", "1 byte"}, {"box", fmt.Sprintf("[%v,-1,0.5,2]", n)},
+		})
+		if fmt.Sprint(sample.Fields) != want {
+			t.Errorf("place %d: fields %v, want %s", i, sample.Fields, want)
+		}
+	}
+	if _, code := ts.batch(99); code != 404 {
+		t.Errorf("a session that is not there: %d", code)
+	}
+}
+
+// images returns the images of a view of a batch.
+func (c *client) images(b batchMessage, v int) []byte {
+	for _, a := range c.opened.Arrays {
+		if a.Kind == ring.Images && a.Name == fmt.Sprint(v) {
+			return c.ring[int64(*b.Slot)*c.opened.SlotBytes+a.Offset:][:int64(b.Count)*a.Stride]
+		}
+	}
+	c.t.Fatalf("no view %d", v)
+	return nil
+}
+
+// TestBadSamplesOnThePage marks what is blank and what stands in another one's place.
+func TestBadSamplesOnThePage(t *testing.T) {
+	dir := oneSet(t, 20, 1)
+	damage(t, filepath.Join(dir, "train-shards"), 3)
+	ts := startServer(t, dir, nil)
+	for _, onError := range []string{onErrorBlank, onErrorSubstitute} {
+		c := ts.dial().hello().open(openRequest{BatchSize: 6, OnError: onError, Slots: 1})
+		c.begun(0)
+		shown, code := ts.batch(c.opened.Session)
+		if code != 200 || len(shown.Samples) != 6 {
+			t.Fatalf("%d %+v", code, shown)
+		}
+		for i, s := range shown.Samples {
+			if (s.Bad != nil) != (i == 3) || s.Error != "" {
+				t.Errorf("%s, place %d: %+v", onError, i, s)
+			}
+		}
+		s := shown.Samples[3]
+		blank := onError == onErrorBlank
+		if s.Bad.Index != 3 || s.Bad.Key == "" || !strings.Contains(s.Bad.Error, "CRC-32C") || s.Bad.Blank != blank || (len(s.Views) == 0) != blank ||
+			blank && s.Label != loader.BlankLabel || !blank && (s.Index == 3 || s.Index%2 != 1 || s.Class == "") {
+			t.Errorf("%s: %+v, %+v", onError, s, s.Bad)
+		}
+	}
+}
+
+// TestPicturesAreMadeRarely asks again and again: pictures are made for the first one who looks, kept beyond their epoch, and made anew only when
+// what they have taken is paid for.
+func TestPicturesAreMadeRarely(t *testing.T) {
+	ts := startServer(t, oneSet(t, 50, 1), nil)
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
+	m := c.begun(0)
+	first, _ := ts.batch(1)
+	if owed := time.Until(ts.gallery.paid); owed <= 0 {
+		t.Fatalf("pictures cost nothing: %v", owed)
+	}
+	c.send(releaseRequest{Slot: *m.Slot})
+	m = expect[batchMessage](c)
+	ts.gallery.spend(time.Second) // so that it is not paid for meanwhile
+	if again, _ := ts.batch(1); again.Batch != first.Batch || again.Time != first.Time {
+		t.Errorf("made again: %+v", again)
+	}
+	etag := ts.get("/sessions/1/batch.json").Header().Get("ETag")
+	if _, code := ts.batch(1, "If-None-Match", etag); code != 304 {
+		t.Errorf("who has them already: %d", code)
+	}
+	ts.gallery.paid = time.Now()
+	if newer, _ := ts.batch(1); newer.Batch != 1 {
+		t.Errorf("once it is paid for: %+v", newer)
+	}
+	if _, code := ts.batch(1, "If-None-Match", etag); code != 200 {
+		t.Errorf("who has older ones: %d", code)
+	}
+	c.send(stopRequest{})
+	until(t, "the epoch ends", func() bool { return ts.openSessions()[0].stream.Load() == nil })
+	if kept, _ := ts.batch(1); kept.Batch != 1 {
+		t.Errorf("after the epoch: %+v", kept)
+	}
+	ts.gallery.spend(2 * galleryAdvance)
+	other := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
+	other.begun(0)
+	if w := ts.get("/sessions/2/batch.json"); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("a first look when far too many have looked: %d %s", w.Code, w.Body)
+	}
+	c.close()
+	until(t, "its pictures are dropped", func() bool { p, _ := ts.gallery.kept(&session{connection: &connection{id: 1}}); return p == nil })
+}
+
+// TestPicturesAreFew bounds the pictures of a sample with many views, and the sessions that are kept.
+func TestPicturesAreFew(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	for views, want := range map[int]int{1: previewSamples, 7: 6, 64: 1} {
+		c := ts.dial().hello().open(openRequest{BatchSize: 10, Slots: 1, Transform: json.RawMessage(fmt.Sprintf(`{"views":[{"repeat":%d,"ops":[{"op":"RandomCrop","size":4}]}]}`, views))})
+		c.begun(0)
+		if shown, _ := ts.batch(c.opened.Session); len(shown.Samples) != want || len(shown.Samples[0].Views) != views {
+			t.Errorf("%d views: %d samples, of %d", views, len(shown.Samples), len(shown.Samples[0].Views))
+		}
+	}
+	for range galleryMax + 2 {
+		c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
+		c.begun(0)
+		ts.batch(c.opened.Session)
+	}
+	if n := len(ts.gallery.shown); n != galleryMax {
+		t.Errorf("pictures of %d sessions are kept", n)
+	}
+}
+
+func TestShowValue(t *testing.T) {
+	for _, tt := range []struct {
+		field shard.Field
+		value []byte
+		want  string
+	}{
+		{shard.Field{Type: shard.Int64}, shard.AppendInts(nil, -7), "-7"},
+		{shard.Field{Type: shard.Float32, Size: 2}, shard.AppendFloats(nil, 1, 0.5), "[1,0.5]"},
+		{shard.Field{Type: shard.Text}, []byte("<b>é"), "<b>é"},
+		{shard.Field{Type: shard.JSON}, []byte(`{"a": [1, 2]}`), `{"a":[1,2]}`},
+		{shard.Field{Type: shard.Bytes}, make([]byte, 12), "12 bytes"},
+		{shard.Field{Type: shard.Text}, []byte(strings.Repeat("a", 116) + strings.Repeat("é", 9)), strings.Repeat("a", 116) + "…"},
+	} {
+		if got := showValue(tt.field, tt.value); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.field, got, tt.want)
+		}
+	}
+}
+
+// TestLookingOnWhileSessionsEnd asks for pictures while epochs begin and end.
+func TestLookingOnWhileSessionsEnd(t *testing.T) {
+	ts := startServer(t, oneSet(t, 50, 1), nil)
+	stop := make(chan struct{})
+	looked := make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				looked <- n
+				return
+			default:
+			}
+			for _, sess := range ts.Status(0).Sessions {
+				ts.gallery.mu.Lock()
+				ts.gallery.paid = time.Time{}
+				ts.gallery.mu.Unlock()
+				if ts.get(fmt.Sprintf("/sessions/%d/batch.json", sess.Session)).Code == 200 {
+					n++
+				}
+			}
+		}
+	}()
+	for range 8 {
+		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
+		c.epoch(0, 0)
+		c.epoch(1, 10)
+		c.close()
+	}
+	close(stop)
+	t.Logf("%d pictures", <-looked)
+	ts.checkIdle()
+}
