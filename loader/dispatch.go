@@ -10,6 +10,7 @@ func (s *Stream) dispatch() {
 	defer close(s.dispatched)
 	defer close(s.order)
 	for number := range s.cfg.Plan.Batches() {
+		timing := s.chooseTiming()
 		slot := s.takeSlot()
 		if slot == nil {
 			return
@@ -20,6 +21,8 @@ func (s *Stream) dispatch() {
 			return
 		}
 		b := s.newBatch(number, slot)
+		b.timing = timing
+		timing.published()
 		s.unfinished.Add(1)
 		s.pool.scheduler.publish(s.lane, b)
 		s.order <- b            // has room for every slot

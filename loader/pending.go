@@ -24,6 +24,8 @@ type pendingBatch struct {
 	failure atomic.Pointer[failure]
 	done    chan struct{} // holds one token once all samples are finished
 
+	timing *timing // nil unless the batch is timed
+
 	badMu sync.Mutex
 	bads  []BadSample // so far, but for the failure
 
@@ -57,6 +59,9 @@ func (b *pendingBatch) work(w *worker, most int) int {
 		if first >= n {
 			break
 		}
+		if first == 0 {
+			b.timing.begun()
+		}
 		end := min(first+chunk, n)
 		b.stream.ahead.begun(end - first)
 		most -= end - first
@@ -65,8 +70,9 @@ func (b *pendingBatch) work(w *worker, most int) int {
 				b.bad(w, i, err)
 			}
 		}
-		w.publish()
+		b.timing.add(w.publish())
 		if b.left.Add(int64(first-end)) == 0 {
+			b.timing.finished()
 			b.stream.unfinished.Add(-1)
 			b.done <- struct{}{}
 			// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise

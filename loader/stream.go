@@ -25,6 +25,8 @@ type StreamConfig struct {
 	OnError OnError
 	// Bad is told of each sample that is served blank or has a substitute, by several goroutines at a time; nil if nobody wants to know.
 	Bad func(BadSample)
+	// Timed chooses, before each batch, whether its way is timed; nil: none is.
+	Timed func() bool
 	// Supply has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
 	Supply *Supply
 	// Log receives a line for each of these; nil means slog.Default().
@@ -38,6 +40,7 @@ type Batch struct {
 	Count    int         // samples in the slot
 	Bad      []BadSample // of which could not be served, by position
 	Consumed int         // the plan's ConsumedAfter: samples of the epoch used by all ranks once each has had this batch
+	Times    *BatchTimes // nil unless the batch was timed
 }
 
 // A Stream prepares the batches of one plan and hands them out in order. Next is for one goroutine at a time; the other
@@ -163,7 +166,7 @@ func (s *Stream) handOut() Batch {
 	s.head = nil
 	batch := Batch{
 		Number: b.number, Slot: b.slot, Count: len(b.indices), Bad: b.takeBads(),
-		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
+		Consumed: s.cfg.Plan.ConsumedAfter(b.number), Times: b.timing.times(),
 	}
 	if len(batch.Bad) > 0 {
 		s.lastBad.Store(&Batch{Number: batch.Number, Bad: batch.Bad})

@@ -122,12 +122,14 @@ func (w *worker) keep(buf []byte) {
 	}
 }
 
-// publish adds what was counted since the last call to the counters that others read.
-func (w *worker) publish() {
+// publish adds what was counted since the last call to the counters that others read, and returns it.
+func (w *worker) publish() Counters {
 	times := w.engine.Times()
 	w.pending.Decode += times.Decode - w.counted.Decode
 	w.pending.Resample += times.Resample - w.counted.Resample
 	w.counted = times
 	w.counters.add(&w.pending)
+	done := w.pending
 	w.pending = Counters{}
+	return done
 }

@@ -93,6 +93,7 @@ type epoch struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
+	trace    *epochTrace   // nil where nothing is traced
 	slotWait time.Duration // of the stream, already counted
 	parts    [][]byte
 }
@@ -110,6 +111,7 @@ func (s *session) start(m startRequest) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
+	s.epoch.trace = s.traceEpoch(m, p.Batches())
 	s.stream.Store(st)
 	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
 	go s.epoch.run(ctx)
@@ -137,6 +139,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
 		Set: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
+		Timed: s.server.cfg.Traces.chooser(),
 	})
 	return st, p, err
 }
@@ -168,6 +171,7 @@ func (s *session) release(m releaseRequest) error {
 		return err
 	}
 	s.totals.slotHeld.Observe((time.Since(s.server.started) - time.Duration(s.lentAt[m.Slot].Load())).Seconds())
+	s.traces.end(m.Slot, true)
 	s.putBack(m.Slot)
 	return nil
 }
@@ -180,9 +184,12 @@ func (e *epoch) run(ctx context.Context) {
 	err := e.push(ctx)
 	e.stream.Close() // puts the slots back that were not sent
 	s.forgetStream()
+	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)
+	gone := errors.Is(err, net.ErrClosed) || is[*net.OpError](err)
+	e.trace.end(err, stopped || gone)
 	switch {
-	case err == nil || ctx.Err() != nil || errors.Is(err, loader.ErrClosed):
-	case errors.Is(err, net.ErrClosed) || is[*net.OpError](err):
+	case err == nil || stopped:
+	case gone:
 		// The connection is gone, and the goroutine that serves it will notice or has noticed. To be sure:
 		c.conn.Close()
 	default:
@@ -228,8 +235,10 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	}
 	s.count(b, size) // before the client can know of it and ask
 	started := time.Now()
+	traced := e.trace.batch(b, size, started)
 	if s.shared {
 		m.Slot = &slot
+		s.traces.put(slot, traced)
 		s.lentAt[slot].Store(int64(started.Sub(s.server.started)))
 		s.ring.Lend(slot) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
@@ -242,6 +251,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		if err := s.connection.send(m, e.parts...); err != nil {
 			return err
 		}
+		traced.end("send")
 	}
 	slotWait := e.stream.Stats().SlotWait
 	s.countTimes(time.Since(started), slotWait-e.slotWait)

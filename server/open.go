@@ -120,6 +120,8 @@ type openConfig struct {
 	asked  int // slots; 0 leaves their number to the server
 	layout ring.Layout
 
+	transformName string // the preset's, else the operations
+
 	notBitExact string // why the results are not those of the original images, or ""
 }
 
@@ -142,6 +144,9 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 	}
 	if c.views, err = parseTransform(m.Transform, resampler); err != nil {
 		return c, err
+	}
+	if json.Unmarshal(m.Transform, &c.transformName) != nil || strings.ContainsAny(c.transformName, "[{") {
+		c.transformName = c.views.String()
 	}
 	c.listed = m.Transform[0] == '{' || len(c.views) > 1
 	if err := loader.CheckBitExact(c.set.Set, c.views); err != nil {

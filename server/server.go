@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -40,6 +42,10 @@ type Config struct {
 	BitExact bool
 	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
 	Resampler transform.Resampler
+	// Traces has batches traced; nil: none is.
+	Traces *Traces
+	// Metrics are further ones for /metrics.
+	Metrics []prometheus.Collector
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.
@@ -90,6 +96,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
 	case cfg.Sessions < 0:
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
+	case cfg.Traces != nil && (cfg.Traces.Provider == nil || !(cfg.Traces.Share > 0 && cfg.Traces.Share <= 1)):
+		return nil, errors.New("traces need a provider, and a share of the batches above 0 and up to 1")
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}

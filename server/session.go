@@ -22,6 +22,7 @@ type session struct {
 	supply     *loader.Supply // the slots that are neither lent nor in a stream
 	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
 	totals     *splitTotals
+	traces     slotTraces
 
 	generation atomic.Uint64 // of the last epoch
 	epoch      *epoch        // that runs
@@ -78,6 +79,9 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 		sess.slots = append(sess.slots, viewSlot(i, sess.ring.Bytes(i), cfg.layout))
 	}
 	sess.lentAt = make([]atomic.Int64, slots)
+	if s.cfg.Traces != nil {
+		sess.traces = make(slotTraces, slots)
+	}
 	sess.supply = loader.NewSupply(sess.slots...)
 	return sess, nil
 }
@@ -85,6 +89,9 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 // close ends the running epoch and frees the ring.
 func (s *session) close() {
 	s.stopEpoch()
+	for slot := range s.traces {
+		s.traces.end(slot, false)
+	}
 	s.shutRing()
 	s.dropSelection()
 	s.server.gallery.forget(s.connection.id)

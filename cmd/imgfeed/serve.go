@@ -35,6 +35,7 @@ type serveFlags struct {
 	socketMode     fs.FileMode
 	metrics        string
 	pprof          bool
+	traces         traceFlags
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
@@ -72,6 +73,9 @@ func newServeCommand() *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
+			if !cmd.Flags().Changed("traces") {
+				f.traces.fromEnvironment(f.logger())
+			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
 		},
 	}
@@ -92,6 +96,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else the first ones take what is useful, and give it up for later ones)")
 	flags.Var(addressFlag{&f.metrics}, "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
+	f.traces.register(flags)
 	flags.Var(intFlag{&f.owner, 0, math.MaxInt}, "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
@@ -176,6 +181,11 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	c := f.config
 	c.Find = func() (shard.Found, error) { return shard.FindAll(place.Path) }
 	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
+	endTraces, err := f.traces.start(&c, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	srv, err := server.New(c)
 	if err != nil {
 		return err
@@ -205,6 +215,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		log.Warn(notice)
 	}
 	printServing(out, c.Name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
+	if c.Traces != nil {
+		fmt.Fprintln(out, &f.traces)
+	}
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
