@@ -22,7 +22,40 @@ Answer = TypeVar("Answer")
 
 _UNIX = "unix:"
 _WAIT_MAX = 0.5  # seconds between two looks for a server that is not there
-_HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
+HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
+
+
+def patiently(
+    attempt: Callable[[], Answer],
+    patience: float,
+    *,
+    deadline: float | None = None,
+    told: bool = False,
+    rest: Callable[[float], object] = time.sleep,
+) -> Answer:
+    """Return what attempt does, which is tried again for patience seconds while it raises LostError: no server is there.
+
+    The log says once that it is waited for, unless told says that it has. deadline is a time of time.monotonic(); rest waits
+    for some seconds. Raises the last LostError when none is there in time, and TimeoutError at the deadline.
+    """
+    begin, wait = time.monotonic(), 0.01
+    while True:
+        try:
+            return attempt()
+        except errors.LostError as e:
+            now = time.monotonic()
+            if now >= begin + patience:
+                if patience:
+                    raise errors.LostError(f"{e} (it was waited for, for {now - begin:.0f} s)") from e
+                raise
+            if deadline is not None and now >= deadline:
+                raise errors.TimeoutError(f"imgfeed: no batch came in time: {e}") from e
+            if not told:
+                log.warning("%s; it is waited for, up to %g s", str(e), patience)
+                told = True
+        end = begin + patience if deadline is None else min(deadline, begin + patience)
+        rest(max(0.0, min(wait, end - now)))
+        wait = min(1.5 * wait, _WAIT_MAX)
 
 
 class Service:
@@ -160,30 +193,17 @@ class Service:
     def _opened(self, opened_as: tuple[int, int], deadline: float | None, *, told: bool) -> Session:
         """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told."""
         patience = self.patience if self._options.dataset.startswith(_UNIX) else 0.0
-        begin, wait = time.monotonic(), 0.01
-        while True:
-            try:
-                return self._open_once(opened_as)
-            except errors.LostError as e:
-                now = time.monotonic()
-                if now >= begin + patience:
-                    if patience:
-                        raise errors.LostError(f"{e} (it was waited for, for {now - begin:.0f} s)") from e
-                    raise
-                if deadline is not None and now >= deadline:
-                    raise errors.TimeoutError(f"imgfeed: no batch came in time: {e}") from e
-                if not told:
-                    log.warning("%s; it is waited for, up to %g s", str(e), patience)
-                    told = True
-            end = begin + patience if deadline is None else min(deadline, begin + patience)
-            self._closed.wait(max(0.0, min(wait, end - now)))
-            self._check_open()
-            wait = min(1.5 * wait, _WAIT_MAX)
+        return patiently(lambda: self._open_once(opened_as), patience, deadline=deadline, told=told, rest=self._rest)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait between two looks for a server, unless the loader is closed. Raises ServerError if it is."""
+        self._closed.wait(seconds)
+        self._check_open()
 
     def _open_once(self, opened_as: tuple[int, int]) -> Session:
         source = self._options.dataset
         if source.startswith(_UNIX):
-            session = client.connect(source.removeprefix(_UNIX), _HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
+            session = client.connect(source.removeprefix(_UNIX), HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
         else:
             self._server = OwnServer(source, self._options.num_workers or ranks.threads_default())
             session = self._server.session

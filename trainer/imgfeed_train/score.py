@@ -42,7 +42,7 @@ def run(s: Settings, place: Place, device: torch.device, notes: Notes) -> int:
 
 
 def _score(s: Settings, place: Place, device: torch.device) -> None:
-    split = sets.choose(s).val
+    split = sets.choose(s, place).val
     if split is None:
         raise TrainError("--evaluate needs a split: --val-split none leaves none")
     theirs = loaders.classes(s, split, place)

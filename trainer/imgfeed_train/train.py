@@ -38,7 +38,7 @@ class Training:
         self.s, self.place, self.device, self.notes = s, place, device, notes
 
         # Data: which sets there are, and what their labels mean.
-        self.sets = sets.choose(s)
+        self.sets = sets.choose(s, place)
         self.classes = loaders.classes(s, self.sets.train, place)
         if self.sets.val is not None:
             sets.same_classes(self.sets.train, self.classes, self.sets.val, loaders.classes(s, self.sets.val, place))

@@ -20,6 +20,7 @@ from conftest import PLAIN, TINY, TRAIN, VAL, Train, command, events, same, weig
 from imgfeed.launcher import find_binary
 
 from imgfeed_train.command import main
+from imgfeed_train.data import sets as found_sets
 from imgfeed_train.data.loaders import Feed
 from imgfeed_train.launch.place import Place
 from imgfeed_train.settings import parse
@@ -89,8 +90,41 @@ def test_two_ranks_share_a_feed_that_is_killed_under_them(
     assert weights(tmp_path / "fed")["progress"]["steps"] > one["progress"]["steps"]
 
 
-def test_feed_that_is_not_there_or_lacks_a_set(sets: Path, tmp_path: Path, fed: list[str]) -> None:
-    with pytest.raises(SystemExit, match=r"can't connect to .*/none: No such file or directory; is a server running there\?"):
+def test_feed_that_comes_later(sets: Path, tmp_path: Path, fed: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """It is waited for, which is told once; Ctrl-C ends the wait at once."""
+    words = ["--data", f"unix:{tmp_path / 'sock'}", *fed, "--epochs", "1"]
+    told = ""
+
+    def come() -> None:
+        nonlocal told
+        while "waited for" not in told:
+            told += capfd.readouterr().err
+            time.sleep(0.01)
+        feeds.enter_context(served(sets, tmp_path / "sock"))
+
+    with contextlib.ExitStack() as feeds:
+        thread = threading.Thread(target=come)
+        thread.start()
+        main(words)
+        thread.join()
+        told += capfd.readouterr().err
+        assert f"--data unix:{tmp_path / 'sock'}: imgfeed: can't connect" in told
+        assert told.count("it is waited for, up to 120 s") == 1 and told.count(f"there is no {tmp_path / 'sock'}") == 1
+    assert weights(tmp_path / "fed")["progress"]["steps"] == 6
+    process = subprocess.Popen(command(*words, "--output", str(tmp_path / "none")), stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while "it is waited for" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+
+
+def test_feed_that_is_not_there_or_lacks_a_set(
+    sets: Path, tmp_path: Path, fed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found_sets, "PATIENCE", 0.2)
+    missing = r"can't connect to .*/none: No such file or directory; is a server running there\? \(it was waited for"
+    with pytest.raises(SystemExit, match=missing):
         main(["--data", f"unix:{tmp_path / 'none'}", *fed])
     with served(sets / "train", tmp_path / "sock"):
         with pytest.raises(

@@ -100,7 +100,8 @@ def test_folder_without_sets(folder: Path) -> None:
         found_sets.sets_in(str(folder), "pack it")
 
 
-def test_socket_texts(folder: Path) -> None:
+def test_socket_texts(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(found_sets, "PATIENCE", 0.0)
     assert "there is no folder" in surroundings.socket_text(str(folder / "run" / "s"))
     path = folder / "s"
     assert f"there is no {path}, it is empty" in surroundings.socket_text(str(path))

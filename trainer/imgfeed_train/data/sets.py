@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import TrainError
+from ..launch.place import Place
 from ..launch.surroundings import mounts_text, socket_text, who
 from ..settings import Settings
 
 VAL_SPLITS = ("val", "valid", "validation", "test")
 SHOWN = 3  # names of classes in an error
+PATIENCE = 120.0  # seconds in which a feed must be there: DataLoader's own
 
 
 class NotPackedError(TrainError):
@@ -75,17 +78,26 @@ def _not_packed(data: str, sources: Sequence[Mapping[str, Any]], pack: str) -> T
     )
 
 
-def splits(data: str) -> dict[str, int]:
-    """Return the number of samples of every split that data holds. Raises TrainError, naming what was looked for."""
+def splits(data: str, told: bool = False) -> dict[str, int]:
+    """Return the number of samples of every split that data holds. Raises TrainError, naming what was looked for.
+
+    A feed that is not there is waited for; standard error says so, unless another rank has told it.
+    """
     if not data.startswith("unix:"):
         if Path(data).is_socket():
             raise TrainError(f"--data {data} is a socket, not a folder: for the feed that listens there say --data unix:{data}")
         return {split: one.samples for split, one in sets_in(data, f"imgshard build {data}").items()}
-    from imgfeed import ServerError, client  # noqa: PLC0415 - as above
+    from imgfeed import LostError, ServerError, client, service  # noqa: PLC0415 - as above
 
     path = data.removeprefix("unix:")
     try:
-        session = client.connect(path)
+        try:
+            session = client.connect(path, service.HELLO_TIMEOUT)
+        except LostError as e:
+            if not told:
+                said = f"imgfeed-train: --data {data}: {e} {socket_text(path)}"
+                print(f"{said}\nimgfeed-train: it is waited for, up to {PATIENCE:g} s", file=sys.stderr, flush=True)
+            session = service.patiently(lambda: client.connect(path, service.HELLO_TIMEOUT), PATIENCE, told=True)
     except ServerError as e:
         raise TrainError(f"--data {data}: {e} {socket_text(path)}") from e
     try:
@@ -94,9 +106,9 @@ def splits(data: str) -> dict[str, int]:
         session.close()
 
 
-def choose(s: Settings) -> Splits:
+def choose(s: Settings, place: Place) -> Splits:
     """Return the splits to train and to evaluate on. Raises TrainError for one that is not there."""
-    found = splits(s.data)
+    found = splits(s.data, told=place.local_rank > 0)
     val = s.val_split or next((name for name in VAL_SPLITS if name in found), None)
     feed = "; serve a folder that holds both sets: imgfeed serve DATA" if s.data.startswith("unix:") else ""
     has = f"it has {', '.join(sorted(found))}{feed}"
