@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from .data.transforms import size_at
 from .errors import TrainError
-from .evaluate import correct
+from .evaluate import answers, correct
 from .launch.notes import Notes
 from .launch.place import Place
 from .launch.surroundings import size_text
@@ -85,7 +85,7 @@ def _evaluation(t: Training) -> float:
     images, begun = 0, time.perf_counter()
     with torch.no_grad():
         for pixels, labels in t.val:
-            correct(model(pixels.to(t.device)), labels.to(t.device))
+            correct(answers(t.s, model, pixels, t.device), labels.to(t.device))
             images += len(labels)
             if time.perf_counter() - begun > EVAL_SECONDS:
                 break

@@ -113,7 +113,7 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, k
     precision = AveragePrecision(device) if s.target else None
     batches = 0
     for images, labels in loader:
-        output, right = _answers(s, whole, images.to(device), kept), labels.to(device)
+        output, right = answers(s, whole, images, device, kept), labels.to(device)
         sums += summed(_loss(s, output, right), output, right)
         if precision is not None:
             precision.add(output, right)
@@ -124,7 +124,7 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, k
             dist.all_reduce(most, dist.ReduceOp.MAX)
             size = s.eval_size or s.size
             for _ in range(int(most) - batches):
-                for _ in range(1 + s.eval_flip):
+                for _ in range(s.eval_crops * (1 + s.eval_flip)):
                     whole(torch.zeros(1, 3, size, size, device=device))
         dist.all_reduce(sums)
     model.train()
@@ -133,13 +133,28 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, k
     return Score(loss / samples, 100 * acc1 / max(1, labelled), 100 * acc5 / max(1, labelled), int(samples), mean_ap)
 
 
-def _answers(s: Settings, model: nn.Module, images: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
-    with autocast(s, images.device):
-        output = model(images)
-        if s.eval_flip:
-            output = output + model(images.flip(3))
-    output = output / (2 if s.eval_flip else 1)
-    return (output if kept is None else output[:, kept]).float()
+def answers(
+    s: Settings,
+    model: nn.Module,
+    images: torch.Tensor | list[torch.Tensor],
+    device: torch.device,
+    kept: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return a model's outputs (B, classes) for a batch (B, 3, H, W), or a list of its crops: the mean over these, float32.
+
+    With --eval-flip the mirror image of each counts too. One crop of the batch goes through the model at a time, so that
+    more crops take no more memory. kept is as in :func:`evaluate`.
+    """
+    crops = images if isinstance(images, list) else [images]
+    outputs: list[torch.Tensor] = []
+    with autocast(s, device):
+        for crop in crops:
+            there = crop.to(device)
+            outputs.append(model(there))
+            if s.eval_flip:
+                outputs.append(model(there.flip(3)))
+    output = torch.stack(outputs).float().mean(0)
+    return output if kept is None else output[:, kept]
 
 
 def _loss(s: Settings, output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

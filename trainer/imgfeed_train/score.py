@@ -19,7 +19,7 @@ from torch import nn
 from .checkpoint import files
 from .data import loaders, sets
 from .errors import TrainError
-from .evaluate import autocast, evaluate
+from .evaluate import answers, evaluate
 from .launch.notes import Notes
 from .launch.place import Place
 from .model import build, weights
@@ -128,14 +128,10 @@ def real_accuracy(
     right = torch.zeros(2, dtype=torch.int64, device=device)
     model.eval()
     for images, _, indices in loader:
-        with autocast(s, device):
-            first = model(images.to(device))
+        first = answers(s, model, images, device, outputs).argmax(1)
         if outputs is not None:
-            first = first[:, outputs]
-        answers = first.argmax(1)
-        if outputs is not None:
-            answers = outputs[answers]
-        for answer, index in zip(answers.tolist(), indices.tolist(), strict=True):
+            first = outputs[first]
+        for answer, index in zip(first.tolist(), indices.tolist(), strict=True):
             labels = real[number(loader.dataset.key(index)) - 1]
             right += torch.tensor([answer in labels, bool(labels)], device=device)
     if dist.is_initialized():

@@ -21,6 +21,7 @@ LOG = "log.jsonl"  # in the output folder: one JSON object a line
 CONFIG = "run.yaml"  # beside it: the settings, for --config
 TRANSFORMS = ("train", "train-resize", "center-flip", "resize-flip", "cifar", "eval")
 SIZE = Range(1, 16384)
+EVAL_CROPS = (1, 5, 10)  # CenterCrop, FiveCrop, TenCrop
 #: Settings that belong to one start on one machine, and not to what a run is: no file keeps them.
 OF_ONE_START = ("nodes", "gpus", "node_rank", "master", "resume", "overwrite", "dry_run")
 
@@ -68,6 +69,9 @@ class Settings:
         choices=("pillow-13", "pillow-12"),
     )
     eval_flip: bool = option(False, "evaluate with the mirror image too")
+    eval_crops: int = option(
+        1, "crops of an image whose outputs are averaged in evaluation: 1, 5 (the corners too) or 10 (and their mirror images)"
+    )
     drop_last: bool | None = option(
         None, "leave out what fills no batch on every rank; if not given, for models with batch norm alone"
     )
@@ -266,7 +270,15 @@ def check(s: Settings) -> None:
 
 
 def _check_scoring(s: Settings) -> None:
-    """Raise TrainError where --evaluate lacks what it scores, or something goes with it alone."""
+    """Raise TrainError where evaluation has no such crops, --evaluate lacks what it scores, or something goes with it alone."""
+    if s.eval_crops not in EVAL_CROPS:
+        raise TrainError(f"--eval-crops is {s.eval_crops}, want one of {', '.join(map(str, EVAL_CROPS))}")
+    if s.eval_crops == 10 and s.eval_flip:
+        raise TrainError("--eval-crops 10 has the mirror images among its crops: --no-eval-flip goes with it")
+    if s.eval_crops > 1 and 0 < s.eval_resize < (s.eval_size or s.size):
+        raise TrainError(
+            f"--eval-crops {s.eval_crops} of {s.eval_size or s.size} pixels need an --eval-resize of as many or more"
+        )
     if s.evaluate and not (s.weights or s.pretrained or s.resume):
         raise TrainError("--evaluate needs what to score: --weights FILE, --pretrained, or --resume auto (with --output)")
     if s.evaluate and s.resume and not (s.output or s.checkpoints) and s.resume == "auto":

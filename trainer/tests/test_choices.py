@@ -6,8 +6,9 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import timm
@@ -15,6 +16,9 @@ import torch
 from conftest import PLAIN, TINY, VAL, Train, events, same, weights
 from imgfeed.launcher import find_binary
 from torch import nn
+from torch.nn.functional import cross_entropy
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
 
 from imgfeed_train import optim, score
 from imgfeed_train.command import main
@@ -223,6 +227,30 @@ def test_evaluation_alone_gives_what_the_training_said(train: Train, sets: Path,
     assert scored(capsys) == (pytest.approx(last["acc1"], abs=1e-3), pytest.approx(last["loss"], abs=1e-4))
 
 
+@pytest.mark.parametrize(("crops", "crop"), [("5", transforms.FiveCrop), ("10", transforms.TenCrop)])
+def test_several_crops_score_as_torchvisions(
+    sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], crops: str, crop: Callable[[int], Any]
+) -> None:
+    """The loop of torchvision's documentation: the mean of the outputs over the crops of each image."""
+    torch.manual_seed(0)
+    file = str(tmp_path / "weights.pt")
+    torch.save(build.build(settings(*TINY), 3, Place())[0].state_dict(), file)
+    model, (mean, std) = build.build(settings(*TINY, "--weights", file), 3, Place())
+    stack = transforms.Lambda(lambda images: torch.stack([transforms.functional.to_tensor(image) for image in images]))
+    transform = transforms.Compose([transforms.Resize(48), crop(32), stack, transforms.Normalize(mean, std)])
+    images, labels = zip(*ImageFolder(sets.parent / "raw" / "val", transform), strict=True)
+    model.eval()
+    with torch.no_grad():
+        output = model(torch.cat(images)).unflatten(0, (len(images), -1)).mean(1)
+    truth = torch.tensor(labels)
+    base = ["--data", str(sets), *TINY, "--evaluate", "--weights", file, "--eval-resize", "48"]
+    main([*base, "--eval-crops", crops, "--batch-size", "10"])
+    right = 100 * float((output.argmax(1) == truth).double().mean())
+    assert scored(capsys) == (pytest.approx(right, abs=1e-3), pytest.approx(float(cross_entropy(output, truth)), abs=1e-4))
+    main(base)
+    assert scored(capsys)[1] != pytest.approx(float(cross_entropy(output, truth)), abs=1e-4), "one crop is another score"
+
+
 def repacked(sets: Path, folder: Path, names: Sequence[tuple[str, str]]) -> Path:
     """Return a folder with a val set of some of the tests' validation classes, under other names."""
     for old, new in names:
@@ -299,11 +327,14 @@ def test_real_labels(sets: Path, tmp_path: Path, train: Train, capsys: pytest.Ca
         score.number("cat/1.jpg")
 
 
-def test_evaluation_wants_something_to_score(capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_wants_what_fits_together(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         (["--evaluate"], "--evaluate needs what to score"),
         (["--evaluate", "--resume", "auto"], "needs --output"),
         (["--output", "o", "--real-labels", "x"], "--real-labels goes with --evaluate"),
+        (["--output", "o", "--eval-crops", "3"], "--eval-crops is 3, want one of 1, 5, 10"),
+        (["--output", "o", "--eval-crops", "10", "--eval-flip"], "--no-eval-flip goes with it"),
+        (["--output", "o", "--eval-crops", "5", "--eval-resize", "200"], "--eval-crops 5 of 224 pixels need an --eval-resize"),
         ([], "--output is missing"),
     ):
         with pytest.raises(SystemExit):

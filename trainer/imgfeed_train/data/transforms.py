@@ -56,10 +56,11 @@ def _filtered(op: dict[str, Any], s: Settings) -> dict[str, Any]:
 
 
 def eval_transform(s: Settings) -> list[dict[str, Any]]:
-    """Return imgfeed's operations for evaluation."""
+    """Return imgfeed's operations for evaluation; with --eval-crops of several they make as many views."""
     size = s.eval_size or s.size
     resize = s.eval_resize or (size if s.transform in ("cifar", "resize-flip") else short_side(size))
-    return [_filtered({"op": "Resize", "size": resize}, s), {"op": "CenterCrop", "size": size}]
+    crop = {1: "CenterCrop", 5: "FiveCrop", 10: "TenCrop"}[s.eval_crops]
+    return [_filtered({"op": "Resize", "size": resize}, s), {"op": crop, "size": size}]
 
 
 def short_side(size: int) -> int:
