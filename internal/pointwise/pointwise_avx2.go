@@ -137,17 +137,30 @@ func blendAVX2(dst, src []byte, with byte, factor *float32) int {
 	return n
 }
 
+// saturationAVX2 works on fours of pixels: their luma and what they differ from it by are dwords, which floats are made of. Fours are
+// stored over the beginning of those behind, which are loaded before; the last ones' is put back.
 func saturationAVX2(dst, src []byte, factor *float32) int {
-	n, half, f := len(src)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000), BroadcastFloat(factor)
-	for at := 0; at < n; at += pixelsAVX2 {
-		p := unsafe.Pointer(&src[at])
-		v0, v1, v2 := LoadPixels(p)
-		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-		even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-		odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
-		StoreChannels(blendBytesAVX2(even, odd, r, f), blendBytesAVX2(even, odd, g, f), blendBytesAVX2(even, odd, b, f), unsafe.Pointer(&dst[at]))
+	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
+	if n <= 0 {
+		return 0
+	}
+	var behind [FoursRoom]byte
+	copy(behind[:], src[n:])
+	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
+	v := LoadFours(unsafe.Pointer(&src[0]))
+	for at := 0; at < n; at += FoursBytes {
+		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
+		r, g, b, redGreen, greenBlue := FourChannels(v)
+		gray := Dot(redGreen, &redGreenAVX2).Add(Dot(greenBlue, &greenBlueAVX2)).Add(half).ShiftAllRight(16)
+		from := gray.ConvertToFloat32()
+		r = from.Add(r.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		g = from.Add(g.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		b = from.Add(b.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		StoreFours(JoinFours(r, g, b), unsafe.Pointer(&dst[at]))
+		v = next
 	}
 	Leave()
+	copy(dst[n:], behind[:])
 	return n
 }
 

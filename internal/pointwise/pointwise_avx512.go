@@ -139,17 +139,30 @@ func blendAVX512(dst, src []byte, with byte, factor *float32) int {
 	return n
 }
 
+// saturationAVX512 works on fours of pixels: their luma and what they differ from it by are dwords, which floats are made of. Fours are
+// stored over the beginning of those behind, which are loaded before; the last ones' is put back.
 func saturationAVX512(dst, src []byte, factor *float32) int {
-	n, half, f := len(src)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000), BroadcastFloat(factor)
-	for at := 0; at < n; at += pixelsAVX512 {
-		p := unsafe.Pointer(&src[at])
-		v0, v1, v2 := LoadPixels(p)
-		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-		even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-		odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
-		StoreChannels(blendBytesAVX512(even, odd, r, f), blendBytesAVX512(even, odd, g, f), blendBytesAVX512(even, odd, b, f), unsafe.Pointer(&dst[at]))
+	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
+	if n <= 0 {
+		return 0
+	}
+	var behind [FoursRoom]byte
+	copy(behind[:], src[n:])
+	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
+	v := LoadFours(unsafe.Pointer(&src[0]))
+	for at := 0; at < n; at += FoursBytes {
+		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
+		r, g, b, redGreen, greenBlue := FourChannels(v)
+		gray := Dot(redGreen, &redGreenAVX512).Add(Dot(greenBlue, &greenBlueAVX512)).Add(half).ShiftAllRight(16)
+		from := gray.ConvertToFloat32()
+		r = from.Add(r.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		g = from.Add(g.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		b = from.Add(b.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		StoreFours(JoinFours(r, g, b), unsafe.Pointer(&dst[at]))
+		v = next
 	}
 	Leave()
+	copy(dst[n:], behind[:])
 	return n
 }
 
