@@ -3,6 +3,7 @@
 package lanes
 
 import (
+	"simd/archsimd"
 	"unsafe"
 )
 
@@ -58,20 +59,40 @@ func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
 	StorePixels(v0, v1, v2, p)
 }
 
-// FillTable makes what Replace takes of a table of 256 bytes: 16 of them for each value of a byte's upper half, in every lane.
+// FillTable makes what Replace takes of a table of 256 bytes: 16 of them for each value of a byte's upper half, in every lane, as what they
+// differ by from those of the value before; for 0 and 8 as they are.
 func FillTable(t *[1024]uint8, bytes *[256]uint8) {
-	for i := range 256 * Count {
-		t[i] = bytes[i/(16*Count)*16+i%16]
+	for k := range 16 {
+		row := LoadRepeated(unsafe.Pointer(&bytes[16*k]))
+		if k%8 != 0 {
+			row = row.Xor(LoadRepeated(unsafe.Pointer(&bytes[16*k-16])))
+		}
+		Store(row, unsafe.Pointer(&t[16*Count*k]))
 	}
+	Leave()
 }
 
-// Replace replaces bytes by those of a table.
+// Replace replaces bytes by those of a table: of those below 128, and of the others, which are negative as the others count.
 func Replace(v Bytes, t *[1024]uint8) Bytes {
-	// A byte that has another upper half than the step's is 16 or more with it, and 128 or more with 112 added: Take gives 0 then.
-	above, all := BroadcastBytes(112), Take(Load(unsafe.Pointer(&t[0])), v.AddSaturated(BroadcastBytes(112)))
-	for k := 1; k < 16; k++ {
-		from := unsafe.Pointer(&t[16*Count*k])
-		all = all.Or(Take(Load(from), v.Xor(BroadcastBytes(uint8(16*k))).AddSaturated(above)))
-	}
-	return all
+	return replaceHalf(v, unsafe.Pointer(t)).Or(replaceHalf(v.Xor(BroadcastBytes(128)), unsafe.Add(unsafe.Pointer(t), 128*Count)))
+}
+
+// replaceHalf replaces bytes below 128, others by 0. Lowered by 16 at a time, a byte is negative, for which Take gives 0, after as many
+// steps as its upper half says.
+func replaceHalf(v Bytes, t unsafe.Pointer) Bytes {
+	x, step := v.BitsToInt8(), archsimd.BroadcastInt8x32(16)
+	all := Load(t).PermuteOrZeroGrouped(x)
+	x = x.SubSaturated(step)
+	all = all.Xor(Load(unsafe.Add(t, 16*Count)).PermuteOrZeroGrouped(x))
+	x = x.SubSaturated(step)
+	all = all.Xor(Load(unsafe.Add(t, 32*Count)).PermuteOrZeroGrouped(x))
+	x = x.SubSaturated(step)
+	all = all.Xor(Load(unsafe.Add(t, 48*Count)).PermuteOrZeroGrouped(x))
+	x = x.SubSaturated(step)
+	all = all.Xor(Load(unsafe.Add(t, 64*Count)).PermuteOrZeroGrouped(x))
+	x = x.SubSaturated(step)
+	all = all.Xor(Load(unsafe.Add(t, 80*Count)).PermuteOrZeroGrouped(x))
+	x = x.SubSaturated(step)
+	all = all.Xor(Load(unsafe.Add(t, 96*Count)).PermuteOrZeroGrouped(x))
+	return all.Xor(Load(unsafe.Add(t, 112*Count)).PermuteOrZeroGrouped(x.SubSaturated(step)))
 }
