@@ -80,19 +80,17 @@ func lumaWordsAVX2(r, g, b Words, half Dwords) Words {
 	return HighWords(lo, hi)
 }
 
-// lumaAVX2 returns the luma of pixels.
-func lumaAVX2(r, g, b Bytes, half Dwords) Bytes {
-	even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-	odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
-	return ToBytes(PairBytes(even, odd))
-}
+// Functions of vectors are inlined up to a size, which a whole vector's luma and its blend are over: loops have them in halves, even bytes and odd.
 
 func grayAVX2(dst, src []byte) int {
 	n, half := len(src)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsAVX2 {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
-		StoreGray(lumaAVX2(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), unsafe.Pointer(&dst[at]))
+		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+		even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+		odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -105,7 +103,10 @@ func sumLumaAVX2(pix []byte) (sum, n int) {
 		var sums Sums
 		for end := min(at+64*pixelsAVX2, n); at < end; at += pixelsAVX2 { // as many as sums take
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
-			sums = AddBytes(sums, lumaAVX2(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half))
+			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+			even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+			odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
 		sum += Total(sums)
 	}
@@ -122,16 +123,13 @@ func blendWordsAVX2(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// blendBytesAVX2 is it for bytes.
-func blendBytesAVX2(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
-	return ToBytes(PairBytes(blendWordsAVX2(aEven, EvenBytes(b), factor), blendWordsAVX2(aOdd, OddBytes(b), factor)))
-}
-
 func blendAVX2(dst, src []byte, with byte, factor *float32) int {
 	n, a, f := len(src)&^(vectorAVX2-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorAVX2 {
 		p := unsafe.Pointer(&src[at])
-		Store(blendBytesAVX2(a, a, Load(p), f), unsafe.Pointer(&dst[at]))
+		v := Load(p)
+		even, odd := blendWordsAVX2(a, EvenBytes(v), f), blendWordsAVX2(a, OddBytes(v), f)
+		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -190,7 +188,8 @@ func smoothAVX2(dst, src []byte, from, end, stride int, factor *float32) {
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
 		v = Load(unsafe.Add(below, 6))
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
-		Store(blendBytesAVX2(MulHigh(even, thirteenth), MulHigh(odd, thirteenth), middle, f), unsafe.Pointer(&dst[at]))
+		even, odd = blendWordsAVX2(MulHigh(even, thirteenth), EvenBytes(middle), f), blendWordsAVX2(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 }

@@ -82,19 +82,17 @@ func lumaWordsAVX512(r, g, b Words, half Dwords) Words {
 	return HighWords(lo, hi)
 }
 
-// lumaAVX512 returns the luma of pixels.
-func lumaAVX512(r, g, b Bytes, half Dwords) Bytes {
-	even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-	odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
-	return ToBytes(PairBytes(even, odd))
-}
+// Functions of vectors are inlined up to a size, which a whole vector's luma and its blend are over: loops have them in halves, even bytes and odd.
 
 func grayAVX512(dst, src []byte) int {
 	n, half := len(src)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsAVX512 {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
-		StoreGray(lumaAVX512(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), unsafe.Pointer(&dst[at]))
+		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+		even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+		odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -107,7 +105,10 @@ func sumLumaAVX512(pix []byte) (sum, n int) {
 		var sums Sums
 		for end := min(at+64*pixelsAVX512, n); at < end; at += pixelsAVX512 { // as many as sums take
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
-			sums = AddBytes(sums, lumaAVX512(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half))
+			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+			even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+			odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
 		sum += Total(sums)
 	}
@@ -124,16 +125,13 @@ func blendWordsAVX512(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// blendBytesAVX512 is it for bytes.
-func blendBytesAVX512(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
-	return ToBytes(PairBytes(blendWordsAVX512(aEven, EvenBytes(b), factor), blendWordsAVX512(aOdd, OddBytes(b), factor)))
-}
-
 func blendAVX512(dst, src []byte, with byte, factor *float32) int {
 	n, a, f := len(src)&^(vectorAVX512-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorAVX512 {
 		p := unsafe.Pointer(&src[at])
-		Store(blendBytesAVX512(a, a, Load(p), f), unsafe.Pointer(&dst[at]))
+		v := Load(p)
+		even, odd := blendWordsAVX512(a, EvenBytes(v), f), blendWordsAVX512(a, OddBytes(v), f)
+		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -192,7 +190,8 @@ func smoothAVX512(dst, src []byte, from, end, stride int, factor *float32) {
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
 		v = Load(unsafe.Add(below, 6))
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
-		Store(blendBytesAVX512(MulHigh(even, thirteenth), MulHigh(odd, thirteenth), middle, f), unsafe.Pointer(&dst[at]))
+		even, odd = blendWordsAVX512(MulHigh(even, thirteenth), EvenBytes(middle), f), blendWordsAVX512(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 }

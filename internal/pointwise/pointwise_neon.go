@@ -82,19 +82,17 @@ func lumaWordsNEON(r, g, b Words, half Dwords) Words {
 	return HighWords(lo, hi)
 }
 
-// lumaNEON returns the luma of pixels.
-func lumaNEON(r, g, b Bytes, half Dwords) Bytes {
-	even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-	odd := lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
-	return ToBytes(PairBytes(even, odd))
-}
+// Functions of vectors are inlined up to a size, which a whole vector's luma and its blend are over: loops have them in halves, even bytes and odd.
 
 func grayNEON(dst, src []byte) int {
 	n, half := len(src)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsNEON {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
-		StoreGray(lumaNEON(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half), unsafe.Pointer(&dst[at]))
+		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+		even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+		odd := lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -107,7 +105,10 @@ func sumLumaNEON(pix []byte) (sum, n int) {
 		var sums Sums
 		for end := min(at+64*pixelsNEON, n); at < end; at += pixelsNEON { // as many as sums take
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
-			sums = AddBytes(sums, lumaNEON(Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2), half))
+			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+			even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
+			odd := lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
 		sum += Total(sums)
 	}
@@ -124,16 +125,13 @@ func blendWordsNEON(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// blendBytesNEON is it for bytes.
-func blendBytesNEON(aEven, aOdd Words, b Bytes, factor Floats) Bytes {
-	return ToBytes(PairBytes(blendWordsNEON(aEven, EvenBytes(b), factor), blendWordsNEON(aOdd, OddBytes(b), factor)))
-}
-
 func blendNEON(dst, src []byte, with byte, factor *float32) int {
 	n, a, f := len(src)&^(vectorNEON-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorNEON {
 		p := unsafe.Pointer(&src[at])
-		Store(blendBytesNEON(a, a, Load(p), f), unsafe.Pointer(&dst[at]))
+		v := Load(p)
+		even, odd := blendWordsNEON(a, EvenBytes(v), f), blendWordsNEON(a, OddBytes(v), f)
+		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
@@ -192,7 +190,8 @@ func smoothNEON(dst, src []byte, from, end, stride int, factor *float32) {
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
 		v = Load(unsafe.Add(below, 6))
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
-		Store(blendBytesNEON(MulHigh(even, thirteenth), MulHigh(odd, thirteenth), middle, f), unsafe.Pointer(&dst[at]))
+		even, odd = blendWordsNEON(MulHigh(even, thirteenth), EvenBytes(middle), f), blendWordsNEON(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 }
