@@ -15,8 +15,8 @@ const (
 	// aheadSamplesMax is how many samples a stream reads ahead at most: what 32 threads decode in 10 ms, and more requests than
 	// disks have in work at a time.
 	aheadSamplesMax = 512
-	// cachedSamplesMax is the same where all come through the page cache: file systems of programs and networks drop what is asked of them
-	// while they have as much to do as they take, and a worker then waits for it.
+	// cachedSamplesMax is the same where nothing but hints is left: file systems of programs and networks drop those while they have as
+	// much to do as they take, and a worker then waits for it.
 	cachedSamplesMax = 40
 	// aheadSteps is the share of what is read ahead that workers have begun before more is asked for: a wake-up for each sample
 	// would cost more.
@@ -24,7 +24,7 @@ const (
 	// warmAfter samples in a row that are in memory, the rest is taken to be. From then on every lookAtth is looked at.
 	warmAfter = 256
 	lookAt    = 16
-	// askAt is for file systems where asking may take as long as reading: only every askAtth sample is asked for.
+	// askAt is for file systems where to ask may take as long as reading: only every askAtth sample is looked at.
 	askAt = 32
 )
 
@@ -64,7 +64,7 @@ type ahead struct {
 type aheadBudget struct {
 	bytes int64
 	cold  atomic.Int64 // streams
-	held  atomic.Int64 // bytes of memory for reading past the page cache
+	held  atomic.Int64 // bytes of memory that is read into
 	told  atomic.Bool  // that samples can't be read so
 }
 
@@ -172,7 +172,6 @@ func (a *ahead) catchUp(taken int64) {
 		a.bytes -= a.sizes[a.freed%aheadSamplesMax]
 		a.freed++
 	}
-	a.past.abandonBefore(a.freed - int64(a.stream.pool.Threads()*turnSamples))
 	if taken <= a.asked {
 		return
 	}
@@ -187,7 +186,7 @@ func (a *ahead) catchUp(taken int64) {
 // room reports whether there may be one more.
 func (a *ahead) room() bool {
 	most := int64(aheadSamplesMax)
-	if a.past.refused {
+	if a.past.hintsOnly() {
 		most = cachedSamplesMax
 	}
 	return !a.over && a.asked-a.freed < most && (a.bytes == 0 || a.bytes < a.budget.share())
@@ -222,16 +221,15 @@ func (a *ahead) step() bool {
 // ask asks for a sample if it is not in memory, as far as is known, and returns how many bytes that makes; false if there is no
 // room for them.
 func (a *ahead) ask(index int) (bytes int64, ok bool) {
-	if a.waits && a.asked%askAt != 0 {
-		return a.set.Prefetch(index), true
+	if !a.waits || a.asked%askAt == 0 {
+		var resident bool
+		if resident, a.waits = a.set.Resident(index); resident {
+			a.residents++
+			return 0, true
+		}
+		a.residents = 0
 	}
-	var resident bool
-	if resident, a.waits = a.set.Resident(index); resident {
-		a.residents++
-		return 0, true
-	}
-	a.residents = 0
-	if !a.waits && a.plan == a.stream.cfg.Plan && a.past.isOpen() && a.past.wants(index) {
+	if a.residents == 0 && a.plan == a.stream.cfg.Plan && a.past.isOpen() {
 		if bytes, ok, done := a.past.start(a.asked, index); done {
 			return bytes, ok
 		}

@@ -301,8 +301,8 @@ type repeatedDirect struct {
 	set *repeatedSet
 }
 
-func (d repeatedDirect) Start(n int64, i int) (int64, error) {
-	return d.Direct.Start(n, d.set.index(i))
+func (d repeatedDirect) Start(n int64, i int, cached bool) (int64, error) {
+	return d.Direct.Start(n, d.set.index(i), cached)
 }
 
 func (r *repeatedSet) Mapped(i int) []byte { return r.Set.Mapped(r.index(i)) }

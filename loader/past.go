@@ -2,10 +2,10 @@ package loader
 
 import "sync/atomic"
 
-// directBytesMin is the least memory in which samples are read past the page cache: for some of them at a time.
+// directBytesMin is the least memory in which samples are read ahead: for some of them at a time.
 const directBytesMin = 1 << 20
 
-// A pastCache is the part of an ahead that has samples read past the page cache, into memory of the stream's own.
+// A pastCache is the part of an ahead that has samples read into memory of the stream's own, and says which of them past the page cache.
 //
 // The page cache is for what it has room for: of a set that is larger, the same samples in each epoch, as many as fit. Had all of them a
 // turn there, hardly one would still be there when it is wanted again.
@@ -17,11 +17,11 @@ type pastCache struct {
 	budget  *aheadBudget
 	reads   atomic.Pointer[directReads] // nil until there is one to start
 	refused bool
+	denied  int     // samples to come until memory is asked for again, which other streams have
 	room    float64 // the share of the set that the page cache has room for; below 0: not yet asked
 	disk    bool    // what is waited for is the disk
 	wanted  int     // calls of wants
 	failed  int     // starts in a row that failed
-	passed  int64   // numbers below are abandoned
 }
 
 // directReads are a stream's, with the memory that they hold.
@@ -36,9 +36,6 @@ func (p *pastCache) init(s *Stream, budget *aheadBudget) {
 
 // wants reports whether a sample that is not in memory is to be read past the page cache.
 func (p *pastCache) wants(index int) bool {
-	if p.refused {
-		return false
-	}
 	if p.room < 0 {
 		p.room = p.stream.cfg.Set.Room()
 	}
@@ -55,7 +52,7 @@ func (p *pastCache) wants(index int) bool {
 
 // start begins to read a sample as number n. ok is false if there is no room now; done, if it is to be read otherwise.
 func (p *pastCache) start(n int64, index int) (bytes int64, ok, done bool) {
-	bytes, err := p.reads.Load().Start(n, index)
+	bytes, err := p.reads.Load().Start(n, index, !p.wants(index))
 	if err == nil {
 		p.failed = 0
 		return bytes, bytes > 0, true
@@ -69,15 +66,27 @@ func (p *pastCache) start(n int64, index int) (bytes int64, ok, done bool) {
 // failedMax reads in a row that can't be started are not the samples' fault.
 const failedMax = 16
 
-// isOpen reports whether samples can be read past the page cache. When it is first called, it takes the memory.
+// askAgainAfter samples other streams may have ended: one of an epoch that was broken off waits for its last reads.
+const askAgainAfter = 16
+
+// isOpen reports whether samples can be read into memory of the stream's own, which it takes once there is some.
 func (p *pastCache) isOpen() bool {
-	return p.reads.Load() != nil || !p.refused && p.open() != nil
+	if p.reads.Load() != nil {
+		return true
+	}
+	if p.denied > 0 {
+		p.denied--
+	}
+	return !p.hintsOnly() && p.open() != nil
 }
+
+// hintsOnly reports whether there is no memory to read into.
+func (p *pastCache) hintsOnly() bool { return p.refused || p.denied > 0 }
 
 func (p *pastCache) open() *directReads {
 	bytes := p.budget.hold()
-	if bytes == 0 { // other streams have it
-		p.refused = true
+	if bytes == 0 {
+		p.denied = askAgainAfter
 		return nil
 	}
 	d, err := p.stream.cfg.Set.Direct(bytes, aheadSamplesMax)
@@ -91,27 +100,15 @@ func (p *pastCache) open() *directReads {
 	return reads
 }
 
-// refuse has samples read through the page cache from now on, and says so once.
+// refuse has hints take the place of reading from now on, and says so once.
 func (p *pastCache) refuse(err error) {
 	p.refused = true
 	if !p.budget.told.Swap(true) {
-		p.stream.log.Info("samples that are not in memory are all read through the page cache", "because", err)
+		p.stream.log.Info("samples that are not in memory are left to the system's reading ahead", "because", err)
 	}
 }
 
-// abandonBefore lets go of numbers that no worker has taken, since it came to them before they were started.
-func (p *pastCache) abandonBefore(n int64) {
-	reads := p.reads.Load()
-	if reads == nil {
-		p.passed = max(p.passed, n)
-		return
-	}
-	for p.passed = max(p.passed, n-aheadSamplesMax); p.passed < n; p.passed++ {
-		reads.Abandon(p.passed)
-	}
-}
-
-// take returns the record of number n if it was read past the page cache, waiting for it. If held, it is to be released; if not ok,
+// take returns the record of number n if it was read ahead into memory, waiting for it. If held, it is to be released; if not ok,
 // read otherwise.
 func (p *pastCache) take(n int64) (r Record, held, ok bool) {
 	reads := p.reads.Load()

@@ -24,8 +24,7 @@ type Set interface {
 	Prefetch(i int) (bytes int64)
 	// Room is the share of the set that the page cache has room for, 0 to 1, and 1 where there is none to think of.
 	Room() float64
-	// Direct prepares for count samples at a time to be read past the page cache, into so many bytes. An error says why that
-	// can't be done.
+	// Direct prepares for count samples at a time to be read ahead, into so many bytes. An error says why that can't be done.
 	Direct(bytes int64, count int) (Direct, error)
 	// Copy tells whether Read is to copy samples into buf even where it might hand out a mapped file's memory: while samples
 	// come from the disk, copies cost less than the faults by which a mapping gets its pages, and don't hold up their thread.
@@ -38,18 +37,18 @@ type Set interface {
 	Corrupt(i int, err error) error
 }
 
-// A Direct reads samples past the page cache, ahead of their use, each as a number: those of the calls rise. See [shard.Direct], which
-// is one.
+// A Direct reads samples into memory of its own, ahead of their use, each as a number: those of the calls rise. See [shard.Direct],
+// which is one.
 type Direct interface {
-	// Start begins to read sample i as number n. 0 bytes mean that there is no room now, an error that it can't be read so.
-	Start(n int64, i int) (bytes int64, err error)
-	// Take waits for number n and returns its record, to be released if it is held. With an error it is to be read otherwise.
+	// Start begins to read sample i as number n, through the page cache or past it. 0 bytes mean that there is no room now, an error
+	// that it can't be read so.
+	Start(n int64, i int, cached bool) (bytes int64, err error)
+	// Take waits for number n and returns its record, to be released if it is held. With an error it is to be read otherwise. A number
+	// that was not started by then is not read any more.
 	Take(n int64) (r Record, held bool, err error)
 	// Release is called when the record of number n is no longer looked at.
 	Release(n int64)
-	// Abandon releases number n if nobody has taken it.
-	Abandon(n int64)
-	// Close waits for what is under way.
+	// Close drops what is not begun, and waits for what is.
 	Close()
 }
 

@@ -9,16 +9,21 @@ import (
 	"sync/atomic"
 )
 
-// A Direct reads records of a set past the page cache, many at a time, into memory of its own: for a CPU that is busy that costs a
-// quarter of what the page cache does, and what will not be read again before it has to make room does not push out what will.
+// A Direct reads records of a set ahead of their use, many at a time, into memory of its own: past the page cache, which costs a CPU
+// that is busy a quarter, and does not push out what will be read again soon, or through it, so that they stay there.
+//
+// Reads past the page cache are the system's own asynchronous ones, where it has them for the set's file system. Threads that wait do all
+// others: hints to read ahead, which cost less, are dropped by file systems of networks and programs, or wait themselves.
 //
 // Reads are known by numbers that their user gives them, in rising order. Start is for one goroutine; the other methods are safe
 // for concurrent use.
 type Direct struct {
-	set    *Set
-	ring   aioRing
-	submit func(*os.File) error // ring.submit
-	arena  []byte               // page-aligned; records lie in it in the order of their numbers, like in a ring
+	set     *Set
+	ring    *aioRing             // nil: threads do all
+	submit  func(*os.File) error // ring.submit
+	threads readThreads
+	under   atomic.Int64 // reads that have not landed
+	arena   []byte       // page-aligned; records lie in it in the order of their numbers, like in a ring
 
 	transfers []transfer
 	order     []int64 // numbers of the transfers that hold memory, the oldest first
@@ -31,19 +36,27 @@ type Direct struct {
 // A transfer is one read, from Start until it is released.
 type transfer struct {
 	number   atomic.Int64 // that it is to be taken by; free or taken otherwise
+	passed   atomic.Int64 // the highest number that was to be taken before it was started
 	landed   atomic.Bool
 	released atomic.Bool
+	threaded bool          // a thread reads it
+	done     chan struct{} // has a token when that has
 
 	reader *Reader
 	record int
 	entry  Entry
 	from   int // of the arena
 	to     int
-	skip   int   // bytes before the record, since reads begin at a sector
-	result int64 // bytes that were read, or -errno
+	skip   int         // bytes before the record, since reads begin at a sector
+	file   *pooledFile // of reader, that a thread is to read
+	result int64       // bytes that were read, or below 0
 }
 
 const transferTaken = -1 // for a transfer's number
+
+// directDepth is how many reads are under way at most: more than disks have in work at a time, so that they are never idle, and no more,
+// since one that is wanted at once, or by the next epoch, waits behind all of them.
+const directDepth = 64
 
 // A directRead is what a ring is to read.
 type directRead struct {
@@ -71,7 +84,7 @@ func (f *directFile) close() error {
 func (r *Reader) directFile() (*pooledFile, error) {
 	r.direct.once.Do(func() {
 		plain, ok := r.file.(*pooledFile)
-		if !ok || r.isSlow() {
+		if !ok {
 			r.direct.err = errNotDirect
 			return
 		}
@@ -83,28 +96,29 @@ func (r *Reader) directFile() (*pooledFile, error) {
 // directAlign is what places, lengths and memory of direct reads are multiples of: no disk's sectors are larger.
 const directAlign = 4096
 
-// errNotDirect says that files cannot be read past the page cache here.
-var errNotDirect = errors.New("shard: files are not read past the page cache here")
+// errNotDirect says that records cannot be read ahead into memory here.
+var errNotDirect = errors.New("shard: records are not read ahead into memory here")
 
 // NewDirect prepares for at most count records of the set at a time, in so many bytes. The error says why that can't be done here.
 // It must be closed, and before the set is.
 func (s *Set) NewDirect(bytes int64, count int) (*Direct, error) {
-	if s.isSlow() {
-		return nil, fmt.Errorf("%w: their file system can't start a read without waiting for it", errNotDirect)
-	}
 	d := &Direct{set: s, transfers: make([]transfer, count)}
 	for i := range d.transfers {
-		d.transfers[i].number.Store(transferTaken)
+		t := &d.transfers[i]
+		t.number.Store(transferTaken)
+		t.passed.Store(-1)
+		t.done = make(chan struct{}, 1)
 	}
 	var err error
-	if d.ring, err = newAIORing(count); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotDirect, err)
-	}
-	d.submit = d.ring.submit
 	if d.arena, err = newArena(int(bytes) &^ (directAlign - 1)); err != nil {
-		d.ring.close()
 		return nil, fmt.Errorf("%w: %w", errNotDirect, err)
 	}
+	if !s.isSlow() {
+		if ring, err := newAIORing(directDepth); err == nil { // a container may forbid it
+			d.ring, d.submit = ring, ring.submit
+		}
+	}
+	d.threads.init(d, bytes)
 	return d, nil
 }
 
@@ -119,9 +133,10 @@ func (s *Set) isSlow() bool {
 	return false
 }
 
-// Start begins to read sample i as number n, and returns the bytes that it takes. 0 bytes mean that there is no room: later, when
-// others are released, there may be. An error means that this sample is not to be had so; Read says whether otherwise.
-func (d *Direct) Start(n int64, i int) (bytes int64, err error) {
+// Start begins to read sample i as number n: through the page cache, where it then stays, or past it. It returns the bytes that this
+// takes. 0 bytes mean that there is no room: later, when others have landed or are released, there may be. An error means that this
+// sample is not to be had so; Read says whether otherwise.
+func (d *Direct) Start(n int64, i int, cached bool) (bytes int64, err error) {
 	r, record, err := d.set.reader(i)
 	if err != nil {
 		return 0, err
@@ -130,8 +145,16 @@ func (d *Direct) Start(n int64, i int) (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	t := d.transfer(n)
+	if t.passed.Load() >= n {
+		return max(e.length(), 1), nil // whoever wants it reads it already
+	}
+	if d.under.Load() >= directDepth {
+		if d.collect(false); d.under.Load() >= directDepth {
+			return 0, nil
+		}
+	}
 	d.reclaim()
-	t := &d.transfers[n%int64(len(d.transfers))]
 	begin := e.Offset &^ (directAlign - 1)
 	skip := int(e.Offset - begin)
 	length := (skip + int(e.length()) + SlackBytes + directAlign - 1) &^ (directAlign - 1)
@@ -142,21 +165,45 @@ func (d *Direct) Start(n int64, i int) (bytes int64, err error) {
 	if !ok || t.from != t.to {
 		return 0, nil
 	}
-	file, err := r.directFile()
-	if err != nil {
-		return 0, err
-	}
 	t.reader, t.record, t.entry, t.from, t.to, t.skip = r, record, e, from, from+length, skip
-	t.landed.Store(false)
-	t.released.Store(false)
-	d.ring.next = directRead{n, d.arena[from : from+length], begin}
-	if err := file.use(d.submit); err != nil {
+	if err := d.begin(t, n, begin, cached); err != nil {
 		t.from, t.to = 0, 0
 		return 0, fmt.Errorf("%w: %s: %w", errNotDirect, r.path, err)
 	}
 	d.order, d.head = append(d.order, n), from+length
 	t.number.Store(n)
+	if t.passed.Load() >= n && t.number.CompareAndSwap(n, transferTaken) {
+		t.released.Store(true)
+	}
 	return int64(length), nil
+}
+
+func (d *Direct) transfer(n int64) *transfer { return &d.transfers[n%int64(len(d.transfers))] }
+
+// begin has a transfer's memory filled from the file's sector at offset on, as number n.
+func (d *Direct) begin(t *transfer, n, offset int64, cached bool) (err error) {
+	plain, ok := t.reader.file.(*pooledFile)
+	if !ok {
+		return errNotDirect
+	}
+	plain.scatter()
+	t.file = plain
+	if !cached {
+		if t.file, err = t.reader.directFile(); err != nil {
+			return err
+		}
+	}
+	t.landed.Store(false)
+	t.released.Store(false)
+	d.under.Add(1)
+	if t.threaded = cached || d.ring == nil; !t.threaded {
+		d.ring.next = directRead{n, d.arena[t.from:t.to], offset}
+		t.threaded = t.file.use(d.submit) != nil // a thread finds a way, or out why there is none
+	}
+	if t.threaded {
+		d.threads.read(t)
+	}
+	return nil
 }
 
 // place finds length free bytes of the arena in one piece.
@@ -164,7 +211,7 @@ func (d *Direct) place(length int) (from int, ok bool) {
 	if len(d.order) == 0 {
 		return 0, true
 	}
-	tail := d.transfers[d.order[0]%int64(len(d.transfers))].from
+	tail := d.transfer(d.order[0]).from
 	switch {
 	case d.head > tail && d.head+length <= len(d.arena):
 		return d.head, true
@@ -178,7 +225,7 @@ func (d *Direct) place(length int) (from int, ok bool) {
 func (d *Direct) reclaim() {
 	done := 0
 	for _, n := range d.order {
-		t := &d.transfers[n%int64(len(d.transfers))]
+		t := d.transfer(n)
 		if !t.released.Load() {
 			break
 		}
@@ -195,20 +242,17 @@ func (d *Direct) reclaim() {
 }
 
 // Take waits for number n and returns its record, checked as by Set.Read. held reports whether that is to be released; it is
-// false if the number was never started, or was abandoned. With an error, the sample is to be read otherwise: what is wrong with it
-// is said by that.
+// false if the number was not started, which it then never will be. With an error, the sample is to be read otherwise: what is wrong
+// with it is said by that.
 func (d *Direct) Take(n int64) (rec Record, held bool, err error) {
-	t := &d.transfers[n%int64(len(d.transfers))]
+	t := d.transfer(n)
 	if !t.number.CompareAndSwap(n, transferTaken) {
-		return Record{}, false, nil
-	}
-	for !t.landed.Load() {
-		d.reap.Lock()
-		if !t.landed.Load() {
-			d.collect(true)
+		t.pass(n)
+		if !t.number.CompareAndSwap(n, transferTaken) { // nor was it started at this moment
+			return Record{}, false, nil
 		}
-		d.reap.Unlock()
 	}
+	d.wait(t)
 	length := int64(t.entry.length())
 	if t.result < int64(t.skip)+length {
 		return Record{}, true, fmt.Errorf("%w: read %d of %d bytes", errNotDirect, t.result, int64(t.skip)+length)
@@ -221,26 +265,50 @@ func (d *Direct) Take(n int64) (rec Record, held bool, err error) {
 	return makeRecord(t.entry, bytes[:length:length+SlackBytes]), true, nil
 }
 
-// Release gives the memory of a number that was taken back.
-func (d *Direct) Release(n int64) { d.transfers[n%int64(len(d.transfers))].released.Store(true) }
-
-// Abandon releases a number that nobody has taken, and nobody will.
-func (d *Direct) Abandon(n int64) {
-	if t := &d.transfers[n%int64(len(d.transfers))]; t.number.CompareAndSwap(n, transferTaken) {
-		t.released.Store(true)
+// pass notes that number n is not to be started any more.
+func (t *transfer) pass(n int64) {
+	for {
+		old := t.passed.Load()
+		if old >= n || t.passed.CompareAndSwap(old, n) {
+			return
+		}
 	}
 }
 
-// Close waits for the reads that are under way, and frees the memory, which nobody looks at any more.
+// wait returns when a transfer has landed.
+func (d *Direct) wait(t *transfer) {
+	for !t.landed.Load() {
+		if t.threaded {
+			<-t.done // which may be of the transfer's use before this one
+			continue
+		}
+		d.reap.Lock()
+		if !t.landed.Load() {
+			d.collect(true)
+		}
+		d.reap.Unlock()
+	}
+}
+
+// Release gives the memory of a number that was taken back.
+func (d *Direct) Release(n int64) { d.transfer(n).released.Store(true) }
+
+// Close drops the reads that are not yet begun, waits for those that are, and frees the memory, which nobody looks at any more.
 func (d *Direct) Close() {
 	d.finished.Do(func() {
-		d.ring.close()
+		d.threads.close()
+		if d.ring != nil {
+			d.ring.close()
+		}
 		freeArena(d.arena)
 	})
 }
 
 // collect takes completions from the system. With wait it waits until there is one; the caller holds d.reap then.
 func (d *Direct) collect(wait bool) {
+	if d.ring == nil {
+		return
+	}
 	least := 0
 	if wait {
 		least = 1
@@ -250,8 +318,9 @@ func (d *Direct) collect(wait bool) {
 		defer d.reap.Unlock()
 	}
 	for _, e := range d.ring.wait(least) {
-		t := &d.transfers[int64(e.data)%int64(len(d.transfers))]
+		t := d.transfer(int64(e.data))
 		t.result = e.res
+		d.under.Add(-1)
 		t.landed.Store(true)
 	}
 }

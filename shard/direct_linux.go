@@ -47,10 +47,10 @@ type aioRing struct {
 	next    directRead
 }
 
-func newAIORing(count int) (aioRing, error) {
-	r := aioRing{events: make([]aioEvent, 64)}
+func newAIORing(count int) (*aioRing, error) {
+	r := &aioRing{events: make([]aioEvent, 64)}
 	if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, uintptr(count), uintptr(unsafe.Pointer(&r.context)), 0); errno != 0 {
-		return r, os.NewSyscallError("io_setup", errno)
+		return nil, os.NewSyscallError("io_setup", errno)
 	}
 	return r, nil
 }

@@ -14,7 +14,7 @@ type aioEvent struct {
 // aioRing holds the reads that are under way: none, on this platform.
 type aioRing struct{ next directRead }
 
-func newAIORing(int) (aioRing, error) { return aioRing{}, errNotDirect }
+func newAIORing(int) (*aioRing, error) { return nil, errNotDirect }
 
 func (*aioRing) submit(*os.File) error { return errNotDirect }
 

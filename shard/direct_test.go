@@ -5,46 +5,52 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"testing"
 )
 
-// newTestDirect skips the test where files can't be read past the page cache.
+// newTestDirect skips the test where records can't be read ahead into memory.
 func newTestDirect(t *testing.T, s *Set, bytes int64, count int) *Direct {
 	t.Helper()
 	d, err := s.NewDirect(bytes, count)
-	if err == nil {
-		_, err = d.Start(0, 0)
-		if err != nil {
-			d.Close()
-		}
-	}
 	if err != nil {
 		t.Skip(err)
 	}
 	t.Cleanup(d.Close)
-	if _, held, err := d.Take(0); !held || err != nil {
-		t.Fatal(held, err)
-	}
-	d.Release(0)
 	return d
 }
 
-// TestDirect has records read past the page cache, more than there is room for at a time, and compares them with those that Read gives.
+// TestDirect has records read ahead, past the page cache and through it, by the system and by threads, more than there is room for at a time,
+// and compares them with those that Read gives.
 func TestDirect(t *testing.T) {
+	t.Run("system", func(t *testing.T) { testDirect(t, false) })
+	t.Run("threads", func(t *testing.T) { testDirect(t, true) })
+}
+
+func testDirect(t *testing.T, threads bool) {
 	samples := makeSamples(100)
 	for i := range samples { // of several pages, where their ends lie anywhere in a page
 		samples[i].Image = bytes.Repeat(samples[i].Image, 1+i*97%60)
 	}
 	s := openSet(t, writeSet(t, samples, testOptions(2)))
 	d := newTestDirect(t, s, 128<<10, 16)
+	if threads && d.ring != nil {
+		d.ring.close()
+		d.ring = nil
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	first, next := int64(1), int64(1)
-	wants := map[int64]int{}
+	first, next := int64(0), int64(0)
+	wants, passed := map[int64]int{}, map[int64]bool{}
 	var buf []byte
 	take := func() {
 		t.Helper()
 		n := first
-		first++
+		if first++; passed[n] {
+			if _, held, _ := d.Take(n); held {
+				t.Fatalf("number %d was read although it was passed over", n)
+			}
+			return
+		}
 		i := wants[n]
 		want, b, err := s.Read(i, buf)
 		if err != nil {
@@ -71,7 +77,18 @@ func TestDirect(t *testing.T) {
 	full := 0
 	for next < 2000 {
 		wants[next] = rng.IntN(len(samples))
-		size, err := d.Start(next, wants[next])
+		if rng.IntN(20) == 0 { // somebody wants it before it is started
+			if _, held, _ := d.Take(next); held {
+				t.Fatal("a number was taken that was not started")
+			}
+			if size, err := d.Start(next, wants[next], false); size == 0 || err != nil {
+				t.Fatal(size, err)
+			}
+			passed[next] = true
+			next++
+			continue
+		}
+		size, err := d.Start(next, wants[next], rng.IntN(2) == 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,13 +100,7 @@ func TestDirect(t *testing.T) {
 			take()
 			continue
 		}
-		if next++; rng.IntN(20) == 0 {
-			d.Abandon(first)
-			if _, held, _ := d.Take(first); held {
-				t.Fatal("an abandoned number was taken")
-			}
-			first++
-		}
+		next++
 	}
 	for first < next {
 		take()
@@ -97,15 +108,17 @@ func TestDirect(t *testing.T) {
 	if full < 100 {
 		t.Errorf("there was no room %d times only", full)
 	}
-	if n := testing.AllocsPerRun(50, func() {
-		if _, err := d.Start(next, 7); err != nil {
-			t.Fatal(err)
+	for _, cached := range []bool{false, true} {
+		if n := testing.AllocsPerRun(50, func() {
+			if _, err := d.Start(next, 7, cached); err != nil {
+				t.Fatal(err)
+			}
+			d.Take(next)
+			d.Release(next)
+			next++
+		}); n > 0 {
+			t.Errorf("cached %v: a read takes %v allocations", cached, n)
 		}
-		d.Take(next)
-		d.Release(next)
-		next++
-	}); n > 0 {
-		t.Errorf("a read takes %v allocations", n)
 	}
 	d.Close() // once more does nothing
 }
@@ -136,7 +149,7 @@ func TestDirectOfDamage(t *testing.T) {
 	}
 	check := func(n int64, i int) {
 		t.Helper()
-		if _, err := d.Start(n, i); err != nil {
+		if _, err := d.Start(n, i, n == 2); err != nil {
 			t.Fatal(err)
 		}
 		if _, held, err := d.Take(n); !held || err == nil {
@@ -153,7 +166,7 @@ func TestDirectOfDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(2, 6)
-	if _, err := d.Start(3, len(samples)); !errors.Is(err, ErrNotFound) {
+	if _, err := d.Start(3, len(samples), false); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a sample that there is not: %v", err)
 	}
 	if err := os.Rename(r.path, r.path+".old"); err != nil {
@@ -165,8 +178,9 @@ func TestDirectOfDamage(t *testing.T) {
 	r.direct.file.mu.Lock()
 	r.direct.file.shut() // as if its descriptor had been needed
 	r.direct.file.mu.Unlock()
-	if _, err := d.Start(4, 5); !errors.Is(err, errNotDirect) && !errors.Is(err, errReplaced) {
-		t.Errorf("a file that was replaced: %v", err)
+	d.Start(4, 5, false)
+	if _, _, err := d.Take(4); err != nil {
+		t.Errorf("a file that was replaced, and is open: %v", err)
 	}
 }
 
@@ -176,7 +190,43 @@ func TestDirectIsForRecordsThatFit(t *testing.T) {
 	samples[1].Image = make([]byte, 100_000)
 	s := openSet(t, writeSet(t, samples, testOptions(1)))
 	d := newTestDirect(t, s, 64<<10, 4)
-	if _, err := d.Start(1, 1); !errors.Is(err, errNotDirect) {
+	if _, err := d.Start(1, 1, false); !errors.Is(err, errNotDirect) {
 		t.Error(err)
+	}
+}
+
+// TestDirectDropsWhatIsNotBegun closes while reads wait for a disk that has stopped, of which no more may be begun.
+func TestDirectDropsWhatIsNotBegun(t *testing.T) {
+	samples := makeSamples(64)
+	s := openSet(t, writeSet(t, samples, testOptions(1)))
+	d := newTestDirect(t, s, 2<<20, 64)
+	r, _, err := s.reader(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := r.file.(*pooledFile)
+	file.scatter()
+	file.mu.Lock() // nobody gets at the file
+	file.used.Store(true)
+	for i := range samples {
+		if size, err := d.Start(int64(i), i, true); size == 0 || err != nil {
+			t.Fatal(i, size, err)
+		}
+	}
+	closed := make(chan struct{})
+	go func() { d.Close(); close(closed) }()
+	for !d.threads.ended.Load() {
+		runtime.Gosched()
+	}
+	file.mu.Unlock()
+	<-closed
+	read := 0
+	for i := range d.transfers {
+		if d.transfers[i].result >= 0 {
+			read++
+		}
+	}
+	if read > d.threads.most {
+		t.Errorf("%d of %d reads were done, and %d had been begun", read, len(samples), d.threads.most)
 	}
 }

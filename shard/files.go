@@ -49,6 +49,8 @@ type pooledFile struct {
 	closed bool         // for good
 	used   atomic.Bool  // since the hand came by
 
+	scattered atomic.Bool // see scatter
+
 	place int // in pool.open, if it is open; of the pool's lock
 }
 
@@ -77,9 +79,20 @@ func (f *pooledFile) open() error {
 	if err != nil {
 		return err
 	}
+	if f.scattered.Load() {
+		adviseRandom(file)
+	}
 	f.file = file
 	f.pool.admit(f)
 	return nil
+}
+
+// scatter tells the system that the file is read here and there from now on, and that what stands beside is not to be read with it:
+// its reading ahead takes a record that is read beside one in memory for a file that is read in order.
+func (f *pooledFile) scatter() {
+	if !f.scattered.Swap(true) {
+		f.use(adviseRandom)
+	}
 }
 
 // shut closes the file, if it is open, and gives up its place. The caller has locked f.

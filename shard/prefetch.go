@@ -18,11 +18,21 @@ func (s *Set) Prefetch(i int) (length int64) {
 	if err != nil {
 		return 0
 	}
-	// In pieces that no system cuts short: file systems of a network take as much as they read ahead of a file that is read
-	// in order, which is 128 KiB unless told; those of disks as much as one request may have, which is more.
-	piece := int64(1 << 20)
+	if file, ok := r.file.(*pooledFile); ok {
+		file.scatter()
+	}
+	r.prefetch(e, 1<<20)
+	return e.length()
+}
+
+// hintPieceSlow is what file systems of networks and programs take of a hint: as much as they read ahead of a file that is read in
+// order, which is 128 KiB unless told. Those of disks take as much as one request may have, which is more.
+const hintPieceSlow = 128 << 10
+
+// prefetch gives the hint for a record, in pieces that no system cuts short.
+func (r *Reader) prefetch(e Entry, piece int64) {
 	if r.isSlow() {
-		piece = 128 << 10
+		piece = hintPieceSlow
 	}
 	h := spareHints.Get().(*hint)
 	for at, end := e.Offset, e.Offset+e.length(); at < end; at += piece {
@@ -30,11 +40,17 @@ func (s *Set) Prefetch(i int) (length int64) {
 		withFile(r.file, h.willNeed)
 	}
 	spareHints.Put(h)
-	return e.length()
 }
 
-// Resident reports whether sample i is in the page cache, judged by the middle of its record: its ends share pages with other
-// records. waits says that to ask may take as long as to read from the disk, since its file system can't tell otherwise. A sample
+// prefetchPieces gives the hint for a record that is about to be read, where the system would read it piece by piece otherwise.
+func (r *Reader) prefetchPieces(e Entry) {
+	if e.length() > hintPieceSlow && r.isSlow() {
+		r.prefetch(e, hintPieceSlow)
+	}
+}
+
+// Resident reports whether sample i is in the page cache: all of it, or where the system does not tell that, the middle of its record,
+// whose ends share pages with other records. waits says that to ask may take as long as to read from the disk, since its file system can't tell otherwise. A sample
 // that is not here counts as resident: there is nothing to wait for.
 func (s *Set) Resident(i int) (resident, waits bool) {
 	r, record, err := s.reader(i)
@@ -47,7 +63,7 @@ func (s *Set) Resident(i int) (resident, waits bool) {
 	}
 	h := spareHints.Get().(*hint)
 	defer spareHints.Put(h)
-	h.offset, h.length = e.Offset+e.length()/2, 1
+	h.offset, h.length = e.Offset, e.length()
 	if !r.uncounted.Load() {
 		err := withFile(r.file, h.cached)
 		if err == nil || err == errNotResident {
@@ -55,6 +71,7 @@ func (s *Set) Resident(i int) (resident, waits bool) {
 		}
 		r.uncounted.Store(true)
 	}
+	h.offset = e.Offset + e.length()/2
 	if !r.isSlow() {
 		return withFile(r.file, h.nowait) != errNotResident, false // any other error is Read's to find
 	}

@@ -15,7 +15,10 @@ func (h *hint) adviseWillNeed(f *os.File) error {
 	return unix.Fadvise(int(f.Fd()), h.offset, h.length, unix.FADV_WILLNEED)
 }
 
-// isCached returns errNotResident if nothing of the part is in the page cache, and another error where the system does not tell:
+// adviseRandom has reads of the file bring what they ask for into the page cache, and nothing beyond it.
+func adviseRandom(f *os.File) error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) }
+
+// isCached returns errNotResident if a page of the part is not in the page cache, and another error where the system does not tell:
 // before Linux 6.5, and of files that are not the user's own.
 func (h *hint) isCached(f *os.File) error {
 	part := [2]uint64{uint64(h.offset), uint64(h.length)}
@@ -24,7 +27,7 @@ func (h *hint) isCached(f *os.File) error {
 	switch {
 	case errno != 0:
 		return errno
-	case pages[0] == 0:
+	case int64(pages[0]) <= (h.offset+h.length-1)/pageSize-h.offset/pageSize:
 		return errNotResident
 	}
 	return nil
