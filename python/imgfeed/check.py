@@ -28,6 +28,7 @@ from .launcher import find_binary
 from .loader import DataLoader
 from .replay import reference
 
+_INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
 _NAMED = 5  # differing samples that are described
 _ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round to the next level
 
@@ -43,13 +44,20 @@ class Report:
     rounded: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
 
 
-def check(loader: DataLoader, samples: int = 200, epoch: int = 0, original: Callable[[int], Any] | None = None) -> Report:
+def check(
+    loader: DataLoader,
+    samples: int = 200,
+    epoch: int = 0,
+    original: Callable[[int], Any] | None = None,
+    report: Report | None = None,
+) -> Report:
     """Compare the first samples of an epoch of a loader, in all their views, with what torchvision makes of their records.
 
     The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. original
     gives the RGB image of Pillow that an index stands for: ``loader.dataset[index][0]``, as the set has it, if not given.
+    report is what is counted in, and returned: a new one if not given. One of one's own can be looked at after Ctrl-C.
     """
-    report = Report()
+    report = Report() if report is None else report
     loader.set_epoch(epoch)
     for images, _, indices, *_ in loader:
         count = min(len(indices), samples - report.compared)
@@ -102,13 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError:
         sys.exit("imgfeed: the comparison needs torchvision, which is not installed")
     pillow = importlib.metadata.version("pillow")
-    transform = json.loads(args.transform) if args.transform.lstrip().startswith(("[", "{")) else args.transform
+    report = Report()
     try:
         with DataLoader(
             args.data,
-            min(args.samples, 64),
+            min(args.samples, 16),
             split=args.split,
-            transform=transform,
+            transform=_transform(args.transform),
             shuffle=True,
             seed=args.seed,
             rank=0,
@@ -117,11 +125,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with_index=True,
             resampler=args.resampler or _resampler(pillow),
         ) as loader:
-            report = check(loader, args.samples, args.epoch, originals(args.data, loader.dataset.encoding["name"]))
+            stopped = False
+            try:
+                check(loader, args.samples, args.epoch, originals(args.data, loader.dataset.encoding["name"]), report)
+            except KeyboardInterrupt:
+                stopped = True
             _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on Pillow {pillow}")
     except (ImgfeedError, ValueError) as e:
-        sys.exit(str(e))
-    sys.exit(1 if report.differ else 0)
+        sys.exit(str(e).replace("with split=", "with --split"))
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    sys.exit(_INTERRUPTED if stopped else 1 if report.differ else 0)
+
+
+def _transform(text: str) -> Any:
+    """Return what --transform says: a list or an object in JSON, or a name. Raises ValueError for JSON that is none."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as e:
+        said = f"{e.msg} (names stand in double quotes)"
+        raise ValueError(f"imgfeed: --transform is no JSON at character {e.pos + 1}: {said}") from e
 
 
 def _resampler(pillow: str) -> str:

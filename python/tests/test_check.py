@@ -88,3 +88,23 @@ def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         checks.main([str(tmp_path), "--samples", "0", "--transform", "train"])
     assert ended.value.code == 2 and "--samples is 0, want 1 or more" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r"--transform is no JSON at character 3: .*double quotes"):
+        checks.main([*run, "[{'op': 'Resize'}]"])
+
+
+def test_ctrl_c_says_what_was_compared(
+    shards: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torchvision")
+    asked: list[Any] = []
+
+    def interrupted(image: Any, record: list[dict[str, Any]]) -> Any:
+        asked.append(image)
+        if len(asked) == 20:
+            raise KeyboardInterrupt
+        return reference(image, record)
+
+    monkeypatch.setattr(checks, "reference", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        checks.main([str(shards), "--samples", "30", "--transform", "train"])
+    assert ended.value.code == 130 and "16 of 16 samples are identical" in capsys.readouterr().out
