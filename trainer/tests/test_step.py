@@ -143,6 +143,10 @@ def test_a_binary_cross_entropy_of_each_class() -> None:
     torch.testing.assert_close(smooth(output, mixed), of_each(output, 0.7 * mixed + 0.1))
     whole = criterion(settings("--loss", "bce", "--bce-threshold", "0.2"), 3)
     torch.testing.assert_close(whole(output, mixed), of_each(output, (mixed > 0).float()))
+    faint = 0.999 * hard + 0.001 * hard.flip(0)
+    torch.testing.assert_close(
+        criterion(settings("--recipe", "deit3-s"), 3)(output, faint), of_each(output, (faint > 0).float())
+    )
     with pytest.raises(SystemExit):
         settings("--bce-threshold", "0.2")
 
