@@ -4,6 +4,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "imgfeed:", advice.Add(err))
+	told(os.Stderr, err)
 	status := exitStatus(err)
 	if status == 2 {
 		fmt.Fprintln(os.Stderr, "imgfeed: see imgfeed --help")
@@ -49,6 +50,13 @@ func newRootCommand() *cobra.Command {
 	root.Args = usage(root.Args)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return asUsage(advice.Flag(cmd, err)) })
 	return root
+}
+
+// told prints how a command failed, if it did.
+func told(out io.Writer, err error) {
+	if err != nil {
+		fmt.Fprintln(plain{out}, "imgfeed:", advice.Add(err))
+	}
 }
 
 // usage makes the errors of a check of the arguments usage errors.

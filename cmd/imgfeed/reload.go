@@ -32,11 +32,7 @@ func newReloadCommand() *cobra.Command {
 			if socket == "" {
 				socket = server.DefaultSocket()
 			}
-			done, err := server.AskReload(socket, timeout)
-			if err != nil {
-				return fmt.Errorf("the server on %s: %w", socket, err)
-			}
-			return printReloaded(cmd.OutOrStdout(), done)
+			return reload(cmd.OutOrStdout(), socket, timeout)
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "path of the server's socket (default as imgfeed serve's)")
@@ -44,8 +40,13 @@ func newReloadCommand() *cobra.Command {
 	return cmd
 }
 
-// printReloaded prints what is served now and was not. What was refused is the error.
-func printReloaded(out io.Writer, done server.Reloaded) error {
+// reload has the server on a socket look again, and prints what is served now and was not. What was refused is the error.
+func reload(out io.Writer, socket string, timeout time.Duration) error {
+	done, err := server.AskReload(socket, timeout)
+	if err != nil {
+		return fmt.Errorf("the server on %s: %w", socket, err)
+	}
+	out = plain{out}
 	for _, text := range done.Changes {
 		fmt.Fprintln(out, text)
 	}

@@ -43,6 +43,7 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
 	}
+	out = plain{out}
 	fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", hello.Server, hello.PID, socket)
 	for _, set := range hello.Sets {
 		printSet(out, set, "")

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
 
@@ -76,7 +77,7 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(st)
 	}
-	printTop(out, st)
+	printTop(plain{out}, st)
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (f *topFlags) asker(place string) (ask func() (server.Status, error), where
 		if reply.StatusCode != http.StatusOK {
 			return st, fmt.Errorf("it answers %s: is it imgfeed's address?", reply.Status)
 		}
-		if err := json.NewDecoder(reply.Body).Decode(&st); err != nil {
+		if err := json.NewDecoder(io.LimitReader(reply.Body, wire.ReplyBytesMax)).Decode(&st); err != nil {
 			return st, fmt.Errorf("it answers with something else than a status: %w", err)
 		}
 		return st, nil

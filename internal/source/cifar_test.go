@@ -275,3 +275,62 @@ func TestPythonAgreesOnPickles(t *testing.T) {
 		requireCIFAR(t, root, "the Python version's folder", root, batches)
 	}
 }
+
+// Whatever the bytes of CIFAR's files, reading them gives labels of their classes, and images, or a *FormatError.
+func FuzzCIFAR(f *testing.F) {
+	type files struct {
+		of   *cifarFormat
+		data map[string][]byte
+	}
+	ten := sourcetest.CIFARBatches(1)
+	hundred, fine, coarse := sourcetest.CIFAR100Batches(1)
+	sorts := []files{
+		{&cifarBinary, sourcetest.CIFARBinary(ten)}, {&cifar100Binary, sourcetest.CIFAR100Binary(hundred, fine, coarse)},
+		{&cifarPython, sourcetest.CIFARPython(ten)},
+	}
+	for sort, c := range sorts {
+		for i, name := range c.of.files() {
+			whole := c.data[name]
+			f.Add(uint8(sort), uint8(i), uint32(0), whole[:1], whole[len(whole)-1:], uint32(len(whole)))
+			f.Add(uint8(sort), uint8(i), uint32(1), []byte{0xff, 0, '/'}, []byte("\n\n"), uint32(3073))
+		}
+	}
+	f.Fuzz(func(t *testing.T, sort, file uint8, at uint32, change, end []byte, length uint32) {
+		c := sorts[int(sort)%len(sorts)]
+		names := c.of.files()
+		got := &cifarFiles{path: "cifar", format: c.of, label: cifarFine, batches: make([]cifarBatch, len(c.of.batches))}
+		for i, name := range names {
+			data := c.data[name]
+			if i == int(file)%len(names) {
+				data = bytes.Clone(data[:min(int(length), len(data))])
+				if len(data) > 0 {
+					copy(data[int(at)%len(data):], change)
+				}
+				data = append(data, end...)
+			}
+			if err := got.parse(i, data); err != nil {
+				if _, ok := errors.AsType[*FormatError](err); !ok {
+					t.Errorf("error of type %T: %v", err, err)
+				}
+				return
+			}
+		}
+		got.once.Do(func() {}) // the files are read
+		for b := range got.batches {
+			split := &cifarSplit{files: got, prefix: "train", batches: []int{b}}
+			seen := 0
+			s := &Split{Path: "cifar", layout: split}
+			labels, err := split.walk(t.Context(), s, func(it Item) error {
+				image, err := split.read(it.Key, nil)
+				if len(image) != bmpFileHeader+bmpInfoHeader+cifarImageBytes {
+					t.Errorf("%s is of %d bytes", it.Key, len(image))
+				}
+				seen++
+				return err
+			})
+			if err != nil || seen != len(labels.byKey) {
+				t.Errorf("%d images of %d labels, %v", seen, len(labels.byKey), err)
+			}
+		}
+	})
+}

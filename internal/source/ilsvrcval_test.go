@@ -258,9 +258,11 @@ func FuzzValLabels(f *testing.F) {
 	f.Add("#!/bin/bash\nmkdir -p n01751748\nmv ILSVRC2012_val_00000001.JPEG ./n01751748/\n")
 	f.Add("val/ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
 	f.Add("490\n361\n")
-	dir := f.TempDir()
+	file := filepath.Join(f.TempDir(), "labels")
+	set := sourcetest.MemoryFile(f, file)
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := openValLabels(Options{ValLabels: sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid())), []byte(text))})
+		set([]byte(text))
+		v, err := openValLabels(Options{ValLabels: file})
 		var format *FormatError
 		if err != nil {
 			if !errors.As(err, &format) {

@@ -463,9 +463,10 @@ func FuzzTar(f *testing.F) {
 	f.Add(sourcetest.Tar(f, sourcetest.File{Name: "n01/../x", Data: []byte("x")}))
 	f.Add(webDatasetTar(f, "a.cls", "1", "a.jpg", jpegStart, "b.jpg", jpegStart, "b.json", "{}", "b.cls", "0"))
 	f.Add(webDatasetTar(f, "a.cls", "1", "a.jpg", jpegStart, "b.cls", "-1", "a.png", "", "b.jpg", ""))
-	dir := f.TempDir()
+	path := filepath.Join(f.TempDir(), "x.tar")
+	set := sourcetest.MemoryFile(f, path)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		path := sourcetest.Write(t, filepath.Join(dir, fmt.Sprint(os.Getpid(), ".tar")), data)
+		set(data)
 		splits, err := Open(path, Options{})
 		if err == nil {
 			err = splits[0].Walk(context.Background(), func(it Item) error {

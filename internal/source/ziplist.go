@@ -82,7 +82,7 @@ func readZipList(file *os.File, name string) (*zipList, error) {
 		return nil, err
 	}
 	l := &zipList{file: file}
-	r := bufio.NewReaderSize(io.NewSectionReader(file, at, size), readAheadBytes)
+	r := bufio.NewReaderSize(io.NewSectionReader(file, at, size), int(min(size, readAheadBytes)))
 	var head [zipMemberBytes]byte
 	var text []byte
 	for left := size; left > 0; {
