@@ -388,8 +388,13 @@ def _weights(name: str, value: Any) -> Any:
         array = np.array([number(v) for v in numbers], dtype=np.float64)
     except TypeError:
         raise TypeError(wrong) from None
-    if not (array >= 0).all() or not np.isfinite(array).all() or not array.any():
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want finite numbers, 0 or more and not all of them 0")
+    wanted = "want finite numbers, 0 or more and not all of them 0"
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(bad):
+        whose = repr(list(value)[bad[0]]) if of_class else f"sample {bad[0]}"
+        raise ValueError(f"imgfeed: {name} holds {array[bad[0]]:g} for {whose}, {wanted}")
+    if not array.any():
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}, {wanted}")
     if of_class:
         if not all(isinstance(of, str) for of in value):
             raise TypeError(f"imgfeed: {name} is {value!r:.80}, want the names of classes as its keys")
