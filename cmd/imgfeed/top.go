@@ -153,7 +153,7 @@ func topHead(st server.Status) []string {
 	}
 	if n := len(st.History); n > 0 {
 		m := st.History[n-1]
-		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait for work; %s/s from shards",
+		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
 			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes))))
 	}
 	for _, text := range st.Damaged {

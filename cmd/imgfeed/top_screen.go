@@ -80,17 +80,15 @@ func (t *topScreen) show(st server.Status, err error) {
 		if t.lost.IsZero() {
 			t.lost = time.Now()
 		}
-		text := fmt.Sprintf("no answer on %s since %s, asking again: %v", t.where, t.lost.Format(time.TimeOnly), err)
+		head := []string{fmt.Sprintf("no answer on %s since %s, asking again: %v", t.where, t.lost.Format(time.TimeOnly), err)}
 		if t.last.Server != "" {
-			text += "\n" + strings.Join(topHead(t.last), "\n")
+			head = append(head, topHead(t.last)...)
 		}
-		t.head.SetText(text)
+		t.showHead(head)
 		return
 	}
 	t.last, t.lost = st, time.Time{}
-	head := topHead(st)
-	t.head.SetText(strings.Join(head, "\n"))
-	t.pages.ResizeItem(t.head, len(head)+1, 0)
+	t.showHead(topHead(st))
 	for column, name := range topColumns {
 		t.table.SetCell(0, column, tview.NewTableCell(name).SetSelectable(false).SetAttributes(tcell.AttrBold).SetExpansion(1))
 	}
@@ -103,6 +101,21 @@ func (t *topScreen) show(st server.Status, err error) {
 		t.table.RemoveRow(t.table.GetRowCount() - 1)
 	}
 	t.showAdvice()
+}
+
+// headRowsMax leaves rows to the sessions, whatever there is to say over them.
+const headRowsMax = 10
+
+// showHead shows lines over the table, those that are too long for the screen in several rows.
+func (t *topScreen) showHead(lines []string) {
+	_, _, width, _ := t.pages.GetInnerRect()
+	var rows []string
+	for _, line := range lines {
+		rows = append(rows, tview.WordWrap(line, width)...)
+	}
+	rows = rows[:min(len(rows), headRowsMax)]
+	t.head.SetText(strings.Join(rows, "\n"))
+	t.pages.ResizeItem(t.head, len(rows)+1, 0)
 }
 
 // showAdvice says what the chosen session waits for, and what to do about it.

@@ -51,6 +51,19 @@ def shards(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("needs Chromium: apt install chromium")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
 def listing(shards: Path) -> list[dict[str, Any]]:
     """What `imgshard ls --json` says, by index."""
     rows = [json.loads(line) for line in imgshard("ls", shards, "--json").splitlines()]

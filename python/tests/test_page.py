@@ -2,102 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import socket as sockets
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, SAMPLES, answers, copied, imgshard, wait_for
+from chromium import SIZES, Feed, Page, fed
+from conftest import RANDOM, SAMPLES, copied, imgshard, wait_for
 
 from imgfeed import DataLoader
-from imgfeed.launcher import find_binary
 
 PIL = pytest.importorskip("PIL.Image")
-playwright = pytest.importorskip("playwright.sync_api")
-
-#: Where screenshots go, to be looked at; nowhere if it is not set.
-SCREENSHOTS = os.environ.get("IMGFEED_TEST_SCREENSHOTS")
-SIZES = {"light": (1200, 900), "dark": (1200, 900), "phone": (390, 844)}
-
-
-class Feed:
-    """A server with a page, at an address that stays the same when it is started again."""
-
-    def __init__(self, shards: Path, folder: Path) -> None:
-        with sockets.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{s.getsockname()[1]}"
-        self.shards, self.socket = shards, folder / "sock"
-        self.start()
-
-    def start(self) -> None:
-        command = [find_binary(), "serve", str(self.shards), "--socket", str(self.socket), "--metrics", self.address]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: answers(self.socket))
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-
-    def loader(self, **options: Any) -> DataLoader:
-        options = {"framework": "numpy", "transform": RANDOM, "reconnect": 0, **options}
-        return DataLoader(f"unix:{self.socket}", **options)
-
-
-@contextlib.contextmanager
-def fed(shards: Path, folder: Path) -> Iterator[Feed]:
-    feed = Feed(shards, folder)
-    try:
-        yield feed
-    finally:
-        feed.stop()
+pytest.importorskip("playwright.sync_api")
 
 
 @pytest.fixture
 def feed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Feed]:
     with fed(shards, tmp_path_factory.mktemp("page")) as feed:
         yield feed
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("needs Chromium: apt install chromium")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-class Page:
-    """A page that remembers what the browser's console said."""
-
-    def __init__(self, browser: Any, feed: Feed, kind: str) -> None:
-        width, height = SIZES[kind]
-        scheme = "light" if kind == "light" else "dark"
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.said: list[str] = []
-        self.page.on("console", lambda m: self.said.append(m.text) if m.type in ("error", "warning") else None)
-        self.page.on("pageerror", lambda e: self.said.append(str(e)))
-        self.page.goto(f"http://{feed.address}/")
-
-    def text(self, selector: str) -> str:
-        return str(self.page.locator(selector).inner_text())
-
-    def wait(self, script: str) -> None:
-        wait_for(lambda: self.page.evaluate(script), 20)  # what playwright waits with, the page's policy forbids
-
-    def close(self, name: str) -> None:
-        if SCREENSHOTS:
-            self.page.screenshot(path=Path(SCREENSHOTS) / f"page-{name}.png", full_page=True)
-        self.context.close()
 
 
 def drawn(page: Page, place: str) -> bool:
@@ -123,7 +46,7 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     loader = feed.loader(batch_size=4, shuffle=True, seed=7, slots=2, with_index=True)
     batches = iter(loader)
     first = [copied(next(batches)) for _ in range(2)]
-    page = Page(browser, feed, kind)
+    page = Page(browser, feed.url, kind)
     page.wait("document.querySelectorAll('details.session').length === 1")
     assert "waiting for the client" in page.text("details.session .verdict")
     assert page.text("details.session .epoch") == "epoch 0"
@@ -146,11 +69,8 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     page.wait("Number(document.querySelectorAll('#now dd')[1].textContent) >= 100")
     page.wait("document.querySelectorAll('canvas').length === 2")
     wait_for(lambda: drawn(page, "throughput") and drawn(page, "stages"), 20)
-    wide = page.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    assert wide, "the page is wider than the window"
-    page.close(kind)
+    page.close("page-drawn")
     loader.close()
-    assert page.said == []
 
 
 def opened(page: Page) -> list[str]:
@@ -167,8 +87,7 @@ def shown_batch(page: Page) -> int:
     return int(page.text("details.session .inside > div > p").split(", batch ")[1].split(",")[0])
 
 
-@pytest.mark.parametrize("kind", ["light", "phone"])
-def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path, kind: str) -> None:
+def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path) -> None:
     """All views of a sample, large and small, beside a grayscale image of a pixels set, with its fields."""
     source = tmp_path / "train"
     shutil.copytree(images, source)
@@ -181,17 +100,15 @@ def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path,
         loader = feed.loader(batch_size=9, transform="dino", fields=["caption"], slots=2)
         batches = iter(loader)
         taken = [next(batches)]
-        page = Page(browser, feed, kind)
+        page = Page(browser, feed.url, "phone")
         shown = opened(page)
         taken += [next(batches) for _ in range(shown_batch(page))]
         assert len(shown) == 4, "48 pictures, eleven for a sample"
         for text, caption in zip(shown, taken[-1][-1], strict=False):
             assert all(f"view {v}, {224 if v < 2 else 96}" in text.replace("\n", " ") for v in range(10)) and "stored " in text
             assert f"caption: {caption}" in text
-        assert page.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        page.close(f"views-{kind}")
+        page.close("page-views")
         loader.close()
-    assert page.said == []
 
 
 @pytest.mark.parametrize("on_error", ["blank", "substitute"])
@@ -205,19 +122,18 @@ def test_page_marks_bad_samples(browser: Any, damaged: Path, tmp_path: Path, on_
         loader = feed.loader(batch_size=10, on_error=on_error, order=order, slots=2)
         batches = iter(loader)
         next(batches)
-        page = Page(browser, feed, "dark")
+        page = Page(browser, feed.url, "dark")
         shown = opened(page)
         for text in shown[:2]:
             assert "CRC-32C" in text and ("Zeros were sent" if on_error == "blank" else "in the place of sample") in text, text
             assert ("blank" in text and "→" not in text) if on_error == "blank" else "→" in text
         assert not any("CRC-32C" in text for text in shown[2:])
-        page.close(f"bad-{on_error}")
+        page.close(f"page-{on_error}")
         loader.close()
-    assert page.said == []
 
 
 def test_page_survives_the_server(browser: Any, feed: Feed) -> None:
-    page = Page(browser, feed, "light")
+    page = Page(browser, feed.url, "light")
     page.wait("document.querySelector('#server').textContent.includes('process')")
     before = page.text("#server")
     feed.stop()
@@ -226,7 +142,7 @@ def test_page_survives_the_server(browser: Any, feed: Feed) -> None:
     feed.start()
     page.wait("document.querySelector('#lost').hidden")
     assert page.text("#server").rsplit(",", 1)[0] != before.rsplit(",", 1)[0]  # another process
-    page.close("again")
+    page.context.close()
     assert all("ERR_CONNECTION_REFUSED" in text for text in page.said), page.said
 
 
@@ -235,12 +151,12 @@ def test_page_with_sixty_four_sessions(browser: Any, feed: Feed) -> None:
     epochs = [iter(loader) for loader in loaders]
     for epoch in epochs:
         next(epoch)
-    page = Page(browser, feed, "light")
+    page = Page(browser, feed.url, "light")
     page.wait("document.querySelectorAll('details.session').length === 64")
     names = [name.split(" ")[3] for name in page.page.locator("details.session .name").all_inner_texts()]
     assert names == [str(rank) for rank in range(64)]
+    page.picture("page-sixty-four")
     for loader in loaders:
         loader.close()
     page.wait("document.querySelectorAll('details.session').length === 0")
-    page.close("sixty-four")
-    assert page.said == []
+    page.close("page-none")

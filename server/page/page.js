@@ -65,14 +65,15 @@ function rows(body, list) {
   const key = JSON.stringify(list);
   if (body.dataset.shown === key) return;
   body.dataset.shown = key;
-  body.replaceChildren(...list.map((cells) => element("tr", {}, ...cells.map((text) => element("td", { text })))));
+  const names = [...body.parentElement.tHead.rows[0].cells].map((cell) => cell.textContent); // for narrow windows, which have no room for columns
+  body.replaceChildren(...list.map((cells) => element("tr", {}, ...cells.map((text, i) => element("td", { text, "data-name": names[i] })))));
 }
 
 function axes(format) {
   const [faint, line] = [color("faint"), color("line")];
   const grid = { stroke: line, width: 1 };
   return [
-    { stroke: faint, grid, ticks: grid },
+    { stroke: faint, grid, ticks: grid, space: 90, values: (_, ticks) => ticks.map(clock) },
     { stroke: faint, grid, ticks: grid, size: 62, values: (_, ticks) => ticks.map(format) },
   ];
 }
@@ -90,6 +91,7 @@ const SERIES = {
 const plots = {};
 
 function drawPlots() {
+  if (!history.length) return; // of nothing uPlot would show years
   for (const [id, series] of Object.entries(SERIES)) {
     const place = $(id);
     const data = [history.map((m) => m.time), ...series.map(([, , height]) => history.map(height))];
@@ -98,9 +100,8 @@ function drawPlots() {
         {
           width: place.clientWidth,
           height: 160,
-          axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => whole.format(v)),
-          // Before the first moment of the history uPlot would show years.
-          scales: { x: { range: (_, low, high) => (low === null || low === high ? [Date.now() / 1000 - 60, Date.now() / 1000] : [low, high]) }, y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
+          axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => (v < 10 ? short : whole).format(v)),
+          scales: { x: { range: (_, low, high) => [Math.min(low, high - 10), high] }, y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
           legend: { live: true },
           series: [
             { label: "time", value: (_, t) => (t ? clock(t) : "–") },
@@ -124,12 +125,11 @@ function drawPlots() {
   }
 }
 
-function redrawPlots() {
+function removePlots() {
   for (const id of Object.keys(plots)) {
     plots[id].destroy();
     delete plots[id];
   }
-  drawPlots();
 }
 
 /** newSession makes what the page shows of a session. */
@@ -171,7 +171,9 @@ const size = ({ width, height }) => `${width}\u00a0×\u00a0${height}`; // in one
 function picture({ width, height, picture: src }, scale, alt, line) {
   const img = element("img", { src, alt, title: alt, width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) });
   if (Math.max(width, height) <= PIXELATED) img.classList.add("pixelated");
-  return element("div", { class: "picture" }, img, element("span", { class: "faint", text: line }));
+  const box = element("div", { class: "picture" }, img, element("div", { class: "faint", text: line }));
+  box.style.width = `max(${img.width}px, 3.5rem)`;
+  return box;
 }
 
 /** sampleFigure shows a sample of a batch: as it is stored, and beside that what the transform gave. */
@@ -273,6 +275,7 @@ function show(status) {
   if (status.pid !== pid) {
     pid = status.pid;
     history = [];
+    removePlots();
     for (const parts of sessions.values()) parts.box.remove();
     sessions.clear();
   }
@@ -325,7 +328,10 @@ async function ask() {
   setTimeout(ask, PERIOD);
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawPlots);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  removePlots();
+  drawPlots();
+});
 addEventListener("resize", () => {
   for (const [id, plot] of Object.entries(plots)) plot.setSize({ width: $(id).clientWidth, height: 160 });
 });
