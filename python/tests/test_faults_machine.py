@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -159,6 +160,37 @@ def test_a_server_that_stands_still_for_long(
     said = "the same bits: an own server is killed and started again; a shared one, or the next in its place, is waited for"
     lost = [record.message for record in caplog.records if "is waited for" in record.message]
     outcome("a server is stopped for longer", said, lost[0])
+
+
+def test_a_clock_that_jumps(
+    shards: Path, feeder: Feeder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client's, by a year to and fro each time it is looked at, while a server hangs and another takes its place."""
+    jumps, clock = itertools.cycle((0.0, 3.2e7, -3.2e7)), time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))
+    monkeypatch.setattr(client, "QUIET", 0.2)
+    monkeypatch.setattr(client, "HUNG", 0.3)
+    begin = time.monotonic()
+
+    def replace() -> None:
+        wait_for(lambda: "is waited for" in caplog.text)
+        feeder.end(signal.SIGKILL)
+        feeder.start()
+
+    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
+        assert feeder.process is not None
+        iteration = iter(loader)
+        got = seen([next(iteration)])
+        feeder.process.send_signal(signal.SIGSTOP)
+        replaces = threading.Thread(target=replace)
+        replaces.start()
+        assert got + seen(iteration) == plan(shards)
+        replaces.join()
+        stats = loader.stats()
+        assert stats["reconnects"] == 1
+        assert 0.5 < stats["epoch"]["waited"] <= stats["epoch"]["seconds"] < time.monotonic() - begin
+    said = "the same bits: waits, time-outs and rates go by the monotonic clock"
+    outcome("the clock of a client's machine is set, by a year to and fro", said)
 
 
 STOPS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -122,6 +123,21 @@ def test_an_average_of_a_short_run_is_not_its_beginning(train: Train) -> None:
     begun = weights(train("begun", "--max-steps", "1"))["model"][name]
     apart = (state["ema"][f"module.{name}"] - state["model"][name]).norm() / (begun - state["model"][name]).norm()
     assert apart < 0.5, "of the way that the weights have come"
+
+
+def test_a_clock_that_jumps(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a year to and fro, each time it is looked at: the same bits and files, and times that are none of its."""
+    calm = train("calm", "--keep", "1")
+    jumps, clock = itertools.cycle((0.0, 3.2e7, -3.2e7)), time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))
+    begin = time.monotonic()
+    run = train("run", "--keep", "1")
+    passed = time.monotonic() - begin
+    same(run, calm)
+    assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in calm.iterdir())
+    assert all(0 < e["seconds"] < passed and 0 <= e["wait"][0] <= 1 for e in events(run, "step"))
+    assert sum(e["train_seconds"] for e in events(run, "epoch")) < passed
+    assert max(e["at"] for e in events(run, "step")) - min(e["at"] for e in events(run, "step")) > 1e7, "the clock did not jump"
 
 
 def test_an_epochs_time_is_that_of_all_its_parts(train: Train) -> None:
