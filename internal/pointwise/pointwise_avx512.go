@@ -148,20 +148,26 @@ func saturationAVX512(dst, src []byte, factor *float32) int {
 	copy(behind[:], src[n:])
 	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
 	v := LoadFours(unsafe.Pointer(&src[0]))
+	gray := grayFoursAVX512(v, half)
 	for at := 0; at < n; at += FoursBytes {
+		// The luma of the fours behind is of this round, as it waits for nothing here.
 		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
-		r, g, b, redGreen, greenBlue := FourChannels(v)
-		gray := Dot(redGreen, &redGreenAVX512).Add(Dot(greenBlue, &greenBlueAVX512)).Add(half).ShiftAllRight(16)
+		nextGray := grayFoursAVX512(next, half)
 		from := gray.ConvertToFloat32()
-		r = from.Add(r.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		g = from.Add(g.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		b = from.Add(b.Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		r := from.Add(FourChannel(v, 0).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		g := from.Add(FourChannel(v, 1).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		b := from.Add(FourChannel(v, 2).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
 		StoreFours(JoinFours(r, g, b), unsafe.Pointer(&dst[at]))
-		v = next
+		v, gray = next, nextGray
 	}
 	Leave()
 	copy(dst[n:], behind[:])
 	return n
+}
+
+// grayFoursAVX512 returns the luma of fours.
+func grayFoursAVX512(v Bytes, half Dwords) Dwords {
+	return Dot(FourPairs(v, 0), &redGreenAVX512).Add(Dot(FourPairs(v, 1), &greenBlueAVX512)).Add(half).ShiftAllRight(16)
 }
 
 // smoothAVX512 does bytes from .. end-1 of an image whose rows are stride bytes apart, at least a vector of them. The last vector overlaps

@@ -40,16 +40,13 @@ var fourDwords, fourPairs, fourPixels = func() (t, u, w [3][16 * Count]uint8) {
 	return t, u, w
 }()
 
-// FourChannels returns the channels of fours, and R with G, and G with B, as Zip joins them.
-func FourChannels(v Bytes) (r, g, b Dwords, rg, gb Zipped) {
-	return fourDwordsOf(v, 0), fourDwordsOf(v, 1), fourDwordsOf(v, 2), fourPairsOf(v, 0), fourPairsOf(v, 1)
-}
-
-func fourDwordsOf(v Bytes, c int) Dwords {
+// FourChannel returns channel c of fours.
+func FourChannel(v Bytes, c int) Dwords {
 	return Take(v, Load(unsafe.Pointer(&fourDwords[c]))).ReshapeToUint32s().BitsToInt32()
 }
 
-func fourPairsOf(v Bytes, c int) Zipped {
+// FourPairs returns channels c and c+1 of fours, as Zip joins them.
+func FourPairs(v Bytes, c int) Zipped {
 	return Take(v, Load(unsafe.Pointer(&fourPairs[c]))).ReshapeToUint16s().BitsToInt16()
 }
 

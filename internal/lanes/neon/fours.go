@@ -33,18 +33,18 @@ var (
 	fourPixels = [16]uint8{0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 128, 128, 128, 128}
 )
 
-// FourChannels returns the channels of fours, and R with G, and G with B, as Zip joins them.
-func FourChannels(v Bytes) (r, g, b Dwords, rg, gb Zipped) {
-	red, green, blue := fourWordsOf(v, 0), fourWordsOf(v, 1), fourWordsOf(v, 2)
-	return fourDwordsOf(v, 0), fourDwordsOf(v, 1), fourDwordsOf(v, 2), Zipped{red, green}, Zipped{green, blue}
+// FourChannel returns channel c of fours.
+func FourChannel(v Bytes, c int) Dwords {
+	return Take(v, Load(unsafe.Pointer(&fourDwords[c]))).ReshapeToUint32s().BitsToInt32()
+}
+
+// FourPairs returns channels c and c+1 of fours, as Zip joins them.
+func FourPairs(v Bytes, c int) Zipped {
+	return Zipped{fourWordsOf(v, c), fourWordsOf(v, c+1)}
 }
 
 func fourWordsOf(v Bytes, c int) Words {
 	return Take(v, Load(unsafe.Pointer(&fourWords[c]))).ReshapeToUint16s().BitsToInt16()
-}
-
-func fourDwordsOf(v Bytes, c int) Dwords {
-	return Take(v, Load(unsafe.Pointer(&fourDwords[c]))).ReshapeToUint32s().BitsToInt32()
 }
 
 // JoinFours makes fours of channels, saturated to 0..255.
