@@ -46,7 +46,15 @@ func unknownTransform(text string) error {
 	if viewPreset(text) != "" {
 		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
 	}
-	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, nearest.Hint(text, Presets()), strings.Join(Presets(), ", "))}
+	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, meant(text, Presets()), strings.Join(Presets(), ", "))}
+}
+
+// meant says what an unknown name may have meant: a policy of timm, which stands in a list behind a crop, or a name much like it.
+func meant(text string, known []string) string {
+	if _, err := parseTimm(text); err == nil {
+		return fmt.Sprintf(` (timm's policies stand in a list: {"op": "TimmAugment", "config": %q})`, text)
+	}
+	return nearest.Hint(text, known)
 }
 
 // unquoted returns a name that may come as a JSON string.

@@ -122,6 +122,7 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"centrecrop","size":3}]`:  "operation 0 (centrecrop): unknown operation (is CenterCrop meant?), want one of",
 		`[{"op":"Resize","sise":3}]`:      `no parameter "sise" (is size meant?)`,
 		"Trian":                           `unknown transform "Trian" (is train meant?)`,
+		"rand-m9-mstd0.5":                 `"rand-m9-mstd0.5" (timm's policies stand in a list: {"op": "TimmAugment", "config": "rand-m9-mstd0.5"}), want eval`,
 		`[{"op":"CenterCrop","size":3},{"op":"Resize","size":5,"p":1}]`: `operation 1 (Resize): no parameter "p"`,
 		`[{"op":"CenterCrop","size":3,"colour":1}]`:                     `operation 0 (CenterCrop): no parameter "colour", want one of size`,
 		`[{"size":3}]`: "operation 0: want an object",

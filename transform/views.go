@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/imgfeed/imgfeed/internal/nearest"
 )
 
 // Views are several transforms of one image, with a result each. One alone is an ordinary transform. They are not to be changed.
@@ -88,7 +86,7 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 		if name := unquoted(text); !strings.HasPrefix(name, "[") && preset(name) == "" {
 			known := append(Presets(), ViewPresets()...)
 			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s, or a JSON list of operations",
-				name, nearest.Hint(name, known), strings.Join(known, ", "))}
+				name, meant(name, known), strings.Join(known, ", "))}
 		}
 		ops, err := parseTransform(text, resampler)
 		if err != nil {
