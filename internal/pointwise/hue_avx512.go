@@ -11,7 +11,7 @@ import (
 )
 
 // hueAVX512 is Hue by whole numbers, which give what Pillow's floats give: hue is a multiple of 85/2 for each sextant, what is exact
-// in it is looked up in rounded, and the middle channel is a number of 65025ths. TestHueOfEveryColour compares them all.
+// in it is looked up in rounded, and the middle channel is a number of 65025ths. TestEveryColour compares them all.
 func hueAVX512(dst, src []byte, shift byte) int {
 	n := len(src) / pixelsAVX512 * pixelsAVX512
 	for at := 0; at < n; at += pixelsAVX512 {

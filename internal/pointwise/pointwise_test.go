@@ -46,8 +46,9 @@ func TestHueTables(t *testing.T) {
 	}
 }
 
-// TestHueOfEveryColour compares every level with the generic code for every colour there is, each with one of many shifts.
-func TestHueOfEveryColour(t *testing.T) {
+// TestEveryColour compares every level with the generic code for every colour there is, each with one of many shifts of hue and factors of
+// saturation.
+func TestEveryColour(t *testing.T) {
 	levels := kernel.Available()
 	src, want, got := make([]byte, 3<<16), make([]byte, 3<<16), make([]byte, 3<<16)
 	step := 1
@@ -58,14 +59,19 @@ func TestHueOfEveryColour(t *testing.T) {
 		for i := range 1 << 16 {
 			src[3*i], src[3*i+1], src[3*i+2] = byte(red), byte(i>>8), byte(i)
 		}
-		shift := uint8(red * 37)
-		copy(want, src)
-		New(kernel.Generic).Hue(want, want, shift)
-		for _, level := range levels[1:] {
-			copy(got, src)
-			New(level).Hue(got, got, shift)
-			if i := firstDifference(got, want); i >= 0 {
-				t.Fatalf("%v: %v by %d: %v, generic %v", level, src[i/3*3:i/3*3+3], shift, got[i/3*3:i/3*3+3], want[i/3*3:i/3*3+3])
+		shift, factor := uint8(red*37), float32(red*53%256)/100 // 0 to 2.55
+		for name, work := range map[string]func(a *Adjuster, dst []byte){
+			"hue":        func(a *Adjuster, dst []byte) { a.Hue(dst, src, shift) },
+			"saturation": func(a *Adjuster, dst []byte) { a.Saturation(dst, src, factor) },
+			"gray":       func(a *Adjuster, dst []byte) { a.Gray(dst, src) },
+		} {
+			work(New(kernel.Generic), want)
+			for _, level := range levels[1:] {
+				work(New(level), got)
+				if i := firstDifference(got, want); i >= 0 {
+					t.Fatalf("%v: %s of %v (by %d, %v): %v, generic %v",
+						level, name, src[i/3*3:i/3*3+3], shift, factor, got[i/3*3:i/3*3+3], want[i/3*3:i/3*3+3])
+				}
 			}
 		}
 	}
