@@ -93,14 +93,14 @@ def originals(data: str, encoding: str) -> Callable[[int], Any] | None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(
-        prog="imgfeed.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m imgfeed.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", metavar="DATA", help="a shard set, a folder of several, or unix:PATH of a running server")
     parser.add_argument("--transform", required=True, help='a preset\'s name, a JSON list of operations, or {"views": […]}')
     parser.add_argument("--samples", type=int, default=200, help="how many are compared (default 200)")
     parser.add_argument("--split", help="which split, where there are several")
-    parser.add_argument("--epoch", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epoch", type=int, default=0, help="whose order and draws (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of order and draws (default 0)")
     parser.add_argument("--resampler", help="pillow-13 or pillow-12; that of the installed Pillow if not given")
     args = parser.parse_args(arguments)
     if args.samples < 1:

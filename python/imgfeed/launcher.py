@@ -145,20 +145,20 @@ class OwnServer:
 
 
 def _temporary() -> tuple[IO[bytes], tempfile.TemporaryDirectory[str]]:
-    """Make what a server of one's own takes of the disk: a file for its log, without a name, and a folder for its socket."""
+    """Make what a server of one's own takes: a file for its log, in memory (disks may be full), and its socket's folder."""
     try:
-        printed = tempfile.TemporaryFile(prefix="imgfeed-log-")  # noqa: SIM115 - the caller closes it
-        try:
-            return printed, tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder())
-        except OSError:
-            printed.close()
-            raise
+        folder = tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder())
     except OSError as e:
         place = f"{os.path.dirname(os.fsdecode(e.filename))}: " if e.filename else ""
         raise errors.ServerError(
-            f"imgfeed: the server did not start: it needs a temporary file and folder: {place}{e.strerror}: make room there, "
+            f"imgfeed: the server did not start: it needs a temporary folder: {place}{e.strerror}: make room there, "
             "or have TMPDIR name another folder"
         ) from e
+    try:
+        return os.fdopen(os.memfd_create("imgfeed-log"), "w+b"), folder
+    except BaseException:
+        folder.cleanup()
+        raise
 
 
 def _socket_folder() -> str:

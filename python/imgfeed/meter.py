@@ -62,8 +62,9 @@ class Meter:
 
 def tell(epoch: int, account: Account, verdict: str) -> None:
     """Print a line about an epoch to stderr, above the bar of tqdm where there is one."""
+    images = "1 image" if account.images == 1 else f"{account.images:,} images"
     line = (
-        f"imgfeed: epoch {epoch}: {account.images:,} images in {account.seconds:.1f} s, {account.images_per_second:,.0f}/s; "
+        f"imgfeed: epoch {epoch}: {images} in {account.seconds:.1f} s, {account.images_per_second:,.0f}/s; "
         f"waited for data for {account.wait_fraction:.0%} of the time; {verdict}"
     )
     tqdm: Any = sys.modules.get("tqdm")
