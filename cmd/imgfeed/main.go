@@ -19,14 +19,14 @@ type usageError struct{ error }
 
 func main() {
 	root := newRootCommand()
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return
 	}
 	told(os.Stderr, err)
 	status := exitStatus(err)
 	if status == 2 {
-		fmt.Fprintln(os.Stderr, "imgfeed: see imgfeed --help")
+		fmt.Fprintf(os.Stderr, "imgfeed: see %s --help\n", cmd.CommandPath())
 	}
 	os.Exit(status)
 }

@@ -213,7 +213,7 @@ func printPlan(out io.Writer, p *capacity.Plan) {
 	if !p.Counted {
 		about = "about "
 	}
-	fmt.Fprintf(out, "%s: %s is %s, %s%s samples, %s of them measured\n", p.Split, p.Path, p.Layout, about, bytesize.Grouped(p.Samples), bytesize.Grouped(p.Measured))
+	fmt.Fprintf(out, "%s: %s is %s, %s%s, %s of them measured\n", p.Split, p.Path, p.Layout, about, bytesize.Counted(p.Samples, "sample", "samples"), bytesize.Grouped(p.Measured))
 	for _, note := range p.Notes {
 		fmt.Fprintf(out, "note        %s\n", note)
 	}

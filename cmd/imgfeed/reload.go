@@ -44,7 +44,7 @@ func newReloadCommand() *cobra.Command {
 func reload(out io.Writer, socket string, timeout time.Duration) error {
 	done, err := server.AskReload(socket, timeout)
 	if err != nil {
-		return fmt.Errorf("the server on %s: %w", socket, err)
+		return askError(socket, err)
 	}
 	out = plain{out}
 	for _, text := range done.Changes {

@@ -19,7 +19,7 @@ func TestReload(t *testing.T) {
 	signal.Notify(hangups, unix.SIGHUP)
 	defer signal.Stop(hangups)
 	path, dir := socketPath(t), oneSet(t)
-	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err == nil || !strings.Contains(string(out), "the server on "+path) {
+	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err == nil || !strings.Contains(string(out), "no server answers on "+path) {
 		t.Errorf("without a server: %v, %s", err, out)
 	}
 	serve := imgfeed("serve", dir, "--socket", path)

@@ -259,7 +259,10 @@ func (f *serveFlags) tellReady(socket string) error {
 	}
 	ready := os.NewFile(uintptr(f.readyFD), "ready")
 	_, err := fmt.Fprintf(ready, "unix:%s\n", socket)
-	if err := errors.Join(err, ready.Close()); err != nil {
+	if closeErr := ready.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
 		return fmt.Errorf("--ready-fd %d: %w", f.readyFD, err)
 	}
 	return nil

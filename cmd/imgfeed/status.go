@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +43,7 @@ func newStatusCommand() *cobra.Command {
 func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 	hello, err := server.Ask(socket, timeout)
 	if err != nil {
-		return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
+		return askError(socket, err)
 	}
 	out = plain{out}
 	fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", hello.Server, hello.PID, socket)
@@ -49,6 +51,14 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 		printSet(out, set, "")
 	}
 	return nil
+}
+
+// askError is the error of asking the server on a socket, or because there is none.
+func askError(socket string, err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
+		return fmt.Errorf("the server on %s: %w", socket, err)
+	}
+	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
 }
 
 // printServing says what is served, from where, to which socket, and how to connect.

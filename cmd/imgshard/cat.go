@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -60,7 +61,7 @@ func findSample(set *shard.Set, name string) (int, error) {
 	}
 	found, err := set.Find(name)
 	if numErr == nil && errors.Is(err, shard.ErrNotFound) {
-		return 0, fmt.Errorf("index %d: the set has samples 0 to %d: %w", index, set.Len()-1, shard.ErrNotFound)
+		return 0, fmt.Errorf("index %d: %w: the set has %s, the first of which is 0", index, shard.ErrNotFound, bytesize.Counted(set.Len(), "sample", "samples"))
 	}
 	return found, err
 }

@@ -72,7 +72,10 @@ func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]b
 	fields := set.Manifest().Fields
 	k := fields.Index(name)
 	if k < 0 {
-		return nil, fmt.Errorf("no field %q: the set has %d %v", name, len(fields), fields)
+		if len(fields) == 0 {
+			return nil, fmt.Errorf("no field %q: samples of the set have a label alone", name)
+		}
+		return nil, fmt.Errorf("no field %q: the set has %v", name, fields)
 	}
 	values, err := fields.Split(record.Fields, nil)
 	if err != nil {

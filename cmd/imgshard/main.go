@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "imgshard:", advice.Add(err))
 	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(stderr, "imgshard: see imgshard --help")
+		fmt.Fprintf(stderr, "imgshard: see %s --help\n", cmd.CommandPath())
 		return 2
 	}
 	return 1

@@ -43,7 +43,7 @@ with the stored one: for sets of somebody that you do not trust.`,
 			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], jobs, images)
 		},
 	}
-	cmd.Flags().IntVar(&jobs, "jobs", 0, "shards to read at a time (default: one for each CPU)")
+	cmd.Flags().IntVarP(&jobs, "jobs", "j", 0, "shards to read at a time (default one for each CPU)")
 	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
 	return cmd
 }

@@ -138,7 +138,7 @@ func TestNothingToMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Measure(t.Context(), s, config(t)); err == nil || !strings.Contains(err.Error(), "1 files were read, the first is") {
+	if _, err := Measure(t.Context(), s, config(t)); err == nil || !strings.Contains(err.Error(), "1 file was read, the first is") {
 		t.Errorf("only rejects: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
@@ -296,7 +297,7 @@ func (b *builder) conclude() error {
 	if b.packed == 0 {
 		msg := fmt.Sprintf("%s has no image", b.input.path())
 		if b.summary.Rejected > 0 {
-			msg += fmt.Sprintf(": %d files were read, the first is %s: %s", b.summary.Rejected, b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
+			msg += fmt.Sprintf(": %s read, the first is %s: %s", bytesize.Counted(b.summary.Rejected, "file was", "files were"), b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
 		}
 		return errors.New(msg)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -87,14 +88,15 @@ func (p packedSums) notes(dir string, train packedSums) (notes []string, err err
 		if err != nil {
 			return nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%d images have the same bytes as another (%s), %d of them with another label than it; --dedupe leaves them out", len(again), shown, otherLabel))
+		notes = append(notes, fmt.Sprintf("%s the same bytes as another (%s), %s of them with another label than it; --dedupe leaves them out",
+			bytesize.Counted(len(again), "image has", "images have"), shown, bytesize.Grouped(otherLabel)))
 	}
 	if len(leaked) > 0 {
 		shown, err := someKeys(set, leaked)
 		if err != nil {
 			return nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%d images are in train too, byte for byte (%s); --dedupe leaves them out there", len(leaked), shown))
+		notes = append(notes, fmt.Sprintf("%s in train too, byte for byte (%s); --dedupe leaves them out there", bytesize.Counted(len(leaked), "image is", "images are"), shown))
 	}
 	return notes, nil
 }

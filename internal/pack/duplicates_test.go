@@ -89,7 +89,7 @@ func TestDuplicatesAreCounted(t *testing.T) {
 		if !strings.Contains(notes, "PAIR") {
 			t.Errorf("train: the images are not named: %s", notes)
 		}
-		if notes = strings.Join(sums["val"].Notes, "\n"); !strings.Contains(notes, "1 images have the same bytes as another") || !strings.Contains(notes, "4 images are in train too, byte for byte (n9000000") {
+		if notes = strings.Join(sums["val"].Notes, "\n"); !strings.Contains(notes, "1 image has the same bytes as another") || !strings.Contains(notes, "4 images are in train too, byte for byte (n9000000") {
 			t.Errorf("val: %s", notes)
 		}
 		if _, err := os.Stat(filepath.Join(out, "train", DuplicatesName)); !errors.Is(err, os.ErrNotExist) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -32,6 +33,6 @@ func (x *narrowImages) notes() []string {
 	if x.n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d images are too narrow for Resize(256), which the presets eval and train-resize begin with, and will be errors there: remove them (%s)",
-		x.n, strings.Join(x.first, ", "))}
+	return []string{fmt.Sprintf("%s too narrow for Resize(256), with which the presets eval and train-resize begin, and an error there: remove such images (%s)",
+		bytesize.Counted(x.n, "image is", "images are"), strings.Join(x.first, ", "))}
 }

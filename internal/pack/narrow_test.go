@@ -22,7 +22,7 @@ func TestNarrowImagesAreNamed(t *testing.T) {
 	if err != nil || sum.Manifest.Samples != 5 {
 		t.Fatal(sum.Manifest, err)
 	}
-	if notes := strings.Join(sum.Notes, "\n"); !strings.Contains(notes, "1 images are too narrow") || !strings.Contains(notes, "n90000001/long.png of 1×60000") {
+	if notes := strings.Join(sum.Notes, "\n"); !strings.Contains(notes, "1 image is too narrow") || !strings.Contains(notes, "n90000001/long.png of 1×60000") {
 		t.Errorf("notes %q", notes)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/source"
@@ -134,12 +135,12 @@ type StrictError struct {
 
 func (e *StrictError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d files cannot be read as images and the build is strict", e.Split, e.Rejected)
+	fmt.Fprintf(&b, "%s: %s, and the build is strict", e.Split, bytesize.Counted(e.Rejected, "file cannot be read as an image", "files cannot be read as images"))
 	for _, r := range e.Rejects {
 		fmt.Fprintf(&b, "\n  %s: %s", r.Key, r.Reason)
 	}
 	if more := e.Rejected - len(e.Rejects); more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
+		fmt.Fprintf(&b, "\n  and %s more", bytesize.Grouped(more))
 	}
 	return b.String()
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // classFolders is a folder with a folder for each class, as torchvision's ImageFolder takes it, or a tar of that:
@@ -73,7 +75,7 @@ func (l *classFoldersLayout) walk(ctx context.Context, s *Split, fn func(Item) e
 		return labels{}, err
 	}
 	if len(w.beside) > 0 {
-		s.note("%d files beside the class folders are left out (%s)", len(w.beside), someNames(w.beside))
+		s.note("%s left out (%s)", bytesize.Counted(len(w.beside), "file beside the class folders is", "files beside the class folders are"), someNames(w.beside))
 	}
 	w.skipped.note(s)
 	return w.classes.labels(s)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // classTars is a folder with a tar for each class, or a tar of them, as ILSVRC2012_img_train.tar is:
@@ -69,7 +71,7 @@ func openFolderOfTars(p *place) ([]*Split, error) {
 	tars, err := p.inTars(paths...)
 	s := p.newSplit(&classTarsLayout{tars, false})
 	if len(others) > 0 {
-		s.note("%d files beside the class tars are left out (%s)", len(others), someNames(others))
+		s.note("%s left out (%s)", bytesize.Counted(len(others), "file beside the class tars is", "files beside the class tars are"), someNames(others))
 	}
 	return []*Split{s}, err
 }

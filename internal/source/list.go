@@ -278,7 +278,7 @@ func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 		return labels{}, err
 	}
 	if unlabelled > 0 {
-		s.note("%d images have no label: theirs is -1", unlabelled)
+		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
 	}
 	var out labels
 	if l.numbered {

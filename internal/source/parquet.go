@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
@@ -224,7 +226,7 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 		}
 	}
 	if unlabelled > 0 {
-		s.note("%d rows have no label: theirs is -1", unlabelled)
+		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "row has", "rows have"))
 	}
 	out, err := l.names.labels(s, counts)
 	out.lookup = l.label

@@ -140,7 +140,7 @@ func newFiles(paths []string, opts Options) (*place, error) {
 		info, err := os.Stat(abs)
 		switch {
 		case os.IsNotExist(err):
-			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, which is one of %d", len(paths)), Err: err}
+			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular():

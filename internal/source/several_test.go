@@ -75,7 +75,7 @@ func TestSeveralFiles(t *testing.T) {
 		want  string
 		paths []string
 	}{
-		{"imagenet1k-train-0004.tar: there is no such file, which is one of 3", []string{"imagenet1k-train-{0002..0004}.tar"}},
+		{"imagenet1k-train-0004.tar: there is no such file, of the 3 that are given", []string{"imagenet1k-train-{0002..0004}.tar"}},
 		{"is given twice", []string{"imagenet1k-train-0001.tar", "imagenet1k-train-0001.tar"}},
 		{"several paths must be files", []string{"v", "imagenet1k-train-0001.tar"}},
 		{"not of the sort of others", []string{"other.txt", "v/{imagenet1k-validation-00.tar,../other.txt.gz}"}},
@@ -154,7 +154,7 @@ func TestTimmInfo(t *testing.T) {
 	if got := mustItems(t, splits[0]); !reflect.DeepEqual(got, want) {
 		t.Errorf("by the description's alt_label: %v, want %v", got, want)
 	}
-	requireNotes(splits[0], "there are 4 samples, as _info.json says", "the labels are those of json.alt_label", "1 samples whose json.alt_label is negative are left out")
+	requireNotes(splits[0], "there are 4 samples, as _info.json says", "the labels are those of json.alt_label", "1 sample is left out: a negative json.alt_label is no class")
 	if got := mustItems(t, splits[1]); got["e"].label != 1 {
 		t.Errorf("val: %v", got)
 	}

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // skippedShownMax bounds how many folders that were skipped are remembered.
@@ -56,6 +58,6 @@ func (k skippedFolders) note(s *Split) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(k))
-	s.note("%d folders with images are skipped, since they are hidden or a system's (%s); torchvision's ImageFolder would take them, "+
-		"each beside the classes as a class of its own: rename or remove them", len(names), someNames(names))
+	s.note("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
+		bytesize.Counted(len(names), "folder with images is", "folders with images are"), someNames(names))
 }

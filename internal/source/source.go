@@ -213,7 +213,7 @@ func (s *Split) checkCut(images, classes int) error {
 		return nil
 	}
 	if s.opts.AllowTruncated {
-		s.note("%d tars do not end as tars should, and are taken as they are (%s)", len(s.cut), someNames(s.cut))
+		s.note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"), someNames(s.cut))
 		return nil
 	}
 	return &FormatError{Path: s.cut[0], Msg: fmt.Sprintf("does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+

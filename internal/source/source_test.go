@@ -200,7 +200,7 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 		t.Errorf("items %v, want %v", got, want)
 	}
 	notes := strings.Join(s.Notes(), "\n")
-	skipped := "3 folders with images are skipped, since they are hidden or a system's (.ipynb_checkpoints, __MACOSX, n10/@eaDir)"
+	skipped := "3 folders with images are skipped, as hidden or a system's (.ipynb_checkpoints, __MACOSX, n10/@eaDir)"
 	if !strings.Contains(notes, "README.txt") || !strings.Contains(notes, "n03 has no files") || !strings.Contains(notes, skipped) || len(s.Notes()) != 3 {
 		t.Errorf("notes %q", s.Notes())
 	}
@@ -412,7 +412,7 @@ func TestTarWithoutItsEnd(t *testing.T) {
 		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) {
 			t.Errorf("%s: items %v", name, got)
 		}
-		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "do not end as tars should") {
+		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "taken though") {
 			t.Errorf("%s: notes %q", name, s.Notes())
 		}
 	}

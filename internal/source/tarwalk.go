@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 // inTars is the part of a layout that all have whose samples lie in tars.
@@ -205,7 +207,7 @@ func (w *classWalk) add(t *tarReader, h *tar.Header, class, rest, key string) er
 // labels are those of the classes that were met.
 func (w *classWalk) labels(s *Split) (labels, error) {
 	if len(w.beside) > 0 {
-		s.note("%d files beside the classes are left out (%s)", len(w.beside), someNames(w.beside))
+		s.note("%s left out (%s)", bytesize.Counted(len(w.beside), "file beside the classes is", "files beside the classes are"), someNames(w.beside))
 	}
 	w.skipped.note(s)
 	return w.classes.labels(s)

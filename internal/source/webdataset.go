@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
@@ -259,7 +260,7 @@ func newWebDataset(p *place, dir string, tars, others, nameFolders []string, spl
 	}
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
 	if len(others) > 0 {
-		s.note("%d files beside the tars are left out (%s)", len(others), someNames(others))
+		s.note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), someNames(others))
 	}
 	return s, err
 }
@@ -308,7 +309,7 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 		s.note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
 	}
 	if w.negative > 0 {
-		s.note("%d samples whose %s is negative are left out, since they have no class", w.negative, d.label)
+		s.note("%s left out: a negative %s is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
 	}
 	w.noteLeftOut(s)
 	return l, nil
@@ -500,9 +501,9 @@ func (w *webDatasetWalker) noteLeftOut(s *Split) {
 		}
 	}
 	if n := w.leftOut[""]; n > 0 {
-		kinds = append(kinds, fmt.Sprintf("%d others", n))
+		kinds = append(kinds, bytesize.Counted(n, "other", "others"))
 	}
 	if total > 0 {
-		s.note("%d files in the tars that are neither image nor label are left out (%s)", total, strings.Join(kinds, ", "))
+		s.note("%s neither image nor label, and left out (%s)", bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
 	}
 }

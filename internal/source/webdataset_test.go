@@ -50,7 +50,7 @@ func TestWebDatasetSamples(t *testing.T) {
 	}
 	notes := strings.Join(s.Notes(), "\n")
 	for _, want := range []string{"_info.json", "000002.tar has no files", "called by their numbers, 00 to 12", "9 of the labels from 0 to 12 have no samples (2, 4",
-		"5 files in the tars that are neither image nor label are left out (1 .json, 1 .md, 1 .seg.png, 1 .txt, 1 others)"} {
+		"5 files in the tars are neither image nor label, and left out (1 .json, 1 .md, 1 .seg.png, 1 .txt, 1 other)"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in the notes:\n%s", want, notes)
 		}
@@ -233,7 +233,7 @@ func TestWebDatasetOddMembers(t *testing.T) {
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}
-	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "do not end as tars should") {
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "taken though") {
 		t.Errorf("notes %s", notes)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

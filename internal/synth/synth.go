@@ -75,7 +75,7 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 		return sum, err
 	}
 	if names, err := os.ReadDir(dir); err == nil && len(names) > 0 {
-		return sum, fmt.Errorf("%s has files in it: %w", dir, fs.ErrExist)
+		return sum, fmt.Errorf("%s has files in it already: give a new folder, or an empty one (%w)", dir, fs.ErrExist)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return sum, err
 	}
