@@ -18,7 +18,7 @@ type change struct {
 // changeWork writes every pixel of to.
 type changeWork func(e *Engine, to, from *imagefile.RGB, with *changeParams)
 
-// changeParams are the parameters of changes: of adjustments, and of maps.
+// changeParams are the parameters of changes, if they have any: of adjustments, and of maps.
 type changeParams struct {
 	by float32
 

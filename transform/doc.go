@@ -18,7 +18,7 @@
 // it:
 //
 //   - Geometry by rectangles (crops, padding): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
-//   - Colour, and affine maps: canvas.change does what has been gathered, so that the image is one in memory, and puts the work off
+//   - Colour, affine maps, vertical flips: canvas.change does what has been gathered, so that the image is one in memory, and puts the work off
 //     until it is known whether its result goes to the batch or is worked on. Adjustments may change pixels where they are; what
 //     lies outside a map has the fill that is the operation's parameter.
 //   - A blur, padding: canvas.redraw likewise, but the result is written to the other of the engine's two images at once, from which the

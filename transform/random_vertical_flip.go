@@ -36,15 +36,11 @@ func (c *canvas) flipVertically() error {
 		c.log.add("vflip")
 	}
 	w, h := c.size()
-	from, to, err := c.redraw(w, h)
-	if err == nil {
-		mirrorRows(to, from)
-	}
-	return err
+	return c.change(change{work: mirrorRows, width: w, height: h})
 }
 
 // mirrorRows writes the rows of from to to in reverse.
-func mirrorRows(to, from *imagefile.RGB) {
+func mirrorRows(_ *Engine, to, from *imagefile.RGB, _ *changeParams) {
 	line := 3 * from.Width
 	for y := range from.Height {
 		copy(to.Pix[(from.Height-1-y)*line:][:line], from.Pix[y*line:])
