@@ -7,8 +7,8 @@ import (
 )
 
 // Recorded does to one sample what a stream of a plan with this seed and epoch does to it, and returns what that was: a JSON list, see
-// [transform.Engine.ApplyRecorded]. view is the number of the one of views that is meant, and repetition the sample's in the plan, 0 unless samples are repeated. It is for those who want to
-// see or check single samples: the caller lends an engine, and the result's pixels are let go.
+// [transform.Engine.ApplyRecorded]. view is the number of the one of views that is meant, and repetition the sample's in the plan, 0 unless
+// samples are repeated. It is for those who want to see or check single samples: the caller lends an engine, and the result's pixels are let go.
 func Recorded(set Set, engine *transform.Engine, views transform.Views, seed int64, epoch, index, repetition, view int) (string, error) {
 	record, _, err := set.Read(index, nil)
 	if err != nil {

@@ -46,7 +46,8 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	return c
 }
 
-// openingSaid is how long opening is silent: well below what a client gives its own server until it listens, counted from when that said something last.
+// openingSaid is how long opening is silent: well below what a client gives its own server until it listens, counted from when that said
+// something last.
 const openingSaid = 10 * time.Second
 
 // sayNowAndThen returns a function that calls say when it was not called for a while.

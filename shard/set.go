@@ -13,7 +13,8 @@ import (
 )
 
 // Set is an open shard set: the partitions of it that are on this machine. It holds 40 bytes for each sample, and an open file for each
-// shard: in a set of very many samples the bytes are mapped from the shards, and of very many shards those are open that were read last. All methods may be called by many goroutines at once.
+// shard: in a set of very many samples the bytes are mapped from the shards, and of very many shards those are open that were read last. All
+// methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
 	manifest   *Manifest
@@ -103,8 +104,8 @@ func OpenSet(dir string) (*Set, error) {
 	return s, nil
 }
 
-// OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is wrong with one
-// is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
+// OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
+// wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
 func OpenLazily(dir string) (*Set, error) { return openPartitions(dir, shardFiles) }
 
 // openPartitions finds the partitions that are there, and opens none of their shards.

@@ -221,7 +221,7 @@ func printPlan(out io.Writer, p *capacity.Plan) {
 	if p.Machine.DiskBytesPerSecond > 0 {
 		disk = fmt.Sprintf("disk %s/s", bytesize.Format(int64(p.Machine.DiskBytesPerSecond)))
 	}
-	fmt.Fprintf(out, "machine     %s, %s kernels, memory %s, %s\n", cores(p.Machine.Cores), transform.ActiveLevel(), bytesize.Format(p.Machine.MemoryBytes), disk)
+	fmt.Fprintf(out, "machine     %s, %s kernels, memory %s, %s\n", capacity.Cores(p.Machine.Cores), transform.ActiveLevel(), bytesize.Format(p.Machine.MemoryBytes), disk)
 	printNeed(out, p)
 	fmt.Fprintln(out)
 	printOptions(out, p)
@@ -232,20 +232,20 @@ func printPlan(out io.Writer, p *capacity.Plan) {
 func printNeed(out io.Writer, p *capacity.Plan) {
 	switch n := p.Need; {
 	case n.ImagesPerSecond == 0:
-		fmt.Fprintf(out, "GPUs        not said (--gpu, --images-per-second); the feed has %s\n", cores(p.FeedCores))
+		fmt.Fprintf(out, "GPUs        not said (--gpu, --images-per-second); the feed has %s\n", capacity.Cores(p.FeedCores))
 	case n.Rate != nil:
 		fmt.Fprintf(out, "GPUs        %d × %s, %s: %s images/s; the feed has %s, the training processes the rest\n", n.GPUs, n.Rate.GPU, n.Rate.Model,
-			bytesize.Grouped(int(n.ImagesPerSecond)), cores(p.FeedCores))
+			bytesize.Grouped(int(n.ImagesPerSecond)), capacity.Cores(p.FeedCores))
 		fmt.Fprintf(out, "            %s\n            %s\n", n.Rate.Measured, n.Rate.URL)
 	default:
-		fmt.Fprintf(out, "GPUs        %d, %s images/s in all; the feed has %s, the training processes the rest\n", n.GPUs, bytesize.Grouped(int(n.ImagesPerSecond)), cores(p.FeedCores))
+		fmt.Fprintf(out, "GPUs        %d, %s images/s in all; the feed has %s, the training processes the rest\n", n.GPUs, bytesize.Grouped(int(n.ImagesPerSecond)), capacity.Cores(p.FeedCores))
 	}
 }
 
 // printOptions prints the table of encodings.
 func printOptions(out io.Writer, p *capacity.Plan) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "ENCODING\tAN IMAGE\tTHE SET\tIMAGES/S, 1 CORE\t%s\tDISK, IMAGES/S\tCORES NEEDED\t\n", strings.ToUpper(cores(p.FeedCores)))
+	fmt.Fprintf(w, "ENCODING\tAN IMAGE\tTHE SET\tIMAGES/S, 1 CORE\t%s\tDISK, IMAGES/S\tCORES NEEDED\t\n", strings.ToUpper(capacity.Cores(p.FeedCores)))
 	for i := range p.Encodings {
 		o := &p.Encodings[i]
 		needed, disk := "–", "–"
@@ -297,5 +297,3 @@ func printAdvice(out io.Writer, p *capacity.Plan) {
 	fmt.Fprintf(out, "\nmemory      %s for the server: %d × %d batches of %s, threads, index\n", bytesize.Format(p.FeedBytes), p.Rings, p.Slots, bytesize.Format(p.SlotBytes))
 	fmt.Fprintf(out, "waits for   %s\n", p.Verdict)
 }
-
-func cores(n int) string { return bytesize.Counted(n, "core", "cores") }

@@ -5,7 +5,8 @@
 //	some of    CPU time    what the    what to pack, how many cores,
 //	the data   an image    GPUs want   which disk, which link, how much memory
 //
-// What is measured is CPU time, so that other work on the machine shows little: a core gives so many images in a second of its time, and cores add up.
+// What is measured is CPU time, so that other work on the machine shows little: a core gives so many images in a second of its time, and cores
+// add up.
 package capacity
 
 import (

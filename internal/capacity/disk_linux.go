@@ -19,8 +19,8 @@ const (
 	diskAlign   = 4096 // of offsets, lengths and memory, for any disk's blocks
 )
 
-// DiskRate measures how many bytes a second the disk gives below these files when they are read as an epoch reads them: pieces of a record's size, all
-// over, several at a time. It goes past the page cache. The error wraps errors.ErrUnsupported where the file system has no such reads.
+// DiskRate measures how many bytes a second the disk gives below these files when they are read as an epoch reads them: pieces of a record's
+// size, all over, several at a time. It goes past the page cache. The error wraps errors.ErrUnsupported where the file system has no such reads.
 func DiskRate(ctx context.Context, s *Sample, pieceBytes float64, d time.Duration) (bytesPerSecond float64, err error) {
 	files, err := s.diskFiles(ctx)
 	if err != nil {

@@ -154,8 +154,8 @@ func (p *Plan) option(in *Input, m *Measurement) Option {
 	return o
 }
 
-// choose says what to pack: of the encodings that feed the GPUs the files themselves, as nothing is lost by them, or else the smallest; if none does, the
-// fastest. It reports whether there is any that may be taken.
+// choose says what to pack: of the encodings that feed the GPUs the files themselves, as nothing is lost by them, or else the smallest; if none
+// does, the fastest. It reports whether there is any that may be taken.
 func (p *Plan) choose(bitExact bool) bool {
 	enough, best := -1, -1
 	var bestRate float64
@@ -198,7 +198,7 @@ func (p *Plan) judge() {
 	need := p.Need.ImagesPerSecond
 	switch {
 	case need == 0 && limit == LimitDisk:
-		p.Verdict = fmt.Sprintf("The disk: it gives %s images/s, and %s could decode %s.", count(rate), cores(p.FeedCores), count(o.PerSecond))
+		p.Verdict = fmt.Sprintf("The disk: it gives %s images/s, and %s could decode %s.", count(rate), Cores(p.FeedCores), count(o.PerSecond))
 	case need == 0:
 		p.Verdict = fmt.Sprintf("The cores: they decode %s images/s.", count(rate))
 	case rate >= need:
@@ -209,14 +209,15 @@ func (p *Plan) judge() {
 			count(rate), count(need), bytesize.Format(int64(o.ReadRate)), bytesize.Format(o.SetBytes))
 	default:
 		p.Verdict = fmt.Sprintf("The cores: they decode %s images/s of the %s that the GPUs take. The feed needs %s, and the training processes %d.",
-			count(rate), count(need), cores(o.CoresNeeded), trainingCores*p.Need.GPUs)
+			count(rate), count(need), Cores(o.CoresNeeded), trainingCores*p.Need.GPUs)
 	}
 	if need > 0 && o.Cached && o.DiskLimit > 0 && o.DiskLimit < need {
 		p.Verdict += fmt.Sprintf(" The first epoch waits for the disk, which gives %s images/s; after it the set lies in memory.", count(o.DiskLimit))
 	}
 }
 
-func cores(n int) string { return bytesize.Counted(n, "core", "cores") }
+// Cores writes a number of cores for people.
+func Cores(n int) string { return bytesize.Counted(n, "core", "cores") }
 
 // count writes a number for people: three digits that say something, in groups.
 func count(n float64) string {

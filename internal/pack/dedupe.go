@@ -34,9 +34,10 @@ type keyedSum struct {
 	key string
 }
 
-// findDuplicates compares the images of all splits, before any is packed, and says for each split which images are to be left out. The rule does not depend on the
-// order of files or on the seed: of the images of a split that have the same bytes the one stays whose key is the first in the order of bytes;
-// and of the split for training none stays that is in another split, so that what models are evaluated on is what others are evaluated on.
+// findDuplicates compares the images of all splits, before any is packed, and says for each split which images are to be left out. The rule
+// does not depend on the order of files or on the seed: of the images of a split that have the same bytes the one stays whose key is the first
+// in the order of bytes; and of the split for training none stays that is in another split, so that what models are evaluated on is what others
+// are evaluated on.
 func findDuplicates(ctx context.Context, tasks []Task, o *Options) ([]map[string]Duplicate, error) {
 	left := make([]map[string]Duplicate, len(tasks))
 	sums := make([][]keyedSum, len(tasks))

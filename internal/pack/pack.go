@@ -8,9 +8,9 @@
 //	gives it        the set's order  content, label    for shard.SetWriter
 //
 // What is packed is an [input], of which there are four: the files of a source that lie in folders (folder.go), those in tars (spool.go), the
-// samples of another set (setinput.go), and files in memory (fileinput.go). It lists its items, then hands them out in order. Workers read and encode the images that are in flight, and
-// one goroutine writes what they made, in order again (builder.go). So nothing depends on the order in which the file system lists names, on the
-// number of workers or on which of them is the fastest.
+// samples of another set (setinput.go), and files in memory (fileinput.go). It lists its items, then hands them out in order. Workers read and
+// encode the images that are in flight, and one goroutine writes what they made, in order again (builder.go). So nothing depends on the order
+// in which the file system lists names, on the number of workers or on which of them is the fastest.
 //
 // A tar is read once, from front to back, and its samples come in the tar's order. They are first spread over spool files in the output's file
 // system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open,

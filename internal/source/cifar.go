@@ -11,8 +11,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// cifar is CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html), each of
-// 60,000 colour images of 32×32. There are two versions of the files for readers without MATLAB:
+// cifar is CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
+// https://www.cs.toronto.edu/~kriz/cifar.html), each of 60,000 colour images of 32×32. There are two versions of the files for readers without
+// MATLAB:
 //
 //	cifar-10-batches-py/   data_batch_1 … 5, test_batch            a pickled dictionary: "data" is an array (10000, 3072) of uint8, "labels" a list
 //	                       batches.meta                            a pickled dictionary: "label_names" is the list of the classes
@@ -25,8 +26,8 @@ import (
 //
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Both versions hold the same
 // images in the same order, and give the same samples here: image 29 of the training files, counted from 0 through all five as torchvision's
-// CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels
-// are taken.
+// CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the
+// fine class whichever labels are taken.
 var cifar = Kind{
 	Name:   "CIFAR",
 	Forms:  []string{"cifar-10-python.tar.gz or cifar-100-python.tar.gz, which are read and not executed", "cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// cinic10 is CINIC-10 (Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10", 2018; https://github.com/BayesWatch/cinic-10): 270,000 images of 32×32 in
-// three splits of the same size, train, valid and test, each a folder of class folders with PNGs:
+// cinic10 is CINIC-10 (Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10", 2018; https://github.com/BayesWatch/cinic-10): 270,000 images of
+// 32×32 in three splits of the same size, train, valid and test, each a folder of class folders with PNGs:
 //
 //	CINIC-10/train/airplane/cifar10-train-29.png
 //	CINIC-10/valid/airplane/n02690373_10065.png

@@ -19,7 +19,8 @@ const ClassesFromMax = 16
 const (
 	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
 	foldersNotedMax = 8
-	// wnidsMissingMax is up to how many of ILSVRC2012's classes may be missing for that to be an incomplete copy; more are a selection, such as ImageNet-100.
+	// wnidsMissingMax is up to how many of ILSVRC2012's classes may be missing for that to be an incomplete copy; more are a selection, such as
+	// ImageNet-100.
 	wnidsMissingMax = 99
 )
 

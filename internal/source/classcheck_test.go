@@ -22,7 +22,8 @@ func paths(names ...string) map[string][]byte {
 	return files
 }
 
-// TestMistakenClasses lays out what people give by mistake: the error names what they meant and what insists, and with that the labels are what it said.
+// TestMistakenClasses lays out what people give by mistake: the error names what they meant and what insists, and with that the labels are what
+// it said.
 func TestMistakenClasses(t *testing.T) {
 	known := ilsvrcVal().classes
 	var most, extra []string

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// evaluationSets are sets on which models of ILSVRC2012's 1,000 classes are evaluated, and which have fewer classes or other names for them. Labels are
-// the places among the 1,000, so that they are those of such a model.
+// evaluationSets are sets on which models of ILSVRC2012's 1,000 classes are evaluated, and which have fewer classes or other names for them.
+// Labels are the places among the 1,000, so that they are those of such a model.
 var evaluationSets = []struct {
 	name    string // as --classes has it
 	words   string
@@ -129,8 +129,8 @@ func openV2(p *place) ([]*Split, error) {
 	return p.chosen(splits)
 }
 
-// corruptions is ImageNet-C (Hendrycks and Dietterich, 2019), or a part of it: ILSVRC2012's validation images, spoilt in one of 19 ways with one of five
-// strengths, which makes a set each:
+// corruptions is ImageNet-C (Hendrycks and Dietterich, 2019), or a part of it: ILSVRC2012's validation images, spoilt in one of 19 ways with
+// one of five strengths, which makes a set each:
 //
 //	imagenet-c/gaussian_noise/1/n01440764/ILSVRC2012_val_00000293.JPEG    the split gaussian_noise-1
 //	imagenet-c/noise/gaussian_noise/1/…                                   the same, as its tars unpack

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ilsvrcValidation is ILSVRC2012's 50,000 validation images, which are published without folders, and their classes apart from them, in the development
-// kit. Which image has which class is a fact that never changes, so the program knows it (vallabels.go):
+// ilsvrcValidation is ILSVRC2012's 50,000 validation images, which are published without folders, and their classes apart from them, in the
+// development kit. Which image has which class is a fact that never changes, so the program knows it (vallabels.go):
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
 var ilsvrcValidation = Kind{

@@ -49,7 +49,8 @@ func openKaggle(p *place) ([]*Split, error) {
 	return nil, nil
 }
 
-// findSolution takes the file of val's labels, which lies three folders above it, in place of the program's own table: should the two differ, it is said.
+// findSolution takes the file of val's labels, which lies three folders above it, in place of the program's own table: should the two differ,
+// it is said.
 func (p *place) findSolution() error {
 	if p.opts.ValLabels != "" {
 		return nil

@@ -40,8 +40,8 @@ func (s *Split) known(classes []string) (knownSet, bool) {
 	return knownSet{}, false
 }
 
-// knownBySize are sets that the number of their classes tells, if all are wnids. ImageNet-21K-P's are of Ridnik et al., "ImageNet-21K Pretraining for the
-// Masses", 2021, and its processing_instructions.md.
+// knownBySize are sets that the number of their classes tells, if all are wnids. ImageNet-21K-P's are of Ridnik et al., "ImageNet-21K
+// Pretraining for the Masses", 2021, and its processing_instructions.md.
 var knownBySize = []struct {
 	classes int
 	split   string

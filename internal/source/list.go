@@ -22,8 +22,8 @@ import (
 //	path,label                   train/a.jpg	3     {"file_name": "a.jpg", "label": "cat"}     train/a.jpg 3
 //	"train/a, b.jpg",tabby cat   train/b.jpg	0     {"file_name": "b.jpg", "label": "dog"}     train/b.jpg 0
 //
-// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others are the
-// names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
+// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
+// are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
 var lists = Kind{
 	Name:         "list of images",
 	Forms:        []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3"},

@@ -9,7 +9,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/sourcetest"
 )
 
-// TestClassesSelectAndOrder packs some classes of a dataset by a list, as ImageNet-21K-P is of ImageNet-21k, and ImageNet-A's into ILSVRC2012's labels.
+// TestClassesSelectAndOrder packs some classes of a dataset by a list, as ImageNet-21K-P is of ImageNet-21k, and ImageNet-A's into ILSVRC2012's
+// labels.
 func TestClassesSelectAndOrder(t *testing.T) {
 	dir := t.TempDir()
 	list := sourcetest.Write(t, filepath.Join(dir, "list"), []byte("n10\nn77\nn01\n"))

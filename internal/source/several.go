@@ -12,9 +12,9 @@ import (
 // filesMax bounds how many files braces stand for.
 const filesMax = 1 << 20
 
-// OpenAll is Open of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of several splits.
-// Braces stand for several as in a shell, where no file is called so: "imagenet1k-train-{0000..1023}.tar". StandardInput alone is a tar that comes by
-// Options.Stdin: it can be walked over once, and its Output is not beside it.
+// OpenAll is Open of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of
+// several splits. Braces stand for several as in a shell, where no file is called so: "imagenet1k-train-{0000..1023}.tar". StandardInput alone
+// is a tar that comes by Options.Stdin: it can be walked over once, and its Output is not beside it.
 func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	var all []string
 	for _, path := range paths {

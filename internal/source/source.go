@@ -2,11 +2,12 @@
 // gives every sample's key, label and bytes.
 //
 // What it reads is the list of [Kinds], each of which has a file. A kind is asked whether a [place], which is a file or
-// folder, is of it, and gives the splits there; a split's layout then walks over the samples and reads them. Kinds whose samples lie in tars or below a folder share inTars and
-// inFolder.
+// folder, is of it, and gives the splits there; a split's layout then walks over the samples and reads them. Kinds whose samples lie in tars or
+// below a folder share inTars and inFolder.
 //
 // A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is
-// built from them is the same too; in WebDataset's tars it is the __key__, which has no extension. A tar may be compressed by gzip; tars are told by their content.
+// built from them is the same too; in WebDataset's tars it is the __key__, which has no extension. A tar may be compressed by gzip; tars are
+// told by their content.
 //
 // Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and what systems leave about (Thumbs.db, desktop.ini, __MACOSX, @eaDir,
 // lost+found) are no part of a dataset and are skipped. Files beside the class folders are left out, as torchvision's ImageFolder does, with a
@@ -38,7 +39,8 @@ type Options struct {
 	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
 	// Of class folders and tars it selects those that are named, in this order.
 	Classes string
-	// Label is the column of a parquet file or a list with the labels, empty takes the likeliest; or, as "json.label", a key in the JSON of WebDataset's samples.
+	// Label is the column of a parquet file or a list with the labels, empty takes the likeliest; or, as "json.label", a key in the JSON of
+	// WebDataset's samples.
 	Label string
 	// Images is the folder where the paths of a list begin; empty is the list's own.
 	Images string

@@ -58,8 +58,8 @@ func (p *place) splitFolder(split string) string {
 	return ""
 }
 
-// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder, since a
-// class may be called so.
+// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
+// since a class may be called so.
 func (p *place) findSplits() (train, val string) {
 	train, val = p.splitFolder("train"), p.splitFolder("val")
 	onlySplits := !slices.ContainsFunc(p.folders, func(name string) bool { return !isSplitFolder(name) })

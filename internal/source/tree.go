@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// A fileTree is where folders and files are: the file system, or a zip, whose members have the paths that they would have if the zip were a folder. A zip
-// can be read at any place, so it needs no layouts of its own as tars do.
+// A fileTree is where folders and files are: the file system, or a zip, whose members have the paths that they would have if the zip were a
+// folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
 type fileTree interface {
 	stat(path string) (fs.FileInfo, error) // links are followed
 	list(path string) ([]fs.DirEntry, error)

@@ -20,8 +20,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
-// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a tar, under one name with an extension
-// for each:
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
+// tar, under one name with an extension for each:
 //
 //	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
 //	                            n01440764_10026.jpg   the image
@@ -230,8 +230,8 @@ func openWebDatasetTar(p *place) ([]*Split, error) {
 	return []*Split{s}, err
 }
 
-// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a split has,
-// are looked for in nameFolders.
+// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a
+// split has, are looked for in nameFolders.
 func newWebDataset(p *place, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
 	if p.opts.Label != "" && labelMember(p.opts.Label) == labelExtension {
 		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", p.opts.Label)}

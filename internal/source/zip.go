@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// zipTree is a zip. It stays open as long as the splits in it are used. Folders are what members' names say, whether they have members of their own or not.
+// zipTree is a zip. It stays open as long as the splits in it are used. Folders are what members' names say, whether they have members of their
+// own or not.
 type zipTree struct {
 	path string
 	*zipList
