@@ -43,11 +43,12 @@ def pictured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def busy(pictured: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Feed]:
-    """A server with three sessions whose training takes turns between hurry and rest."""
+    """A server with three sessions that train, epochs long enough for any test."""
     with fed(pictured, tmp_path_factory.mktemp("busy")) as feed:
         stop = threading.Event()
-        loaders = [feed.loader(batch_size=16, shuffle=True, seed=1, rank=r, world=2, transform="train") for r in range(2)]
-        loaders.append(feed.loader(batch_size=8, seed=1, transform="eval", slots=3))
+        long: dict[str, Any] = {"weights": "balanced", "num_samples": 20000, "seed": 1}
+        loaders = [feed.loader(batch_size=16, rank=r, world=2, transform="train", **long) for r in range(2)]
+        loaders.append(feed.loader(batch_size=8, transform="eval", slots=3, **long))
 
         def train(loader: Any, rest: float) -> None:
             while not stop.is_set():

@@ -73,7 +73,7 @@ function axes(format) {
   const [faint, line] = [color("faint"), color("line")];
   const grid = { stroke: line, width: 1 };
   return [
-    { stroke: faint, grid, ticks: grid, space: 90, values: (_, ticks) => ticks.map(clock) },
+    { stroke: faint, grid, ticks: grid, space: 90, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toTimeString().slice(0, 8)) },
     { stroke: faint, grid, ticks: grid, size: 62, values: (_, ticks) => ticks.map(format) },
   ];
 }
@@ -100,6 +100,7 @@ function drawPlots() {
         {
           width: place.clientWidth,
           height: 160,
+          padding: [8, 28, 0, 0], // room for half of the last moment's name
           axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => (v < 10 ? short : whole).format(v)),
           scales: { x: { range: (_, low, high) => [Math.min(low, high - 10), high] }, y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
           legend: { live: true },
@@ -206,11 +207,13 @@ function sampleFigure(s) {
 async function showBatch(number, parts) {
   clearTimeout(parts.timer);
   if (!parts.box.open || !parts.box.isConnected) return;
+  let again = PREVIEW_PERIOD;
   if (!document.hidden) {
     try {
       const reply = await fetch(`sessions/${number}/batch.json`);
       if (!reply.ok) {
         parts.shown = "";
+        if (reply.status === 404) again = PERIOD; // between epochs, for a moment
         parts.batch.replaceChildren(element("p", { class: "faint", text: (await reply.text()).trim() }));
       } else if (reply.headers.get("ETag") !== parts.shown) {
         const batch = await reply.json();
@@ -226,7 +229,7 @@ async function showBatch(number, parts) {
     }
   }
   clearTimeout(parts.timer); // of another call, where the session was closed and opened meanwhile
-  parts.timer = setTimeout(() => showBatch(number, parts), PREVIEW_PERIOD);
+  parts.timer = setTimeout(() => showBatch(number, parts), again);
 }
 
 function showSessions(list) {
