@@ -1,7 +1,8 @@
 //go:build linux
 
 // Slowfs shows a folder and takes its time: every read waits before it is answered. It speaks the kernel's FUSE protocol
-// (include/uapi/linux/fuse.h), is read-only, needs root, and runs until it is unmounted.
+// (include/uapi/linux/fuse.h), is read-only, needs root, and runs until it is unmounted. What it computes it takes from those whom it is to
+// keep waiting, so it reads past the page cache into memory that it uses again.
 //
 //	slowfs -delay 2ms FOLDER MOUNTPOINT
 package main
@@ -41,21 +42,18 @@ const (
 	flagsWanted = 1<<0 | 1<<15 | 1<<22 // reads ahead and direct reads many at a time, of more than 128 KiB
 	readMax     = 1 << 20
 	atATime     = 128 // reads ahead that the kernel has under way
+	requestMax  = 16 << 10
+	page        = 4096
 	valid       = 3600
 )
 
-// inHeader begins each request, outHeader each answer.
+// inHeader is what is needed of what begins each request.
 type inHeader struct {
-	Length, Opcode    uint32
-	Unique, Node      uint64
-	UID, GID, PID, In uint32
+	Opcode       uint32
+	Unique, Node uint64
 }
 
-type outHeader struct {
-	Length uint32
-	Error  int32
-	Unique uint64
-}
+const inHeaderSize = 40
 
 type attributes struct {
 	Node, Size, Blocks, Atime, Mtime, Ctime uint64
@@ -75,12 +73,36 @@ type initOut struct {
 type slowFS struct {
 	device *os.File
 	delay  time.Duration
+	spare  chan *buffer
 
 	mu    sync.Mutex
 	paths []string          // by node
 	nodes map[string]uint64 // by path
-	files map[uint64]*os.File
+	files map[uint64]file
 	next  uint64 // handle
+}
+
+// A file is open twice; direct, past the page cache, is nil where that can't be done.
+type file struct{ plain, direct *os.File }
+
+// A buffer has a request, and room for what it reads.
+type buffer struct {
+	request []byte
+	data    []byte // begins at a page
+}
+
+// buffer takes one that is not in use.
+func (s *slowFS) buffer() *buffer {
+	select {
+	case b := <-s.spare:
+		return b
+	default:
+	}
+	memory, err := unix.Mmap(-1, 0, readMax, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		panic(err)
+	}
+	return &buffer{make([]byte, requestMax), memory}
 }
 
 func mount(folder, mountpoint string, delay time.Duration) (*slowFS, error) {
@@ -98,16 +120,16 @@ func mount(folder, mountpoint string, delay time.Duration) (*slowFS, error) {
 		return nil, fmt.Errorf("mounting at %s: %w", mountpoint, err)
 	}
 	return &slowFS{
-		device: os.NewFile(uintptr(fd), "/dev/fuse"), delay: delay,
-		paths: []string{"", folder}, nodes: map[string]uint64{folder: 1}, files: map[uint64]*os.File{},
+		device: os.NewFile(uintptr(fd), "/dev/fuse"), delay: delay, spare: make(chan *buffer, 2*atATime),
+		paths: []string{"", folder}, nodes: map[string]uint64{folder: 1}, files: map[uint64]file{},
 	}, nil
 }
 
 // serve answers requests until the file system is unmounted.
 func (s *slowFS) serve() error {
+	b := s.buffer()
 	for {
-		request := make([]byte, 64<<10)
-		n, err := s.device.Read(request)
+		n, err := s.device.Read(b.request)
 		switch {
 		case errors.Is(err, unix.ENODEV):
 			return nil
@@ -115,30 +137,49 @@ func (s *slowFS) serve() error {
 		case err != nil:
 			return err
 		default:
-			go s.respond(request[:n])
+			go s.respond(b, n)
+			b = s.buffer()
 		}
 	}
 }
 
-func (s *slowFS) respond(request []byte) {
-	var h inHeader
-	size, err := binary.Decode(request, binary.NativeEndian, &h)
-	if err != nil || h.Opcode == opForget || h.Opcode == opForgetMany {
+// respond answers a buffer's request of n bytes.
+func (s *slowFS) respond(b *buffer, n int) {
+	defer s.putBack(b)
+	h := inHeader{
+		Opcode: binary.NativeEndian.Uint32(b.request[4:]), Unique: binary.NativeEndian.Uint64(b.request[8:]),
+		Node: binary.NativeEndian.Uint64(b.request[16:]),
+	}
+	if n < inHeaderSize || h.Opcode == opForget || h.Opcode == opForgetMany {
 		return
 	}
-	body, err := s.answer(&h, request[size:])
-	out := outHeader{Unique: h.Unique}
+	body, err := s.answer(&h, b.request[inHeaderSize:n], b.data)
+	var errno unix.Errno
 	if err != nil {
-		errno := unix.EIO
+		errno = unix.EIO
 		errors.As(err, &errno)
-		out.Error, body = -int32(errno), nil
+		body = nil
 	}
-	out.Length = uint32(binary.Size(out) + len(body))
-	answer, _ := binary.Append(make([]byte, 0, out.Length), binary.NativeEndian, out)
-	s.device.Write(append(answer, body...)) // an error says that nobody waits for it any more
+	var out [16]byte
+	binary.NativeEndian.PutUint32(out[:], uint32(len(out)+len(body)))
+	binary.NativeEndian.PutUint32(out[4:], uint32(-int32(errno)))
+	binary.NativeEndian.PutUint64(out[8:], h.Unique)
+	parts := [][]byte{out[:], body}
+	if len(body) == 0 {
+		parts = parts[:1]
+	}
+	unix.Writev(int(s.device.Fd()), parts) // an error says that nobody waits for it any more
 }
 
-func (s *slowFS) answer(h *inHeader, body []byte) ([]byte, error) {
+func (s *slowFS) putBack(b *buffer) {
+	select {
+	case s.spare <- b:
+	default:
+		unix.Munmap(b.data)
+	}
+}
+
+func (s *slowFS) answer(h *inHeader, body, room []byte) ([]byte, error) {
 	switch h.Opcode {
 	case opInit:
 		var in struct{ Major, Minor, ReadAhead, Flags uint32 }
@@ -155,25 +196,28 @@ func (s *slowFS) answer(h *inHeader, body []byte) ([]byte, error) {
 		a, err := stat(h.Node, s.path(h.Node))
 		return append(encode([2]uint64{valid}), encode(a)...), err
 	case opOpen:
-		f, err := os.Open(s.path(h.Node))
-		if err != nil {
+		var f file
+		var err error
+		if f.plain, err = os.Open(s.path(h.Node)); err != nil {
 			return nil, err
 		}
-		unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) // what is not asked for is not read
+		unix.Fadvise(int(f.plain.Fd()), 0, 0, unix.FADV_RANDOM) // what is not asked for is not read
+		f.direct, _ = os.OpenFile(s.path(h.Node), os.O_RDONLY|unix.O_DIRECT, 0)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.next++
 		s.files[s.next] = f
 		return encode([2]uint64{s.next}), nil
 	case opRead:
-		return s.read(body)
+		return s.read(body, room)
 	case opRelease:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		handle := binary.NativeEndian.Uint64(body)
 		f := s.files[handle]
 		delete(s.files, handle)
-		return nil, f.Close()
+		f.direct.Close() // of nil too
+		return nil, f.plain.Close()
 	case opOpendir:
 		return make([]byte, 16), nil
 	case opReaddir:
@@ -186,20 +230,22 @@ func (s *slowFS) answer(h *inHeader, body []byte) ([]byte, error) {
 	return nil, unix.ENOSYS
 }
 
-func (s *slowFS) read(body []byte) ([]byte, error) {
-	var in struct {
-		Handle, Offset uint64
-		Size           uint32
+func (s *slowFS) read(body, room []byte) ([]byte, error) {
+	if len(body) < 20 {
+		return nil, unix.EINVAL
 	}
-	if _, err := binary.Decode(body, binary.NativeEndian, &in); err != nil {
-		return nil, err
-	}
+	handle, offset := binary.NativeEndian.Uint64(body), int64(binary.NativeEndian.Uint64(body[8:]))
+	p := room[:min(int(binary.NativeEndian.Uint32(body[16:])), len(room))]
 	time.Sleep(s.delay)
 	s.mu.Lock()
-	f := s.files[in.Handle]
+	f := s.files[handle]
 	s.mu.Unlock()
-	p := make([]byte, in.Size)
-	n, err := unix.Pread(int(f.Fd()), p, int64(in.Offset))
+	if f.direct != nil && offset%page == 0 && len(p)%page == 0 {
+		if n, err := unix.Pread(int(f.direct.Fd()), p, offset); err == nil {
+			return p[:n], nil
+		}
+	}
+	n, err := unix.Pread(int(f.plain.Fd()), p, offset)
 	return p[:max(n, 0)], err
 }
 
