@@ -2,6 +2,7 @@ package loader
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
@@ -66,6 +67,10 @@ type aheadBudget struct {
 	cold  atomic.Int64 // streams
 	held  atomic.Int64 // bytes of memory that is read into
 	told  atomic.Bool  // that samples can't be read so
+
+	reading func(bool) // or nil
+	mu      sync.Mutex // of isRead, and held during reading
+	isRead  bool       // as reading was last told
 }
 
 func (b *aheadBudget) share() int64 { return b.bytes / max(1, b.cold.Load()) }
@@ -79,8 +84,23 @@ func (b *aheadBudget) hold() int64 {
 			return 0
 		}
 		if b.held.CompareAndSwap(held, held+bytes) {
+			b.tell()
 			return bytes
 		}
+	}
+}
+
+func (b *aheadBudget) release(bytes int64) {
+	b.held.Add(-bytes)
+	b.tell()
+}
+
+func (b *aheadBudget) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if is := b.held.Load() > 0; is != b.isRead && b.reading != nil {
+		b.isRead = is
+		b.reading(is)
 	}
 }
 

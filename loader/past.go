@@ -91,7 +91,7 @@ func (p *pastCache) open() *directReads {
 	}
 	d, err := p.stream.cfg.Set.Direct(bytes, aheadSamplesMax)
 	if err != nil {
-		p.budget.held.Add(-bytes)
+		p.budget.release(bytes)
 		p.refuse(err)
 		return nil
 	}
@@ -127,7 +127,7 @@ func (p *pastCache) close() {
 	if reads := p.reads.Load(); reads != nil {
 		go func() {
 			reads.Close()
-			p.budget.held.Add(-reads.bytes)
+			p.budget.release(reads.bytes)
 		}()
 	}
 }

@@ -182,7 +182,13 @@ func TestNoWayPastThePageCache(t *testing.T) {
 
 // TestMemoryForReadingAhead opens more streams than there is memory for, and closes them while samples are read.
 func TestMemoryForReadingAhead(t *testing.T) {
-	pool := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 8 << 20})
+	var mu sync.Mutex
+	var told []bool
+	pool := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 8 << 20, Reading: func(reading bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, reading)
+	}})
 	defer pool.Close()
 	var streams []*Stream
 	var sets []*diskSet
@@ -210,6 +216,11 @@ func TestMemoryForReadingAhead(t *testing.T) {
 		s.Close()
 	}
 	eventually(t, "all memory", func() bool { return pool.ahead.held.Load() == 0 && pool.ahead.cold.Load() == 0 })
+	eventually(t, "word that nothing is read", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(told, []bool{true, false})
+	})
 	for i, set := range sets {
 		for _, d := range set.direct {
 			if !d.closed {

@@ -17,6 +17,8 @@ type PoolConfig struct {
 	Threads int
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
+	// Reading, if there is one, is told when the first stream begins to read ahead into memory, and when the last of them has ended.
+	Reading func(reading bool)
 	// Level names the kernels; nil means transform.ActiveLevel().
 	Level *transform.Level
 }
@@ -43,7 +45,7 @@ func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}
-	p := &Pool{scheduler: newScheduler(), ahead: aheadBudget{bytes: cfg.ReadAheadBytes}}
+	p := &Pool{scheduler: newScheduler(), ahead: aheadBudget{bytes: cfg.ReadAheadBytes, reading: cfg.Reading}}
 	if p.ahead.bytes <= 0 {
 		p.ahead.bytes = readAheadBytes
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	Find func() (shard.Found, error)
 	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
 	Threads int
+	// Reading, if there is one, is told when samples begin to be read from the disk, and when they no longer are.
+	Reading func(reading bool)
 	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
 	// rank 0 of 1.
 	Rank, World int
@@ -111,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.catalog.Store(c)
 	s.totals = newTotals()
-	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead)})
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead), Reading: cfg.Reading})
 	return s, nil
 }
 

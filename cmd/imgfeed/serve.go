@@ -186,16 +186,15 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		return err
 	}
 	defer endTraces()
+	if os.Getenv("GOMAXPROCS") == "" {
+		setProcessors(c.Threads, false)
+		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
+	}
 	srv, err := server.New(c)
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
-	if c.Threads > 0 && os.Getenv("GOMAXPROCS") == "" {
-		// More of Go's processors would be looked for work each time that a batch ends and find none, at the expense of
-		// whatever else runs there, the client for one.
-		runtime.GOMAXPROCS(c.Threads)
-	}
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
@@ -266,4 +265,21 @@ func (f *serveFlags) tellReady(socket string) error {
 		return fmt.Errorf("--ready-fd %d: %w", f.readyFD, err)
 	}
 	return nil
+}
+
+// setProcessors gives Go as many processors as threads decode; 0: one for each CPU. More would be looked for work each time that a batch
+// ends and find none, at the expense of whatever else runs there, the client for one. While samples are read from the disk there
+// is one more, since a thread that decodes lets whoever is to ask for the next ones wait for up to 10 ms.
+func setProcessors(threads int, reading bool) {
+	if threads == 0 {
+		runtime.SetDefaultGOMAXPROCS()
+		threads = runtime.GOMAXPROCS(0)
+		if !reading {
+			return
+		}
+	}
+	if reading {
+		threads++
+	}
+	runtime.GOMAXPROCS(threads)
 }
