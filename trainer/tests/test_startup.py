@@ -142,7 +142,7 @@ def test_run_prints_them(train: Train, sets: Path, capsys: pytest.CaptureFixture
     assert any(line.startswith("mount: / (") for line in said)
     assert f"data: {sets}: train ({TRAIN}), val ({VAL})" in said
     assert any(line.startswith("ranks: 1 (one node") and line.endswith("no master needed") for line in said)
-    assert any(line.startswith("device of rank 0: CPU, 1 threads") for line in said)
+    assert any(line.startswith("device of rank 0: CPU, 1 thread") for line in said)
 
 
 def test_failing_run_prints_them_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

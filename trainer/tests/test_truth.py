@@ -214,7 +214,7 @@ def test_a_last_batch_of_one_image(train: Train, capsys: pytest.CaptureFixture[s
     assert events(train("vit", "--batch-size", "19", "--epochs", "1"), "epoch")[0]["images"] == 96
     with pytest.raises(SystemExit, match=r"a batch of one image has no statistics for batch norm: leave --no-drop-last out"):
         train("kept", "--no-drop-last", base=base)
-    with pytest.raises(SystemExit, match=r"--batch-size 97 on 1 ranks is more than the 96 samples of train"):
+    with pytest.raises(SystemExit, match=r"--batch-size 97 on one rank is more than the 96 samples of train"):
         train("none", "--batch-size", "97", base=base)
 
 

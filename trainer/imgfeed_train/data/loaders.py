@@ -60,8 +60,9 @@ class Feed:
         self.loader = self._open()
         self.classes = names(s, self.loader.dataset)
         if not len(self.loader):
+            ranks = "one rank" if place.world == 1 else f"{place.world} ranks"
             raise TrainError(
-                f"--batch-size {batch_size} on {place.world} ranks is more than the {len(self.loader.dataset):,} samples of "
+                f"--batch-size {batch_size} on {ranks} is more than the {len(self.loader.dataset):,} samples of "
                 f"{split}, and --drop-last leaves out what fills no batch: take a smaller batch, or --no-drop-last"
             )
 

@@ -207,4 +207,5 @@ def device_text(device: Any) -> str:
             f"{here.name}, {size_text(here.total_memory)}, {torch.cuda.device_count()} on this node; torch {torch.__version__}"
         )
     why = "" if torch.cuda.is_available() else f" ({no_gpu(torch.version.cuda)})"
-    return f"CPU, {torch.get_num_threads()} threads{why}; torch {torch.__version__}"
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} {'thread' if threads == 1 else 'threads'}{why}; torch {torch.__version__}"
