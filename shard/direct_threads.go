@@ -11,6 +11,9 @@ import (
 const (
 	// readThreadsMax reads by threads are under way at a time: where one takes 2 ms, that makes 16,000 a second.
 	readThreadsMax = 32
+	// readThreadsHinted is the same where hints are taken: the oldest read is waited for, and those after it are under way meanwhile.
+	// Each wait of a thread costs the processors more than its hint.
+	readThreadsHinted = 2
 	// readThreadBytes is the memory that there is to read into for each of them, so that many streams have few.
 	readThreadBytes = 1 << 20
 )
@@ -29,7 +32,9 @@ type readThreads struct {
 
 func (r *readThreads) init(d *Direct, bytes int64) {
 	r.direct, r.queue = d, make(chan *transfer, directDepth)
-	r.most = int(min(max(bytes/readThreadBytes, 2), readThreadsMax))
+	if r.most = int(min(max(bytes/readThreadBytes, readThreadsHinted), readThreadsMax)); d.ring != nil {
+		r.most = readThreadsHinted
+	}
 }
 
 // read has a transfer read. There is room in the queue, since no more are under way.

@@ -21,13 +21,17 @@ func (s *Set) Prefetch(i int) (length int64) {
 	if file, ok := r.file.(*pooledFile); ok {
 		file.scatter()
 	}
-	r.prefetch(e, 1<<20)
+	r.prefetch(e, hintPiece)
 	return e.length()
 }
 
-// hintPieceSlow is what file systems of networks and programs take of a hint: as much as they read ahead of a file that is read in
-// order, which is 128 KiB unless told. Those of disks take as much as one request may have, which is more.
-const hintPieceSlow = 128 << 10
+const (
+	// hintPiece is what file systems of disks take of a hint: as much as one request may have, or more.
+	hintPiece = 1 << 20
+	// hintPieceSlow is what those of networks and programs take: as much as they read ahead of a file that is read in order, which
+	// is 128 KiB unless told.
+	hintPieceSlow = 128 << 10
+)
 
 // prefetch gives the hint for a record, in pieces that no system cuts short.
 func (r *Reader) prefetch(e Entry, piece int64) {
