@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ type difference struct {
 	Key    string `json:"key"`
 	Before string `json:"before,omitempty"` // the class's name, where it differs
 	After  string `json:"after,omitempty"`
+	Now    string `json:"key_now,omitempty"` // the second set's key, where it differs
 }
 
 // diffSummary counts the differences.
@@ -52,7 +54,9 @@ func newDiffCommand() *cobra.Command {
 which the stored bytes differ, by the checksums of their records. Where A and B store images in different ways, images are
 not compared, and the last line says so.
 
-A line for each difference: its kind, the key, and for relabelled the two classes; then a line that counts. With --json each
+An image that was moved to another class's folder has another key: where file name and bytes are the same, it is relabelled too.
+
+A line for each difference: its kind, the key, for relabelled the two classes, and B's key where it differs; then a line that counts. With --json each
 difference is an object, and so is the last line. Only samples in partitions that are on this machine count.
 The exit status is 1 when something differs, so that scripts can ask.`,
 		Args: usageArgs(cobra.ExactArgs(2)),
@@ -109,12 +113,14 @@ var errDifferent = fmt.Errorf("the sets differ")
 // textDifference writes differences as lines of columns.
 func textDifference(out io.Writer) func(difference) error {
 	return func(d difference) error {
-		var err error
+		line := d.Kind + "\t" + printable(d.Key)
 		if d.Kind == diffRelabelled {
-			_, err = fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", d.Kind, printable(d.Key), printable(d.Before), printable(d.After))
-		} else {
-			_, err = fmt.Fprintf(out, "%s\t%s\n", d.Kind, printable(d.Key))
+			line += "\t" + printable(d.Before) + "\t" + printable(d.After)
 		}
+		if d.Now != "" {
+			line += "\t" + printable(d.Now)
+		}
+		_, err := fmt.Fprintln(out, line)
 		return err
 	}
 }
@@ -135,6 +141,7 @@ type differ struct {
 	a, b *shard.Set
 	tell func(difference) error
 	sum  diffSummary
+	gone []int // of A, whose keys B has not
 }
 
 // run compares by keys. It keeps B's keys in memory: about 100 bytes a sample.
@@ -155,6 +162,9 @@ func (d *differ) run(ctx context.Context) (*diffSummary, error) {
 	if err := eachHere(ctx, d.a, func(i int) error { return d.compare(i, inB) }); err != nil {
 		return nil, err
 	}
+	if err := d.gonesOrMoved(ctx, inB); err != nil {
+		return nil, err
+	}
 	err := eachHere(ctx, d.b, func(i int) error { // in B's order
 		key, err := d.b.Key(i)
 		if _, left := inB[key]; err != nil || !left {
@@ -166,6 +176,67 @@ func (d *differ) run(ctx context.Context) (*diffSummary, error) {
 	return &d.sum, err
 }
 
+// A fileIdentity is what an image keeps when it is moved to another folder.
+type fileIdentity struct {
+	name             string
+	length, checksum uint32
+}
+
+func identityOf(key string, e shard.Entry) fileIdentity {
+	return fileIdentity{path.Base(key), e.ImageLength, e.Checksum}
+}
+
+// gonesOrMoved tells of the samples whose keys only A has. Those that B has in another class's folder are taken out of inB.
+func (d *differ) gonesOrMoved(ctx context.Context, inB map[string]int) error {
+	moved := map[fileIdentity][]string{} // keys that only B has
+	if d.sum.Compared && len(d.gone) > 0 {
+		if err := eachHere(ctx, d.b, func(j int) error {
+			key, err := d.b.Key(j)
+			if _, left := inB[key]; err != nil || !left {
+				return err
+			}
+			e, err := d.b.Entry(j)
+			id := identityOf(key, e)
+			moved[id] = append(moved[id], key)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	for _, i := range d.gone {
+		key, err := d.a.Key(i)
+		if err != nil {
+			return err
+		}
+		e, err := d.a.Entry(i)
+		if err != nil {
+			return err
+		}
+		x := difference{Kind: diffRemoved, Key: key}
+		id := identityOf(key, e)
+		if keys := moved[id]; len(keys) > 0 {
+			to, err := d.b.Entry(inB[keys[0]])
+			if err != nil {
+				return err
+			}
+			if was, is := d.a.Manifest().Class(e.Label), d.b.Manifest().Class(to.Label); was != is {
+				x = difference{diffRelabelled, key, was, is, keys[0]}
+				delete(inB, keys[0])
+				moved[id] = keys[1:]
+			}
+		}
+		if x.Kind == diffRelabelled {
+			d.sum.Relabelled++
+		} else {
+			d.sum.Removed++
+		}
+		if err := d.tell(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // compare compares sample i of A with B's of the same key, and takes that out of inB.
 func (d *differ) compare(i int, inB map[string]int) error {
 	key, err := d.a.Key(i)
@@ -174,8 +245,8 @@ func (d *differ) compare(i int, inB map[string]int) error {
 	}
 	j, both := inB[key]
 	if !both {
-		d.sum.Removed++
-		return d.tell(difference{Kind: diffRemoved, Key: key})
+		d.gone = append(d.gone, i)
+		return nil
 	}
 	delete(inB, key)
 	before, err := d.a.Entry(i)
@@ -190,7 +261,7 @@ func (d *differ) compare(i int, inB map[string]int) error {
 	if was, is := d.a.Manifest().Class(before.Label), d.b.Manifest().Class(after.Label); was != is {
 		same = false
 		d.sum.Relabelled++
-		if err := d.tell(difference{diffRelabelled, key, was, is}); err != nil {
+		if err := d.tell(difference{Kind: diffRelabelled, Key: key, Before: was, After: is}); err != nil {
 			return err
 		}
 	}
