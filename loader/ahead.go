@@ -106,7 +106,7 @@ func (b *aheadBudget) tell() {
 
 func newAhead(s *Stream, budget *aheadBudget) *ahead {
 	a := &ahead{stream: s, set: s.cfg.Set, plan: s.cfg.Plan, budget: budget, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	a.past.init(s, budget)
+	a.past.init(s, budget, &a.taken)
 	a.setCold(true) // until it is known better
 	return a
 }
@@ -249,8 +249,12 @@ func (a *ahead) ask(index int) (bytes int64, ok bool) {
 		}
 		a.residents = 0
 	}
-	if a.residents == 0 && a.plan == a.stream.cfg.Plan && a.past.isOpen() {
-		if bytes, ok, done := a.past.start(a.asked, index); done {
+	if a.residents > 0 || a.plan != a.stream.cfg.Plan {
+		return a.set.Prefetch(index), true
+	}
+	// What is to come into the page cache of a disk is left to its hints, which cost a processor less than reading, and all are taken.
+	if past := a.past.wants(index); (past || a.waits) && a.past.isOpen() {
+		if bytes, ok, done := a.past.start(a.asked, index, !past); done {
 			return bytes, ok
 		}
 	}

@@ -21,6 +21,8 @@ type diskSet struct {
 	places int     // for reads past it; 0: there are none
 	lost   int     // every lostth of those fails
 
+	opening time.Duration // that Direct takes
+
 	mu     sync.Mutex
 	inside map[int]bool // in memory
 	asked  []int        // by Prefetch, in order

@@ -16,6 +16,8 @@ type pastCache struct {
 	stream  *Stream
 	budget  *aheadBudget
 	reads   atomic.Pointer[directReads] // nil until there is one to start
+	begun   *atomic.Int64               // samples of the plan that workers have begun
+	first   int64                       // number that may be started
 	refused bool
 	denied  int     // samples to come until memory is asked for again, which other streams have
 	room    float64 // the share of the set that the page cache has room for; below 0: not yet asked
@@ -30,8 +32,8 @@ type directReads struct {
 	bytes int64
 }
 
-func (p *pastCache) init(s *Stream, budget *aheadBudget) {
-	p.stream, p.budget, p.room = s, budget, -1
+func (p *pastCache) init(s *Stream, budget *aheadBudget, begun *atomic.Int64) {
+	p.stream, p.budget, p.begun, p.room = s, budget, begun, -1
 }
 
 // wants reports whether a sample that is not in memory is to be read past the page cache.
@@ -50,9 +52,13 @@ func (p *pastCache) wants(index int) bool {
 	return !p.disk && hash>>31 != uint32(p.stream.epoch)&1
 }
 
-// start begins to read a sample as number n. ok is false if there is no room now; done, if it is to be read otherwise.
-func (p *pastCache) start(n int64, index int) (bytes int64, ok, done bool) {
-	bytes, err := p.reads.Load().Start(n, index, !p.wants(index))
+// start begins to read a sample as number n, through the page cache or past it. ok is false if there is no room now; done, unless it is
+// to be read otherwise.
+func (p *pastCache) start(n int64, index int, cached bool) (bytes int64, ok, done bool) {
+	if n < p.first {
+		return 0, false, false
+	}
+	bytes, err := p.reads.Load().Start(n, index, cached)
 	if err == nil {
 		p.failed = 0
 		return bytes, bytes > 0, true
@@ -97,6 +103,9 @@ func (p *pastCache) open() *directReads {
 	}
 	reads := &directReads{d, bytes}
 	p.reads.Store(reads)
+	// Workers may have come to numbers before these without seeing that there are reads: nobody would ever take them. One may have begun
+	// a turn that is not counted yet.
+	p.first = p.begun.Load() + int64(p.stream.pool.Threads()*turnSamples)
 	return reads
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
@@ -20,6 +21,7 @@ func (s *diskSet) Direct(bytes int64, count int) (Direct, error) {
 	if s.places == 0 {
 		return nil, errors.New("no files")
 	}
+	time.Sleep(s.opening) // workers come to samples meanwhile
 	d := &fakeDirect{set: s, memory: bytes, held: map[int64]int{}, waiting: map[int64]bool{}, passed: map[int64]bool{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,6 +99,9 @@ func TestPastThePageCache(t *testing.T) {
 	for _, c := range []struct{ places, lost int }{{1000, 0}, {3, 0}, {20, 3}} {
 		set := newDiskSet(t, 300)
 		set.share, set.places, set.lost, set.size = 0.25, c.places, c.lost, 1000
+		if c.places < 1000 {
+			set.opening = 200 * time.Microsecond
+		}
 		pool := newTestPool(t, 3)
 		cached, past := map[int]bool{}, map[int]bool{}
 		for epoch := range 2 {
@@ -117,6 +122,9 @@ func TestPastThePageCache(t *testing.T) {
 			}
 			for _, i := range d.cached {
 				cached[i] = true
+			}
+			if len(d.waiting) > 0 {
+				t.Errorf("%+v: %d samples were read that nobody took: %v", c, len(d.waiting), d.waiting)
 			}
 			if d.most > c.places {
 				t.Errorf("%+v: %d samples are held", c, d.most)
