@@ -147,8 +147,11 @@ func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	if id, err := identify(l.path); err == nil && id == l.id {
+	switch id, err := identify(l.path); {
+	case err == nil && id == l.id:
 		os.Remove(l.path)
+		removeFolders(l.made)
+	case errors.Is(err, fs.ErrNotExist): // a client may have removed it, and ended before it removed its folder
 		removeFolders(l.made)
 	}
 	return l.socket.Load().Close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from . import client, errors, wire
 log = logging.getLogger("imgfeed")
 
 START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or say what it is about
-TEMP_PATH_MAX = 107 - len("/imgfeed-01234567/sock")  # bytes; 107 is what the address of a Unix socket holds (unix(7))
+TEMP_PATH_MAX = 107 - len("/imgfeed-0123456789abcdef/sock")  # bytes; 107 is what the address of a Unix socket holds (unix(7))
 
 
 def find_binary(name: str = "imgfeed") -> str:
@@ -63,8 +64,9 @@ def _same(a: Path, b: Path) -> bool:
 class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
-    The server listens in a private directory that is gone as soon as the connection stands, so that nothing is left
-    after, however this process ends. It ends when this process does: it watches for that itself (``--owner``).
+    The server listens in a private directory that is gone as soon as the connection stands, and that it makes and removes
+    by itself, so that nothing is left after, however this process ends. It ends when this process does: it watches for
+    that itself (``--owner``).
     """
 
     def __init__(self, data: str, threads: int) -> None:
@@ -73,9 +75,9 @@ class OwnServer:
         if threads:
             command += ["--threads", str(threads)]
         self._owner = os.getpid()
-        self._log, made = _temporary()  # the log is closed by close
-        with made as folder:
-            path = os.path.join(folder, "sock")
+        path = _socket_path()
+        self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it
+        try:
             self._process = subprocess.Popen(
                 [*command, "--socket", path, "--", data],
                 stdin=subprocess.DEVNULL,
@@ -83,13 +85,21 @@ class OwnServer:
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
             )
-            self._end = weakref.finalize(self, _end, self._process, self._owner, self._log)
-            try:
-                self.session = self._connect(path)
-            except BaseException:
-                self._process.kill()  # it holds nothing yet, and may be too young to hear SIGINT
-                self.close()
-                raise
+        except BaseException:
+            self._log.close()
+            raise
+        self._end = weakref.finalize(self, _end, self._process, self._owner, self._log)
+        try:
+            self.session = self._connect(path)
+        except BaseException:
+            self._process.kill()  # it holds nothing yet, and may be too young to hear SIGINT
+            self.close()
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(path))
 
     @property
     def pid(self) -> int:
@@ -124,7 +134,7 @@ class OwnServer:
                 connection = wire.connect(path)
                 break
             if self._process.poll() is not None:
-                raise errors.ServerError(f"imgfeed: the server did not start: {self._printed() or 'it said nothing'}")
+                raise self._not_started(os.path.dirname(path))
             if (size := os.fstat(self._log.fileno()).st_size) > said:  # that a large set on a slow disk is being opened
                 deadline, said = time.monotonic() + START_TIMEOUT, size
                 log.warning("imgfeed: the server has not started yet: %s", self._printed().splitlines()[-1])
@@ -137,6 +147,20 @@ class OwnServer:
         except errors.ServerError as e:
             raise self.explain(e) from e
 
+    def _not_started(self, folder: str) -> errors.ServerError:
+        """Return the error of a server that has ended before one could connect; it was to make the folder of its socket."""
+        begin, printed = "imgfeed: the server did not start:", self._printed()
+        if self._process.returncode < 0:
+            said = f": {printed}" if printed else ""
+            return errors.LostError(f"{begin} it was ended by signal {-self._process.returncode}{said}")
+        if printed.startswith("socket folder: "):
+            reason = printed.partition(f"{folder}: ")[2].partition(" (")[0] or printed
+            return errors.ServerError(
+                f"{begin} it needs a temporary folder: {os.path.dirname(folder)}: {reason}: "
+                "make room there, or have TMPDIR name another folder"
+            )
+        return errors.ServerError(f"{begin} {printed or 'it said nothing'}")
+
     def _printed(self) -> str:
         """Return the end of what the server has printed, without the prefix that errors get anyway."""
         size = os.fstat(self._log.fileno()).st_size
@@ -144,21 +168,13 @@ class OwnServer:
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
 
 
-def _temporary() -> tuple[IO[bytes], tempfile.TemporaryDirectory[str]]:
-    """Make what a server of one's own takes: a file for its log, in memory (disks may be full), and its socket's folder."""
+def _socket_path() -> str:
+    """Return the path of a socket in a folder for temporary files that is not there yet."""
     try:
-        folder = tempfile.TemporaryDirectory(prefix="imgfeed-", dir=_socket_folder())
-    except OSError as e:
-        place = f"{os.path.dirname(os.fsdecode(e.filename))}: " if e.filename else ""
-        raise errors.ServerError(
-            f"imgfeed: the server did not start: it needs a temporary folder: {place}{e.strerror}: make room there, "
-            "or have TMPDIR name another folder"
-        ) from e
-    try:
-        return os.fdopen(os.memfd_create("imgfeed-log"), "w+b"), folder
-    except BaseException:
-        folder.cleanup()
-        raise
+        folder = _socket_folder()
+    except OSError as e:  # no folder can be written to
+        raise errors.ServerError(f"imgfeed: the server did not start: it needs a temporary folder: {e.strerror}") from e
+    return os.path.join(folder, f"imgfeed-{secrets.token_hex(8)}", "sock")
 
 
 def _socket_folder() -> str:

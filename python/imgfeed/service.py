@@ -22,6 +22,7 @@ Answer = TypeVar("Answer")
 
 _UNIX = "unix:"
 _WAIT_MAX = 0.5  # seconds between two looks for a server that is not there
+_STARTS_MAX = 3  # of an own server in a row
 HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
 
 
@@ -191,9 +192,20 @@ class Service:
             del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
     def _opened(self, opened_as: tuple[int, int], deadline: float | None, *, told: bool) -> Session:
-        """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told."""
-        patience = self.patience if self._options.dataset.startswith(_UNIX) else 0.0
-        return patiently(lambda: self._open_once(opened_as), patience, deadline=deadline, told=told, rest=self._rest)
+        """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told.
+
+        One of its own that something ends meanwhile is started again, some times.
+        """
+        if self._options.dataset.startswith(_UNIX):
+            return patiently(lambda: self._open_once(opened_as), self.patience, deadline=deadline, told=told, rest=self._rest)
+        for left in reversed(range(_STARTS_MAX if self.patience else 1)):
+            try:
+                return self._open_once(opened_as)
+            except errors.LostError as e:
+                if not left:
+                    raise
+                log.warning("%s: it is started again", str(e))
+        raise AssertionError
 
     def _rest(self, seconds: float) -> None:
         """Wait between two looks for a server, unless the loader is closed. Raises ServerError if it is."""

@@ -78,6 +78,24 @@ def test_nothing_is_left_behind(shards: Path, tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
 
 
+STARTING = """
+import sys, time
+from imgfeed import DataLoader, launcher
+launcher.OwnServer._connect = lambda server, path: (print(server.pid, flush=True), time.sleep(60))
+DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
+"""
+
+
+def test_nothing_is_left_of_a_start_that_was_killed(shards: Path, tmp_path: Path) -> None:
+    with script(STARTING, str(shards), prefix=["env", f"TMPDIR={tmp_path}"]) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        wait_for(lambda: len(list(tmp_path.glob("imgfeed-*/sock"))) == 1)
+        process.kill()
+        wait_for(lambda: not alive(pid))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_long_folder_for_temporary_files(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()

@@ -18,7 +18,7 @@ import pytest
 from conftest import RANDOM, SAMPLES, Feeder, alive, copied, imgshard, indices, same, seen, wait_for
 
 import imgfeed
-from imgfeed import DataLoader, LostError, ServerError, client
+from imgfeed import DataLoader, LostError, ServerError, client, launcher
 
 OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3}
 
@@ -70,6 +70,32 @@ def test_an_own_server_that_is_killed_again_and_again(
         assert {r.levelno for r in lost} == {logging.WARNING} and kills - 1 <= len(lost) <= kills
         assert re.search(r"the server ended \(signal 9\); epoch 0, batch \d+: a server is started again$", lost[0].message)
         assert [seen(loader)] == plan(range(1, 2), 8, transform=large["transform"])
+
+
+@pytest.mark.parametrize("kills", [2, 3])
+def test_an_own_server_that_is_killed_while_it_starts(
+    shards: Path, plan: Callable[..., Any], kills: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = plan(range(1), 8)
+    connect = launcher.OwnServer._connect
+    killed: list[int] = []
+
+    def kill_and_connect(server: launcher.OwnServer, path: str) -> client.Session:
+        if len(killed) < kills:
+            killed.append(server.pid)
+            os.kill(server.pid, signal.SIGKILL)
+        return connect(server, path)
+
+    monkeypatch.setattr(launcher.OwnServer, "_connect", kill_and_connect)
+    if kills == 3:
+        with pytest.raises(LostError, match="signal 9"):
+            DataLoader(shards, 8, num_workers=1, **OPTIONS)
+    else:
+        with DataLoader(shards, 8, num_workers=1, **OPTIONS) as loader:
+            assert [seen(loader)] == expected
+    assert len(killed) == kills
+    assert sum("it is started again" in r.message for r in caplog.records) == 2
+    assert not any(map(alive, killed))
 
 
 def test_a_server_that_dies_between_two_epochs(shards: Path, plan: Callable[..., Any]) -> None:

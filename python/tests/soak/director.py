@@ -146,7 +146,9 @@ class Director:
             process.send_signal(number)
         elif name in ("feed", "steady") and self.damaged:
             return  # it had nothing to serve
-        deadline = time.monotonic() + ENDING
+        # What it asks a server that is held is answered once that goes on.
+        undone = max((self._begin + due for due, _, _ in self._undo), default=0.0)
+        deadline = max(time.monotonic(), undone) + ENDING
         while process.poll() is None and time.monotonic() < deadline:
             self._undo_due()  # it may wait for what this undoes
             time.sleep(0.02)
