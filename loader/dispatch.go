@@ -23,7 +23,9 @@ func (s *Stream) dispatch() {
 		b := s.newBatch(number, slot)
 		b.timing = timing
 		timing.published()
-		s.unfinished.Add(1)
+		if s.unfinished.Add(1) == 1 {
+			s.rest.end(time.Since(s.began))
+		}
 		s.pool.scheduler.publish(s.lane, b)
 		s.order <- b            // has room for every slot
 		s.ahead.look(b.indices) // which nobody else writes

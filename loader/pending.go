@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A pendingBatch is a batch from the moment that it has a slot until it is handed out. Its stream fills it in, workers fill its
@@ -73,7 +74,9 @@ func (b *pendingBatch) work(w *worker, most int) int {
 		b.timing.add(w.publish())
 		if b.left.Add(int64(first-end)) == 0 {
 			b.timing.finished()
-			b.stream.unfinished.Add(-1)
+			if b.stream.unfinished.Add(-1) == 0 {
+				b.stream.rest.begin(time.Since(b.stream.began))
+			}
 			b.done <- struct{}{}
 			// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise
 			// wait until Go's scheduler interrupts one, which it does every 10 ms: four batches of a pixels set.

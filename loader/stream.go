@@ -68,6 +68,7 @@ type Stream struct {
 	err  error         // what Next returns from now on
 
 	unfinished atomic.Int64 // batches published whose samples are not all finished
+	rest       rest         // while there are none
 	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since the stream began; 0 if it does not wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
@@ -213,13 +214,14 @@ func (s *Stream) Stats() StreamStats {
 	return stats
 }
 
-// WaitingFor names what keeps the stream's batches back at this moment.
+// WaitingFor names what keeps the stream's batches back, or kept them back most of the last second or two.
 func (s *Stream) WaitingFor() WaitingFor {
-	switch {
-	case s.ended.Load():
+	if s.ended.Load() {
 		return Idle
-	case s.unfinished.Load() == 0:
-		return Client // every slot is finished or lent
+	}
+	share, ok := s.rest.share(time.Since(s.began))
+	if resting := s.unfinished.Load() == 0; ok && share > 0.5 || !ok && resting {
+		return Client // every slot is finished or lent, most of the time
 	}
 	return s.pool.limit()
 }
