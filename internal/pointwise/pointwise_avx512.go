@@ -144,8 +144,9 @@ func saturationAVX512(dst, src []byte, factor *float32) int {
 	if n <= 0 {
 		return 0
 	}
-	var behind [FoursRoom]byte
-	copy(behind[:], src[n:])
+	behind, last := src[n:], dst[n:]
+	// Not by a copy: one of 16 bytes would be SSE.
+	front, back := *(*uint64)(unsafe.Pointer(&behind[0])), *(*uint64)(unsafe.Pointer(&behind[max(FoursRoom, 8)-8]))
 	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
 	v := LoadFours(unsafe.Pointer(&src[0]))
 	gray := grayFoursAVX512(v, half)
@@ -161,7 +162,7 @@ func saturationAVX512(dst, src []byte, factor *float32) int {
 		v, gray = next, nextGray
 	}
 	Leave()
-	copy(dst[n:], behind[:])
+	*(*uint64)(unsafe.Pointer(&last[0])), *(*uint64)(unsafe.Pointer(&last[max(FoursRoom, 8)-8])) = front, back
 	return n
 }
 
