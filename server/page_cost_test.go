@@ -37,11 +37,15 @@ func TestPageCost(t *testing.T) {
 	}
 	each := func(path string) time.Duration {
 		ask(path)
-		before := processTime(t)
-		for range asked {
-			ask(path)
+		least := time.Hour // other programs cost caches, and so time
+		for range 3 {
+			before := processTime(t)
+			for range asked {
+				ask(path)
+			}
+			least = min(least, (processTime(t)-before)/asked)
 		}
-		return (processTime(t) - before) / asked
+		return least
 	}
 	status := each(path)
 	before := processTime(t)
@@ -56,7 +60,7 @@ func TestPageCost(t *testing.T) {
 	if accounted := time.Duration(galleryShare * float64(rest)); accounted < made/2 { // the rest is the garbage collector's and the test's
 		t.Errorf("pictures took %v of CPU time, of which %v count", made, accounted)
 	}
-	if share > 0.005 {
+	if share > 0.005 && !raced {
 		t.Errorf("%d viewers take %.2f %% of a core", viewers, 100*share)
 	}
 }
