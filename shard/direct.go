@@ -13,8 +13,8 @@ import (
 // that is busy a quarter, and does not push out what will be read again soon, or through it, so that they stay there.
 //
 // Reads past the page cache are the system's own asynchronous ones, where it has them for the set's file system. Threads that wait do all
-// others: two of them after hints to read ahead, or many where hints are dropped or wait themselves, as file systems of networks and
-// programs have it.
+// others: many where hints to read ahead are dropped or wait themselves, as file systems of networks and programs have it; elsewhere two,
+// for what the system does not take.
 //
 // Reads are known by numbers that their user gives them, in rising order. Start is for one goroutine; the other methods are safe
 // for concurrent use.
@@ -202,9 +202,6 @@ func (d *Direct) begin(t *transfer, n, offset int64, cached bool) (err error) {
 		t.threaded = t.file.use(d.submit) != nil // a thread finds a way, or out why there is none
 	}
 	if t.threaded {
-		if d.ring != nil {
-			t.reader.prefetch(t.entry, hintPiece)
-		}
 		d.threads.read(t)
 	}
 	return nil

@@ -200,7 +200,7 @@ func TestDirectDropsWhatIsNotBegun(t *testing.T) {
 	samples := makeSamples(64)
 	s := openSet(t, writeSet(t, samples, testOptions(1)))
 	d := newTestDirect(t, s, 2<<20, 64)
-	d.ring = nil // no hints, which would wait for the file
+	d.ring = nil // threads do all
 	r, _, err := s.reader(0)
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,8 @@ import (
 const (
 	// readThreadsMax reads by threads are under way at a time: where one takes 2 ms, that makes 16,000 a second.
 	readThreadsMax = 32
-	// readThreadsHinted is the same where hints are taken: the oldest read is waited for, and those after it are under way meanwhile.
-	// Each wait of a thread costs the processors more than its hint.
-	readThreadsHinted = 2
+	// readThreadsFew is the same where the system's own reads do most: threads do what it does not take.
+	readThreadsFew = 2
 	// readThreadBytes is the memory that there is to read into for each of them, so that many streams have few.
 	readThreadBytes = 1 << 20
 )
@@ -32,8 +31,8 @@ type readThreads struct {
 
 func (r *readThreads) init(d *Direct, bytes int64) {
 	r.direct, r.queue = d, make(chan *transfer, directDepth)
-	if r.most = int(min(max(bytes/readThreadBytes, readThreadsHinted), readThreadsMax)); d.ring != nil {
-		r.most = readThreadsHinted
+	if r.most = int(min(max(bytes/readThreadBytes, readThreadsFew), readThreadsMax)); d.ring != nil {
+		r.most = readThreadsFew
 	}
 }
 
