@@ -219,7 +219,11 @@ func (e *epoch) push(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := e.sendBatch(b, time.Since(started)); err != nil {
+		took := time.Since(started)
+		if e.session.shared {
+			e.session.holdBack(ctx)
+		}
+		if err := e.sendBatch(b, took); err != nil {
 			return err
 		}
 	}

@@ -30,9 +30,11 @@ type session struct {
 	selectionBytes int64 // of plan.Selection, reserved
 
 	shrinking sync.Mutex
-	surplus   int          // slots that are to be given up once they come back
-	shut      bool         // the ring is gone
-	shrunk    atomic.Int64 // how many slots there are from now on, where the client does not know; else 0
+	surplus   int           // slots that are to be given up once they come back
+	retired   chan struct{} // has one after a slot was given up
+	waits     int           // of holdBack, since then, that were in vain
+	shut      bool          // the ring is gone
+	shrunk    atomic.Int64  // how many slots there are from now on, where the client does not know; else 0
 
 	// For the status and the metrics too.
 	stream    atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
@@ -59,7 +61,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 			cfg.set.drop()
 		}
 	}()
-	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split)}
+	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split), retired: make(chan struct{}, 1)}
 	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
 	}

@@ -86,6 +86,70 @@ func TestLentSlotsAreGivenUpWhenTheyComeBack(t *testing.T) {
 	ts.checkIdle()
 }
 
+// slowEpoch runs an epoch whose batches the client takes longer for than the server: it keeps the first kept of them, and gives each other
+// one back after a while.
+func (c *client) slowEpoch(kept int, each time.Duration, begun chan<- struct{}) (batches int) {
+	c.send(startRequest{})
+	expect[startedReply](c)
+	for {
+		switch m := c.receive().(type) {
+		case batchMessage:
+			if batches++; batches == kept+3 {
+				close(begun)
+			}
+			c.checkBatch(m)
+			if batches > kept {
+				time.Sleep(each)
+				c.send(releaseRequest{Slot: *m.Slot})
+			}
+		case endMessage:
+			return batches
+		default:
+			c.t.Fatalf("%#v", m)
+		}
+	}
+}
+
+// TestSlowClientsGiveSlotsUp has a client to which all slots are lent, always, as one that trains: those that come later get theirs.
+func TestSlowClientsGiveSlotsUp(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 200, 1)
+	for _, kept := range []int{0, 14} { // of which the second leaves the server two
+		ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 18 * 4096 })
+		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		begun, batches := make(chan struct{}), make(chan int)
+		go func() { batches <- c.slowEpoch(kept, 5*time.Millisecond, begun) }()
+		<-begun
+		started := time.Now()
+		later := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		if took := time.Since(started); later.opened.Slots < 3 || took > shrinkPatience/2 {
+			t.Errorf("a client that keeps %d: a later session got %d slots, after %v", kept, later.opened.Slots, took)
+		}
+		if got := <-batches; got != 100 {
+			t.Errorf("a client that keeps %d got %d batches of 100", kept, got)
+		}
+		later.epoch(0, 0)
+		c.close()
+		later.close()
+		ts.checkIdle()
+	}
+}
+
+// TestSessionsThatEndMakeRoom opens a session while those that hold the memory end.
+func TestSessionsThatEndMakeRoom(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 10 * 4096 })
+	for _, slots := range []int{0, 8} {
+		held := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
+		time.AfterFunc(100*time.Millisecond, func() { held.conn.Close() })
+		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: slots})
+		if want := max(slots, 3); c.opened.Slots < want {
+			t.Errorf("%d slots, want %d", c.opened.Slots, want)
+		}
+		c.close()
+		ts.checkIdle()
+	}
+}
+
 // TestSessionsAreDealtTheMemory tells a server how many sessions will come.
 func TestSessionsAreDealtTheMemory(t *testing.T) {
 	dir := t.TempDir()
