@@ -75,7 +75,7 @@ func (o AugMix) apply(c *canvas) error {
 	for i := range o.Width {
 		weights[i] *= parts[1]
 	}
-	return c.mix(mixture{parts[0], weights[:o.Width], 1}, o.chain)
+	return c.mix(mixture{share: parts[0], weights: weights[:o.Width], factor: 1}, o.chain)
 }
 
 // chain does one chain's augmentations.

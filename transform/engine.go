@@ -61,6 +61,7 @@ type Engine struct {
 	columns   []int32 // of an image that padding shows, and rows
 	rows      []int32
 	kept      []byte    // an image that others are mixed with
+	blended   []byte    // what it is blended with one after the other
 	sums      []float32 // of images that are mixed
 	log       *recorder // of what is done; nil unless it is asked for
 	times     Times
@@ -106,7 +107,7 @@ func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
 
 // trim lets go of scratch memory that an unusually large image has needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region, &e.padded, &e.shared.Pix, &e.kept, &e.between[0].Pix, &e.between[1].Pix} {
+	for _, memory := range []*[]byte{&e.region, &e.padded, &e.shared.Pix, &e.kept, &e.blended, &e.between[0].Pix, &e.between[1].Pix} {
 		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}

@@ -14,7 +14,7 @@ type TimmAugment struct {
 	// Config is timm's string. The first part is rand, augmix, or a policy: v0, v0r, original, originalr, 3a. Those after it: of rand
 	// m (magnitude, 10), n (operations, 2), p (probability of each, 0.5), mstd (deviation of the magnitude, 0; beyond 100 it is even
 	// from 0), mmax (its bound, 10), inc1 (operations that grow with the magnitude), t3a, t3aw and tweights (other sets); of augmix m (3), w (chains, 3), d
-	// (depth, by chance), a (alpha, 1), mstd; of policies mstd.
+	// (depth, by chance), a (alpha, 1), b1 (the image is blended with each chain, not with their sum), mstd; of policies mstd.
 	Config string
 	// Fill is timm's img_mean, the colour of what shows nothing of the image. In JSON its default is timm's, 128.
 	Fill Fill
@@ -79,7 +79,9 @@ type timmPlan struct {
 
 	width, depth int // of augmix, 0 for others
 	alpha        float64
+	blends       bool
 
+	translate float64 // the share of a side by which the largest level moves the image
 	deviation float64 // of magnitudes; infinite for even ones from 0
 	bound     float64 // of magnitudes
 
@@ -96,7 +98,7 @@ const timmLimits = 1e6
 // parseTimm reads a string of timm.
 func parseTimm(config string) (timmPlan, error) {
 	parts := strings.Split(config, "-")
-	p := timmPlan{bound: timmLevels, alpha: 1}
+	p := timmPlan{bound: timmLevels, alpha: 1, translate: 0.45}
 	var allowed string
 	magnitude, probability, increasing, set := float64(timmLevels), 0.5, false, ""
 	switch parts[0] {
@@ -104,7 +106,7 @@ func parseTimm(config string) (timmPlan, error) {
 		p.layers, allowed = 2, "m n p mstd mmax inc"
 	case "augmix":
 		p.width, p.depth, p.deviation, allowed = 3, -1, math.Inf(1), "m w d a b mstd"
-		magnitude = 3
+		magnitude, p.translate = 3, 0.3 // as timm's create_transform has it
 	default:
 		if p.policies = timmPolicies(parts[0]); p.policies == nil {
 			return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, and then settings such as -m9", config)
@@ -150,9 +152,7 @@ func parseTimm(config string) (timmPlan, error) {
 		case "a":
 			p.alpha = value
 		case "b":
-			if value != 0 {
-				return p, fmt.Errorf("config %.60q: b1, blending chain by chain, is not done", config)
-			}
+			p.blends = value != 0
 		}
 	}
 	return p.complete(config, magnitude, probability, increasing, set)

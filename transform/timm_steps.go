@@ -44,13 +44,16 @@ func (p *timmPlan) apply(c *canvas) error {
 	return nil
 }
 
-// applyMix is timm's AugMixAugment: a mixture of chains, blended with the image.
+// applyMix is timm's AugMixAugment: a mixture of chains, blended with the image, or the image blended with each chain.
 func (p *timmPlan) applyMix(c *canvas) error {
 	var weights [mixWidthMax]float32
 	var parts [2]float32
 	c.draws.dirichlet(p.alpha, weights[:p.width])
 	c.draws.dirichlet(p.alpha, parts[:])
-	return c.mix(mixture{0, weights[:p.width], parts[0]}, func(c *canvas) error {
+	if p.blends {
+		blendWeights(weights[:p.width], parts[0])
+	}
+	return c.mix(mixture{weights: weights[:p.width], factor: parts[0], blends: p.blends}, func(c *canvas) error {
 		depth := p.depth
 		if depth <= 0 {
 			depth = 1 + c.draws.below(3)
@@ -62,6 +65,22 @@ func (p *timmPlan) applyMix(c *canvas) error {
 		}
 		return nil
 	})
+}
+
+// blendWeights changes the weights of a sum, of which the image keeps all but share, to those by which the image is blended with one chain
+// after the other: timm's _calc_blended_weights. The last chain has its own; what it leaves is shared by those before.
+func blendWeights(weights []float32, share float32) {
+	left := float32(1)
+	for i := len(weights) - 1; i >= 0; i-- {
+		weight := float32(weights[i] * share)
+		if weights[i] = 0; weight > 0 {
+			weights[i] = 1
+			if weight < left {
+				weights[i] = weight / left
+			}
+		}
+		left = float32(left * (1 - weights[i]))
+	}
 }
 
 // do does a step, or leaves it: AugmentOp.__call__.
@@ -113,9 +132,9 @@ func (p *timmPlan) act(c *canvas, name string, level float64) error {
 	case "ShearY":
 		return p.transform(c, 3, negated(&c.draws, float64(level*0.3)))
 	case "TranslateXRel":
-		return p.transform(c, 2, float64(negated(&c.draws, float64(level*0.45))*float64(w)))
+		return p.transform(c, 2, float64(negated(&c.draws, float64(level*p.translate))*float64(w)))
 	case "TranslateYRel":
-		return p.transform(c, 5, float64(negated(&c.draws, float64(level*0.45))*float64(h)))
+		return p.transform(c, 5, float64(negated(&c.draws, float64(level*p.translate))*float64(h)))
 	case "Posterize":
 		return c.posterize(min(int(level*4), 8))
 	case "PosterizeIncreasing":

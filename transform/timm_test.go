@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,8 @@ func TestTimmIsTimms(t *testing.T) {
 			Layers, Width, Depth int
 			Weights              []float64
 			Alpha                float64
+			Blends               bool
+			Translate            float64
 			Deviation, Bound     float64
 		}
 		Magnitudes []float64
@@ -43,7 +46,8 @@ func TestTimmIsTimms(t *testing.T) {
 		if math.IsInf(deviation, 1) {
 			deviation = -1
 		}
-		if p.layers != w.Layers || p.width != w.Width || p.depth != w.Depth || w.Width > 0 && p.alpha != w.Alpha || deviation != w.Deviation || p.bound != w.Bound {
+		if p.layers != w.Layers || p.width != w.Width || p.depth != w.Depth || w.Width > 0 && p.alpha != w.Alpha || deviation != w.Deviation ||
+			p.bound != w.Bound || p.blends != w.Blends || p.translate != w.Translate {
 			t.Errorf("%s: %+v, want %+v", config, p, w)
 		}
 		if got, want := fmt.Sprint(p.policies), strings.NewReplacer("[[[", "[[{", "]]]", "}]]", "] [", "} {").Replace(fmt.Sprint(w.Policies)); strings.NewReplacer("[", "", "]", "", "{", "", "}", "").Replace(got) !=
@@ -85,7 +89,7 @@ func argumentOf(name string, call map[string]any, side float64) float64 {
 
 func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]float64) {
 	t.Helper()
-	plan := timmPlan{bound: 12, maps: []Interpolation{Bilinear}}
+	plan := timmPlan{bound: 12, translate: 0.45, maps: []Interpolation{Bilinear}}
 	engine, log := NewEngine(kernel.Active()), &recorder{}
 	engine.between[0].Resize(8, 8)
 	for name, arguments := range levels {
@@ -163,6 +167,26 @@ func TestTimmDraws(t *testing.T) {
 	}
 }
 
+// TestTimmBlends: blends one after the other leave each chain its weight in the sum, and the image what is left.
+func TestTimmBlends(t *testing.T) {
+	for _, sum := range [][]float32{{0.2, 0.3, 0.5}, {1}, {0, 0, 1}, {1, 0, 0}, {0.25, 0.75, 0}} {
+		for _, share := range []float32{0, 0.3, 1} {
+			weights := slices.Clone(sum)
+			blendWeights(weights, share)
+			left := float32(1)
+			for i, weight := range slices.Backward(weights) {
+				if got, want := weight*left, sum[i]*share; !(math.Abs(float64(got-want)) < 1e-6) {
+					t.Errorf("%v of %v: chain %d has the weight %v, want %v", sum, share, i, got, want)
+				}
+				left *= 1 - weight
+			}
+			if math.Abs(float64(left-(1-share))) > 1e-6 {
+				t.Errorf("%v of %v: the image has the weight %v", sum, share, left)
+			}
+		}
+	}
+}
+
 func TestTimmErrors(t *testing.T) {
 	for config, want := range map[string]string{
 		``:                  `config is ""`,
@@ -176,7 +200,6 @@ func TestTimmErrors(t *testing.T) {
 		`original-m5`:       `has the setting "m5", want mstd with a number`,
 		`augmix-w40`:        "w and d are 40 and -1",
 		`augmix-a0`:         "a is 0, want 0.01",
-		`augmix-b1`:         "b1, blending chain by chain, is not done",
 	} {
 		text := fmt.Sprintf(`[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":%q}]`, config)
 		if spec, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -69,9 +69,18 @@ def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequenc
     return pil.blend(image, pil.fromarray(np.clip(mixed, 0, 255).astype(np.uint8)), factor)
 
 
+def _blends(image: Any, weights: Sequence[float], chains: Sequence[Sequence[Call]]) -> Any:
+    """Blend an image with what chains make of the original, one after the other: AugMix of timm with b1."""
+    blend, blended = importlib.import_module("PIL.Image").blend, image
+    for weight, chain in zip(weights, chains, strict=True):
+        blended = blend(blended, reference(image, chain), weight)
+    return blended
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "solarize_add": _solarize_add,
     "pillow_transform": _pillow_transform,
     "pillow_gaussian_blur": _pillow_gaussian_blur,
     "mixture": _mixture,
+    "blends": _blends,
 }

@@ -6,10 +6,11 @@ import random
 
 import numpy as np
 from timm.data import auto_augment as timm
+from timm.data import create_transform
 
 CONFIGS = [
     "rand-m9-mstd0.5-inc1", "rand-m7-n3-p0.7", "rand-mstd101", "rand-m15-mmax20-inc1", "rand-tweights-n4", "rand", "rand-t3a", "rand-m9-n2-t3aw-p0.8", "3a",
-    "original-mstd0.5", "originalr", "v0", "v0r-mstd1", "augmix-m5-w4-d2-a0.5", "augmix-mstd0.3",
+    "original-mstd0.5", "originalr", "v0", "v0r-mstd1", "augmix-m5-w4-d2-a0.5", "augmix-mstd0.3", "augmix-m5-b1",
 ]  # fmt: skip
 
 
@@ -18,8 +19,8 @@ def steps(ops: list) -> list:
 
 
 def transform(config: str) -> dict:
+    made = create_transform(224, is_training=True, auto_augment=config).transforms[2]
     if config.startswith("rand"):
-        made = timm.rand_augment_transform(config)
         return {
             "policies": [steps(made.ops)],
             "layers": made.num_layers,
@@ -29,15 +30,14 @@ def transform(config: str) -> dict:
             **spread(made.ops[0]),
         }
     if config.startswith("augmix"):
-        made = timm.augment_and_mix_transform(config)
         return {
             "policies": [steps(made.ops)],
             "width": made.width,
             "depth": made.depth,
             "alpha": made.alpha,
+            "blends": made.blended,
             **spread(made.ops[0]),
         }
-    made = timm.auto_augment_transform(config)
     return {
         "policies": [steps(policy) for policy in made.policy],
         **spread(made.policy[0][0]),
@@ -49,6 +49,7 @@ def spread(op: timm.AugmentOp) -> dict:
     return {
         "deviation": -1 if math.isinf(deviation) else deviation,
         "bound": op.magnitude_max or 10,
+        "translate": op.hparams.get("translate_pct", 0.45),
     }
 
 
