@@ -17,6 +17,10 @@ func (p *parameters) transforms() []Op {
 		p.fail("transforms is missing")
 		return nil
 	}
+	if !p.isList("transforms") {
+		p.fail("transforms is %.100s, want a list of operations", text)
+		return nil
+	}
 	if p.nesting >= nestingMax {
 		p.fail("transforms are nested more than %d deep", nestingMax)
 		return nil

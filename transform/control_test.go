@@ -72,7 +72,8 @@ func TestControlErrors(t *testing.T) {
 	deep := strings.Repeat(`{"op":"RandomOrder","transforms":[`, 10) + `{"op":"RandomInvert"}` + strings.Repeat("]}", 10)
 	for text, want := range map[string]string{
 		`[{"op":"RandomApply"}]`:                                                                      "operation 0 (RandomApply): transforms is missing",
-		`[{"op":"RandomApply","transforms":3}]`:                                                       "transforms: the list is no valid JSON",
+		`[{"op":"RandomApply","transforms":3}]`:                                                       "transforms is 3, want a list of operations",
+		`[{"op":"RandomApply","transforms":{"op":"RandomInvert"}}]`:                                   `transforms is {"op":"RandomInvert"}, want a list`,
 		`[{"op":"RandomApply","transforms":[]}]`:                                                      "transforms has 0 operations",
 		`[{"op":"RandomApply","transforms":[{"op":"CenterCrop"}]}]`:                                   "operation 0 (RandomApply): transforms: operation 0 (CenterCrop): size is missing",
 		`[{"op":"RandomOrder","transforms":[{"op":"Turn"}]}]`:                                         "transforms: operation 0 (Turn): unknown operation",

@@ -39,7 +39,7 @@ func (n *realNumbers) UnmarshalJSON(raw []byte) error {
 		*n = realNumbers{one}
 		return nil
 	}
-	return json.Unmarshal(raw, (*[]float64)(n))
+	return unmarshalSome(raw, (*[]float64)(n))
 }
 
 // fill reads fill: n, [n] or [red, green, blue]. As torchvision and Pillow do, fractions are cut off and what is no byte is limited to one.
@@ -93,6 +93,9 @@ func (p *parameters) angles(name string, most int) []float64 {
 	case n == 0:
 		return nil
 	case n == 1:
+		if p.isList(name) {
+			p.fail("%s has 1 number, want n, or [low, high]", name)
+		}
 		if list[0] < 0 {
 			p.fail("%s is %v: a single number must be positive", name, list[0])
 		}

@@ -173,9 +173,10 @@ func setFloats(v reflect.Value, x float64) bool {
 func TestHostileViews(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"views": [` + strings.TrimSuffix(strings.Repeat(`"eval",`, 100), ",") + `]}`: "65 views and more, at most 64 are taken",
-		`{"views": [{"repeat": 100, "ops": "eval"}]}`:                                  "repeat is 100, want 1 to 64",
+		`{"views": [{"repeat": 100, "ops": "eval"}]}`:                                  "repeat is 100, want a whole number from 1 to 64",
 		`{"views": [{"repeat": -1, "ops": "eval"}]}`:                                   "repeat is -1",
-		`{"views": [{"repeat": 1e30, "ops": "eval"}]}`:                                 "not {",
+		`{"views": [{"repeat": 1e30, "ops": "eval"}]}`:                                 "repeat is 1e30, want a whole number",
+		`{"views": [{"repeat": "2", "ops": "eval"}]}`:                                  `repeat is "2", want a whole number`,
 		`{"views": null}`:   "no views",
 		`{"views": [null]}`: "null is no transform",
 		`{"views": [[]]}`:   "no operations",

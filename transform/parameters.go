@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ func (p *parameters) finish() error {
 	}
 	return p.err
 }
+
+// isList reports whether a parameter is given as a list.
+func (p *parameters) isList(name string) bool { return bytes.HasPrefix(p.given[name], []byte("[")) }
 
 // has reports whether a parameter is given; null counts as not given.
 func (p *parameters) has(name string) bool {
@@ -130,7 +134,16 @@ func (n *wholeNumbers) UnmarshalJSON(raw []byte) error {
 		*n = wholeNumbers{one}
 		return nil
 	}
-	return json.Unmarshal(raw, (*[]int)(n))
+	return unmarshalSome(raw, (*[]int)(n))
+}
+
+// unmarshalSome reads a list that has something in it, which torchvision wants of every list.
+func unmarshalSome[T any](raw []byte, list *[]T) error {
+	err := json.Unmarshal(raw, list)
+	if err == nil && *list != nil && len(*list) == 0 {
+		return errors.New("the list is empty")
+	}
+	return err
 }
 
 // size reads n, [n] or [h, w].

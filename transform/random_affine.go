@@ -37,7 +37,9 @@ func (o RandomAffine) String() string {
 func (o RandomAffine) read(p *parameters) Op {
 	o.Degrees = p.angle("degrees")
 	o.Translate = p.interval("translate", [2]float64{})
-	o.Scale = p.interval("scale", [2]float64{})
+	if o.Scale = p.interval("scale", [2]float64{}); p.has("scale") && o.Scale == [2]float64{} {
+		p.fail("scale is [0, 0], want %g to %g", scaleMin, float64(scaleMax))
+	}
 	if list := p.angles("shear", 4); list != nil {
 		copy(o.Shear[:], list)
 	}

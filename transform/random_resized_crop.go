@@ -30,6 +30,11 @@ func (o RandomResizedCrop) read(p *parameters) Op {
 	o.Size = p.size("size")
 	o.Scale = p.interval("scale", scaleDefault)
 	o.Ratio = p.interval("ratio", ratioDefault)
+	for name, given := range map[string][2]float64{"scale": o.Scale, "ratio": o.Ratio} {
+		if given == [2]float64{} { // in Go those stand for the defaults
+			p.fail("%s is [0, 0], want a high above 0", name)
+		}
+	}
 	o.Interpolation, o.Resampler = p.resizing()
 	return o
 }
@@ -46,8 +51,8 @@ func (o RandomResizedCrop) prepare() (Op, error) {
 	if o.Ratio == [2]float64{} {
 		o.Ratio = ratioDefault
 	}
-	if !(0 < o.Scale[0] && o.Scale[0] <= o.Scale[1] && o.Scale[1] <= 1e6) {
-		return nil, fmt.Errorf("scale is %v, want 0 < low ≤ high", o.Scale)
+	if !(0 <= o.Scale[0] && o.Scale[0] <= o.Scale[1] && o.Scale[1] <= 1e6) {
+		return nil, fmt.Errorf("scale is %v, want 0 ≤ low ≤ high", o.Scale)
 	}
 	if !(1e-6 <= o.Ratio[0] && o.Ratio[0] <= o.Ratio[1] && o.Ratio[1] <= 1e6) {
 		return nil, fmt.Errorf("ratio is %v, want 0 < low ≤ high", o.Ratio)

@@ -73,3 +73,19 @@ func TestRandomBoxFallsBackToTheCentre(t *testing.T) {
 		}
 	}
 }
+
+// TestScaleFromNothing: torchvision takes a scale from 0 on, and tries again where a box of that area has no pixel.
+func TestScaleFromNothing(t *testing.T) {
+	op := mustParse(`[{"op":"RandomResizedCrop","size":9,"scale":[0,1e-3]}]`).ops[0].(RandomResizedCrop)
+	d, most := NewDraws(1, 2, 3), 0
+	for range 1000 {
+		r := op.box(100, 100, &d)
+		if r.Empty() || !r.In(image.Rect(0, 0, 100, 100)) {
+			t.Fatalf("box %v", r)
+		}
+		most = max(most, r.Dx()*r.Dy())
+	}
+	if most < 10 || most > 20 {
+		t.Errorf("the largest of 1000 boxes has %d pixels, want about 10", most)
+	}
+}

@@ -124,17 +124,14 @@ func parseView(raw json.RawMessage, resampler Resampler) (made Views, repeat int
 	repeat = 1
 	if bytes.HasPrefix(raw, []byte("{")) {
 		var given struct {
-			Repeat *int            `json:"repeat"`
+			Repeat json.RawMessage `json:"repeat"`
 			Ops    json.RawMessage `json:"ops"`
 		}
 		if err := decodeStrictly(raw, &given); err != nil {
 			return nil, 0, &SpecError{Op: -1, Reason: `not {"repeat": n, "ops": transform}: ` + err.Error()}
 		}
-		if given.Repeat != nil {
-			repeat = *given.Repeat
-		}
-		if repeat < 1 || repeat > ViewsMax {
-			return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("repeat is %d, want 1 to %d", repeat, ViewsMax)}
+		if err := json.Unmarshal(given.Repeat, &repeat); given.Repeat != nil && err != nil || repeat < 1 || repeat > ViewsMax {
+			return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("repeat is %.40s, want a whole number from 1 to %d", given.Repeat, ViewsMax)}
 		}
 		if raw = given.Ops; raw == nil {
 			return nil, 0, &SpecError{Op: -1, Reason: "ops is missing"}

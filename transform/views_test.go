@@ -163,7 +163,7 @@ func TestViewsParse(t *testing.T) {
 		`{"views": ["eval"]} 1`:                     `not {"views": [transform, …]}: something follows`,
 		`{"views": ["eval", 7]}`:                    "view 1: 7 is no transform",
 		`{"views": ["eval", "foo"]}`:                `view 1: unknown transform "foo"`,
-		`{"views": [{"repeat": 0, "ops": "eval"}]}`: "view 0: repeat is 0, want 1 to 64",
+		`{"views": [{"repeat": 0, "ops": "eval"}]}`: "view 0: repeat is 0, want a whole number from 1 to 64",
 		`{"views": [{"repeat": 1000000000, "ops": "eval"}]}`:                        "view 0: repeat is 1000000000",
 		`{"views": [{"repeat": 60, "ops": "eval"}, {"repeat": 40, "ops": "eval"}]}`: "100 views and more, at most 64 are taken",
 		`{"views": [{"repeat": 2}]}`:                                                "view 0: ops is missing",

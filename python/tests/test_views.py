@@ -144,7 +144,11 @@ def test_objects_of_torchvision(load: Load) -> None:
         ({"views": [SMALL, 3]}, TypeError, "transform's view 1 holds a int"),
         ({"views": [{"repeat": 2.5, "ops": "eval"}]}, BadRequestError, "view 0: not"),
         ({"views": []}, BadRequestError, "no views"),
-        ({"views": [{"repeat": 100, "ops": "eval"}]}, BadRequestError, "view 0: repeat is 100, want 1 to 64"),
+        (
+            {"views": [{"repeat": 100, "ops": "eval"}]},
+            BadRequestError,
+            "view 0: repeat is 100, want a whole number from 1 to 64",
+        ),
         ({"views": ["eval", [{"op": "Resize", "size": 8}]]}, BadRequestError, "view 1: the images would differ in size"),
         ({"views": ["eval", [{"op": "Blur"}]]}, BadRequestError, r"view 1: operation 0 \(Blur\): unknown operation"),
     ],
