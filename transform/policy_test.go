@@ -120,7 +120,7 @@ func kindOfCall(call map[string]any) string {
 
 // TestTrivialAugmentWideDraws: every augmentation is as likely, and so is every magnitude of one, with either sign.
 func TestTrivialAugmentWideDraws(t *testing.T) {
-	const n = 100000
+	n := statisticsOf()
 	kinds, factors := map[string]int{}, map[string]int{}
 	for _, record := range drawnRecords(t, `{"op":"TrivialAugmentWide","num_magnitude_bins":31}`, n) {
 		kind := "identity"
@@ -137,7 +137,7 @@ func TestTrivialAugmentWideDraws(t *testing.T) {
 	}
 	affine := kinds["affine"]
 	delete(kinds, "affine")
-	if p, sd := 4./14, math.Sqrt(n*4./14*10/14); math.Abs(float64(affine)-p*n) > 5*sd {
+	if p, sd := 4./14, math.Sqrt(float64(n)*4/14*10/14); math.Abs(float64(affine)-p*float64(n)) > 5*sd {
 		t.Errorf("%d of %d shear or translate, want 4 of 14", affine, n)
 	}
 	evenly(t, "augmentations", kinds, 10)
@@ -151,7 +151,7 @@ func TestTrivialAugmentWideDraws(t *testing.T) {
 // TestRandAugmentDraws: each of the 14, with either sign, num_ops times.
 func TestRandAugmentDraws(t *testing.T) {
 	signs, kinds, calls := map[string]int{}, map[string]int{}, 0
-	const n = 100000
+	n := statisticsOf()
 	for _, record := range drawnRecords(t, `{"op":"RandAugment","num_ops":2}`, n) {
 		for _, call := range record {
 			calls++
@@ -164,8 +164,9 @@ func TestRandAugmentDraws(t *testing.T) {
 	}
 	evenly(t, "augmentations", kinds, 13)
 	evenly(t, "signs of angles", signs, 2)
-	if p, sd := 13./14, math.Sqrt(2*n*13./14/14); math.Abs(float64(calls)-p*2*n) > 5*sd {
-		t.Errorf("%d calls, want about %.0f: one of 14 does nothing", calls, p*2*n)
+	drawn, p := float64(2*n), 13./14
+	if sd := math.Sqrt(drawn * p * (1 - p)); math.Abs(float64(calls)-p*drawn) > 5*sd {
+		t.Errorf("%d calls, want about %.0f: one of 14 does nothing", calls, p*drawn)
 	}
 }
 

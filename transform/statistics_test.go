@@ -10,9 +10,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// Statistics of draws, of as many samples as statisticsOf, against the distributions that torchvision and timm state. Seeds are fixed: a test
-// passes always or never.
-const statisticsOf = 100000
+// Statistics of draws, of as many samples as statisticsOf says, against the distributions that torchvision and timm state. Seeds are fixed: a
+// test passes always or never.
+func statisticsOf() int {
+	if testing.Short() {
+		return 10000
+	}
+	return 100000
+}
 
 // eachRecord calls visit with what an operation records for each of n samples, of an image of w × h pixels.
 func eachRecord(t *testing.T, text string, w, h, n int, visit func(record string)) {
@@ -61,12 +66,12 @@ func TestProbabilities(t *testing.T) {
 	} {
 		const p = 0.3
 		done := 0
-		eachRecord(t, fmt.Sprintf(text, p), 4, 3, statisticsOf, func(record string) {
+		eachRecord(t, fmt.Sprintf(text, p), 4, 3, statisticsOf(), func(record string) {
 			if record != "[]" {
 				done++
 			}
 		})
-		within(t, fmt.Sprintf(text, p), done, statisticsOf, p)
+		within(t, fmt.Sprintf(text, p), done, statisticsOf(), p)
 	}
 }
 
@@ -89,7 +94,7 @@ func TestEvenNumbers(t *testing.T) {
 		{`{"op":"ColorJitter","hue":0.1}`, "hue_factor", -0.1, 0.1},
 	} {
 		cells := map[string]int{}
-		eachRecord(t, c.text, 4, 3, statisticsOf, func(record string) {
+		eachRecord(t, c.text, 4, 3, statisticsOf(), func(record string) {
 			at := (numberIn(t, record, c.name) - c.low) / (c.high - c.low)
 			if at < 0 || at > 1 {
 				t.Fatalf("%s: %s", c.text, record)
@@ -103,12 +108,12 @@ func TestEvenNumbers(t *testing.T) {
 // TestEvenPlaces: every place of a crop is as likely, and so is every shift of an affine map, in whole pixels.
 func TestEvenPlaces(t *testing.T) {
 	places := map[string]int{}
-	eachRecord(t, `{"op":"RandomCrop","size":[6,7],"padding":2}`, 9, 8, statisticsOf, func(record string) {
+	eachRecord(t, `{"op":"RandomCrop","size":[6,7],"padding":2}`, 9, 8, statisticsOf(), func(record string) {
 		places[fmt.Sprint(numberIn(t, record, "top"), numberIn(t, record, "left"))]++
 	})
 	evenly(t, "places of 6×7 in 12×13", places, 7*7)
 	shifts := map[string]int{}
-	eachRecord(t, `{"op":"RandomAffine","degrees":0,"translate":[0.5,0]}`, 7, 5, statisticsOf, func(record string) {
+	eachRecord(t, `{"op":"RandomAffine","degrees":0,"translate":[0.5,0]}`, 7, 5, statisticsOf(), func(record string) {
 		shifts[fmt.Sprint(numberIn(t, record, "translate"))]++
 	})
 	// torchvision rounds an even number of [−3.5, 3.5], halves to even: the ends come half as often, as their neighbours do entirely.
@@ -119,13 +124,13 @@ func TestEvenPlaces(t *testing.T) {
 func TestChoicesAndOrders(t *testing.T) {
 	const three = `[{"op":"RandomInvert","p":1},{"op":"RandomEqualize","p":1},{"op":"RandomAutocontrast","p":1}]`
 	orders, choices, weighted := map[string]int{}, map[string]int{}, map[string]int{}
-	eachRecord(t, `{"op":"RandomOrder","transforms":`+three+`}`, 3, 2, statisticsOf, func(record string) { orders[record]++ })
+	eachRecord(t, `{"op":"RandomOrder","transforms":`+three+`}`, 3, 2, statisticsOf(), func(record string) { orders[record]++ })
 	evenly(t, "orders", orders, 6)
-	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`}`, 3, 2, statisticsOf, func(record string) { choices[record]++ })
+	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`}`, 3, 2, statisticsOf(), func(record string) { choices[record]++ })
 	evenly(t, "choices", choices, 3)
-	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`,"p":[1,0,4]}`, 3, 2, statisticsOf, func(record string) { weighted[record]++ })
-	within(t, "a choice with a weight of 1 of 5", weighted[`[{"op": "invert"}]`], statisticsOf, 0.2)
-	within(t, "a choice with a weight of 4 of 5", weighted[`[{"op": "autocontrast"}]`], statisticsOf, 0.8)
+	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`,"p":[1,0,4]}`, 3, 2, statisticsOf(), func(record string) { weighted[record]++ })
+	within(t, "a choice with a weight of 1 of 5", weighted[`[{"op": "invert"}]`], statisticsOf(), 0.2)
+	within(t, "a choice with a weight of 4 of 5", weighted[`[{"op": "autocontrast"}]`], statisticsOf(), 0.8)
 }
 
 // callsOfSteps says which calls are of the steps of AutoAugment's policies and timm's.
@@ -173,14 +178,14 @@ func TestPolicyDraws(t *testing.T) {
 	}
 	for text, shares := range want {
 		done := map[string]float64{}
-		for _, record := range drawnRecords(t, text, statisticsOf) {
+		for _, record := range drawnRecords(t, text, statisticsOf()) {
 			for _, call := range record {
 				done[groupedKind(kindOfCall(call))]++
 			}
 		}
 		for kind, share := range shares {
 			// Of a kind there are two at most for an image, so that the variance is below twice the mean.
-			if expected := share * statisticsOf; math.Abs(done[kind]-expected) > 5*math.Sqrt(2*expected) {
+			if expected := share * float64(statisticsOf()); math.Abs(done[kind]-expected) > 5*math.Sqrt(2*expected) {
 				t.Errorf("%s: %s came %v times, want about %.0f", text, kind, done[kind], expected)
 			}
 		}
@@ -194,7 +199,7 @@ func TestPolicyDraws(t *testing.T) {
 func TestMixDraws(t *testing.T) {
 	for text, kinds := range map[string]int{`{"op":"AugMix","severity":3}`: 13, `{"op":"TimmAugment","config":"augmix"}`: 13, `{"op":"AugMix","severity":3,"all_ops":false}`: 9} {
 		depths, calls, factors, all := map[string]int{}, map[string]int{}, map[string]int{}, 0
-		for _, record := range drawnRecords(t, text, statisticsOf/6) { // of about six calls each
+		for _, record := range drawnRecords(t, text, statisticsOf()/6) { // of about six calls each
 			for _, chain := range record[0]["chains"].([]any) {
 				depths[fmt.Sprint(len(chain.([]any)))]++
 				for _, c := range chain.([]any) {

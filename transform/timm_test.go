@@ -129,7 +129,7 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 
 // TestTimmDraws: steps are as likely, done with their probability, with a magnitude that varies as it should.
 func TestTimmDraws(t *testing.T) {
-	kinds, angles, n := map[string]int{}, []float64{}, 100000
+	kinds, angles, n := map[string]int{}, []float64{}, statisticsOf()
 	for _, record := range drawnRecords(t, `{"op":"TimmAugment","config":"rand-m9-mstd0.5-inc1"}`, n) {
 		for _, call := range record {
 			kind := kindOfCall(call)
