@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from imgfeed.launcher import find_binary  # noqa: E402
 
 from imgfeed_train.command import main  # noqa: E402
+from imgfeed_train.report import plots  # noqa: E402
 
 TRAIN, VAL, CLASSES = 96, 27, 3
 TINY = ["--arch", "timm/test_vit", "--size", "32", "--device", "cpu", "--workers", "1", "--no-tensorboard", "--log-every", "2"]
@@ -32,6 +33,13 @@ def _one_thread() -> None:
     """Use one thread here and in children: the machines of tests have few, and sums keep their order."""
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no reports of the quick tests' runs but where reports are tested: it takes twice as long as such a run itself."""
+    if request.module.__name__ != "test_report" and request.node.get_closest_marker("long") is None:
+        monkeypatch.setattr(plots, "draw", lambda *_: True)
 
 
 @pytest.fixture(scope="session")
