@@ -202,6 +202,9 @@ func (c *client) open(m openRequest) *client {
 	c.send(m)
 	c.opened = expect[openedReply](c)
 	if m.Transport != transportSocket {
+		if want := int64(c.opened.Slots) * c.opened.SlotBytes; c.opened.RingBytes != want {
+			c.t.Fatalf("a ring of %d bytes, want %d", c.opened.RingBytes, want)
+		}
 		c.mapRing()
 	}
 	return c

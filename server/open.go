@@ -87,7 +87,6 @@ func (c *connection) open(m openRequest) error {
 	if err != nil {
 		return err
 	}
-	c.session.Store(s)
 	c.log.Info("session opened", "split", s.split, "transform", s.views.String(), "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
 		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()

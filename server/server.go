@@ -62,6 +62,8 @@ type Server struct {
 	memory budget
 	totals *totals
 
+	arriving atomic.Int64 // sessions that have the memory for a ring, and not yet the ring
+
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
 

@@ -50,7 +50,7 @@ type session struct {
 	lookMu sync.Mutex // held to look for the stream and its set, and to take the stream away
 }
 
-// newSession sets up what an open request asks for.
+// newSession sets up what an open request asks for, as the connection's session.
 func (s *Server) newSession(c *connection, m openRequest) (sess *session, err error) {
 	cfg, err := s.checkOpen(m)
 	if err != nil {
@@ -69,6 +69,8 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	if err != nil {
 		return nil, err
 	}
+	s.arriving.Add(1)
+	defer s.arriving.Add(-1)
 	newRing := ring.NewPrivate
 	if cfg.shared {
 		newRing = ring.New
@@ -85,6 +87,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 		sess.traces = make(slotTraces, slots)
 	}
 	sess.supply = loader.NewSupply(sess.slots...)
+	c.session.Store(sess)
 	return sess, nil
 }
 
@@ -140,7 +143,7 @@ func (s *session) opened() openedReply {
 		Slots: s.ring.Slots(), SlotBytes: s.layout.Size, Arrays: s.layout.Arrays, Notes: s.notes(),
 	}
 	if s.shared {
-		o.RingBytes = s.ring.Size()
+		o.RingBytes = int64(s.ring.Slots()) * s.layout.Size // of the file: slots may have been given up already
 	}
 	return o
 }

@@ -38,8 +38,9 @@ func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
 }
 
 // shrinkOthers has the sessions with the largest rings give up slots of want bytes in all, at once or when their clients release
-// them. It reports whether there is anything to wait for.
+// them. It reports whether there is anything to wait for: a session that is being set up, which takes large rings a while, may give up some, too.
 func (s *Server) shrinkOthers(want int64) (possible bool) {
+	possible = s.arriving.Load() > 0
 	sessions := s.openSessions()
 	slices.SortStableFunc(sessions, func(a, b *session) int { return int(b.ring.Size()>>12) - int(a.ring.Size()>>12) })
 	for _, sess := range sessions {

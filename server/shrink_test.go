@@ -29,6 +29,11 @@ func TestLaterSessionsGetSlots(t *testing.T) {
 	if m, ok := ts.ask(openRequest{Split: "train"}).(errorMessage); !ok || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, "--memory") {
 		t.Errorf("a session more: %+v", m)
 	}
+	for _, sess := range ts.openSessions() { // what a reply to open would say that was made after slots were given up
+		if o := sess.opened(); o.RingBytes != int64(o.Slots)*slotBytes {
+			t.Errorf("a ring of %d bytes, of %d slots", o.RingBytes, o.Slots)
+		}
+	}
 	if got := ts.memory.inUse(); got > 20*slotBytes {
 		t.Errorf("%d bytes are in use", got)
 	}
@@ -84,6 +89,31 @@ func TestLentSlotsAreGivenUpWhenTheyComeBack(t *testing.T) {
 	}
 	holder.close()
 	ts.checkIdle()
+}
+
+// TestSessionsThatComeTogether opens as many sessions at once as there is memory for, while those before are being set up.
+func TestSessionsThatComeTogether(t *testing.T) {
+	large := json.RawMessage(`[{"op":"Resize","size":[256,256]}]`)
+	const sessions, slotBytes = 8, 397312
+	ts := startServer(t, oneSet(t, 4, 1), func(c *Config) { c.MemoryBytes = sessions*3*slotBytes*17/16 + 1<<20 })
+	for range 5 {
+		var all sync.WaitGroup
+		clients := make([]*client, sessions)
+		for i := range clients {
+			clients[i] = ts.dial().hello()
+			all.Go(func() {
+				c := clients[i].open(openRequest{BatchSize: 2, Transform: large})
+				if c.opened.Slots < 3 || c.opened.SlotBytes != slotBytes {
+					t.Errorf("%d slots of %d bytes", c.opened.Slots, c.opened.SlotBytes)
+				}
+			})
+		}
+		all.Wait()
+		for _, c := range clients {
+			c.close()
+		}
+		ts.checkIdle()
+	}
 }
 
 // slowEpoch runs an epoch whose batches the client takes longer for than the server: it keeps the first kept of them, and gives each other
