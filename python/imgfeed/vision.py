@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .policies import is_policy, policy_config
+
 #: Operations that the server knows, with the parameters that torchvision keeps in attributes of the same names.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "Resize": ("size", "interpolation", "max_size"),
@@ -58,6 +60,9 @@ OF_TIMM = {
     "MaybePILToTensor": "PILToTensor",
     "MaybeToTensor": "ToTensor",
 }
+
+#: What the feed calls a policy of timm.
+POLICY = "TimmAugment"
 
 
 @dataclass(frozen=True)
@@ -107,14 +112,14 @@ def pipeline(name: str, value: Any) -> Pipeline:
             tensor = tensor or kind
         elif kind in NUMBERS:
             numbers.append(_in_place(step) if kind == "Normalize" else step)
-        elif kind not in OPERATIONS:
+        elif kind not in OPERATIONS and kind != POLICY:
             crops = operations and operations[-1]["op"] in ("FiveCrop", "TenCrop")
             raise ValueError(_unknown(name, step) + (_AFTER_CROPS if crops else ""))
         elif numbers:
             raise ValueError(f"imgfeed: {name} has {kind} after {type(numbers[-1]).__name__}: operations on images come first")
         else:
-            operations.append(_operation(name, kind, step))
-            if tensor and "interpolation" in OPERATIONS[kind]:
+            operations.append(_policy(name, step) if kind == POLICY else _operation(name, kind, step))
+            if tensor and "interpolation" in OPERATIONS.get(kind, ()):
                 resizes = resizes or f"{kind} after {tensor}"
     return Pipeline(operations, tuple(numbers), resizes)
 
@@ -155,6 +160,8 @@ def _kind(step: Any) -> str:
     kind = type(step)
     if kind.__module__.startswith("torchvision.transforms"):
         return kind.__name__
+    if is_policy(step):
+        return POLICY
     return OF_TIMM.get(kind.__name__, "") if kind.__module__.startswith("timm.data.transforms") else ""
 
 
@@ -212,6 +219,17 @@ def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
     return {"op": kind, **given}
 
 
+def _policy(name: str, step: Any) -> dict[str, Any]:
+    """Return a policy of timm as the server takes it."""
+    config = policy_config(step)
+    if config is None:
+        raise ValueError(f"imgfeed: {name} holds a {type(step).__name__} of timm that no string of its create_transform makes")
+    first = step.policy[0][0] if hasattr(step, "policy") else step.ops[0]
+    how = first.kwargs["resample"]
+    interpolation = "random" if isinstance(how, (tuple, list)) else _filter(how)
+    return {"op": POLICY, "config": config, "fill": list(first.kwargs["fillcolor"]), "interpolation": interpolation}
+
+
 def _held(name: str, kind: str, steps: Sequence[Any]) -> list[dict[str, Any]]:
     """Return what RandomApply, RandomChoice or RandomOrder holds: one operation for each, of which a Compose makes one, too."""
     held = []
@@ -244,6 +262,7 @@ def _unknown(name: str, step: Any) -> str:
         f"imgfeed: {name} holds {what}, which the feed does not do. It does {', '.join(OPERATIONS)} of torchvision, then "
         f"{', '.join((*TENSORS, *NUMBERS))}. Do others to the batch in the loop, on the GPU where there is one, "
         "or to single samples in collate_fn="
+        + (". imgfeed.batch.RandomErasing is that for batches" if kind.__name__ == "RandomErasing" else "")
     )
 
 

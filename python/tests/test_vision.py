@@ -278,8 +278,34 @@ def test_the_transforms_of_timm(load: Load) -> None:
     assert pixels.dtype == torch.uint8
     with pytest.raises(ValueError, match=r"draws one of several interpolations.*--train-interpolation bicubic"):
         load(8, transform=create(32, **options, interpolation="random"))
-    with pytest.raises(ValueError, match=r"RandomErasing, which the feed does not do"):
+    with pytest.raises(ValueError, match=r"RandomErasing, which the feed does not do.*imgfeed\.batch\.RandomErasing is"):
         load(8, transform=create(32, **options, interpolation="bicubic", re_prob=0.2))
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["rand-m9-mstd0.5-inc1", "rand-m15-n3-mmax20-mstd101-p0.7", "rand-tweights", "rand-t3aw-n1", "original-mstd0.5", "v0r",
+     "3a", "augmix-m5-w4-d2", "augmix-a0.5-b1-mstd1"],
+)  # fmt: skip
+def test_the_policies_of_timm(load: Load, config: str) -> None:
+    create = pytest.importorskip("timm.data").create_transform
+    made = create(32, is_training=True, auto_augment=config, interpolation="bicubic", color_jitter=None)
+    said = [
+        {"op": "RandomResizedCrop", "size": 32, "interpolation": "bicubic"},
+        {"op": "RandomHorizontalFlip"},
+        {"op": "TimmAugment", "config": config, "fill": [124, 116, 104], "interpolation": "bicubic"},
+        {"op": "Resize", "size": [32, 32]},
+    ]
+    made = v1.Compose([*made.transforms[:3], v1.Resize((32, 32))])
+    for ours, theirs in zip(load(8, transform=said), load(8, transform=made), strict=True):
+        assert torch.equal(torch.as_tensor(ours[0]), torch.as_tensor(theirs[0]))
+
+
+def test_a_policy_that_no_string_of_timm_makes(load: Load) -> None:
+    timm = pytest.importorskip("timm.data.auto_augment")
+    other = timm.rand_augment_transform("rand-m9", {"translate_pct": 0.2, "img_mean": (1, 2, 3)})
+    with pytest.raises(ValueError, match="holds a RandAugment of timm that no string of its create_transform makes"):
+        load(8, transform=v1.Compose([v1.CenterCrop(32), other]))
 
 
 def test_a_pipeline_and_arguments_that_say_the_same(load: Load) -> None:

@@ -1,0 +1,72 @@
+"""timm's policies, as the objects that its create_transform makes: told by the strings that make them.
+
+The objects have forgotten their strings. So a string is made of what they hold, timm makes a policy of that again, and where
+the two are alike it is what the server is given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+#: Classes of timm.data.auto_augment, and its functions that make them of strings.
+MAKERS = {
+    "RandAugment": "rand_augment_transform",
+    "AutoAugment": "auto_augment_transform",
+    "AugMixAugment": "augment_and_mix_transform",
+}
+_TRANSLATE = {"AugMixAugment": 0.3}  # of a side, at the largest magnitude, as create_transform has it
+_TRANSLATE_OTHERS = 0.45
+
+
+def is_policy(step: Any) -> bool:
+    """Return whether an object is a policy of timm."""
+    return type(step).__module__ == "timm.data.auto_augment" and type(step).__name__ in MAKERS
+
+
+def policy_config(step: Any) -> str | None:
+    """Return the string by which timm makes a policy, one of the objects of which is_policy is true; None if there is none."""
+    kind, first = type(step).__name__, _steps(step)[0]
+    if first.hparams.get("translate_pct", _TRANSLATE_OTHERS) != _TRANSLATE.get(kind, _TRANSLATE_OTHERS):
+        return None
+    timm = importlib.import_module("timm.data.auto_augment")
+    others = {
+        name: value for name, value in first.hparams.items() if not name.startswith("magnitude_")
+    }  # those are in the string
+    for config in _configs(kind, step, first):
+        if _content(getattr(timm, MAKERS[kind])(config, dict(others))) == _content(step):
+            return config
+    return None
+
+
+def _configs(kind: str, step: Any, first: Any) -> Iterator[str]:
+    """Yield the strings that a policy may be of."""
+    deviation = first.magnitude_std
+    spread = "" if not deviation or (kind == "AugMixAugment" and math.isinf(deviation)) else f"-mstd{min(deviation, 101)}"
+    if kind == "AutoAugment":
+        yield from (name + spread for name in ("v0", "v0r", "original", "originalr", "3a"))
+    elif kind == "AugMixAugment":
+        depth = f"-d{step.depth}" if step.depth > 0 else ""
+        yield f"augmix-m{first.magnitude}-w{step.width}{depth}-a{step.alpha}-b{int(step.blended)}{spread}"
+    else:
+        bound = f"-mmax{first.magnitude_max}" if first.magnitude_max else ""
+        for choice in ("", "-inc1", "-t3a", "-t3aw", "-tweights"):
+            magnitude = int(first.magnitude) if first.magnitude == int(first.magnitude) else first.magnitude
+            yield f"rand-m{magnitude}-n{step.num_layers}-p{first.prob}{spread}{bound}{choice}"
+
+
+def _steps(step: Any) -> list[Any]:
+    return [one for pair in step.policy for one in pair] if hasattr(step, "policy") else list(step.ops)
+
+
+def _content(step: Any) -> tuple[Any, ...]:
+    """Return all that makes a policy what it is."""
+    weights = getattr(step, "choice_weights", None)
+    return (
+        [(one.name, one.prob, one.magnitude, one.magnitude_std, one.magnitude_max, one.kwargs) for one in _steps(step)],
+        [len(pair) for pair in getattr(step, "policy", [])],
+        None if weights is None else list(weights),
+        *(getattr(step, name, None) for name in ("num_layers", "width", "depth", "alpha", "blended")),
+    )
