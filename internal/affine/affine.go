@@ -77,9 +77,12 @@ func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width
 // spill is how many bytes kernels may write behind a row, at most.
 const spill = 16
 
+// fits reports whether what spills over row y stays in the image.
+func fits(dst *imagefile.RGB, y int) bool { return 3*dst.Width*(y+1)+spill <= len(dst.Pix) }
+
 // target returns where row y is to be written: in the image, unless what spills over would be behind it.
 func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
-	if 3*dst.Width*(y+1)+spill <= len(dst.Pix) {
+	if fits(dst, y) {
 		return row(dst, y)
 	}
 	m.line = imagefile.Grown(m.line, 3*dst.Width)

@@ -76,30 +76,57 @@ func (a *Matrix) fitsFixed(w, h int) bool {
 // fixedPoint returns a number with 16 bits of fraction, rounded.
 func fixedPoint(v float64) int32 { return toInt(math.Floor(float64(v*65536) + 0.5)) }
 
+// A fixedMap is a map whose positions have 16 bits of fraction, on its way down the rows.
+type fixedMap struct {
+	startX, startY int32 // the position of the row's first pixel
+	stepX, stepY   int32
+	downX, downY   int32
+}
+
+func newFixedMap(a *Matrix) fixedMap {
+	return fixedMap{
+		startX: fixedPoint(a[2] + float64(a[0]*0.5) + float64(a[1]*0.5)), startY: fixedPoint(a[5] + float64(a[3]*0.5) + float64(a[4]*0.5)),
+		stepX: fixedPoint(a[0]), stepY: fixedPoint(a[3]),
+		downX: fixedPoint(a[1]), downY: fixedPoint(a[4]),
+	}
+}
+
+// showing returns the first of a row's n pixels that shows something of the source, and the one behind the last.
+func (f *fixedMap) showing(n int, src *imagefile.RGB) (first, behind int) {
+	first, behind = showing(f.startX, f.stepX, n, src.Width)
+	firstY, behindY := showing(f.startY, f.stepY, n, src.Height)
+	first = max(first, firstY)
+	return first, max(first, min(behind, behindY))
+}
+
+// down goes on to the next row.
+func (f *fixedMap) down() {
+	f.startX += f.downX
+	f.startY += f.downY
+}
+
 // fixed is affine_fixed: nearest, for maps that [Matrix.fitsFixed].
 func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
-	stepX, stepY := fixedPoint(a[0]), fixedPoint(a[3])
-	downX, downY := fixedPoint(a[1]), fixedPoint(a[4])
-	startX := fixedPoint(a[2] + float64(a[0]*0.5) + float64(a[1]*0.5))
-	startY := fixedPoint(a[5] + float64(a[3]*0.5) + float64(a[4]*0.5))
-	shears := stepX == 1<<16 && downX == 0 && downY == 1<<16 // along y
+	f := newFixedMap(a)
+	shears := f.stepX == 1<<16 && f.downX == 0 && f.downY == 1<<16 // along y
 	if m.kernels != nil && shears {
-		first, behind := showing(startX, stepX, dst.Width, src.Width)
-		m.findRuns(src, startX, startY, stepY, first, behind)
+		first, behind := showing(f.startX, f.stepX, dst.Width, src.Width)
+		m.findRuns(src, f.startX, f.startY, f.stepY, first, behind)
 	} else if m.kernels != nil {
-		m.group.startFixed(src, stepX, stepY)
+		m.group.startFixed(src, f.stepX, f.stepY)
+		if m.group.startPieces(src, dst.Width, f.stepX, f.stepY) {
+			m.fixedPieces(dst, src, &f, fill)
+			return
+		}
 	}
 	for y := range dst.Height {
 		to := m.target(dst, y)
-		first, behind := showing(startX, stepX, dst.Width, src.Width)
-		firstY, behindY := showing(startY, stepY, dst.Width, src.Height)
-		first = max(first, firstY)
-		behind = max(first, min(behind, behindY))
+		first, behind := f.showing(dst.Width, src)
 		paint(to[:3*first], fill)
-		xx, yy := startX+int32(first)*stepX, startY+int32(first)*stepY
+		xx, yy := f.startX+int32(first)*f.stepX, f.startY+int32(first)*f.stepY
 		if first == behind {
 			paint(to, fill)
-		} else if stepX == 1<<16 && stepY == 0 {
+		} else if f.stepX == 1<<16 && f.stepY == 0 {
 			copy(to[3*first:3*behind], row(src, int(yy>>16))[3*(xx>>16):])
 		} else if m.kernels != nil && shears {
 			m.copyRuns(to, src, y, first, behind)
@@ -109,14 +136,13 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 			for place := to[3*first : 3*behind]; len(place) >= 3; place = place[3:] {
 				pixel := src.Pix[3*(int(yy>>16)*src.Width+int(xx>>16)):][:3:3]
 				place[0], place[1], place[2] = pixel[0], pixel[1], pixel[2]
-				xx += stepX
-				yy += stepY
+				xx += f.stepX
+				yy += f.stepY
 			}
 		}
 		paint(to[3*behind:], fill)
 		settle(dst, y, to)
-		startX += downX
-		startY += downY
+		f.down()
 	}
 }
 

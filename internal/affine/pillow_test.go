@@ -183,6 +183,34 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestPieces compares turns and maps like them of larger images with the generic code: rows of several stretches, and blocks of several rows.
+func TestPieces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	var generic Mapper
+	for i := range 1200 {
+		src, got, want := newImage(rng, 1+rng.IntN(700), 1+rng.IntN(60)), new(imagefile.RGB), new(imagefile.RGB)
+		got.Resize(1+rng.IntN(700), 1+rng.IntN(40))
+		want.Resize(got.Width, got.Height)
+		sin, cos := math.Sincos(rng.NormFloat64() * math.Exp(-6*rng.Float64()))
+		a := Matrix{cos, sin, rng.NormFloat64() * 50, -sin, cos, float64(src.Height)/2 + rng.NormFloat64()*20}
+		switch i % 4 {
+		case 0: // any steps that pieces have
+			a[0], a[3] = 0.8+0.2*rng.Float64(), 0.7*rng.Float64()-0.35
+		case 1: // rows begin and end at whole pixels
+			for k := range a {
+				a[k] = math.Round(a[k]*64) / 64
+			}
+		}
+		generic.Map(want, src, a, resample.Nearest, [3]byte{1, 2, 3})
+		for _, level := range kernel.Available() {
+			clear(got.Pix)
+			if New(level).Map(got, src, a, resample.Nearest, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
+				t.Fatalf("%v: %d×%d by %v: %s", level, src.Width, src.Height, a, firstDifference(got, want))
+			}
+		}
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	src, dst := newImage(rng, 90, 70), new(imagefile.RGB)
@@ -193,6 +221,7 @@ func TestAllocations(t *testing.T) {
 			for _, f := range everyFilter {
 				m.Map(dst, src, Matrix{1, 0.1, 2, 0.2, 1, 3}, f, [3]byte{})
 				m.Map(dst, src, Matrix{2, 0, 2, 0, 2, 3}, f, [3]byte{})
+				m.Map(dst, src, Matrix{0.96, 0.25, 2, -0.25, 0.96, 3}, f, [3]byte{})
 			}
 		}
 		run()
