@@ -141,17 +141,25 @@ func checkSeed(seed uint64) error {
 	return nil
 }
 
+// jobsMax is far beyond what helps with the slowest source: more is a slip that would take all of a machine's memory.
+const jobsMax = 4096
+
+// checkJobs refuses a number of workers that cannot be meant.
+func checkJobs(jobs int) error {
+	if jobs < 0 || jobs > jobsMax {
+		return fmt.Errorf("--jobs %d: want 1 to %d, or 0 for one on each CPU", jobs, jobsMax)
+	}
+	return nil
+}
+
 func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f buildFlags) error {
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkSeed(f.seed), advice.Output("--output", f.out)} {
+	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), advice.Output("--output", f.out)} {
 		if err != nil {
 			return usageError{err}
 		}
-	}
-	if f.jobs < 0 {
-		return usageError{fmt.Errorf("--jobs %d: want 0, for one on each CPU, or more", f.jobs)}
 	}
 	if f.size < shardBytesMin {
 		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}

@@ -231,6 +231,8 @@ func TestUsage(t *testing.T) {
 		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"cat", trainSet}, {"verify"},
 		{"verify", "--jobs", "-1", trainSet}, {"ls", goldenSets}, {"build", images, "--seed", "9223372036854775808"},
 		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"},
+		{"build", images, "-o", "nowhere", "--jobs", "4097"}, {"repack", trainSet, "-o", "nowhere", "--jobs", "4097"},
+		{"repair", trainSet, "--from", images, "--jobs", "4097"}, {"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
 	} {
 		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)

@@ -61,10 +61,8 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 		return usageError{errors.New("repack needs -o OUT, where the new set shall stand")}
 	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
-	case f.jobs < 0:
-		return usageError{fmt.Errorf("--jobs %d: want 0, for one on each CPU, or more", f.jobs)}
 	}
-	for _, err := range []error{checkSeed(f.seed), advice.Output("--output", f.out)} {
+	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), advice.Output("--output", f.out)} {
 		if err != nil {
 			return usageError{err}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +62,10 @@ func runRepair(ctx context.Context, stdout, stderr io.Writer, path string, f rep
 	switch {
 	case len(f.from) == 0:
 		return usageError{errors.New("repair needs --from SRC, where the originals are")}
-	case f.jobs < 0:
-		return usageError{fmt.Errorf("--jobs %d: at least one worker is needed", f.jobs)}
 	case slices.Contains(f.from, source.StandardInput):
 		return usageError{errors.New("--from cannot be standard input, which is read once: name a file or folder")}
 	}
-	if err := checkSourceFlags(f.from, f.sources); err != nil {
+	if err := cmp.Or(checkJobs(f.jobs), checkSourceFlags(f.from, f.sources)); err != nil {
 		return usageError{err}
 	}
 	dir, err := setDir(path)

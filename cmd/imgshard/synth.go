@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func newSynthCommand() *cobra.Command {
 		Example: "  imgshard synth /tmp/demo --classes 10 --train 200 && imgshard build /tmp/demo",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := advice.Output("OUT", args[0]); err != nil {
+			if err := cmp.Or(advice.Output("OUT", args[0]), checkJobs(o.Jobs)); err != nil {
 				return usageError{err}
 			}
 			for _, flag := range []struct {

@@ -37,8 +37,8 @@ Checksums tell damage. With --images each image is decoded too, and the row inde
 with the stored one: for sets of somebody that you do not trust.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if jobs < 0 {
-				return usageError{errors.New("--jobs cannot be negative")}
+			if err := checkJobs(jobs); err != nil {
+				return usageError{err}
 			}
 			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], jobs, images)
 		},

@@ -293,8 +293,8 @@ class DataLoader:
         and view is that of several in the transform.
         The server does the samples again for that, one after the other: it is for looking at some of them.
         """
-        asked = [INDEX.check("indices", int(i)) for i in indices]
-        again = None if repetitions is None else [INDEX.check("repetitions", int(i)) for i in repetitions]
+        asked = [INDEX.check("indices", i) for i in indices]
+        again = None if repetitions is None else [INDEX.check("repetitions", i) for i in repetitions]
         number, of = EPOCH.check("epoch", epoch), INDEX.check("view", view)
         if again is not None and len(again) != len(asked):
             raise ValueError(f"imgfeed: repetitions has {len(again)} numbers for {len(asked)} indices")
