@@ -174,7 +174,9 @@ RECIPES: dict[str, dict[str, Any]] = {
     "resnet50-a2": _STRIKES | {"epochs": 300, "drop_path": 0.05, "repeats": 3},
     "resnet50-a3": _STRIKES | {"epochs": 100, "size": 160, "lr": 8e-3, "augment": "rand-m6-mstd0.5-inc1"},
     # DeiT (Touvron 2021), table 9, and main.py of facebookresearch/deit, 8 GPUs of batch 128; mark .799 top-1 (79.854 in its
-    # README_deit.md), not measured here.
+    # README_deit.md), not measured here. main.py keeps an average of the weights besides (--model-ema, .99996) and evaluates
+    # the trained ones, of which the mark is: here there is none unless --ema .99996 asks for it. Its cool-down would follow
+    # after the epochs that it runs. What differs: its cosine goes by epochs, to a rate of 1e-5.
     "deit-s": _TRANSFORMER
     | {
         "arch": "timm/deit_small_patch16_224",
