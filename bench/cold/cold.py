@@ -101,8 +101,12 @@ def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[Path]:
             time.sleep(0.01)
         yield mountpoint
     finally:
-        subprocess.run(["umount", str(mountpoint)], check=False)
-        process.wait()
+        if subprocess.run(["umount", str(mountpoint)], check=False).returncode == 0:
+            process.wait()
+        else:
+            subprocess.run(["umount", "--lazy", str(mountpoint)], check=False)
+            process.kill()
+            raise SystemExit(f"cold.py: {mountpoint} was still in use and could not be unmounted: what used it gets errors from now on")
 
 
 def shards(data: Path) -> list[Path]:
