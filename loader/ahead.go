@@ -16,8 +16,8 @@ const (
 	// aheadSamplesMax is how many samples a stream reads ahead at most: what 32 threads decode in 10 ms, and more requests than
 	// disks have in work at a time.
 	aheadSamplesMax = 512
-	// cachedSamplesMax is the same where nothing but hints is left: file systems of programs and networks drop those while they have as
-	// much to do as they take, and a worker then waits for it.
+	// cachedSamplesMax is the same where nothing but hints is left, and for the next epoch where hints may be dropped: file systems of
+	// programs and networks do that while they have as much to do as they take, and a worker then waits for it.
 	cachedSamplesMax = 40
 	// aheadSteps is the share of what is read ahead that workers have begun before more is asked for: a wake-up for each sample
 	// would cost more.
@@ -56,6 +56,7 @@ type ahead struct {
 	sizes     [aheadSamplesMax]int64
 	residents int  // samples in a row that were in memory
 	waits     bool // to ask may take as long as reading
+	drops     bool // the set drops hints
 	past      pastCache
 
 	looked int // by look: samples since the last one that was looked at
@@ -128,6 +129,7 @@ func (a *ahead) setCold(cold bool) {
 func (a *ahead) run() {
 	defer close(a.done)
 	defer a.setCold(false)
+	a.drops = a.set.DropsHints()
 	for {
 		a.catchUp(a.taken.Load())
 		for a.cold.Load() && a.room() && a.stream.ctx.Err() == nil && a.step() {
@@ -206,7 +208,7 @@ func (a *ahead) catchUp(taken int64) {
 // room reports whether there may be one more.
 func (a *ahead) room() bool {
 	most := int64(aheadSamplesMax)
-	if a.past.hintsOnly() {
+	if a.past.hintsOnly() || a.drops && a.plan != a.stream.cfg.Plan {
 		most = cachedSamplesMax
 	}
 	return !a.over && a.asked-a.freed < most && (a.bytes == 0 || a.bytes < a.budget.share())
@@ -253,7 +255,7 @@ func (a *ahead) ask(index int) (bytes int64, ok bool) {
 		return a.set.Prefetch(index), true
 	}
 	// What is to come into the page cache of a disk is left to its hints, which cost a processor less than reading, and all are taken.
-	if past := a.past.wants(index); (past || a.waits) && a.past.isOpen() {
+	if past := a.past.wants(index); (past || a.drops) && a.past.isOpen() {
 		if bytes, ok, done := a.past.start(a.asked, index, !past); done {
 			return bytes, ok
 		}

@@ -16,6 +16,7 @@ type diskSet struct {
 	*memorySet
 	size  int64 // of each sample
 	waits bool  // to ask may take as long as reading
+	drops bool  // hints
 
 	share  float64 // that the page cache has room for
 	places int     // for reads past it; 0: there are none
@@ -41,6 +42,8 @@ func (s *diskSet) Resident(i int) (resident, waits bool) {
 	s.probed++
 	return s.inside[i], s.waits
 }
+
+func (s *diskSet) DropsHints() bool { return s.drops }
 
 func (s *diskSet) Prefetch(i int) int64 {
 	s.mu.Lock()

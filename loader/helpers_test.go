@@ -24,6 +24,8 @@ const testSpec = `[{"op":"RandomCrop","size":8,"padding":1},{"op":"RandomHorizon
 // baseSet is the part of a set that can do no more than it must.
 type baseSet struct{}
 
+func (baseSet) DropsHints() bool { return false }
+
 func (baseSet) Resident(int) (resident, waits bool) { return true, false }
 
 func (baseSet) Prefetch(int) int64 { return 0 }

@@ -170,6 +170,39 @@ func TestHalfComesIntoThePageCache(t *testing.T) {
 	}
 }
 
+// TestHintsThatAreDropped has everything read into a stream's memory where hints may be dropped, the half too that comes into the page
+// cache, although it can be told without waiting what is there. A disk is given hints for that half.
+func TestHintsThatAreDropped(t *testing.T) {
+	for _, drops := range []bool{false, true} {
+		set := newDiskSet(t, 100)
+		set.drops, set.places, set.size, set.gate = drops, 1000, 1000, make(chan struct{})
+		stream, err := newTestPool(t, 1).NewStream(testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var past, cached, hints int
+		eventually(t, "that all samples are asked for", func() bool {
+			asked, _ := set.state()
+			hints = len(asked)
+			set.mu.Lock()
+			defer set.mu.Unlock()
+			if len(set.direct) == 0 {
+				return false
+			}
+			d := set.direct[0]
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			past, cached = len(d.started), len(d.cached)
+			return past+cached+hints >= 99 // the worker waits with one
+		})
+		if early := turnSamples + 1; drops && (hints > early || cached < 20) || !drops && (hints < 20 || cached > 0) || past < 20 {
+			t.Errorf("drops %v: %d samples are read past the page cache, %d through it, and hints given for %d", drops, past, cached, hints)
+		}
+		close(set.gate)
+		stream.Close()
+	}
+}
+
 // TestNoWayPastThePageCache says once that there is none, and serves all the same.
 func TestNoWayPastThePageCache(t *testing.T) {
 	set := newDiskSet(t, 100)

@@ -22,6 +22,8 @@ type Set interface {
 	// Prefetch starts to bring sample i into memory and does not wait for it. It returns the stored bytes. A set that cannot
 	// does nothing and returns 0.
 	Prefetch(i int) (bytes int64)
+	// DropsHints reports whether Prefetch's hints may come to nothing while the system has much to do.
+	DropsHints() bool
 	// Room is the share of the set that the page cache has room for, 0 to 1, and 1 where there is none to think of.
 	Room() float64
 	// Direct prepares for count samples at a time to be read ahead, into so many bytes. An error says why that can't be done.

@@ -94,6 +94,8 @@ func (s *shardSet) Resident(i int) (resident, waits bool) { return s.set.Residen
 
 func (s *shardSet) Prefetch(i int) int64 { return s.set.Prefetch(i) }
 
+func (s *shardSet) DropsHints() bool { return s.set.DropsHints() }
+
 // Room leaves a fifth of what there is to others, and half where the set needs it all: what they will need is not known.
 func (s *shardSet) Room() float64 {
 	size, room := float64(s.set.Bytes()), float64(memory.ForCache())

@@ -7,14 +7,14 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Direct reads records of a set ahead of their use, many at a time, into memory of its own: past the page cache, which costs a CPU
 // that is busy a quarter, and does not push out what will be read again soon, or through it, so that they stay there.
 //
 // Reads past the page cache are the system's own asynchronous ones, where it has them for the set's file system. Threads that wait do all
-// others: many where hints to read ahead are dropped or wait themselves, as file systems of networks and programs have it; elsewhere two,
-// for what the system does not take.
+// others: many where [Set.DropsHints]; elsewhere two, for what the system does not take.
 //
 // Reads are known by numbers that their user gives them, in rising order. Start is for one goroutine; the other methods are safe
 // for concurrent use.
@@ -22,6 +22,8 @@ type Direct struct {
 	set     *Set
 	ring    *aioRing             // nil: threads do all
 	submit  func(*os.File) error // ring.submit
+	slow    bool                 // the set's file system drops hints
+	blocked int                  // times in a row that submit took as long as reading
 	threads readThreads
 	under   atomic.Int64 // reads that have not landed
 	arena   []byte       // page-aligned; records lie in it in the order of their numbers, like in a ring
@@ -103,7 +105,7 @@ var errNotDirect = errors.New("shard: records are not read ahead into memory her
 // NewDirect prepares for at most count records of the set at a time, in so many bytes. The error says why that can't be done here.
 // It must be closed, and before the set is.
 func (s *Set) NewDirect(bytes int64, count int) (*Direct, error) {
-	d := &Direct{set: s, transfers: make([]transfer, count)}
+	d := &Direct{set: s, slow: s.DropsHints(), transfers: make([]transfer, count)}
 	for i := range d.transfers {
 		t := &d.transfers[i]
 		t.number.Store(transferTaken)
@@ -114,17 +116,16 @@ func (s *Set) NewDirect(bytes int64, count int) (*Direct, error) {
 	if d.arena, err = newArena(int(bytes) &^ (directAlign - 1)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotDirect, err)
 	}
-	if !s.isSlow() {
-		if ring, err := newAIORing(directDepth); err == nil { // a container may forbid it
-			d.ring, d.submit = ring, ring.submit
-		}
+	if ring, err := newAIORing(directDepth); err == nil { // a container may forbid it
+		d.ring, d.submit = ring, ring.submit
 	}
 	d.threads.init(d, bytes)
 	return d, nil
 }
 
-// isSlow reports whether a shard's file system is.
-func (s *Set) isSlow() bool {
+// DropsHints reports whether the set lies on a file system that drops hints to read ahead, or waits, while it has much to do: one of a
+// network or of a program.
+func (s *Set) DropsHints() bool {
 	for i := range s.partitions {
 		if p := &s.partitions[i]; len(p.shards) > 0 {
 			r, err := p.reader(0)
@@ -197,14 +198,35 @@ func (d *Direct) begin(t *transfer, n, offset int64, cached bool) (err error) {
 	t.landed.Store(false)
 	t.released.Store(false)
 	d.under.Add(1)
-	if t.threaded = cached || d.ring == nil; !t.threaded {
+	if t.threaded = cached || d.ring == nil || d.blocked >= blockedMax; !t.threaded {
 		d.ring.next = directRead{n, d.arena[t.from:t.to], offset}
-		t.threaded = t.file.use(d.submit) != nil // a thread finds a way, or out why there is none
+		t.threaded = d.submitNext(t.file) != nil // a thread finds a way, or out why there is none
 	}
 	if t.threaded {
 		d.threads.read(t)
 	}
 	return nil
+}
+
+const (
+	// blockedAbove is longer than to start a read takes, and no longer than most file systems of networks and programs take to read.
+	blockedAbove = 100 * time.Microsecond
+	// blockedMax times in a row it is not a processor that was busy.
+	blockedMax = 8
+)
+
+// submitNext starts what d.ring.next says. File systems of programs may do that at once, so that reads would come one after the other;
+// then it is left to threads from there on.
+func (d *Direct) submitNext(f *pooledFile) error {
+	if !d.slow {
+		return f.use(d.submit)
+	}
+	started := time.Now()
+	err := f.use(d.submit)
+	if d.blocked++; time.Since(started) < blockedAbove {
+		d.blocked = 0
+	}
+	return err
 }
 
 // place finds length free bytes of the arena in one piece.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // newTestDirect skips the test where records can't be read ahead into memory.
@@ -192,6 +193,39 @@ func TestDirectIsForRecordsThatFit(t *testing.T) {
 	d := newTestDirect(t, s, 64<<10, 4)
 	if _, err := d.Start(1, 1, false); !errors.Is(err, errNotDirect) {
 		t.Error(err)
+	}
+}
+
+// TestDirectThatBlocks leaves reads to threads on a file system where to start one takes as long as it does.
+func TestDirectThatBlocks(t *testing.T) {
+	samples := makeSamples(32)
+	s := openSet(t, writeSet(t, samples, testOptions(1)))
+	d := newTestDirect(t, s, 2<<20, 64)
+	if d.ring == nil {
+		t.Skip("the system has no asynchronous reads here")
+	}
+	d.slow = true
+	submitted := 0
+	d.submit = func(f *os.File) error {
+		submitted++
+		time.Sleep(2 * blockedAbove)
+		return d.ring.submit(f)
+	}
+	for i := range samples {
+		if size, err := d.Start(int64(i), i, false); size == 0 || err != nil {
+			t.Fatal(i, size, err)
+		}
+		want, _, err := s.Read(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, held, err := d.Take(int64(i)); err != nil || !held || !bytes.Equal(got.Image, want.Image) {
+			t.Fatal(i, held, err)
+		}
+		d.Release(int64(i))
+	}
+	if submitted != blockedMax {
+		t.Errorf("%d of %d reads were left to the system", submitted, len(samples))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 const (
 	// readThreadsMax reads by threads are under way at a time: where one takes 2 ms, that makes 16,000 a second.
 	readThreadsMax = 32
-	// readThreadsFew is the same where the system's own reads do most: threads do what it does not take.
+	// readThreadsFew is the same on a disk where the system has reads of its own: threads do what it does not take.
 	readThreadsFew = 2
 	// readThreadBytes is the memory that there is to read into for each of them, so that many streams have few.
 	readThreadBytes = 1 << 20
@@ -31,7 +31,7 @@ type readThreads struct {
 
 func (r *readThreads) init(d *Direct, bytes int64) {
 	r.direct, r.queue = d, make(chan *transfer, directDepth)
-	if r.most = int(min(max(bytes/readThreadBytes, readThreadsFew), readThreadsMax)); d.ring != nil {
+	if r.most = int(min(max(bytes/readThreadBytes, readThreadsFew), readThreadsMax)); d.ring != nil && !d.slow {
 		r.most = readThreadsFew
 	}
 }
