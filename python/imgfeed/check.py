@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         importlib.import_module("torchvision")
     except ImportError:
         sys.exit("imgfeed: the comparison needs torchvision, which is not installed")
+    except KeyboardInterrupt:  # it takes seconds to load
+        sys.exit(_INTERRUPTED)
     pillow = importlib.metadata.version("pillow")
     report = Report()
     try:

@@ -111,3 +111,13 @@ def test_ctrl_c_says_what_was_compared(
     with pytest.raises(SystemExit) as ended:
         checks.main([str(shards), "--samples", "30", "--transform", "train"])
     assert ended.value.code == 130 and "16 of 16 samples are identical" in capsys.readouterr().out
+
+
+def test_ctrl_c_while_torchvision_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checks.importlib, "import_module", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        checks.main(["/none", "--transform", "train"])
+    assert ended.value.code == 130
