@@ -43,7 +43,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-versions test-trainer test-race test-arm64 soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -124,6 +124,11 @@ test-arm64: ## the kernels for arm64 and what uses them, shortened, under qemu-u
 	@if test -n "$(QEMU)"; then \
 	  GOARCH=arm64 $(GO) test -short -timeout 20m -exec $(QEMU) -skip '^Test(FileCutShort|MappedEntriesCutShort|PolicyDraws|MixDraws|RandAugmentDraws|TrivialAugmentWideDraws|Probabilities)' ./internal/kernel ./internal/lanes/... $(WATCHED); \
 	else echo "test-arm64: skipped: needs qemu-user: apt install qemu-user-static"; fi
+
+test-photographs: ## every operation, policy and preset of the images in PHOTOGRAPHS=, DRAWS=20 draws each, beside torchvision on TORCH_PYTHON's Pillow; takes hours
+	@test -n "$(PHOTOGRAPHS)" || { echo 'PHOTOGRAPHS= names a folder of images'; exit 1; }
+	IMGFEED_TEST_PYTHON=$(abspath $(TORCH_PYTHON)) IMGFEED_TEST_IMAGES=$(abspath $(PHOTOGRAPHS)) IMGFEED_TEST_DRAWS=$(or $(DRAWS),20) \
+	  $(GO) test ./transform -run RecordsAreTorchvisions -count 1 -timeout 0 -v
 
 MINUTES ?= 1
 SEED ?=
