@@ -24,7 +24,7 @@ REPORTS     := build/tests
 VENV        := .venv
 TORCH_PYTHON ?= $(VENV)/bin/python
 TRAINER_TESTS := trainer/tests
-# What make test leaves out; make test-all does not.
+# What make test leaves out; make test-all does not. LONG=1 runs both kinds of Python's tests, LONG=only the long ones.
 GO_ONLY := -short
 LONG    :=
 PYTESTS  = LONG=$(LONG) JOBS=$(JOBS) $(CURDIR)/scripts/pytests.sh
@@ -67,12 +67,19 @@ release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manu
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
 
-test: test-go test-python test-programs test-trainer ## the quick tests, the trainer's where torch 2 is; last, what was skipped and what to install
+# Its parts run two at a time: they share nothing, and wait a lot. The longest come first. Each has what is built already.
+PARTS    := test-trainer test-go test-python test-programs
+PART_RUN  = $(VENV)/bin/python scripts/parts.py $(REPORTS)
+PART_MAKE = $(MAKE) --no-print-directory BIN=
+test: build $(READY) ## the quick tests, the trainer's where torch 2 is; last, what was skipped and what to install
+	@$(PART_RUN) 2 $(PARTS) -- $(PART_MAKE)
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
-test-all: GO_ONLY :=
-test-all: LONG := 1
-test-all: test ## every test: as test, with those that take long, start many processes or other people's programs, or compile
+# Those of Python that take long come one at a time, after the others: some of them measure.
+test-all: build $(READY) ## every test: as test, with those that take long, start many processes or other people's programs, or compile
+	@$(PART_RUN) 2 $(PARTS) -- $(PART_MAKE) GO_ONLY=
+	@$(PART_RUN) 1 test-python test-programs test-trainer -- $(PART_MAKE) LONG=only
+	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run, of all, watches the pointers of the
 # packages that use unsafe: one that leaves its allocation ends the test.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs tests of Python: the quick ones, JOBS at a time where pytest-xdist is; then, with LONG=1, those that are marked long, one at a time:
-# they start processes of their own, and some of them measure.
+# Runs tests of Python: the quick ones, JOBS at a time where pytest-xdist is; with LONG=1 then those that are marked long, one at a time:
+# they start processes of their own, and some of them measure. With LONG=only those alone.
 #
 #   [LONG=1] [JOBS=2] scripts/pytests.sh PYTHON REPORT.xml [argument of pytest]...
 #
@@ -9,11 +9,11 @@ set -u
 python=$1
 report=$2
 shift 2
+long_report=${report%.xml}-long.xml
 parallel=
 if [ "${JOBS:-1}" -gt 1 ] && "$python" -c 'import xdist' 2>/dev/null; then
 	parallel="-n $JOBS --dist worksteal"
 fi
-rm -f "$report" "${report%.xml}-long.xml"
 
 # run MARKS REPORT ARGUMENTS: without tests of that kind, which pytest calls 5, nothing fails.
 run() {
@@ -23,9 +23,13 @@ run() {
 }
 
 failed=0
-# shellcheck disable=SC2086 # two options
-run 'not long' "$report" $parallel "$@" || failed=1
+rm -f "$long_report"
+if [ "${LONG-}" != only ]; then
+	rm -f "$report"
+	# shellcheck disable=SC2086 # two options
+	run 'not long' "$report" $parallel "$@" || failed=1
+fi
 if [ -n "${LONG-}" ]; then
-	run long "${report%.xml}-long.xml" "$@" || failed=1
+	run long "$long_report" "$@" || failed=1
 fi
 exit $failed
