@@ -89,8 +89,8 @@ def throttled(data: Path, rate: int) -> Group:
 
 
 @contextlib.contextmanager
-def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[Path]:
-    """Show the set through a file system with a delay."""
+def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[tuple[Path, int]]:
+    """Show the set through a file system with a delay; give the folder and the process."""
     mountpoint = work / "delayed"
     mountpoint.mkdir(exist_ok=True)
     process = subprocess.Popen([str(slowfs), "-delay", DELAY, str(data), str(mountpoint)])
@@ -99,7 +99,7 @@ def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[Path]:
             if process.poll() is not None:
                 raise OSError("the file system with a delay did not start")
             time.sleep(0.01)
-        yield mountpoint
+        yield mountpoint, process.pid
     finally:
         if subprocess.run(["umount", str(mountpoint)], check=False).returncode == 0:
             process.wait()
@@ -107,6 +107,12 @@ def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", str(mountpoint)], check=False)
             process.kill()
             raise SystemExit(f"cold.py: {mountpoint} was still in use and could not be unmounted: what used it gets errors from now on")
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has computed."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def shards(data: Path) -> list[Path]:
@@ -174,13 +180,17 @@ class Measure:
     def __init__(self, args: argparse.Namespace, programs: dict[str, Path], work: Path) -> None:
         self.args, self.programs, self.work = args, programs, work
         self.warm: dict[tuple[str, int], float] = {}
+        self.slowfs = 0  # the process, while it runs
+        self.taken: list[str] = []  # by it
 
     def rows(self, data: Path, case: str) -> None:
         """Measure a set in a case, on one thread and two, and print the rows."""
         group = None
         with contextlib.ExitStack() as stack:
             try:
-                seen = stack.enter_context(delayed(self.programs["slowfs"], data, self.work)) if case == "delayed" else data
+                seen, self.slowfs = data, 0
+                if case == "delayed":
+                    seen, self.slowfs = stack.enter_context(delayed(self.programs["slowfs"], data, self.work))
                 if case in ("limited", "throttled"):
                     group = limited(data) if case == "limited" else throttled(data, self.args.throttle)
                     stack.callback(group.close)
@@ -199,7 +209,11 @@ class Measure:
             server = Server(self.programs["imgfeed"], seen, TRANSFORMS[data.name], threads, self.work, group)
             out_of_memory(seen)
             out_of_memory(data)
+            started, computed = time.perf_counter(), processor_seconds(self.slowfs) if self.slowfs else 0
             rate, verdict, ended = server.epoch(0, self.args.seconds)
+            if self.slowfs:
+                share = (processor_seconds(self.slowfs) - computed) / (time.perf_counter() - started)
+                self.taken.append(f"{data.name} on {threads}: {share:.2f}")
             cold.append(rate)
             verdicts.append(verdict)
             if ended:
@@ -263,6 +277,8 @@ def main() -> None:
             for name in ("jpeg", "pixels"):
                 measure.rows(folder / name, case)
         print(f"\n- processor: {processor()}\n- system: Linux {os.uname().release}; load average at the end {os.getloadavg()[0]:.1f}")
+        if measure.taken:
+            print(f"- processors that the file system with a delay took itself: {', '.join(measure.taken)}")
 
 
 if __name__ == "__main__":
