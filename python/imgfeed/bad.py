@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sized
 from dataclasses import dataclass
 
 from .client import Batch
@@ -49,13 +50,17 @@ class BadSamples:
             self.met.setdefault(sample.index, sample)
             name = sample.key or f"sample {sample.index}"
             told.append(name if sample.by is None else f"{name} (in its place sample {sample.by})")
-        what = "blank samples" if any(place.get("by") is None for place in batch.bad) else "substituted samples"
+        what = "blank" if any(place.get("by") is None for place in batch.bad) else "substituted"
         more = ["…"] if len(told) > _LOGGED else []
-        text = "imgfeed: epoch %d, batch %d: %d %s, which can't be read: %s"
-        log.warning(text, epoch, number, len(told), what, ", ".join(told[:_LOGGED] + more))
+        text = "imgfeed: epoch %d, batch %d: %d %s %s, which can't be read: %s"
+        log.warning(text, epoch, number, len(told), what, _samples(told), ", ".join(told[:_LOGGED] + more))
         if self.most is not None and len(self.met) > self.most:
             lines = [str(sample) for sample in list(self.met.values())[:_LISTED]]
             if len(self.met) > _LISTED:
                 lines.append(f"and {len(self.met) - _LISTED} more")
-            text = f"imgfeed: {len(self.met)} samples can't be read, and max_bad is {self.most}:"
+            text = f"imgfeed: {len(self.met)} {_samples(self.met)} can't be read, and max_bad is {self.most}:"
             raise TooManyBadError("\n".join([text, *lines]))
+
+
+def _samples(listed: Sized) -> str:
+    return "sample" if len(listed) == 1 else "samples"

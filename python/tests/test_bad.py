@@ -71,7 +71,7 @@ def test_bad_samples_are_told(badly: Path, caplog: pytest.LogCaptureFixture) -> 
         for index, bad in first.items():
             assert bad.index == index and bad.epoch == 0
             assert "CRC-32C" in bad.error and ".imgshard" in bad.error
-            assert f"substituted samples, which can't be read: {bad.key} (in its place sample {bad.by})" in caplog.text
+            assert f" 1 substituted sample, which can't be read: {bad.key} (in its place sample {bad.by})" in caplog.text
     assert "by" not in OPTIONS and "blank" not in caplog.text
 
 

@@ -193,4 +193,4 @@ def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureF
             seen += indices([batch])
     assert seen == list(range(SAMPLES))
     assert blank == 2  # one in each of the two shard files
-    assert caplog.text.count(" 1 blank samples, which can't be read: n9") == 2, caplog.text  # with the key of each
+    assert caplog.text.count(" 1 blank sample, which can't be read: n9") == 2, caplog.text  # with the key of each
