@@ -81,15 +81,19 @@ class Step:
             return "its loss was not finite"
         return f"fp16 gradients overflowed; the loss scale is {self.scaler.get_scale():g} now"
 
-    def check_finite(self, where: str, kept: bool) -> None:
+    def check_finite(self, where: str, kept: bool, alone: bool = False) -> None:
         """Raise TrainError, unless --nan says otherwise, where too many steps in a row had a loss that is not finite.
 
-        kept says that the weights are about to be: then the last step must not have had one. All ranks call it.
+        kept says that the weights are about to be: then the last step must not have had one. All ranks call it, or one
+        alone, which has seen its own losses only: that another's was not finite shows in the weights.
         """
         if self.s.nan == "ignore":
             return
         bad = self.bad.clone()
-        if dist.is_initialized():
+        if alone:
+            if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+                bad.clamp_(min=1)
+        elif dist.is_initialized():
             dist.all_reduce(bad, dist.ReduceOp.MAX)
         now, most = bad.tolist()
         self.bad[1] = self.bad[0]

@@ -13,21 +13,21 @@ from typing import Any
 import torch
 
 from .checkpoint.keeper import Keeper
+from .checkpoint.last_step import LastStep
 from .checkpoint.state import Progress, resume, seed_all, snapshot
 from .data import loaders, sets
 from .errors import TrainError
 from .evaluate import Score, evaluate
 from .launch.notes import Notes
 from .launch.place import Place
-from .launch.stop import StarvedError, Stop
+from .launch.stop import Stop
 from .model import build, largest_batch, parallel, parts
 from .recipes import rate_note
 from .settings import Settings
+from .starved import Starved, apart
 from .step import Step
 from .watch.lines import Lines
 from .watch.log import Watch, plan
-
-TOGETHER = 5.0  # seconds in which ranks that were asked to stop and wait for their feed must all do so
 
 
 class Training:
@@ -62,20 +62,18 @@ class Training:
         # Optimiser, with its schedule, loss scale and moving average.
         self.step = Step(s, device, model, classes=len(self.classes), steps_per_epoch=self.feed.steps_per_epoch)
         self.at = Progress()
-        self._reached: dict[str, Any] | None = None  # the loader's place after the last step, None within one
-        self._alone = place.world == 1
+        self.last = LastStep(self.step, self.feed, place, copies=s.accumulate > 1 or apart(self.step, place))
         seed_all(s.seed + place.rank)  # each rank mixes and drops by draws of its own
 
     def run(self, watch: Watch, keeper: Keeper) -> bool:
         """Train from where the progress is to the last epoch; return False if stopped before, with a checkpoint."""
         self.watch, self.keeper, self.lines = watch, keeper, Lines(self.s, self.place, watch, self.step)
         with Stop(self.place, self.device) as self.stop, contextlib.closing(self.lines):
-            while True:
-                try:
-                    return self._epochs()
-                except StarvedError:
-                    if self._stopped_waiting():
-                        return False
+            self.starved = Starved(self.last, self.stop, self.lines, keeper, self.notes)
+            finished = self.starved.run(self._epochs, self._save)
+        if self.starved.ended:
+            self.at = self.last.at
+        return finished
 
     def _epochs(self) -> bool:
         while self.at.epoch < self.s.epochs:
@@ -93,7 +91,7 @@ class Training:
     def _epoch(self) -> bool:
         """Train on what is left of an epoch; return False if the run is to stop within it."""
         at, step, accumulate = self.at, self.step, self.s.accumulate
-        self._reached = self.feed.loader.state_dict()
+        self.last.keep(at)
         with self.stop.waiting():
             batches = self.feed.epoch(at.epoch)
         left, samples = len(batches), self.feed.left()
@@ -103,7 +101,7 @@ class Training:
             self.lines.begin_epoch(self.feed.loader, at, total)
         for i in range(left):
             self.notes.doing("waits for its data", at.epoch, at.batches)
-            with self.stop.waiting(self._reached is not None):
+            with self.stop.waiting(self.starved.anywhere or i % accumulate == 0):
                 images, labels = self.lines.next(batches)
             self.notes.doing("computes")
             if i % accumulate == 0:
@@ -113,34 +111,21 @@ class Training:
             skipped = step.skipped
             step.batch(images, labels, len(labels) / group, stepped)
             at.batches, at.steps = at.batches + 1, at.steps + stepped
-            self._reached = self.feed.loader.state_dict() if stepped else None
+            if stepped:
+                self.last.keep(at)
             if step.skipped > skipped:
                 self.watch.say(f"step {at.steps} skipped: {step.why_skipped}")
-            with self.stop.waiting(self._alone and stepped):
+            with self.stop.waiting(self.starved.anywhere):
                 told = self.lines.done(at, total)
             if told:
                 step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=False)
             if stepped and i + 1 < left:
                 if self._enough() or self.stop.agreed(at.steps):
-                    with self.stop.waiting(self._alone):
+                    with self.stop.waiting(self.starved.anywhere):
                         self.lines.write(at, total)
                     return False
                 if self.s.checkpoint_every and at.steps % self.s.checkpoint_every == 0:
                     self._save("last.pt")
-        return True
-
-    def _stopped_waiting(self) -> bool:
-        """Save the place of the last step, as the run is to stop and waits for its feed; False where some rank does not wait.
-
-        It computes, then, and needs this one for that, which must go on waiting.
-        """
-        at = self.at
-        at.seconds = self.lines.seconds(at)
-        self.feed.loader.load_state_dict(self._reached)  # the wait may have ended after the loader had moved on
-        if not self.notes.together(at.epoch, at.batches, TOGETHER):
-            return False
-        self.stop.end()
-        self._save("last.pt")
         return True
 
     def _enough(self) -> bool:
@@ -152,9 +137,11 @@ class Training:
         self.notes.doing("evaluates", at.epoch, at.batches)
         scores: dict[str, Score] = {}
         if self.val is not None:
-            scores["model"] = evaluate(self.step.model, self.stop.each(self.val, self._alone), self.s, self.device)
+            scores["model"] = evaluate(self.step.model, self.stop.each(self.val, self.starved.anywhere), self.s, self.device)
             if self.step.ema is not None:
-                scores["average"] = evaluate(self.step.ema.module, self.stop.each(self.val, self._alone), self.s, self.device)
+                scores["average"] = evaluate(
+                    self.step.ema.module, self.stop.each(self.val, self.starved.anywhere), self.s, self.device
+                )
             at.scored = max(scores, key=lambda name: scores[name].rank)
         self.lines.end_epoch(at, self.feed.samples_per_epoch, scores, time.perf_counter() - begun)
         better = bool(scores) and scores[at.scored].rank > at.best

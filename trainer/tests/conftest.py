@@ -103,6 +103,7 @@ def same(a: Path, b: Path) -> None:
     for key, moments in one["optimizer"]["state"].items():
         for name, value in moments.items():
             assert torch.equal(torch.as_tensor(value), torch.as_tensor(two["optimizer"]["state"][key][name])), name
-    assert torch.equal(one["random"][0]["torch"], two["random"][0]["torch"])
+    for mine, other in zip(one["random"], two["random"], strict=True):
+        assert torch.equal(mine["torch"], other["torch"]) and mine["python"] == other["python"]
     assert one["schedule"] == two["schedule"]
     assert one["loader"] == two["loader"]

@@ -16,7 +16,7 @@ EPOCH = re.compile(r"epoch-(\d+)\.pt")
 
 
 class Keeper:
-    """Every rank has one and all call its methods; rank 0 reads and writes."""
+    """Every rank has one and all call its methods, but for one; rank 0 reads and writes."""
 
     def __init__(self, s: Settings, place: Place) -> None:
         """Try the folder: what it refuses is to be told now, not at the end of the first epoch.
@@ -52,6 +52,10 @@ class Keeper:
     def save(self, state: dict[str, Any], *names: str) -> None:
         """Keep a state under these names."""
         self._on_rank_0(lambda: self._saver.save(state, *names))
+
+    def save_alone(self, state: dict[str, Any], *names: str) -> None:
+        """Keep a state under these names, where rank 0 calls this and the others do not."""
+        self._saver.save(state, *names)
 
     def save_epoch(self, state: dict[str, Any], epoch: int, best: bool) -> None:
         """Keep the state after an epoch: the last, the best if it is that, and with --keep N its own for N epochs."""

@@ -34,8 +34,17 @@ class Progress:
 
 def snapshot(step: Step, feed: Feed, at: Progress, place: Place) -> dict[str, Any]:
     """Return the whole state of a training. All ranks call it; with fsdp only rank 0 gets the tensors."""
+    captured = capture(step.model, step.optimizer)
+    randoms = random_states(place, step.device)
+    return assemble(step, feed, at, captured, randoms=randoms, loader=feed.loader.state_dict())
+
+
+def assemble(
+    step: Step, feed: Feed, at: Progress, captured: dict[str, Any], *, randoms: list[Any], loader: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the state that a checkpoint has, of its parts: :func:`capture`'s, the generators of every rank, the loader's."""
     return {
-        **capture(step.model, step.optimizer),
+        **captured,
         "version": VERSION,
         "settings": step.s.saved(),
         "batch_size": feed.batch_size,
@@ -46,8 +55,8 @@ def snapshot(step: Step, feed: Feed, at: Progress, place: Place) -> dict[str, An
         "scaler": step.scaler.state_dict(),
         "ema": None if step.ema is None else step.ema.state_dict(),
         "scored": at.scored,
-        "random": random_states(place, step.device),
-        "loader": feed.loader.state_dict(),
+        "random": randoms,
+        "loader": loader,
         "progress": asdict(at),
     }
 
@@ -134,15 +143,20 @@ def _names(model: nn.Module, opt: torch.optim.Optimizer) -> list[str]:
     return [names[id(p)] for group in opt.param_groups for p in group["params"]]
 
 
-def random_states(place: Place, device: torch.device) -> list[Any]:
-    """Return the state of the random generators of every rank: of Python, numpy, torch, and the GPU."""
+def generators(device: torch.device) -> dict[str, Any]:
+    """Return the state of this rank's random generators: of Python, numpy, torch, and the GPU."""
     kind, keys, *rest = np.random.get_state()
-    mine = {
+    return {
         "python": random.getstate(),
         "numpy": [str(kind), torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
     }
+
+
+def random_states(place: Place, device: torch.device) -> list[Any]:
+    """Return the state of the random generators of every rank."""
+    mine = generators(device)
     if place.world == 1:
         return [mine]
     gathered: list[Any] = [None] * place.world

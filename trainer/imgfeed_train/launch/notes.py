@@ -48,7 +48,7 @@ class Notes:
 
     def __init__(self, place: Place, store: Any = None) -> None:
         """Take the store of the rendezvous; None where there is one rank. Beats from now on."""
-        self._place, self._store = place, store
+        self.place, self.store = place, store
         self._now: tuple[str, int, int, float] = ("starts", -1, 0, time.monotonic())
         self._beat = 0
         self._stop = threading.Event()
@@ -59,19 +59,19 @@ class Notes:
         """Note what this rank does from now on; without a place, at the one before."""
         _, e, b, _ = self._now
         self._now = (what, e if epoch is None else epoch, b if batch is None else batch, time.monotonic())
-        if self._place.notes >= 0:
+        if self.place.notes >= 0:
             self._leave(self._text())
 
     def together(self, epoch: int, batch: int, seconds: float) -> bool:
         """Say that this rank can't go on from a place; return whether all ranks say the same of it within so many seconds."""
-        if self._store is None:
+        if self.store is None:
             return True
-        keys = [f"stuck/{epoch}/{batch}/{rank}" for rank in range(self._place.world)]
+        keys = [f"stuck/{epoch}/{batch}/{rank}" for rank in range(self.place.world)]
         deadline = time.monotonic() + seconds
-        self._store.set(keys[self._place.rank], "")
-        while not self._store.check(keys):
+        self.store.set(keys[self.place.rank], "")
+        while not self.store.check(keys):
             if time.monotonic() > deadline:
-                self._store.delete_key(keys[self._place.rank])
+                self.store.delete_key(keys[self.place.rank])
                 return False
             time.sleep(0.05)
         return True
@@ -91,10 +91,10 @@ class Notes:
     def _tell(self) -> None:
         self._beat += 1
         text = self._text()
-        if self._place.notes >= 0:
+        if self.place.notes >= 0:
             self._leave(text)
-        if self._store is not None:
-            self._store.set(f"note/{self._place.rank}", text)
+        if self.store is not None:
+            self.store.set(f"note/{self.place.rank}", text)
 
     def _text(self) -> str:
         what, epoch, batch, since = self._now
@@ -102,23 +102,23 @@ class Notes:
 
     def _leave(self, text: str) -> None:
         """Leave the parent a note: at once, as the process may be killed before the next beat."""
-        os.pwrite(self._place.notes, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
+        os.pwrite(self.place.notes, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
 
     def late(self) -> str:
         """Return which rank the others wait for, as far as the notes tell; it takes some seconds. Empty for one rank."""
-        if self._store is None:
+        if self.store is None:
             return ""
         try:
             before = self._read()
             time.sleep(3 * BEAT_SECONDS)
-            return verdict(before, self._read(), self._place.rank)
+            return verdict(before, self._read(), self.place.rank)
         except Exception:  # whoever holds the store may be the one that is gone
             return "rank 0, which holds the ranks' notes, does not answer"
 
     def _read(self) -> list[Note]:
         return [
-            Note(**json.loads(self._store.get(f"note/{rank}"))) if self._store.check([f"note/{rank}"]) else Note()
-            for rank in range(self._place.world)
+            Note(**json.loads(self.store.get(f"note/{rank}"))) if self.store.check([f"note/{rank}"]) else Note()
+            for rank in range(self.place.world)
         ]
 
 

@@ -42,16 +42,24 @@ class Stop:
         self._agreed = False
         self._waits_since: float | None = None
         self._before: dict[int, Any] = {}
+        self._pipe: tuple[int, int] | None = None  # into which signals write at once
+        self._woken_before = -1  # where they wrote before
 
     def __enter__(self) -> Stop:
         """Take the signals."""
         self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._alarm)
+        self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._woken_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Give them back, unless the run stops."""
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.set_wakeup_fd(self._woken_before)
+        for fd in self._pipe or ():
+            os.close(fd)
+        self._pipe = None
         signal.signal(signal.SIGALRM, self._before.pop(signal.SIGALRM))
         if self._agreed:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which holds to the very end; Python drops its own handlers before
@@ -65,7 +73,19 @@ class Stop:
             self._pressed_at = now
         elif number == signal.SIGINT and now - self._pressed_at > ONE_PRESS:
             raise KeyboardInterrupt
-        if not self._asked:
+        self.ask()
+
+    def pressed(self) -> bool:
+        """Return whether a signal has come since the last call, also to a thread that may not run Python yet."""
+        try:
+            came = os.read(self._pipe[0], 4096) if self._pipe else b""
+        except BlockingIOError:
+            return False
+        return any(number in came for number in (signal.SIGTERM, signal.SIGINT))
+
+    def ask(self) -> None:
+        """Have the run stop, as a signal does; any thread may."""
+        if not self._asked and self._pipe is not None:
             self._asked = True
             signal.setitimer(signal.ITIMER_REAL, STARVED / 2, STARVED / 2)
             if self._place.rank == 0:  # not by print, which this may have interrupted

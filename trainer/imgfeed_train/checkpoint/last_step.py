@@ -1,0 +1,77 @@
+"""The last whole step: what a checkpoint of it needs that the step after it changes before it is whole.
+
+A run may have to stop within a step, where it waits for a lost feed. Weights, moments and schedule are still those of the
+last whole step, as they change together at a step's end; what is not is copied here when a step is whole:
+
+    progress, the loader's place       a few numbers, which move on with each batch
+    random generators                  forward draws from them; 8 kB for Python, numpy and torch
+    buffers, on rank 0                 forward moves the statistics of batch norm; a checkpoint has rank 0's
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..data.loaders import Feed
+from ..launch.place import Place
+from ..model import parallel
+from ..step import Step
+from .state import Progress, assemble, capture, generators
+
+
+class LastStep:
+    """The last whole step of a rank. Once another thread finds ``at`` to be a step, all else is that step's, too."""
+
+    def __init__(self, step: Step, feed: Feed, place: Place, copies: bool) -> None:
+        """Remember what these are at; copies says that generators and buffers may be others when that is asked for."""
+        self.step, self._feed, self._copies, self._first = step, feed, copies, place.rank == 0
+        self._random: dict[str, Any] | None = None
+        self._buffers: dict[str, torch.Tensor] = {}
+        self._loader: dict[str, Any] = {}
+        self.at = Progress(epoch=-1)
+
+    def keep(self, at: Progress) -> None:
+        """Note that a step is whole, or that an epoch begins."""
+        self._loader = self._feed.loader.state_dict()
+        if self._copies:
+            self._random = generators(self.step.device)
+            if self._first:
+                self._copy_buffers()
+        self.at = replace(at)
+
+    def _copy_buffers(self) -> None:
+        now = dict(parallel.bare(self.step.model).named_buffers())
+        if self._buffers.keys() != now.keys():
+            self._buffers = {name: buffer.clone() for name, buffer in now.items()}
+        elif now:
+            with torch.no_grad():
+                torch._foreach_copy_(list(self._buffers.values()), list(now.values()))
+
+    def rewind(self) -> None:
+        """Have the loader go on behind this step."""
+        self._feed.loader.load_state_dict(self._loader)
+
+    @property
+    def name(self) -> str:
+        """What tells this step from all others."""
+        return f"{self.at.epoch}/{self.at.batches}"
+
+    def part(self, step: str) -> bytes:
+        """Return what a checkpoint of the step of this name needs of this rank, b"" as long as another is the last."""
+        if self.name != step:
+            return b""
+        written = io.BytesIO()
+        torch.save(generators(self.step.device) if self._random is None else self._random, written)
+        return written.getvalue()
+
+    def state(self, parts: Sequence[bytes]) -> dict[str, Any]:
+        """Return the whole state of the training then, as ``snapshot`` does, on rank 0 alone, of the parts of every rank."""
+        captured = capture(self.step.model, self.step.optimizer)
+        captured["model"] = {name: self._buffers.get(name, tensor) for name, tensor in captured["model"].items()}
+        randoms = [torch.load(io.BytesIO(part), weights_only=True) for part in parts]
+        return assemble(self.step, self._feed, self.at, captured, randoms=randoms, loader=self._loader)
