@@ -182,17 +182,18 @@ class Feeder:
 
     def __init__(self, data: Path, socket: Path) -> None:
         self.data, self.socket = data, socket
+        self.binary, self.threads = find_binary(), 1
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [
-            find_binary(),
+            self.binary,
             "serve",
             str(self.data),
             "--socket",
             str(self.socket),
             "--threads",
-            "1",
+            str(self.threads),
             "--log-level",
             "error",
         ]

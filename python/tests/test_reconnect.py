@@ -7,7 +7,9 @@ import logging
 import os
 import random
 import re
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -108,8 +110,11 @@ def test_a_server_that_dies_between_two_epochs(shards: Path, plan: Callable[...,
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 8])
-def test_a_shared_server_that_is_killed_stopped_and_held(feeder: Feeder, plan: Callable[..., Any], ranks: int) -> None:
-    """All ranks iterate while a script ends the server, in one way or the other, and starts it again."""
+def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
+    feeder: Feeder, plan: Callable[..., Any], tmp_path: Path, ranks: int
+) -> None:
+    """All ranks iterate while a script ends the server, in one way or the other, and another binary takes its socket."""
+    releases = [feeder.binary, shutil.copy(feeder.binary, tmp_path / "imgfeed-next")]
     feeder.start()
     assert feeder.process is not None
     chance, enough, ends = random.Random(ranks), threading.Event(), 0
@@ -133,8 +138,11 @@ def test_a_shared_server_that_is_killed_stopped_and_held(feeder: Feeder, plan: C
         feeder.process.send_signal(signal.SIGSTOP)
         time.sleep(0.02)
         feeder.process.send_signal(signal.SIGCONT)
+        subprocess.run([feeder.binary, "reload", "--socket", feeder.socket], check=True, stdout=subprocess.DEVNULL)
+        feeder.process.send_signal(signal.SIGHUP)
         feeder.end(chance.choice([signal.SIGKILL, signal.SIGTERM]))
         ends += 1
+        feeder.binary, feeder.threads = str(releases[ends % 2]), 1 + ends % 2
         feeder.start()
     enough.set()
     for thread in threads:
