@@ -142,7 +142,11 @@ def test_objects_of_torchvision(load: Load) -> None:
         ({"views": [SMALL], "repeat": 2}, TypeError, r"want {\"views\": \[transform"),
         ({"views": [{"views": [SMALL]}]}, TypeError, "views hold no views"),
         ({"views": [SMALL, 3]}, TypeError, "transform's view 1 holds a int"),
-        ({"views": [{"repeat": 2.5, "ops": "eval"}]}, BadRequestError, "view 0: not"),
+        (
+            {"views": [{"repeat": 2.5, "ops": "eval"}]},
+            BadRequestError,
+            "view 0: repeat is 2.5, want a whole number from 1 to 64",
+        ),
         ({"views": []}, BadRequestError, "no views"),
         (
             {"views": [{"repeat": 100, "ops": "eval"}]},
