@@ -171,7 +171,7 @@ func TestParquetColumns(t *testing.T) {
 }
 
 // parquetSorts are small files of each sort of page that parquet-go's writer makes.
-func parquetSorts(f *testing.F) (files [][]byte) {
+func parquetSorts(f testing.TB) (files [][]byte) {
 	const features = `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}}}`
 	for _, options := range [][]parquet.WriterOption{
 		{parquet.Compression(&parquet.Snappy)},
@@ -240,6 +240,42 @@ func FuzzParquet(f *testing.F) {
 			t.Errorf("%d bytes are allocated for a file of %d: %v", n, len(data), err)
 		}
 	})
+}
+
+// TestParquetPacked reads files whose packed bytes say of themselves that they unpack to more than their page has: memory is asked for by that number.
+func TestParquetPacked(t *testing.T) {
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd}
+	file := filepath.Join(t.TempDir(), "x.parquet")
+	set := sourcetest.MemoryFile(t, file)
+	for i, sort := range parquetSorts(t) {
+		if i > 1 { // of the others nothing says so
+			break
+		}
+		said := 0
+		for at := 4; at < len(sort)-8; at++ {
+			data := bytes.Clone(sort)
+			if i == 0 {
+				copy(data[at:], "\xff\xff\xff\x7f") // Snappy's number of bytes
+			} else if bytes.HasPrefix(data[at:], frame) {
+				copy(data[at+len(frame):], "\xa0\xff\xff\xff\x0f") // Zstandard's, in four bytes
+			}
+			set(data)
+			before := allocated()
+			splits, err := Open(file, Options{})
+			if err == nil {
+				_, err = items(splits[0])
+			}
+			if n := allocated() - before; n > 64<<20 {
+				t.Errorf("sort %d, changed at byte %d: %d bytes are allocated for a file of %d: %v", i, at, n, len(data), err)
+			}
+			if err != nil && strings.Contains(err.Error(), "and what is packed in it that it does to") {
+				said++
+			}
+		}
+		if said == 0 {
+			t.Errorf("sort %d: no change was refused for what is packed in a page", i)
+		}
+	}
 }
 
 // TestParquetPages reads headers of pages: those of a real file, and such as ask for more than there is.

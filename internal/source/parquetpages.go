@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -167,7 +168,9 @@ func checkParquetMetadata(data []byte) error {
 // parquetPage is what the header of a page says.
 type parquetPage struct {
 	unpacked, packed, values int64
-	header                   int // its own length
+	levels                   int64 // bytes of a page of version 2 that lie before what is packed
+	plain                    bool  // a page of version 2 that isn't packed
+	header                   int   // its own length
 }
 
 // readParquetPage reads a header.
@@ -184,8 +187,16 @@ func readParquetPage(data []byte) (p parquetPage, err error) {
 			return number(&p.unpacked)
 		case id == 3 && isNumber(kind):
 			return number(&p.packed)
-		case (id == 5 || id == 7 || id == 8) && kind == compactStruct: // of a data page, a dictionary, a data page of version 2
+		case (id == 5 || id == 7) && kind == compactStruct: // of a data page, a dictionary
 			c.fields(1, func(id int64, kind byte) bool { return id == 1 && isNumber(kind) && number(&p.values) })
+			return true
+		case id == 8 && kind == compactStruct: // of a data page of version 2
+			var definitions, repetitions int64
+			c.fields(1, func(id int64, kind byte) bool {
+				p.plain = p.plain || id == 7 && kind == compactFalse
+				return isNumber(kind) && (id == 1 && number(&p.values) || id == 5 && number(&definitions) || id == 6 && number(&repetitions))
+			})
+			p.levels = max(definitions, 0) + max(repetitions, 0)
 			return true
 		}
 		return false
@@ -247,7 +258,31 @@ func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaDat
 		case p.values < 0 || p.values > parquetPageValuesMax:
 			return fmt.Errorf("the page at byte %d says that it has %d values; pages of up to %d are read", at, p.values, parquetPageValuesMax)
 		}
+		if n, err := packedSays(file, at+int64(p.header), p, chunk.Codec); err != nil {
+			return err
+		} else if n > uint64(p.unpacked) {
+			return fmt.Errorf("the page at byte %d says that it unpacks to %d bytes, and what is packed in it that it does to %d", at, p.unpacked, n)
+		}
 		at += int64(p.header) + p.packed
 	}
 	return nil
+}
+
+// packedSays returns how many bytes what is packed in a page, whose bytes begin at an offset of the file, says that it unpacks to; 0 where it does not
+// say so. Snappy and Zstandard do, and their readers allocate that much before they look further.
+func packedSays(file io.ReaderAt, at int64, p parquetPage, codec format.CompressionCodec) (uint64, error) {
+	if codec != format.Snappy && codec != format.Zstd || p.plain || p.levels >= p.packed {
+		return 0, nil
+	}
+	head := make([]byte, min(zstd.HeaderMaxSize, p.packed-p.levels))
+	if n, err := file.ReadAt(head, at+p.levels); n < len(head) {
+		return 0, err
+	}
+	if codec == format.Snappy {
+		n, _ := binary.Uvarint(head) // 0 where it is no number: its reader says so
+		return n, nil
+	}
+	var frame zstd.Header
+	_ = frame.Decode(head) // of what is no frame its reader says so
+	return frame.FrameContentSize, nil
 }

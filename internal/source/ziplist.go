@@ -100,7 +100,7 @@ func readZipList(file *os.File, name string) (*zipList, error) {
 		}
 		left -= int64(zipMemberBytes + n)
 		raw := string(text[:lengths[0]])
-		if err := l.add(head[:], raw, text[lengths[0]:][:lengths[1]], base); err != nil {
+		if err := l.add(head[:], raw, text[lengths[0]:][:lengths[1]], base, at); err != nil {
 			return nil, &FormatError{Path: name, Entry: raw, Msg: "refused: " + err.Error()}
 		}
 	}
@@ -156,8 +156,8 @@ func zip64End(file io.ReaderAt, endAt int64) (bool, int64) {
 	return err == nil && string(magic[:]) == "PK\x06\x06", at
 }
 
-// add takes a member.
-func (l *zipList) add(head []byte, raw string, extra []byte, base int64) error {
+// add takes a member, whose offset base is added to, and whose bytes lie before those of the list.
+func (l *zipList) add(head []byte, raw string, extra []byte, base, list int64) error {
 	name, err := zipNameError(raw)
 	if err != nil || name == "" {
 		return err
@@ -178,8 +178,8 @@ func (l *zipList) add(head []byte, raw string, extra []byte, base int64) error {
 	switch {
 	case m.sort == zipRegular && m.method == zipDeflated && size > zipRatioMax*(packed+1), m.method == zipStored && size != packed:
 		return fmt.Errorf("its %d bytes are said to unpack to %d, which cannot be", packed, size)
-	case offset > math.MaxInt64-uint64(base):
-		return errors.New("it is said to begin after all that a file can hold")
+	case offset > math.MaxInt64-uint64(base), packed > math.MaxInt64, int64(packed) > list-base-int64(offset):
+		return fmt.Errorf("its %d bytes are said to begin at byte %d, which are not before the list of the members at byte %d", packed, offset, list-base)
 	case uint64(len(l.names))+uint64(len(name)) > math.MaxUint32:
 		return errors.New("the names of the members are of more than 4 GB")
 	}
