@@ -60,20 +60,29 @@ func reload(out io.Writer, socket string, timeout time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// reloadOnHangup has the server reload for each SIGHUP, until ctx ends. One that says that the terminal is gone ends the server
-// instead, as it would without us; where SIGHUP was ignored before we came, as by nohup, it still is.
-func reloadOnHangup(ctx context.Context, srv *server.Server, log *slog.Logger, end func(error)) {
-	if signal.Ignored(unix.SIGHUP) {
-		return
+// hangups are the SIGHUPs that a server gets from its start on: one that comes while it opens its sets is dealt with as soon as it serves.
+type hangups struct {
+	signals     chan os.Signal
+	hadTerminal bool
+}
+
+// takeHangups takes them. Where SIGHUP was ignored before we came, as by nohup, it still is, and none come.
+func takeHangups() hangups {
+	h := hangups{make(chan os.Signal, 1), hasTerminal()}
+	if !signal.Ignored(unix.SIGHUP) {
+		signal.Notify(h.signals, unix.SIGHUP)
 	}
-	hangups, hadTerminal := make(chan os.Signal, 1), hasTerminal()
-	signal.Notify(hangups, unix.SIGHUP)
+	return h
+}
+
+// reload has the server reload for each, until ctx ends. One that says that the terminal is gone ends the server instead, as it would without us.
+func (h hangups) reload(ctx context.Context, srv *server.Server, log *slog.Logger, end func(error)) {
 	go func() {
-		defer signal.Stop(hangups)
+		defer signal.Stop(h.signals)
 		for {
 			select {
-			case <-hangups:
-				if hadTerminal && !hasTerminal() {
+			case <-h.signals:
+				if h.hadTerminal && !hasTerminal() {
 					end(errors.New("the terminal was closed"))
 					return
 				}

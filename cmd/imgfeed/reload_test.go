@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -10,6 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // TestReload damages a set, has the server see it by the command and by SIGHUP, and mends it.
@@ -84,5 +88,36 @@ func TestReload(t *testing.T) {
 	serve.Process.Signal(unix.SIGTERM)
 	if err := serve.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHangupWhileStarting has SIGHUP come before there is a server: it looks again once it serves.
+func TestHangupWhileStarting(t *testing.T) {
+	keep := make(chan os.Signal, 1) // under nohup SIGHUP is ignored
+	signal.Notify(keep, unix.SIGHUP)
+	defer signal.Stop(keep)
+	hangups := takeHangups()
+	if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-keep
+	sets, err := shard.FindAll(oneSet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{}, 1)
+	srv, err := server.New(server.Config{Sets: sets.Sets, Log: slog.New(slog.DiscardHandler), Find: func() (shard.Found, error) {
+		looked <- struct{}{}
+		return sets, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	hangups.reload(t.Context(), srv, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	select {
+	case <-looked:
+	case <-time.After(timeout):
+		t.Error("SIGHUP before the server began did nothing")
 	}
 }

@@ -165,7 +165,7 @@ func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.Can
 
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
-	log := f.logger()
+	log, hangups := f.logger(), takeHangups()
 	ctx, stop, err := f.untilEnd(ctx)
 	defer stop()
 	if err != nil {
@@ -205,7 +205,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	defer listener.Close()
 	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
 	defer end(nil)
-	reloadOnHangup(ctx, srv, log, end)
+	hangups.reload(ctx, srv, log, end)
 	metrics, err := f.serveMetrics(ctx, srv, log)
 	if err != nil {
 		return err
