@@ -102,6 +102,9 @@ func Ask(socket string, timeout time.Duration) (Hello, error) {
 
 // ask says hello to the server on a socket, sends it one more request if there is one, and returns its last answer.
 func ask[Reply wire.Message](socket string, timeout time.Duration, request ...wire.Message) (answer Reply, err error) {
+	if err := checkSocketPath(socket); err != nil {
+		return answer, err
+	}
 	conn, err := net.DialTimeout("unix", socket, timeout)
 	if err != nil {
 		return answer, err

@@ -71,14 +71,22 @@ func Listen(path string) (*Listener, error) { return ListenMode(path, SocketMode
 // missing, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an [*InUseError]; a file that is no socket is never removed.
 func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
-	if len(path) > socketPathMax {
-		return nil, fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
+	if err := checkSocketPath(path); err != nil {
+		return nil, err
 	}
 	l := &Listener{path: path, mode: mode}
 	if err := l.bind(); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// checkSocketPath refuses what the system would by the words "invalid argument".
+func checkSocketPath(path string) error {
+	if len(path) > socketPathMax {
+		return fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
+	}
+	return nil
 }
 
 // bind makes the socket at the path, in place of the one that it had; mu is held, or nobody else has the listener yet.

@@ -110,8 +110,10 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 // check finds mistakes that lie in several flags, or in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	given, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
-	if err := advice.Output("--socket", f.socket); err != nil {
-		return usageError{err}
+	for _, err := range []error{advice.Output("--socket", f.socket), checkDataEnv(cmd.Flags().NArg())} {
+		if err != nil {
+			return usageError{err}
+		}
 	}
 	switch {
 	case given("rank") != given("world"):
@@ -131,6 +133,14 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	return kernel.CheckEnv()
+}
+
+// checkDataEnv refuses an address in the variable that is looked at where no argument names the data.
+func checkDataEnv(args int) error {
+	if args > 0 {
+		return nil
+	}
+	return advice.Local("$"+server.DataEnv, os.Getenv(server.DataEnv))
 }
 
 func (f *serveFlags) logger() *slog.Logger {

@@ -452,6 +452,11 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--socket-mode", "0160"}, 2, "0660"},
 		{[]string{"serve", data, "--exit-idle", "-1s"}, 2, "--exit-idle"},
 		{[]string{"status", "--timeout", "0s"}, 2, "--timeout"},
+		{[]string{"serve", ""}, 2, "SET is empty, as an unset variable is"},
+		{[]string{"serve", "s3://bucket/x"}, 2, "SET s3://bucket/x is an address"},
+		{[]string{"serve", data, "--socket", ""}, 2, "--socket is empty, as an unset variable is"},
+		{[]string{"serve", data, "--traces", "x"}, 2, "want a collector's address, as http://localhost:4318"},
+		{[]string{"reload", "--socket", "/" + strings.Repeat("x", 107)}, 1, "socket path of 108 bytes, the system's limit is 107"},
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
@@ -463,6 +468,12 @@ func TestMistakes(t *testing.T) {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != tt.status || !strings.HasPrefix(string(out), "imgfeed: ") || !strings.Contains(string(out), tt.want) {
 			t.Errorf("imgfeed %s: %v, %s; want status %d and %q", strings.Join(tt.args, " "), err, out, tt.status, tt.want)
+		}
+	}
+	t.Setenv(server.DataEnv, "s3://bucket/x")
+	for want, args := range map[string][]string{"$IMGFEED_DATA s3://bucket/x is an address": {"serve"}, "is an empty folder": {"serve", empty}} {
+		if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,6 @@ var shardSizeUsage = fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it ha
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	out        string
-	outGiven   bool
 	partitions int
 	seed       uint64
 	size       bytesize.Size
@@ -86,7 +86,6 @@ func newBuildCommand() *cobra.Command {
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			f.outGiven = c.Flags().Changed("output")
 			f.sources.Stdin = c.InOrStdin()
 			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args, f)
 		},
@@ -121,16 +120,14 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 }
 
 // checkSourceFlags refuses values of these flags that mean nothing.
-func checkSourceFlags(src []string, o source.Options) error {
+func checkSourceFlags(o source.Options) error {
 	switch {
-	case slices.Contains(src, ""):
-		return errors.New("SRC is empty, as an unset variable is: name a file or folder (. is this one)")
 	case o.ClassesFrom < 1 || o.ClassesFrom > source.ClassesFromMax:
 		return fmt.Errorf("--classes-from %d: a class is a folder from 1 to %d levels deep", o.ClassesFrom, source.ClassesFromMax)
 	case o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString:
 		return fmt.Errorf("--class-order %q: %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
 	}
-	return nil
+	return cmp.Or(advice.Local("--classes", o.Classes), advice.Local("--val-labels", o.ValLabels), advice.Local("--images", o.Images))
 }
 
 // checkSeed refuses what a loader does not take: a seed is one number for both.
@@ -167,10 +164,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	if src[0] == source.StandardInput && f.out == "" {
 		return usageError{errors.New("standard input has no place that a set could stand beside: name a folder by --output")}
 	}
-	if f.outGiven && f.out == "" {
-		return usageError{errors.New("--output is empty, as an unset variable is: name a folder, or leave it away")}
-	}
-	if err := checkSourceFlags(src, f.sources); err != nil {
+	if err := checkSourceFlags(f.sources); err != nil {
 		return usageError{err}
 	}
 	ctx, stop := untilHangup(ctx)

@@ -87,7 +87,7 @@ With --json it is one object, for programs: {"sets": [{"split", "path", "samples
 Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkSourceFlags(args, options); err != nil {
+			if err := checkSourceFlags(options); err != nil {
 				return usageError{err}
 			}
 			if slices.Contains(args, source.StandardInput) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/source"
@@ -65,7 +66,12 @@ func runRepair(ctx context.Context, stdout, stderr io.Writer, path string, f rep
 	case slices.Contains(f.from, source.StandardInput):
 		return usageError{errors.New("--from cannot be standard input, which is read once: name a file or folder")}
 	}
-	if err := cmp.Or(checkJobs(f.jobs), checkSourceFlags(f.from, f.sources)); err != nil {
+	for _, from := range f.from {
+		if err := advice.Local("--from", from); err != nil {
+			return usageError{err}
+		}
+	}
+	if err := cmp.Or(checkJobs(f.jobs), checkSourceFlags(f.sources)); err != nil {
 		return usageError{err}
 	}
 	dir, err := setDir(path)

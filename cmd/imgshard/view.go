@@ -91,7 +91,7 @@ func (f *viewFlags) check(args []string) error {
 	case f.output != "-" && !strings.HasSuffix(f.output, ".html") && !strings.HasSuffix(f.output, ".png"):
 		return fmt.Errorf("-o %s: a sheet is a file that ends in .html or .png, or - for the page on standard output", f.output)
 	}
-	return checkSourceFlags(args, f.source)
+	return checkSourceFlags(f.source)
 }
 
 func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {

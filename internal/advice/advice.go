@@ -4,6 +4,8 @@ package advice
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,7 +53,13 @@ func Flag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid))
 	}
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || missing.GetSpecifiedShortnames() != "" {
+	if !ok {
+		return err
+	}
+	if short := missing.GetSpecifiedShortnames(); short != "" {
+		if strings.Contains(cmd.Use, " ") { // it takes arguments
+			err = fmt.Errorf("%w (an argument that begins with - stands after --: %s … -- -%s)", err, cmd.CommandPath(), short)
+		}
 		return err
 	}
 	var names []string
@@ -83,14 +91,72 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// Args returns a command's check of its arguments, whose errors say how many there are and what is wanted.
+// Args returns a command's check of its arguments, whose errors say how many there are and what is wanted. Texts that are empty, and
+// addresses where a path is meant, are refused by the name that the command's usage gives them; empty flags, too.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if check(cmd, args) == nil {
-			return nil
+		if check(cmd, args) != nil {
+			return fmt.Errorf("%s with %s: want %s", cmd.CommandPath(), bytesize.Counted(len(args), "argument", "arguments"), cmd.UseLine())
 		}
-		return fmt.Errorf("%s with %s: want %s", cmd.CommandPath(), bytesize.Counted(len(args), "argument", "arguments"), cmd.UseLine())
+		for i, text := range args {
+			name := argumentName(cmd, i)
+			if text == "" {
+				return empty(name)
+			}
+			if err := Local(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
+				return err
+			}
+		}
+		return emptyFlag(cmd)
 	}
+}
+
+// argumentName returns what a command's usage calls its i-th argument: SRC is any of SRC..., and the last of [INDEX|KEY]... any from there on.
+func argumentName(cmd *cobra.Command, i int) string {
+	var names []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if word = strings.Trim(word, "[]."); strings.HasPrefix(word, "-") {
+			break
+		}
+		names = append(names, word)
+	}
+	if len(names) == 0 {
+		return "argument"
+	}
+	return names[min(i, len(names)-1)]
+}
+
+// emptyFlag refuses a flag that is given and says nothing: it would count as not given.
+func emptyFlag(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		texts := []string{"-"}
+		switch values, isList := f.Value.(pflag.SliceValue); {
+		case isList:
+			texts = values.GetSlice()
+		case f.Value.Type() == "string":
+			texts = []string{f.Value.String()}
+		}
+		if slices.Contains(texts, "") {
+			err = fmt.Errorf("%w, or leave the flag away", empty("--"+f.Name))
+		}
+	})
+	return err
+}
+
+func empty(name string) error {
+	return fmt.Errorf("%s is empty, as an unset variable is: name one", name)
+}
+
+// Local refuses an address of the network, where a path is meant and there is none like it. name is the flag or argument.
+func Local(name, path string) error {
+	scheme, rest, is := strings.Cut(path, "://")
+	if _, err := os.Lstat(path); !is || err == nil || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.") != "" {
+		return nil
+	}
+	if scheme == "file" {
+		return fmt.Errorf("%s %s is an address: write the path alone, %s", name, path, rest)
+	}
+	return fmt.Errorf("%s %s is an address, and only paths of this machine are read and written: copy or mount what is there, and name that", name, path)
 }
 
 // Root has a program of commands show its help when there is none, and tell of one that there is not.
@@ -110,11 +176,11 @@ func Root(root *cobra.Command) {
 	}
 }
 
-// Output refuses a place to write to that begins with the home folder's sign, which would become a folder of that name. name is the
-// flag or argument.
+// Output refuses a place to write to that begins with the home folder's sign, or is an address: either would become a folder of that
+// name. name is the flag or argument.
 func Output(name, path string) error {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		return fmt.Errorf("%s %s would go to a folder with the name ~ (a shell replaces ~ at the beginning of a word only, not after =: write $HOME, or ./%s)", name, path, path)
 	}
-	return nil
+	return Local(name, path)
 }

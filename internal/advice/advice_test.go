@@ -41,7 +41,7 @@ func TestFullDevice(t *testing.T) {
 }
 
 func TestFlag(t *testing.T) {
-	cmd := &cobra.Command{Use: "serve"}
+	cmd := &cobra.Command{Use: "serve [SET]"}
 	cmd.Flags().Int("threads", 0, "")
 	cmd.Flags().Int("secret", 0, "")
 	if err := cmd.Flags().MarkHidden("secret"); err != nil {
@@ -50,11 +50,53 @@ func TestFlag(t *testing.T) {
 	for given, want := range map[string]string{
 		"--thread=3": "unknown flag: --thread (is --threads meant?)",
 		"--secre=3":  "unknown flag: --secre",
-		"-t":         "unknown shorthand flag: 't' in -t",
+		"-t":         "unknown shorthand flag: 't' in -t (an argument that begins with - stands after --: serve … -- -t)",
 		"--socket":   "unknown flag: --socket",
 	} {
 		if got := Flag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
 			t.Errorf("%s: %q, want %q", given, got, want)
 		}
+	}
+}
+
+// TestArgs refuses what counts as not given, and addresses where paths are meant, by name.
+func TestArgs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("s3:/there", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		use  string
+		args []string
+		want string
+	}{
+		{"ls SET [INDEX|KEY]...", []string{"set", "s3://key", "7"}, ""},
+		{"ls SET [INDEX|KEY]...", []string{""}, "SET is empty, as an unset variable is: name one"},
+		{"ls SET [INDEX|KEY]...", []string{"set", "7", ""}, "INDEX|KEY is empty, as an unset variable is: name one"},
+		{"serve [SET]", []string{}, ""},
+		{"serve [SET]", []string{""}, "SET is empty"},
+		{"serve [SET]", []string{"s3://bucket/x"}, "SET s3://bucket/x is an address, and only paths of this machine are read and written: copy or mount"},
+		{"serve [SET]", []string{"file:///data/x"}, "SET file:///data/x is an address: write the path alone, /data/x"},
+		{"serve [SET]", []string{"s3://there"}, ""},
+		{"top [SERVER]", []string{"http://host:9090"}, ""},
+		{"build SRC... [-o OUT]", []string{"a", "https://b"}, "SRC https://b is an address"},
+		{"serve [SET]", []string{"x", "--split="}, "--split is empty, as an unset variable is: name one, or leave the flag away"},
+		{"serve [SET]", []string{"x", "--from=a", "--from="}, "--from is empty"},
+		{"serve [SET]", []string{"x", "--split=a", "--from=b"}, ""},
+	} {
+		var got string
+		cmd := &cobra.Command{Use: c.use, SilenceErrors: true, SilenceUsage: true, Args: Args(cobra.ArbitraryArgs), Run: func(*cobra.Command, []string) {}}
+		cmd.Flags().String("split", "", "")
+		cmd.Flags().StringArray("from", nil, "")
+		cmd.SetArgs(c.args)
+		if err := cmd.Execute(); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s, %q: %q, want %q", c.use, c.args, got, c.want)
+		}
+	}
+	if err := Output("OUT", "s3://bucket/x"); err == nil || !strings.Contains(err.Error(), "OUT s3://bucket/x is an address") {
+		t.Errorf("written to an address: %v", err)
 	}
 }

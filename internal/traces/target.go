@@ -28,20 +28,27 @@ func (t Target) String() string {
 // timeoutUsual is OpenTelemetry's.
 const timeoutUsual = 10 * time.Second
 
-// ParseTarget reads a collector's address, http://HOST:4318 for instance, to which the protocol's path is added.
+// ParseTarget reads a collector's address, http://HOST:4318 for instance, to which the protocol's path is added. Without http:// it has a port:
+// a word alone is a slip rather than a host.
 // getenv gives headers and timeout, as [FromEnvironment] has them.
 func ParseTarget(address string, getenv func(string) string) (Target, error) {
-	if !strings.Contains(address, "://") {
+	short := !strings.Contains(address, "://")
+	if short {
 		address = "http://" + address
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Hostname() == "" || short && u.Port() == "" || u.Scheme != "http" && u.Scheme != "https" || !isPort(cmp.Or(u.Port(), "80")) {
 		return Target{}, fmt.Errorf("want a collector's address, as http://localhost:4318")
 	}
 	if !strings.HasSuffix(u.Path, "/v1/traces") {
 		u = u.JoinPath("v1/traces")
 	}
 	return Target{URL: u.String()}.completed(getenv)
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // FromEnvironment returns what OpenTelemetry's variables say of traces, as its specification

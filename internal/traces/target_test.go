@@ -42,7 +42,7 @@ func TestParseTarget(t *testing.T) {
 	env := map[string]string{"OTEL_EXPORTER_OTLP_TIMEOUT": "2500", "OTEL_EXPORTER_OTLP_HEADERS": "a=b"}
 	for address, want := range map[string]string{
 		"http://c:4318": "http://c:4318/v1/traces", "c:4318": "http://c:4318/v1/traces", "c:4318/": "http://c:4318/v1/traces",
-		"https://c/v1/traces": "https://c/v1/traces", "http://u:p@c": "http://u:p@c/v1/traces", "": "", "://c": "", "ftp://c": "", "http://": "",
+		"https://c/v1/traces": "https://c/v1/traces", "http://u:p@c": "http://u:p@c/v1/traces", "": "", "://c": "", "ftp://c": "", "x": "", "x/y": "", "c:0": "", "http://c:70000": "", "http://": "",
 	} {
 		to, err := ParseTarget(address, func(name string) string { return env[name] })
 		if to.URL != want || (err == nil) != (want != "") {

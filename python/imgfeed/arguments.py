@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .vision import Pipeline, is_torchvisions, pipeline
+from .wire import SOCKET_PATH_MAX
 
 log = logging.getLogger("imgfeed")
 
@@ -143,6 +144,9 @@ def _context(name: str, value: Any) -> Any:
     return choice("fork", "spawn", "forkserver").check(name, value)
 
 
+_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
+
+
 def _path(name: str, value: Any) -> str:
     try:
         path = os.fsdecode(value)
@@ -157,7 +161,18 @@ def _path(name: str, value: Any) -> str:
         raise ValueError(f"imgfeed: {name} is {value!r}: the path is empty")
     if "\0" in path:
         raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
-    return scheme + os.path.expanduser(path)
+    path = os.path.expanduser(path)
+    if scheme and len(os.fsencode(path)) > SOCKET_PATH_MAX:
+        raise ValueError(
+            f"imgfeed: {name} is {value!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes, and this has "
+            f"{len(os.fsencode(path))}: choose a shorter one with imgfeed serve --socket, or a symbolic link to its folder"
+        )
+    if not scheme and _ADDRESS.match(path) and not os.path.lexists(path):
+        raise ValueError(
+            f"imgfeed: {name} is {value!r}, an address, and only paths of this machine are read: copy or mount what is "
+            "there, and name that"
+        )
+    return scheme + path
 
 
 def duration(none: str) -> Kind:

@@ -22,7 +22,7 @@ from . import client, errors, wire
 log = logging.getLogger("imgfeed")
 
 START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or say what it is about
-TEMP_PATH_MAX = 107 - len("/imgfeed-0123456789abcdef/sock")  # bytes; 107 is what the address of a Unix socket holds (unix(7))
+TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # bytes
 
 
 def find_binary(name: str = "imgfeed") -> str:

@@ -246,6 +246,8 @@ def _lost(e: OSError) -> errors.LostError:
     return errors.LostError(f"imgfeed: the connection to the server broke ({e.strerror or e}): it has ended")
 
 
+SOCKET_PATH_MAX = 107  # bytes that the address of a Unix socket holds, as sockaddr_un has it: 108 with the final zero (unix(7))
+
 _CLOSED = "imgfeed: the connection to the server is closed"
 _CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 

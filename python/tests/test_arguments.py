@@ -152,6 +152,22 @@ def test_a_path_with_a_nul() -> None:
         checked(dataset="/data\0")
 
 
+def test_an_address_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("s3://bucket/train", "https://host/train.tar", b"gs://bucket"):
+        with pytest.raises(ValueError, match=r"dataset is .*://.*, an address, and only paths of this machine are read: copy"):
+            checked(dataset=address)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s3:" / "train").mkdir(parents=True)
+    assert checked(dataset="s3://train").dataset == "s3://train"  # a folder that there is
+
+
+def test_a_socket_path_has_a_limit(tmp_path: Path) -> None:
+    assert checked(dataset="unix:/" + 106 * "x").dataset == "unix:/" + 106 * "x"
+    for path in ("/" + 107 * "x", "/" + 54 * "é"):
+        with pytest.raises(ValueError, match=r"dataset is .*at most 107 bytes, and this has 10[89]: choose a shorter one"):
+            DataLoader("unix:" + path)
+
+
 @pytest.mark.parametrize(
     ("normalize", "error"),
     [
