@@ -19,6 +19,9 @@ type Reloaded struct {
 	Refused []string `json:"refused"`
 }
 
+// Unchanged is what is said of a reload that changes nothing of what is served, and yet opens every file anew.
+const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
+
 // Kind implements [wire.Message].
 func (reloadRequest) Kind() string { return "reload" }
 
@@ -59,6 +62,9 @@ func (s *Server) Reload() (Reloaded, error) {
 	}
 	for _, text := range done.Changes {
 		s.log.Info("reload: " + text)
+	}
+	if len(done.Changes)+len(done.Refused) == 0 {
+		s.log.Info("reload: " + Unchanged)
 	}
 	for _, text := range done.Refused {
 		s.log.Error("reload: " + text)

@@ -17,8 +17,9 @@ import (
 )
 
 const reloadLong = `Have the server on a socket look again at what it serves, as SIGHUP does: a set or a partition that was damaged or missing and is
-whole now is served from then on, and sessions go on with it in their next epoch. A set that holds other data than before, or
-less, is refused, and the exit status is 1: what the server has opened is served on.`
+whole now is served from then on, and files that imgshard repair has put in the place of others are read; sessions go on with both
+in their next epoch. A set that holds other data than before, or less, is refused, and the exit status is 1: what the server has
+opened is served on.`
 
 func newReloadCommand() *cobra.Command {
 	var socket string
@@ -40,7 +41,7 @@ func newReloadCommand() *cobra.Command {
 	return cmd
 }
 
-// reload has the server on a socket look again, and prints what is served now and was not. What was refused is the error.
+// reload has the server on a socket look again, and prints what is served now and was not, or that its files were opened anew. What was refused is the error.
 func reload(out io.Writer, socket string, timeout time.Duration) error {
 	done, err := server.AskReload(socket, timeout)
 	if err != nil {
@@ -51,7 +52,7 @@ func reload(out io.Writer, socket string, timeout time.Duration) error {
 		fmt.Fprintln(out, text)
 	}
 	if len(done.Changes)+len(done.Refused) == 0 {
-		fmt.Fprintln(out, "nothing has changed")
+		fmt.Fprintln(out, server.Unchanged)
 	}
 	var errs []error
 	for _, text := range done.Refused {

@@ -44,7 +44,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	hello(t, path)
-	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil || string(out) != "nothing has changed\n" {
+	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil || string(out) != server.Unchanged+"\n" {
 		t.Errorf("%v, %s", err, out)
 	}
 	set := filepath.Join(dir, "train-shards")
