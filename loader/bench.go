@@ -16,6 +16,9 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
+// BenchSlotsMin is how many batches [Bench] holds at least: one to finish, and two to go on with.
+const BenchSlotsMin = 3
+
 // BenchConfig says what [Bench] measures.
 type BenchConfig struct {
 	Set       *shard.Set
@@ -154,7 +157,7 @@ func during(d time.Duration, pool *Pool, least int64, failed <-chan error) error
 
 // serveBatches serves the plan as a client would have it, but for the client.
 func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Set, order *plan.Plan) error {
-	slots := make([]*Slot, 3+p.Threads()*8/cfg.BatchSize) // one to finish, two to go on with, more for small batches
+	slots := make([]*Slot, BenchSlotsMin+p.Threads()*8/cfg.BatchSize) // more for small batches
 	for i := range slots {
 		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Views)
 	}

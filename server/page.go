@@ -87,6 +87,9 @@ func MetricsAddr(addr string) (string, error) {
 		addr = ":" + addr
 	}
 	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return "", fmt.Errorf("metrics address: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -56,7 +57,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.split, "split", "", "split to measure, if SET holds several")
 	flags.Var(layoutFlag{&c.Layout}, "layout", "layout of the batches, NHWC or NCHW")
 	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
-	flags.Var(intFlag{&c.BatchSize, 1, math.MaxInt}, "batch-size", "samples in a batch")
+	flags.Var(intFlag{&c.BatchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
 	flags.Var(durationFlag{&c.Duration, time.Millisecond}, "seconds", "time to measure for")
 	flags.Var(durationFlag{&c.WarmUp, 0}, "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
 	flags.Int64Var(&c.Seed, "seed", 0, "seed of the order and of the random parameters")
@@ -72,6 +73,9 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
 			return usageError{fmt.Errorf("--transform: %w", err)}
 		}
+	}
+	if err := checkBatches(c.BatchSize, c.Views); err != nil {
+		return err
 	}
 	dir, err := chooseSet(path, f.split)
 	if err != nil {
@@ -91,6 +95,15 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	printBench(cmd.OutOrStdout(), dir, &result)
 	if notice := kernel.Notice(); notice != "" {
 		fmt.Fprintln(cmd.OutOrStdout(), notice)
+	}
+	return nil
+}
+
+// checkBatches refuses batches that take more than half of the memory: where none is left, the system or Go ends the program in words of their own.
+func checkBatches(size int, views transform.Views) error {
+	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), server.MachineMemory()/2
+	if need > most {
+		return usageError{fmt.Errorf("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))}
 	}
 	return nil
 }

@@ -53,7 +53,10 @@ func (f intFlag) String() string { return strconv.Itoa(*f.n) }
 // Type implements pflag.Value.
 func (f intFlag) Type() string { return "int" }
 
-// A durationFlag is a time of at least low.
+// durationMax is far longer than a server runs.
+const durationMax = 10000 * time.Hour
+
+// A durationFlag is a time from low to durationMax.
 type durationFlag struct {
 	d   *time.Duration
 	low time.Duration
@@ -65,8 +68,8 @@ func (f durationFlag) Set(text string) error {
 	if seconds, plain := strconv.ParseFloat(text, 64); plain == nil && math.Abs(seconds) < math.MaxInt64/float64(time.Second) {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
-	if err != nil || d < f.low {
-		return fmt.Errorf("want a time such as 30s, %v or more", f.low)
+	if err != nil || d < f.low || d > durationMax {
+		return fmt.Errorf("want a time such as 30s, from %v to 10000h", f.low)
 	}
 	*f.d = d
 	return nil

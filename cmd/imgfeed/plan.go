@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -20,8 +20,10 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/capacity"
+	"github.com/imgfeed/imgfeed/internal/encoding/pixels"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -81,8 +83,8 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.Var(&f.memory, "memory", "its memory, as 1TiB (default this one's)")
 	flags.Var(&f.disk, "disk", "bytes that its disk or store reads in a second, as 3GB (default measured)")
 	flags.StringVar(&f.split, "split", "", "split to plan for, if PATH holds several")
-	flags.Var(intFlag{&f.samples, 1, math.MaxInt}, "samples", "number of samples, where counting them takes too long")
-	flags.Var(intFlag{&f.batchSize, 1, math.MaxInt}, "batch-size", "samples in a batch")
+	flags.Var(intFlag{&f.samples, 1, plan.SamplesMax}, "samples", "number of samples, where counting them takes too long")
+	flags.Var(intFlag{&f.batchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
 	flags.StringVar(&f.resize, "resize", "", "size that pixels are stored in, as imgshard build's --resize")
 	flags.BoolVar(&f.bitExact, "bit-exact", false, "take no encoding whose results are not those of the originals")
 	flags.Var(durationFlag{&f.seconds, 100 * time.Millisecond}, "seconds", "time to measure for; packing the sample comes on top")
@@ -100,7 +102,7 @@ func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
 	case f.gpu != "" && given("images-per-second"):
 		return n, errors.New("--gpu and --images-per-second both say what a GPU takes: give one")
 	case given("images-per-second") && !(f.perGPU > 0 && f.perGPU < 1e9):
-		return n, fmt.Errorf("--images-per-second %v: want a number above 0", f.perGPU)
+		return n, fmt.Errorf("--images-per-second %v: want a number above 0 and below a billion", f.perGPU)
 	case f.gpu == "" && given("model"):
 		return n, errors.New("--model needs --gpu")
 	case f.gpu == "" && f.perGPU == 0 && f.gpus > 0:
@@ -130,7 +132,10 @@ func (f *planFlags) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--transform: %w", err)}
 	}
-	if err := kernel.CheckEnv(); err != nil {
+	if _, err := pixels.ParseResize(f.resize, ""); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
+	}
+	if err := cmp.Or(checkBatches(f.batchSize, views), kernel.CheckEnv()); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)

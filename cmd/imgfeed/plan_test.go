@@ -108,10 +108,10 @@ func TestPlanMistakes(t *testing.T) {
 		{[]string{set, "--transform", "full"}, "--transform", 2},
 		{[]string{set, "--cores", "-1"}, "from 1 to", 2},
 		{[]string{set, "--disk", "fast"}, "no size", 2},
-		{[]string{set, "--seconds", "0.001"}, "100ms or more", 2},
+		{[]string{set, "--seconds", "0.001"}, "from 100ms to 10000h", 2},
 		{[]string{set, "--split", "train"}, "only val", 1},
 		{[]string{filepath.Join(set, "nothing")}, "nothing", 1},
-		{[]string{planSource(t), "--resize", "big", "--seconds", "0.1"}, "resize \"big\"", 1},
+		{[]string{planSource(t), "--resize", "big", "--seconds", "0.1"}, "--resize \"big\"", 2},
 		{[]string{t.TempDir()}, "no dataset to pack", 1},
 	} {
 		_, _, err := runPlanCommand(t.Context(), c.args...)

@@ -59,6 +59,13 @@ func sourcesHelp() string {
 // shardBytesMin keeps a slip of the unit from making a million files.
 const shardBytesMin = bytesize.Size(1 << 20)
 
+func checkShardSize(size bytesize.Size) error {
+	if size < shardBytesMin {
+		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &size)
+	}
+	return nil
+}
+
 // shardSizeUsage describes --shard-size.
 var shardSizeUsage = fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
 
@@ -153,13 +160,10 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), advice.Output("--output", f.out)} {
+	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out), f.encoding.Check()} {
 		if err != nil {
 			return usageError{err}
 		}
-	}
-	if f.size < shardBytesMin {
-		return usageError{fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)}
 	}
 	if src[0] == source.StandardInput && f.out == "" {
 		return usageError{errors.New("standard input has no place that a set could stand beside: name a folder by --output")}

@@ -41,6 +41,11 @@ func TestWordsOfMistakes(t *testing.T) {
 		"--output ~/x would go to a folder with the name ~":        {"build", "x", "--output=~/x"},
 		"--output ~/y would go to a folder with the name ~":        {"repack", trainSet, "--output=~/y"},
 		"OUT ~/z would go to a folder with the name ~":             {"synth", "~/z"},
+		`--jobs "99999999999999999999": the number is too large`:   {"build", "x", "--jobs", "99999999999999999999"},
+		`--resize "0": want 256 (the shorter side)`:                {"build", "x", "--resize", "0"},
+		`--codec "zip": want one of bitpack, `:                     {"build", "x", "--encoding", "pixels", "--codec", "zip"},
+		`--interpolation: resample: unknown interpolation "cube"`:  {"build", "x", "--interpolation", "cube"},
+		"--shard-size 1: a shard has at least 1MiB":                {"repack", trainSet, "-o", "nowhere", "--shard-size", "1"},
 		"--classes 0: want 1 or more":                              {"synth", "z", "--classes", "0"},
 	} {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.HasPrefix(diag, "imgshard: "+want) {

@@ -62,7 +62,7 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), advice.Output("--output", f.out)} {
+	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out)} {
 		if err != nil {
 			return usageError{err}
 		}

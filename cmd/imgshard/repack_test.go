@@ -48,7 +48,7 @@ func TestRepackUsage(t *testing.T) {
 		"-o OUT":         {"repack", trainSet},
 		"--partitions 0": {"repack", trainSet, "-o", out, "--partitions", "0"},
 		"--jobs":         {"repack", trainSet, "-o", out, "--jobs", "-1"},
-		"unknown codec":  {"repack", trainSet, "-o", out, "--codec", "gzip"},
+		"--codec \"gzip\": want one of bitpack, ": {"repack", trainSet, "-o", out, "--codec", "gzip"},
 		"max:500":        {"repack", trainSet, "-o", out, "--resize", "big"},
 		"interpolation":  {"repack", trainSet, "-o", out, "--interpolation", "sharp"},
 		"resampler":      {"repack", trainSet, "-o", out, "--resampler", "rez"},

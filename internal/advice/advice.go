@@ -76,11 +76,16 @@ func Flag(cmd *cobra.Command, err error) error {
 
 // wanted says what a flag takes, where its type does not say so itself.
 func wanted(invalid *pflag.InvalidValueError) error {
+	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // pflag's own types have one, and ours say themselves what they want
+	switch {
+	case number == nil:
+		return invalid.Unwrap()
+	case errors.Is(number.Err, strconv.ErrRange):
+		return errors.New("the number is too large")
+	}
 	switch invalid.GetFlag().Value.Type() {
-	case "int":
-		if _, err := strconv.ParseInt(invalid.GetValue(), 0, 64); err != nil {
-			return errors.New("want a whole number")
-		}
+	case "int", "int64":
+		return errors.New("want a whole number")
 	case "uint64":
 		return errors.New("want a whole number, 0 or more")
 	case "float64":

@@ -75,6 +75,9 @@ func ParsePolicy(s string) (Policy, error) {
 // SamplesMax is the largest number of samples that a plan takes.
 const SamplesMax = math.MaxInt32
 
+// BatchSizeMax is the largest batch that a plan takes.
+const BatchSizeMax = 1 << 24
+
 // Config is everything that a plan depends on.
 type Config struct {
 	// Fingerprint names what is served in what order: the manifest's. Only a shuffled plan looks at it.
@@ -129,7 +132,7 @@ func (c *Config) check() error {
 		{"epoch", c.Epoch, 0, math.MaxInt, "0 or more"},
 		{"world", c.World, 1, 1 << 24, "1 to 16777216"},
 		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
-		{"batch_size", c.BatchSize, 1, 1 << 24, "1 to 16777216"},
+		{"batch_size", c.BatchSize, 1, BatchSizeMax, fmt.Sprintf("1 to %d", BatchSizeMax)},
 		{"consumed", c.Consumed, 0, c.positions(), fmt.Sprintf("0 to the number of samples, %d", c.positions())},
 		{"policy", int(c.Policy), int(Pad), int(Uneven), "pad, drop_last or uneven"},
 	} {

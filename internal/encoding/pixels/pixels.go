@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -84,14 +85,22 @@ func flags(fs *pflag.FlagSet) func(ready bool) (encoding.Encoding, error) {
 		if side == "" && !ready {
 			side = "256"
 		}
-		resize, err := ParseResize(side, *interpolation)
-		if err == nil && *resampler != "" {
-			if resize.Resampler, err = resample.ParseAlgorithm(*resampler); err != nil {
-				err = fmt.Errorf("--resampler: %w", err)
+		if *interpolation != "" {
+			if _, err := resample.ParseFilter(*interpolation); err != nil {
+				return nil, fmt.Errorf("--interpolation: %w", err)
 			}
 		}
+		resize, err := ParseResize(side, *interpolation)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--%w", err)
+		}
+		if *resampler != "" {
+			if resize.Resampler, err = resample.ParseAlgorithm(*resampler); err != nil {
+				return nil, fmt.Errorf("--resampler: %w", err)
+			}
+		}
+		if *codec != "" && !slices.Contains(pixels.Names(), *codec) {
+			return nil, fmt.Errorf("--codec %q: want one of %s", *codec, strings.Join(pixels.Names(), ", "))
 		}
 		return New(pixels.Params{Codec: *codec}, resize)
 	}

@@ -89,6 +89,20 @@ func AddFlags(fs *pflag.FlagSet, repack bool) *Flags {
 // Chosen reports whether --encoding was given.
 func (f *Flags) Chosen() bool { return f.name != "" }
 
+// Check refuses what no source can be packed with: it needs none, whose images may be small ones.
+func (f *Flags) Check() error {
+	if f.Chosen() {
+		_, err := f.Encoding(false)
+		return err
+	}
+	for _, c := range f.choices {
+		if _, err := c.encode(false); err != nil { // a wrong value of a flag, given for whatever the source will be packed as
+			return err
+		}
+	}
+	return nil
+}
+
 // Encoding returns what the flags ask for. small says that the source's images are small ones, whose pixels are best stored as they
 // are: the default then.
 func (f *Flags) Encoding(small bool) (encoding.Encoding, error) {
