@@ -14,8 +14,9 @@ type kernels struct {
 	doubles float64                           // that a vector has
 	offsets func(g *group, x, y int32, n int) // sets those of a stretch's pixels, from positions with 16 bits of fraction
 
-	pieces func(g *group, lines *int32, from, to, sum, x int32, n int) // adds the moves of n pieces
-	move   func(to, from unsafe.Pointer, moves *[2][movesMax]int32, orders *[pieceLen][16]uint8, n int)
+	stretches func(g *group)                   // sets those of a block's rows, and goes on to the next block
+	pieces    func(g *group, from, behind int) // writes the moves of rows of the block
+	move      func(to, from unsafe.Pointer, moves *[2][movesMax]int32, orders *[pieceLen][16]uint8, n int)
 
 	places, placesCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
@@ -32,13 +33,16 @@ type group struct {
 	places     [stretchLen]int32 // bytes from the source's first
 
 	// For nearest in pieces.
-	slope   slope
-	ahead   [16]int32                   // how far the pieces of a vector are behind its first
-	length  [16]int32                   // of a piece
-	repeats [16]float32                 // what a part of x, with 16 bits of fraction, is of what a step lacks to a pixel
-	lines   [partsMax + piecesMax]int32 // bytes from a row of the source to those of the pieces that follow
-	moves   [2][movesMax]int32          // bytes of the source; bytes of the block, with an order's place in the lowest byte
-	moved   int                         // how many there are
+	slope     slope
+	ahead     [16]int32                   // how far the pieces of a vector are behind its first
+	length    [16]int32                   // of a piece
+	repeats   [16]float32                 // what a part of x, with 16 bits of fraction, is of what a step lacks to a pixel
+	lines     [partsMax + piecesMax]int32 // bytes from a row of the source to those of the pieces that follow
+	block     block
+	stretches [rowStretches]stretch // of each row of the block, the first, the second …
+	perRow    int                   // how many of them there are
+	moves     [2][movesMax]int32    // bytes of the source; bytes of the block, with an order's place in the lowest byte
+	moved     int                   // how many there are
 
 	// For the others.
 	u, forward [8]float64    // the middles of the first pixels along x, and from there to the next vector's

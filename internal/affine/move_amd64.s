@@ -3,15 +3,26 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// MOVE does one move: AX is where its bytes come from, BX where they go, and DX the place of their order.
-#define MOVE(at) \
-	MOVLQSX at(R8), AX                   \
-	MOVL    (4*const_movesMax+at)(R8), BX \
-	MOVBLZX BX, DX                       \
-	SHRL    $8, BX                       \
-	VMOVDQU (SI)(AX*1), X0               \
-	VPSHUFB (R9)(DX*1), X0, X0           \
-	VMOVDQU X0, (DI)(BX*1)
+// MOVE does one move: from is where its bytes come from, to where they go, order the place of their order.
+#define MOVE(from, to, order, x) \
+	VMOVDQU (SI)(from*1), x      \
+	VPSHUFB (R9)(order*1), x, x  \
+	VMOVDQU x, (DI)(to*1)
+
+// PAIR does two moves. It loads where both come from at once, and where both go: what limits it is how often it goes to memory.
+#define PAIR(at) \
+	MOVQ    at(R8), AX                    \
+	MOVQ    (4*const_movesMax+at)(R8), BX \
+	MOVL    AX, R10                       \
+	SHRQ    $32, AX                       \
+	MOVBLZX BX, DX                        \
+	MOVL    BX, R11                       \
+	SHRQ    $32, BX                       \
+	SHRL    $8, R11                       \
+	MOVBLZX BX, R12                       \
+	SHRL    $8, BX                        \
+	MOVE(R10, R11, DX, X0)                \
+	MOVE(AX, BX, R12, X1)
 
 // func move(to, from unsafe.Pointer, moves *[2][movesMax]int32, orders *[pieceLen][16]uint8, n int)
 TEXT ·move(SB), NOSPLIT, $0-40
@@ -22,10 +33,8 @@ TEXT ·move(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 
 four:
-	MOVE(0)
-	MOVE(4)
-	MOVE(8)
-	MOVE(12)
+	PAIR(0)
+	PAIR(8)
 	ADDQ $16, R8
 	SUBQ $4, CX
 	JG   four

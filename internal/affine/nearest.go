@@ -81,47 +81,53 @@ type fixedMap struct {
 	startX, startY int32 // the position of the row's first pixel
 	stepX, stepY   int32
 	downX, downY   int32
+	width          int     // of the result
+	x, y           [2]edge // from where on the source's columns are shown, and from where on no longer; its rows
 }
 
-func newFixedMap(a *Matrix) fixedMap {
-	return fixedMap{
-		startX: fixedPoint(a[2] + float64(a[0]*0.5) + float64(a[1]*0.5)), startY: fixedPoint(a[5] + float64(a[3]*0.5) + float64(a[4]*0.5)),
-		stepX: fixedPoint(a[0]), stepY: fixedPoint(a[3]),
-		downX: fixedPoint(a[1]), downY: fixedPoint(a[4]),
-	}
+func newFixedMap(a *Matrix, width int, src *imagefile.RGB) (f fixedMap) {
+	f.startX, f.startY = fixedPoint(a[2]+float64(a[0]*0.5)+float64(a[1]*0.5)), fixedPoint(a[5]+float64(a[3]*0.5)+float64(a[4]*0.5))
+	f.stepX, f.downX = fixedPoint(a[0]), fixedPoint(a[1])
+	f.stepY, f.downY = fixedPoint(a[3]), fixedPoint(a[4])
+	f.width = width
+	f.x = edges(f.startX, f.stepX, f.downX, src.Width)
+	f.y = edges(f.startY, f.stepY, f.downY, src.Height)
+	return f
 }
 
-// showing returns the first of a row's n pixels that shows something of the source, and the one behind the last.
-func (f *fixedMap) showing(n int, src *imagefile.RGB) (first, behind int) {
-	first, behind = showing(f.startX, f.stepX, n, src.Width)
-	firstY, behindY := showing(f.startY, f.stepY, n, src.Height)
-	first = max(first, firstY)
-	return first, max(first, min(behind, behindY))
+// showing returns the first of the row's pixels that shows something of the source, and the one behind the last.
+func (f *fixedMap) showing() (first, behind int) {
+	first = min(max(int(f.x[0].place), int(f.y[0].place), 0), f.width)
+	return first, max(first, min(int(f.x[1].place), int(f.y[1].place), f.width))
 }
 
 // down goes on to the next row.
 func (f *fixedMap) down() {
 	f.startX += f.downX
 	f.startY += f.downY
+	f.x[0].down()
+	f.x[1].down()
+	f.y[0].down()
+	f.y[1].down()
 }
 
 // fixed is affine_fixed: nearest, for maps that [Matrix.fitsFixed].
 func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
-	f := newFixedMap(a)
+	f := newFixedMap(a, dst.Width, src)
 	shears := f.stepX == 1<<16 && f.downX == 0 && f.downY == 1<<16 // along y
 	if m.kernels != nil && shears {
-		first, behind := showing(f.startX, f.stepX, dst.Width, src.Width)
+		first, behind := min(max(int(f.x[0].place), 0), dst.Width), min(max(int(f.x[1].place), 0), dst.Width)
 		m.findRuns(src, f.startX, f.startY, f.stepY, first, behind)
 	} else if m.kernels != nil {
 		m.group.startFixed(src, f.stepX, f.stepY)
-		if m.group.startPieces(src, dst.Width, f.stepX, f.stepY) {
-			m.fixedPieces(dst, src, &f, fill)
+		if m.group.startPieces(dst, src, &f) {
+			m.fixedPieces(dst, src, fill)
 			return
 		}
 	}
 	for y := range dst.Height {
 		to := m.target(dst, y)
-		first, behind := f.showing(dst.Width, src)
+		first, behind := f.showing()
 		paint(to[:3*first], fill)
 		xx, yy := f.startX+int32(first)*f.stepX, f.startY+int32(first)*f.stepY
 		if first == behind {
@@ -146,32 +152,50 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	}
 }
 
-// showing returns the first of n places and the one behind the last whose position, start + place·step with 16 bits of
-// fraction, is one of size. Positions that overflow are none, as a coordinate of 32,768 and more is none.
-func showing(start, step int32, n, size int) (first, behind int) {
-	low, high := -int64(start), int64(min(size, 1<<15))<<16-int64(start) // low ≤ place·step < high
-	switch s := int64(step); {
-	case s == 0:
-		if low > 0 || high <= 0 {
-			return 0, 0
-		}
-		return 0, n
-	case s < 0:
-		low, high = -high+1, -low+1
-		low, high = ceilQuotient(low, -s), ceilQuotient(high, -s)
-	default:
-		low, high = ceilQuotient(low, s), ceilQuotient(high, s)
-	}
-	return int(min(max(low, 0), int64(n))), int(min(max(high, 0), int64(n)))
+// An edge is the place in a row, ⌈lacks/step⌉, from which on its positions have what its first one lacks, and goes down the rows without a division.
+type edge struct {
+	place, rest         int64 // the rest is below step
+	placeDown, restDown int64
+	step                int64
 }
 
-// ceilQuotient returns ⌈a/b⌉ for b > 0.
-func ceilQuotient(a, b int64) int64 {
-	q := a / b
-	if a%b > 0 {
-		q++
+func newEdge(lacks, step, down int64) edge {
+	e := edge{step: step}
+	e.place, e.rest = floorQuotient(lacks+step-1, step)
+	e.placeDown, e.restDown = floorQuotient(-down, step)
+	return e
+}
+
+// down goes on to the next row.
+func (e *edge) down() {
+	rest := e.rest + e.restDown - e.step
+	short := rest >> 63 // no branch: it would be guessed wrong too often
+	e.rest = rest + e.step&short
+	e.place += e.placeDown + 1 + short
+}
+
+// edges returns the place in a row from which on its positions, start + place·step with 16 bits of fraction, are of size, and the one from which on they no
+// longer are. A coordinate of 32,768 and more is none.
+func edges(start, step, down int32, size int) [2]edge {
+	low, high := -int64(start), int64(min(size, 1<<15))<<16-int64(start) // low ≤ place·step < high
+	s, d := int64(step), int64(down)
+	switch {
+	case s == 0: // all places or none
+		const far = 1 << 30
+		return [2]edge{newEdge(low*far, 1, d*far), newEdge(high*far, 1, d*far)}
+	case s < 0:
+		return [2]edge{newEdge(-high+1, -s, -d), newEdge(-low+1, -s, -d)}
 	}
-	return q
+	return [2]edge{newEdge(low, s, d), newEdge(high, s, d)}
+}
+
+// floorQuotient returns ⌊a/b⌋ and what remains, for b > 0.
+func floorQuotient(a, b int64) (q, rest int64) {
+	q, rest = a/b, a%b
+	if rest < 0 {
+		q, rest = q-1, rest+b
+	}
+	return q, rest
 }
 
 // sums is the rest of ImagingTransformAffine: nearest, for maps of which a corner lies far outside.

@@ -183,19 +183,29 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestPieces compares turns and maps like them of larger images with the generic code: rows of several stretches, and blocks of several rows.
+// TestPieces compares turns and maps like them of larger images with the generic code: rows of several stretches, more of them than are taken, and many blocks
+// of rows.
 func TestPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	var generic Mapper
 	for i := range 1200 {
 		src, got, want := newImage(rng, 1+rng.IntN(700), 1+rng.IntN(60)), new(imagefile.RGB), new(imagefile.RGB)
-		got.Resize(1+rng.IntN(700), 1+rng.IntN(40))
+		switch got.Resize(1+rng.IntN(700), 1+rng.IntN(40)); i % 61 {
+		case 20:
+			src = newImage(rng, 4500, 30)
+			got.Resize(500+rng.IntN(4000), 1+rng.IntN(20))
+		case 40:
+			src = newImage(rng, 60, 800)
+			got.Resize(1+rng.IntN(60), 800)
+		}
 		want.Resize(got.Width, got.Height)
 		sin, cos := math.Sincos(rng.NormFloat64() * math.Exp(-6*rng.Float64()))
 		a := Matrix{cos, sin, rng.NormFloat64() * 50, -sin, cos, float64(src.Height)/2 + rng.NormFloat64()*20}
 		switch i % 4 {
 		case 0: // any steps that pieces have
 			a[0], a[3] = 0.8+0.2*rng.Float64(), 0.7*rng.Float64()-0.35
+		case 2: // columns grow by one
+			a[0] = 1
 		case 1: // rows begin and end at whole pixels
 			for k := range a {
 				a[k] = math.Round(a[k]*64) / 64

@@ -6,8 +6,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/imagefile"
 )
 
-// Nearest by kernels. In general (pieces.go has what is left of turns by little) a row is copied in stretches: a kernel finds where each pixel of a stretch lies in the source, from where
-// they are copied one by one. In a shear along y pixels lie side by side until the source's row changes, at the same columns in each row
+// Nearest by kernels. In general a row is copied in stretches: a kernel finds where each pixel of a stretch lies in the source, from where
+// they are copied one by one (pieces.go has turns by little). In a shear along y pixels lie side by side until the source's row changes, at the same columns in each row
 // of the result: those runs are found once.
 
 // stretchLen is the number of pixels in a stretch.
