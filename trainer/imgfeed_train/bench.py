@@ -22,7 +22,7 @@ from . import flags, settings
 from .data.loaders import Stats
 from .data.transforms import operations
 from .errors import TrainError
-from .flags import AT_LEAST_0, AT_LEAST_1, option
+from .flags import COUNT, COUNT_OR_0, Range, option
 from .launch.notes import Notes
 from .launch.place import Place
 from .settings import Settings
@@ -42,10 +42,10 @@ class BenchSettings(Settings):
     images: str | None = option(
         None, "the training images as a folder of class folders, for torchvision's DataLoader", group="measuring"
     )
-    torch_workers: int = option(0, "its worker processes a rank; 0: as --workers, or the CPUs", within=AT_LEAST_0)
-    rounds: int = option(5, "how often each source has its turn", within=AT_LEAST_1)
-    steps: int = option(50, "timed steps of each source in a round", within=AT_LEAST_1)
-    warmup: int = option(20, "steps before them", within=AT_LEAST_0)
+    torch_workers: int = option(0, "its worker processes a rank; 0: as --workers, or the CPUs", within=Range(0, 4096))
+    rounds: int = option(5, "how often each source has its turn", within=COUNT)
+    steps: int = option(50, "timed steps of each source in a round", within=COUNT)
+    warmup: int = option(20, "steps before them", within=COUNT_OR_0)
     json: str | None = option(None, "file for the readings of all rounds")
 
 

@@ -54,7 +54,8 @@ def _written(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-AT_LEAST_0, AT_LEAST_1 = Range(0), Range(1)
+AT_LEAST_0 = Range(0)
+COUNT, COUNT_OR_0 = Range(1, 2**31 - 1), Range(0, 2**31 - 1)  # whole numbers: more is a slip that ends somewhere in torch
 BELOW_1 = Range(0, 1, below=True)
 AT_MOST_A_WEEK = Range(0, 7 * 24 * 3600, above=True)  # in seconds
 
@@ -197,6 +198,8 @@ def checked(settings: type, values: Mapping[str, Any], where: str = "") -> dict[
             raise TrainError(f"{shown} is no setting{f'; is {near[0]} meant?' if near else ''}")
         f, kind = known[name], kinds[name]
         value = _typed(shown, given, f, kind)
+        if value == "" and f.default != "":
+            raise TrainError(f"{shown} is empty, as an unset variable is: leave it away, or say what is meant")
         within, choices = f.metadata.get("within"), f.metadata.get("choices")
         if within is not None and not isinstance(value, str | None):
             for number in value if isinstance(value, tuple) else (value,):

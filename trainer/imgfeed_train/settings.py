@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeVar
 
 from . import flags
 from .errors import TrainError
-from .flags import AT_LEAST_0, AT_LEAST_1, AT_MOST_A_WEEK, BELOW_1, Range, option
+from .flags import AT_LEAST_0, AT_MOST_A_WEEK, BELOW_1, COUNT, COUNT_OR_0, Range, option
 from .recipes import RECIPES
 
 LOG = "log.jsonl"  # in the output folder: one JSON object a line
 CONFIG = "run.yaml"  # beside it: the settings, for --config
 TRANSFORMS = ("train", "train-resize", "center-flip", "resize-flip", "cifar", "eval")
 SIZE = Range(1, 16384)
+REPEATS, BATCH = Range(1, 65536), Range(1, 2**24)  # as DataLoader takes them
 EVAL_CROPS = (1, 5, 10)  # CenterCrop, FiveCrop, TenCrop
 #: Settings that belong to one start on one machine, and not to what a run is: no file keeps them.
 OF_ONE_START = ("nodes", "gpus", "node_rank", "master", "resume", "overwrite", "dry_run")
@@ -52,7 +53,7 @@ class Settings:
     interpolation: str = option("bilinear", "filter of resizes, and of policies' maps", choices=("bilinear", "bicubic"))
     random_erasing: float = option(0.0, "probability of erasing a part of an image; 0: none", within=Range(0, 1))
     erase_with: str = option("mean", "what erased pixels become: the mean, or noise", choices=("mean", "noise"))
-    repeats: int = option(1, "repeated augmentation: how often an image comes in a row, on other ranks", within=AT_LEAST_1)
+    repeats: int = option(1, "repeated augmentation: how often an image comes in a row, on other ranks", within=REPEATS)
     size: int = option(224, "pixels a side in training", within=SIZE)
     size_start: int = option(0, "pixels a side in the first epoch, growing to --size; 0: no growth", within=Range(0, 16384))
     size_ramp: tuple[float, float] | None = option(
@@ -85,7 +86,7 @@ class Settings:
         None,
         "with --on-error substitute: end the run with their list when a rank has met more such images; counted anew at a "
         "restart, and where --size-start makes images grow",
-        within=AT_LEAST_0,
+        within=COUNT_OR_0,
         metavar="N",
     )
     workers: int = option(0, "decoding threads of each rank; 0: this node's CPUs, shared", within=Range(0, 4096))
@@ -97,11 +98,11 @@ class Settings:
     drop_path: float = option(0.0, "highest rate of stochastic depth, for models that have it", within=BELOW_1)
     grad_checkpointing: bool = option(False, "compute activations again in the backward: less memory, more time")
 
-    epochs: int = option(90, "how often to go through the data", within=AT_LEAST_1, group="optimisation")
+    epochs: int = option(90, "how often to go through the data", within=COUNT, group="optimisation")
     batch_size: int | Literal["auto"] = option(
-        64, "images per rank and step, or auto: the largest that fits the GPU", within=AT_LEAST_1
+        64, "images per rank and step, or auto: the largest that fits the GPU", within=BATCH
     )
-    accumulate: int = option(1, "batches whose gradients are added up before a step", within=AT_LEAST_1)
+    accumulate: int = option(1, "batches whose gradients are added up before a step", within=COUNT)
     optimizer: str = option("sgd", "sgd, adam, adamw of torch, or one of timm's, as rmsprop, lion, lamb")
     lr: float = option(0.1, "highest learning rate", within=AT_LEAST_0)
     momentum: float = option(0.9, "of sgd and rmsprop", within=BELOW_1)
@@ -141,11 +142,11 @@ class Settings:
         None,
         "how many nodes",
         short=("-n",),
-        within=AT_LEAST_1,
+        within=Range(1, 65536),
         group="nodes: not needed under torchrun and Slurm, which say it in the environment",
     )
-    gpus: int | None = option(None, "ranks on this node; if not given, its GPUs", short=("-g",), within=AT_LEAST_1)
-    node_rank: int | None = option(None, "which of the nodes this is, from 0", short=("-nr",), within=AT_LEAST_0)
+    gpus: int | None = option(None, "ranks on this node; if not given, its GPUs", short=("-g",), within=Range(1, 1024))
+    node_rank: int | None = option(None, "which of the nodes this is, from 0", short=("-nr",), within=Range(0, 65535))
     master: str | None = option(None, "HOST[:PORT] of node 0")
     rendezvous_timeout: float = option(
         300.0, "how long to wait at the start for the other ranks, as 5m or 300", within=AT_MOST_A_WEEK, time=True
@@ -161,18 +162,18 @@ class Settings:
     checkpoints: str | None = option(
         None, "folder or URL (as s3://bucket/run) for checkpoints; OUTPUT/checkpoints if not given"
     )
-    checkpoint_every: int = option(0, "optimiser steps between checkpoints; 0: at epochs' ends", within=AT_LEAST_0)
-    keep: int = option(0, "keep the checkpoints of the last N epochs too, as epoch-0007.pt", within=AT_LEAST_0, metavar="N")
+    checkpoint_every: int = option(0, "optimiser steps between checkpoints; 0: at epochs' ends", within=COUNT_OR_0)
+    keep: int = option(0, "keep the checkpoints of the last N epochs too, as epoch-0007.pt", within=COUNT_OR_0, metavar="N")
     resume: str | None = option(None, "auto: the last checkpoint, if there is one; or a path or URL")
     overwrite: bool = option(False, "begin anew where checkpoints of another run are, and remove those")
-    max_steps: int = option(0, "stop after so many optimiser steps, with a checkpoint; 0: don't", within=AT_LEAST_0)
+    max_steps: int = option(0, "stop after so many optimiser steps, with a checkpoint; 0: don't", within=COUNT_OR_0)
     stopped_status: int = option(
         0,
         "exit status of a run that SIGTERM or --max-steps stopped before its end, for scripts that start it again",
         metavar="N",
         within=Range(0, 255),
     )
-    log_every: int = option(100, "batches between lines", within=AT_LEAST_1)
+    log_every: int = option(100, "batches between lines", within=COUNT)
     tensorboard: bool = option(True, "log to TensorBoard, where it is installed")
     wandb: bool = option(False, "log to Weights & Biases too; WANDB_MODE=offline needs no network")
 
@@ -244,6 +245,8 @@ def check(s: Settings) -> None:
     """Raise TrainError where settings don't fit together, as far as that needs no hardware."""
     if not s.data:
         raise TrainError("--data is missing: a folder with the sets, or unix:SOCKET of a running imgfeed")
+    if "://" in s.data and not s.data.startswith("unix:") and not Path(s.data).exists():
+        raise TrainError(f"--data {s.data} is an address, and only paths of this machine are read: copy or mount what is there")
     if s.strategy == "fsdp" and s.ema:
         raise TrainError("--ema keeps a second, whole model and so doesn't go with --strategy fsdp: choose one")
     if s.nodes is not None and s.nodes > 1 and not s.master:

@@ -107,7 +107,10 @@ def test_what_is_uncertain_is_said(arguments: list[str], ceilings: list[float], 
 
 
 def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in ((["--images", str(tmp_path / "none")], "no such folder"), (["--rounds", "0"], "at least 1")):
+    for arguments, said in (
+        (["--images", str(tmp_path / "none")], "no such folder"),
+        (["--rounds", "0"], "want from 1 to 2147483647"),
+    ):
         with pytest.raises(SystemExit):
             bench.parse(["--data", "d", *arguments])
         assert said in capsys.readouterr().err

@@ -190,11 +190,19 @@ def test_max_steps_is_exact(train: Train, most: int, epoch: int, batches: int) -
         ("--ema", "2", "--ema is 2, want from 0 to below 1"),
         ("--label-smoothing", "2", "--label-smoothing is 2, want from 0 to 1"),
         ("--mixup", "-1", "--mixup is -1, want at least 0"),
-        ("-g", "-1", "-g/--gpus is -1, want at least 1"),
-        ("--max-steps", "-5", "--max-steps is -5, want at least 0"),
-        ("--epochs", "0", "--epochs is 0, want at least 1"),
+        ("-g", "-1", "-g/--gpus is -1, want from 1 to 1024"),
+        ("-g", "1000000", "-g/--gpus is 1000000, want from 1 to 1024"),
+        ("--resume", "", "--resume is empty, as an unset variable is: leave it away, or say what is meant"),
+        ("--max-steps", "-5", "--max-steps is -5, want from 0 to 2147483647"),
+        ("--epochs", "0", "--epochs is 0, want from 1 to 2147483647"),
+        ("--epochs", "99999999999999999999", "--epochs is 99999999999999999999, want from 1 to 2147483647"),
+        (
+            "--data",
+            "s3://b/x",
+            "--data s3://b/x is an address, and only paths of this machine are read: copy or mount what is there",
+        ),
         ("--size", "x", "--size is 'x', want a whole number"),
-        ("--batch-size", "0", "--batch-size is 0, want at least 1"),
+        ("--batch-size", "0", "--batch-size is 0, want from 1 to 16777216"),
     ],
 )
 def test_every_number_has_a_range(flag: str, value: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
