@@ -121,7 +121,7 @@ func TestMatchesPillow(t *testing.T) {
 		asked.Write(append(append(line, '\n'), e.src...))
 		list = append(list, e)
 	}
-	for _, size := range [][2]int{{1, 1}, {2, 5}, {3, 3}, {17, 2}, {33, 31}, {47, 61}, {64, 40}, {129, 20}} {
+	for _, size := range [][2]int{{1, 1}, {2, 5}, {3, 3}, {17, 2}, {20, 20}, {33, 31}, {47, 61}, {64, 40}, {129, 20}} {
 		for _, a := range adjustments(rng) {
 			ask(expected{a, testImage(rng, size[0], size[1]), size[0], size[1]})
 		}

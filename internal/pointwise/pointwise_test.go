@@ -2,6 +2,7 @@ package pointwise
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -25,6 +26,38 @@ func TestKnownPixels(t *testing.T) {
 			if got := c.run(New(level), src, 6, 1); !bytes.Equal(got, c.want) {
 				t.Errorf("%v: %s(%v): %v, want %v", level, c.op, c.value, got, c.want)
 			}
+		}
+	}
+}
+
+// TestEqualTables compares the tables of Equalize with Pillow's formula, which divides, for images of all sizes up to 2^30 pixels.
+func TestEqualTables(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range 2000 {
+		var counts [256]uint32
+		for v := range counts {
+			if counts[v] = 1 + rng.Uint32N(1<<(i%23)); i%3 == 0 && v%7 < 5 {
+				counts[v] = 0
+			}
+		}
+		total, last := 0, 0
+		for _, n := range counts {
+			if total += int(n); n > 0 {
+				last = int(n)
+			}
+		}
+		var got [256]byte
+		equal(&got, &counts)
+		step := (total - last) / 255
+		if step == 0 {
+			continue // no table
+		}
+		n := step / 2
+		for v := range got {
+			if want := byte(min(n/step, 255)); got[v] != want {
+				t.Fatalf("%d pixels, a step of %d: %d becomes %d, want %d", total, step, v, got[v], want)
+			}
+			n += int(counts[v])
 		}
 	}
 }
