@@ -12,7 +12,6 @@ import importlib
 import logging
 import math
 import operator
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
@@ -21,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .paths import source_path
 from .vision import Pipeline, is_torchvisions, pipeline
-from .wire import SOCKET_PATH_MAX
 
 log = logging.getLogger("imgfeed")
 
@@ -142,37 +141,6 @@ def _context(name: str, value: Any) -> Any:
     if value is None or callable(getattr(value, "get_start_method", None)):
         return value
     return choice("fork", "spawn", "forkserver").check(name, value)
-
-
-_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
-
-
-def _path(name: str, value: Any) -> str:
-    try:
-        path = os.fsdecode(value)
-    except TypeError:
-        raise TypeError(
-            f"imgfeed: {name} is a {type(value).__name__}, want the path of a shard set (imgshard build FOLDER makes one "
-            "of a folder of images), or unix:PATH of a server that runs"
-        ) from None
-    scheme = "unix:" if path.startswith("unix:") else ""
-    path = path.removeprefix(scheme)
-    if not path:
-        raise ValueError(f"imgfeed: {name} is {value!r}: the path is empty")
-    if "\0" in path:
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
-    path = os.path.expanduser(path)
-    if scheme and len(os.fsencode(path)) > SOCKET_PATH_MAX:
-        raise ValueError(
-            f"imgfeed: {name} is {value!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes, and this has "
-            f"{len(os.fsencode(path))}: choose a shorter one with imgfeed serve --socket, or a symbolic link to its folder"
-        )
-    if not scheme and _ADDRESS.match(path) and not os.path.lexists(path):
-        raise ValueError(
-            f"imgfeed: {name} is {value!r}, an address, and only paths of this machine are read: copy or mount what is "
-            "there, and name that"
-        )
-    return scheme + path
 
 
 def duration(none: str) -> Kind:
@@ -448,7 +416,9 @@ def _row(group: str, kind: Kind) -> dict[str, Any]:
 class Options:
     """The arguments of a loader, checked: all that another one of the same batches is made from."""
 
-    dataset: str = field(metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", _path)))
+    dataset: str = field(
+        metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", source_path))
+    )
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
     transform: str | Pipeline = field(
         metadata=_row("data", Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform))

@@ -1,0 +1,40 @@
+"""Paths that a caller gives: those of sets, and of servers' sockets."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from .wire import SOCKET_PATH_MAX
+
+_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
+
+
+def source_path(name: str, value: Any) -> str:
+    """Return where samples come from, ~ expanded: a path, or unix:PATH. Raises TypeError or ValueError, naming the argument."""
+    try:
+        path = os.fsdecode(value)
+    except TypeError:
+        raise TypeError(
+            f"imgfeed: {name} is a {type(value).__name__}, want the path of a shard set (imgshard build FOLDER makes one "
+            "of a folder of images), or unix:PATH of a server that runs"
+        ) from None
+    scheme = "unix:" if path.startswith("unix:") else ""
+    path = path.removeprefix(scheme)
+    if not path:
+        raise ValueError(f"imgfeed: {name} is {value!r}: the path is empty")
+    if "\0" in path:
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
+    path = os.path.expanduser(path)
+    if scheme and len(os.fsencode(path)) > SOCKET_PATH_MAX:
+        raise ValueError(
+            f"imgfeed: {name} is {value!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes, and this has "
+            f"{len(os.fsencode(path))}: choose a shorter one with imgfeed serve --socket, or a symbolic link to its folder"
+        )
+    if not scheme and _ADDRESS.match(path) and not os.path.lexists(path):
+        raise ValueError(
+            f"imgfeed: {name} is {value!r}, an address, and only paths of this machine are read: copy or mount what is "
+            "there, and name that"
+        )
+    return scheme + path
