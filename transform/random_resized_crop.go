@@ -30,10 +30,12 @@ func (o RandomResizedCrop) read(p *parameters) Op {
 	o.Size = p.size("size")
 	o.Scale = p.interval("scale", scaleDefault)
 	o.Ratio = p.interval("ratio", ratioDefault)
-	for name, given := range map[string][2]float64{"scale": o.Scale, "ratio": o.Ratio} {
-		if given == [2]float64{} { // in Go those stand for the defaults
-			p.fail("%s is [0, 0], want a high above 0", name)
-		}
+	const zeros = "%s is [0, 0], want a high above 0" // in Go those stand for the defaults
+	if o.Scale == [2]float64{} {
+		p.fail(zeros, "scale")
+	}
+	if o.Ratio == [2]float64{} {
+		p.fail(zeros, "ratio")
 	}
 	o.Interpolation, o.Resampler = p.resizing()
 	return o

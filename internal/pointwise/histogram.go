@@ -63,7 +63,7 @@ func (a *Adjuster) Equalize(dst, src []byte) {
 	a.lookup(dst, src)
 }
 
-// count counts the bytes of each channel, at a cycle for each: that is how often a processor writes a counter. Pairs of pixels as one
+// count counts the bytes of each channel, at a cycle for each: that is how often Zen 4 writes a counter. Pairs of pixels as one
 // index, value and difference, are half as many, but their table leaves the nearest cache, equal neighbours wait for each other, and
 // pairs that differ by much have to be counted apart: little is left of the gain.
 func (a *Adjuster) count(pix []byte) {
