@@ -156,6 +156,7 @@ type epoch struct {
 	images          []byte
 	labels, indices []int64
 	params          []int32
+	repetitions     []int64
 	batches         []Batch // their slots must not be looked at
 }
 
@@ -175,6 +176,7 @@ func drain(t testing.TB, s *Stream, cfg StreamConfig) (e epoch, err error) {
 		e.labels = append(e.labels, b.Slot.Labels[:b.Count]...)
 		e.indices = append(e.indices, b.Slot.Indices[:b.Count]...)
 		e.params = append(e.params, b.Slot.Params[0][:b.Count*paramsPerSample]...)
+		e.repetitions = append(e.repetitions, b.Slot.Repetitions[:b.Count]...)
 		e.batches = append(e.batches, b)
 		for i := range b.Slot.Images[0] {
 			b.Slot.Images[0][i] = 0xEE
@@ -220,6 +222,7 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			e.indices = append(e.indices, int64(index))
 			drawn := params.Int32s()
 			e.params = append(e.params, drawn[:]...)
+			e.repetitions = append(e.repetitions, int64(repetition))
 		}
 	}
 	return e

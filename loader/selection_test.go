@@ -36,6 +36,9 @@ func TestSelectionsServeTheSameBytes(t *testing.T) {
 			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.indices, want.indices) || !slices.Equal(got.params, want.params) {
 				t.Errorf("%s with %d threads: other images, indices or params than sample by sample", name, threads)
 			}
+			if !slices.Equal(got.repetitions, want.repetitions) {
+				t.Errorf("%s with %d threads: repetitions %d, want %d", name, threads, got.repetitions, want.repetitions)
+			}
 		}
 	}
 }

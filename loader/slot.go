@@ -11,6 +11,8 @@ type Slot struct {
 	Images [][]byte
 	// Labels and Indices hold each sample's label (BlankLabel if it could not be decoded) and index in the set.
 	Labels, Indices []int64
+	// Repetitions holds which repetition of its sample each place has in the plan, see plan.Selection; nil if they are not wanted.
+	Repetitions []int64
 	// Params holds, for each view, each sample's transform.Params, ParamsLen numbers a sample; nil if they are not wanted.
 	Params [][]int32
 	// Fields holds the samples' values of each of the stream's fields.
@@ -19,7 +21,7 @@ type Slot struct {
 
 // NewSlot allocates a slot for batchSize samples in ordinary memory.
 func NewSlot(id, batchSize int, views transform.Views) *Slot {
-	s := &Slot{ID: id, Labels: make([]int64, batchSize), Indices: make([]int64, batchSize)}
+	s := &Slot{ID: id, Labels: make([]int64, batchSize), Indices: make([]int64, batchSize), Repetitions: make([]int64, batchSize)}
 	for _, spec := range views {
 		s.Images = append(s.Images, make([]byte, batchSize*spec.OutputBytes()))
 		s.Params = append(s.Params, make([]int32, batchSize*paramsPerSample))
@@ -32,6 +34,9 @@ const paramsPerSample = transform.ParamsLen
 // fits reports whether the slot has room for n samples.
 func (s *Slot) fits(n int, views transform.Views) bool {
 	if len(s.Images) != len(views) || len(s.Labels) < n || len(s.Indices) < n || s.Params != nil && len(s.Params) != len(views) {
+		return false
+	}
+	if s.Repetitions != nil && len(s.Repetitions) < n {
 		return false
 	}
 	for v, spec := range views {

@@ -103,7 +103,9 @@ func TestSlotsOfViews(t *testing.T) {
 	short.Images[2] = short.Images[2][1:]
 	without := NewSlot(0, 3, views)
 	without.Params = without.Params[:2]
-	for _, slot := range []*Slot{NewSlot(0, 3, views[:2]), NewSlot(0, 2, views), short, without} {
+	few := NewSlot(0, 3, views)
+	few.Repetitions = few.Repetitions[:2]
+	for _, slot := range []*Slot{NewSlot(0, 3, views[:2]), NewSlot(0, 2, views), short, without, few} {
 		cfg.Supply = NewSupply(slot)
 		stream, err := newTestPool(t, 1).NewStream(cfg)
 		if err != nil {

@@ -47,6 +47,9 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 		}
 	}()
 	slot.Indices[position] = int64(index)
+	if slot.Repetitions != nil {
+		slot.Repetitions[position] = int64(b.repetition(position))
+	}
 
 	started := time.Now()
 	if index == b.indices[position] {

@@ -31,6 +31,9 @@ func (c *openConfig) arrays() []ring.Array {
 			arrays = append(arrays, ring.Array{Kind: ring.Params, Name: c.viewName(v), Dtype: "int32", Shape: []int{transform.ParamsLen}})
 		}
 	}
+	if c.again {
+		arrays = append(arrays, ring.Array{Kind: ring.Repetitions, Dtype: "int64", Shape: none})
+	}
 	for k := range c.fields.Len() {
 		f := c.fields.Field(k)
 		a := ring.Array{Kind: ring.Field, Name: f.Name, Dtype: string(f.Type), Shape: none}
@@ -80,6 +83,8 @@ func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
 			s.Labels = view[int64](part)
 		case ring.Indices:
 			s.Indices = view[int64](part)
+		case ring.Repetitions:
+			s.Repetitions = view[int64](part)
 		case ring.Params:
 			s.Params = append(s.Params, view[int32](part))
 		case ring.Field:

@@ -40,6 +40,8 @@ type openRequest struct {
 	BitExact  bool     `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
 	Fields    []string `json:"fields,omitempty"`    // that are delivered too, in this order
 	Selects   bool     `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
+
+	WithRepetitions bool `json:"with_repetitions,omitempty"` // what records takes beside the indices
 }
 
 // Values of the fields of [openRequest]; the first of each group is the default.
@@ -115,6 +117,7 @@ type openConfig struct {
 	shared bool
 	onErr  loader.OnError
 	params bool
+	again  bool // repetitions are delivered
 	fields *loader.Fields
 	asked  int // slots; 0 leaves their number to the server
 	layout ring.Layout
@@ -126,7 +129,7 @@ type openConfig struct {
 
 // checkOpen reads an open request. Without an error the set is held for the session.
 func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
-	c = openConfig{split: m.Split, params: m.WithParams, asked: m.Slots}
+	c = openConfig{split: m.Split, params: m.WithParams, again: m.WithRepetitions, asked: m.Slots}
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}

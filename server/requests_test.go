@@ -28,7 +28,7 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 		helloRequest{Version: 1},
 		openRequest{
 			Split: "train", Transform: json.RawMessage(`"train"`), BatchSize: 3, Seed: of[int64](-7), Shuffle: true, Rank: of(1), World: of(4),
-			Slots: 2, WithParams: true, OnError: onErrorBlank,
+			Slots: 2, WithParams: true, WithRepetitions: true, OnError: onErrorBlank,
 		},
 		keyRequest{Index: 5}, sampleRequest{Index: 5}, orderRequest{Epoch: 2}, startRequest{Epoch: 3, Consumed: 99}, selectRequest{List: 3, OfRank: true, Weights: 3, Repeats: 2, Positions: 5}, releaseRequest{Slot: 1}, stopRequest{}, statsRequest{}, labelsRequest{}, classesRequest{},
 	} {

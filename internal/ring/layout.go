@@ -16,6 +16,8 @@ const (
 	Indices = "indices"
 	Params  = "params"
 	Field   = "field" // whose name is the array's
+
+	Repetitions = "repetitions"
 )
 
 // dtypes are the bytes of an element of each type that arrays have. Arrays of other types come with their Stride.

@@ -88,6 +88,18 @@ def switch(none: bool | None = None) -> Kind:
     return Kind(want, check)
 
 
+def _params(name: str, value: Any) -> bool | str:
+    if isinstance(value, str) and value == "records":
+        return value
+    try:
+        return bool(switch().check(name, value))
+    except TypeError:
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_PARAMS}") from None
+
+
+_PARAMS = "True or False, or 'records'"
+
+
 def choice(*names: str) -> Kind:
     """One of several words."""
     want = f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}"
@@ -436,7 +448,7 @@ class Options:
     fields: tuple[str, ...] = field(metadata=_row("batches", Kind("names of fields, or none", _names)))
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
     with_index: bool = field(metadata=_row("batches", switch()))
-    with_params: bool = field(metadata=_row("batches", switch()))
+    with_params: bool | str = field(metadata=_row("batches", Kind(_PARAMS, _params)))
 
     shuffle: bool = field(metadata=_row("order", switch(none=False)))
     seed: int = field(metadata=_row("order", whole(INT64_MIN, INT64_MAX, "a whole number of 64 bits, signed")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from . import errors
+from . import errors, records
 from .bad import BadSamples
 from .client import Batch, Epoch, Selected
 from .service import Service
@@ -31,6 +31,7 @@ class Feed:
         *,
         timeout: float,
         with_index: bool,
+        with_records: bool,
         bad: BadSamples,
     ) -> None:
         """Begin at a place, in what is selected. timeout, in seconds, is for each batch; 0 waits for ever.
@@ -42,6 +43,7 @@ class Feed:
         self._service = service
         self._selected = selected
         self._with_index = with_index
+        self._with_records = with_records
         self._losses = 0  # since the last batch
         self._lost_at = 0.0  # when the first of them was met
         self._session = service.session_of_rank()
@@ -89,6 +91,8 @@ class Feed:
         self._losses = 0
         if batch.bad:
             self._bad.note(batch, self.place.epoch, self._first + batch.number)
+        if self._with_records:
+            batch.arrays.params = records.of_batch(service, self.place.epoch, batch)
         if not self._with_index:
             batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody gets
         return batch

@@ -18,14 +18,13 @@ from .epoch import EpochIterator, Needs
 from .feed import Feed
 from .meter import Meter
 from .ranks import rank_batches
+from .records import Record, ask
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
 from .service import Service
 
 SKIP = arguments.whole(0, arguments.INT64_MAX, "a whole number, 0 or more")
 EPOCH = arguments.whole(0, arguments.INT64_MAX, "an epoch's number, 0 or more")
-
-_RECORDS_AT_ONCE = 256  # of one request to the server
 
 #: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]
@@ -35,9 +34,9 @@ class DataLoader:
     """Iterates over batches of one split, for this process's rank.
 
     Each batch is a tuple: images (uint8), labels (int64, shape (B,)), then, if asked for, fields (see below), indices
-    (int64, (B,)) and params (int32, (B, 5): top, left, height, width, flip). With torch, images have the shape
-    (B, 3, H, W), in memory channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As numpy arrays they
-    have the shape (B, H, W, 3) or (B, 3, H, W).
+    (int64, (B,)) and params (int32, (B, 5): top, left, height, width, flip), or records in their place. With torch, images
+    have the shape (B, 3, H, W), in memory channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As
+    numpy arrays they have the shape (B, H, W, 3) or (B, 3, H, W).
 
     A transform with several views gives a list of images, and of params, one for each view.
 
@@ -78,7 +77,8 @@ class DataLoader:
             the labels in this order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
         target: The name of a field that comes in place of the labels: a multi-hot vector, a number, a text.
         with_index: Add each sample's index, its place in the shard set's order.
-        with_params: Add each sample's draw: top, left, height, width, flip.
+        with_params: Add each sample's draw: top, left, height, width, flip. Or ``"records"``: add all that is done to each, see
+            :meth:`records`, as a :class:`imgfeed.records.Records`, which asks for those that are looked at.
 
     Order:
         shuffle: Whether each epoch has an order of its own, made from seed and epoch.
@@ -159,7 +159,7 @@ class DataLoader:
         fields: Sequence[str] = (),
         target: str | None = None,
         with_index: bool = False,
-        with_params: bool = False,
+        with_params: bool | str = False,
         seed: int = 0,
         subset: Any = None,
         weights: Any = None,
@@ -246,7 +246,15 @@ class DataLoader:
         options, progress = self._options, self._progress
         self._selection.follow(progress)
         place, selected = self._selection.begin(progress.start)
-        feed = Feed(self._service, place, selected, timeout=options.timeout, with_index=options.with_index, bad=self._bad)
+        feed = Feed(
+            self._service,
+            place,
+            selected,
+            timeout=options.timeout,
+            with_index=options.with_index,
+            with_records=options.with_params == "records",
+            bad=self._bad,
+        )
         return EpochIterator(self._needs, feed, progress.begin(place))
 
     def set_epoch(self, epoch: int) -> None:
@@ -284,13 +292,13 @@ class DataLoader:
 
     def records(
         self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[Record]:
         """Return what the transform does to samples in an epoch, whatever has been iterated.
 
         Each sample's record is a list of calls of ``torchvision.transforms.functional``, such as
         ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; :func:`imgfeed.reference` repeats it.
         indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0,
-        and view is that of several in the transform.
+        and view is that of several in the transform. ``with_params="records"`` knows all that of a batch's samples.
         The server does the samples again for that, one after the other: it is for looking at some of them.
         """
         asked = [INDEX.check("indices", i) for i in indices]
@@ -298,11 +306,7 @@ class DataLoader:
         number, of = EPOCH.check("epoch", epoch), INDEX.check("view", view)
         if again is not None and len(again) != len(asked):
             raise ValueError(f"imgfeed: repetitions has {len(again)} numbers for {len(asked)} indices")
-        made: list[list[dict[str, Any]]] = []
-        for first in range(0, len(asked), _RECORDS_AT_ONCE):
-            part = slice(first, first + _RECORDS_AT_ONCE)
-            made += self._service.session().records(number, asked[part], None if again is None else again[part], of)
-        return made
+        return ask(self._service, number, asked, again, of)
 
     def stats(self) -> dict[str, Any]:
         """Return the server's account of this session, and the caller's own of the running epoch, or of the last one.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from .client import Batch
+from .records import Records
 from .ring import Arrays, Ring
 
 Columns = tuple[Any, ...]
@@ -138,19 +139,19 @@ class CollatedOutput:
 def each(do: Callable[[Any], Any], column: Any) -> Any:
     """Return what a function makes of a column: of an array, or of each array of several views. Other values stay."""
     if not isinstance(column, list):
-        return do(column)
-    return [do(view) for view in column] if _of_views(column) else column
+        return do(column) if _is_array(column) else column
+    return [do(view) for view in column] if column and _is_array(column[0]) else column
 
 
-def _of_views(column: list[Any]) -> bool:
-    return bool(column) and hasattr(column[0], "ndim")
+def _is_array(column: Any) -> bool:
+    return hasattr(column, "ndim")
 
 
 def _rows(column: Any) -> Any:
     """Return what each sample has of a column: an index as a number, params as an array, views as a list, a text as it is."""
-    if isinstance(column, list) and _of_views(column):
+    if isinstance(column, list) and column and (_is_array(column[0]) or isinstance(column[0], Records)):
         return map(list, zip(*column, strict=True))
-    return column.tolist() if not isinstance(column, list) and column.ndim == 1 else column
+    return column.tolist() if _is_array(column) and column.ndim == 1 else column
 
 
 def is_default_collate(function: Any) -> bool:

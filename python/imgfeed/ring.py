@@ -52,7 +52,7 @@ def _info(array: Mapping[str, Any]) -> ArrayInfo:
     kind, name, dtype = array["kind"], array.get("name", ""), array["dtype"]
     if kind == "field" and dtype in DECODERS:
         return ArrayInfo(kind, name, dtype, np.dtype(np.uint8), (array["stride"],), array["offset"])
-    if kind in ("images", "labels", "indices", "params", "field"):
+    if kind in ("images", "labels", "indices", "params", "repetitions", "field"):
         return ArrayInfo(kind, name, None, _numbers(dtype), tuple(array["shape"]), array["offset"])
     return ArrayInfo(kind, name, None, np.dtype(np.uint8), (array["stride"],), array["offset"])  # not known, and passed over
 
@@ -80,6 +80,7 @@ class Shape:
         self._labels, self._indices = places["labels"], places["indices"]
         self._images: int | list[int] = views or places["images"]  # several of them have names
         self._params: int | list[int] | None = drawn or places.get("params")
+        self._repetitions = places.get("repetitions")
         self._fields = [named[name] for name in fields]
         self._target = None if target is None else named[target]
 
@@ -90,9 +91,10 @@ class Shape:
     def batch(self, views: list[Array]) -> Arrays:
         """Return the batch that is made of these arrays, as many as there are parts."""
         params = None if self._params is None else _of(views, self._params)
+        repetitions = None if self._repetitions is None else views[self._repetitions]
         target = None if self._target is None else self._field(views, self._target)
         fields = [self._field(views, i) for i in self._fields]
-        return Arrays(_of(views, self._images), views[self._labels], views[self._indices], params, target, fields)
+        return Arrays(_of(views, self._images), views[self._labels], views[self._indices], params, target, fields, repetitions)
 
     def _field(self, views: list[Array], i: int) -> Array | Packed:
         packed = self._arrays[i].packed
@@ -132,17 +134,17 @@ class Packed:
 
 @dataclass(slots=True)
 class Arrays:
-    """A batch as numpy arrays. params is None unless the session asked for it, and indices when nobody asks for them.
-
-    images, and params, are lists where the transform has several views.
+    """A batch as numpy arrays. params and repetitions are None unless the session asked for them, and indices when nobody asks
+    for them. images, and params, are lists where the transform has several views.
     """
 
     images: Array | list[Array]
     labels: Array
     indices: Array | None
-    params: Array | list[Array] | None
+    params: Any  # an array, a list of them, or the records that were asked for in their place
     target: Array | Packed | None  # in place of the labels
     fields: list[Array | Packed]
+    repetitions: Array | None = None
 
     def columns(self) -> tuple[Array | list[Any], ...]:
         """Return those that there are, as the caller gets them: values of any length as lists."""
@@ -160,9 +162,9 @@ class Arrays:
         indices = None if self.indices is None else self.indices.copy()
         params = None if self.params is None else _copied(self.params)
         target = None if self.target is None else self.target.copy()
-        return Arrays(
-            _copied(self.images), self.labels.copy(), indices, params, target, [field.copy() for field in self.fields]
-        )
+        repetitions = None if self.repetitions is None else self.repetitions.copy()
+        fields = [field.copy() for field in self.fields]
+        return Arrays(_copied(self.images), self.labels.copy(), indices, params, target, fields, repetitions)
 
 
 def _copied(arrays: Array | list[Array]) -> Array | list[Array]:

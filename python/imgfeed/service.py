@@ -267,7 +267,8 @@ class Service:
     def _request(self, rank: int, world: int) -> dict[str, Any]:
         """Return the options as docs/format/wire.md's ``open`` has them."""
         o = self._options
-        optional = {"split": o.split, "resampler": o.resampler}
+        recorded = o.with_params == "records"
+        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None}
         return {
             "transform": o.operations,
             "batch_size": o.batch_size,
@@ -278,7 +279,7 @@ class Service:
             "world": world,
             "layout": o.layout,
             "slots": o.slots,
-            "with_params": o.with_params,
+            "with_params": o.with_params and not recorded,
             "on_error": o.on_error,
             "bit_exact": o.bit_exact,
             "selects": o.selects,

@@ -1,0 +1,91 @@
+"""What was done to samples, as records that a person can read, and that imgfeed.reference repeats.
+
+The server makes a record by doing the sample once more. So those of a batch are asked for when somebody looks at them, and by
+then its epoch may be over, or the server another one: what they are asked by stays with the batch.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any, overload
+
+from . import errors
+from .client import Batch
+from .service import Service
+
+#: Calls of torchvision.transforms.functional, one after the other: each has a function's name as "op", and its arguments.
+Record = list[dict[str, Any]]
+
+_AT_ONCE = 32  # of one request to the server, which does them one after the other before it answers
+
+
+def ask(service: Service, epoch: int, indices: list[int], repetitions: list[int] | None, view: int) -> list[Record]:
+    """Return what the transform's view does to samples, by index and repetition, in an epoch."""
+    made: list[Record] = []
+    for first in range(0, len(indices), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        again = None if repetitions is None else repetitions[part]
+        made += service.ask(operator.methodcaller("records", epoch, indices[part], again, view))
+    return made
+
+
+class Records:
+    """The records of a batch's samples, or of one view of them, in the batch's order: ``records[3]``, ``list(records)``.
+
+    Each is asked of the server when it is looked at first, and then kept. That of a blank sample is None. It is no list, nor a
+    Sequence: programs that move batches to a device go through those, and would ask for them all.
+
+    Raises what :meth:`imgfeed.DataLoader.records` raises, when a record is looked at.
+    """
+
+    def __init__(self, service: Service, epoch: int, batch: Batch, view: int) -> None:
+        """Take what a batch of an epoch holds, which has its indices and repetitions."""
+        arrays = batch.arrays
+        if arrays.indices is None or arrays.repetitions is None:
+            raise errors.ProtocolError("imgfeed: the server's batches have no repetitions, by which records are asked for")
+        self._service = service
+        self._epoch = epoch
+        self._view = view
+        self._indices: list[int] = arrays.indices.tolist()
+        self._repetitions: list[int] = arrays.repetitions.tolist()
+        self._made: dict[int, Record | None] = {bad["place"]: None for bad in batch.bad if bad.get("by") is None}
+
+    def __len__(self) -> int:
+        """Return how many samples the batch has."""
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, place: int) -> Record | None: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Record | None]: ...
+    def __getitem__(self, place: int | slice) -> Record | list[Record | None] | None:
+        """Return the record of the sample at a place of the batch, or those of several."""
+        places = range(len(self))[place]
+        return self._of([places])[0] if isinstance(places, int) else self._of(list(places))
+
+    def __iter__(self) -> Iterator[Record | None]:
+        """Give one record after the other, asking for some at a time."""
+        for first in range(0, len(self), _AT_ONCE):
+            yield from self[first : first + _AT_ONCE]
+
+    def __repr__(self) -> str:
+        """Say whose they are, without asking for any."""
+        return f"<records of {len(self)} samples, epoch {self._epoch}, view {self._view}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what stays of them in a copy or in another process: a list."""
+        return list, (list(self),)
+
+    def _of(self, places: list[int]) -> list[Record | None]:
+        asked = [i for i in places if i not in self._made]
+        indices, repetitions = [self._indices[i] for i in asked], [self._repetitions[i] for i in asked]
+        self._made.update(zip(asked, ask(self._service, self._epoch, indices, repetitions, self._view), strict=True))
+        return [self._made[i] for i in places]
+
+
+def of_batch(service: Service, epoch: int, batch: Batch) -> Records | list[Records]:
+    """Return the records of a batch; with several views a list, as of its images."""
+    if not isinstance(batch.arrays.images, list):
+        return Records(service, epoch, batch, 0)
+    return [Records(service, epoch, batch, view) for view in range(len(batch.arrays.images))]
