@@ -202,6 +202,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "batch_size": 256,
         "eval_resize": 224,
         "augment": "3a",
+        "color_jitter": 0.3,
         "repeats": 3,
         "optimizer": "lamb",
         "lr": 4e-3,

@@ -48,7 +48,13 @@ class Settings:
     augment: str = option(
         "none",
         "policy after crop and flip: ta_wide, torchvision's TrivialAugmentWide; or one of timm's strings, as "
-        "rand-m9-mstd0.5-inc1 or 3a, with colour jitter after 3a as in timm",
+        "rand-m9-mstd0.5-inc1 or 3a",
+    )
+    color_jitter: float = option(
+        0.4,
+        "by how much brightness, contrast and saturation change after a policy with 3a in its string, as timm has it: 3a, "
+        "rand-m9-t3a; 0: not",
+        within=Range(0, 10),
     )
     interpolation: str = option("bilinear", "filter of resizes, and of policies' maps", choices=("bilinear", "bicubic"))
     random_erasing: float = option(0.0, "probability of erasing a part of an image; 0: none", within=Range(0, 1))

@@ -169,6 +169,7 @@ def test_erasing_comes_before_mixing() -> None:
         (["--augment", "ta_wide"], [("TrivialAugmentWide", "bilinear")]),
         (["--augment", "rand-m7-mstd0.5-inc1"], [("TimmAugment", "random")]),
         (["--augment", "3a", "--interpolation", "bicubic"], [("TimmAugment", "bicubic"), ("ColorJitter", None)]),
+        (["--augment", "3a", "--color-jitter", "0"], [("TimmAugment", "random")]),
     ],
 )
 def test_policies_come_after_crop_and_flip(flags: list[str], ends: list[tuple[str, str | None]]) -> None:
@@ -176,6 +177,17 @@ def test_policies_come_after_crop_and_flip(flags: list[str], ends: list[tuple[st
     assert [(op["op"], op.get("interpolation")) for op in ops[-len(ends) :]] == ends
     assert ops[0].get("interpolation", "bilinear") == ("bicubic" if "bicubic" in flags else "bilinear")
     assert data.eval_transform(settings(*flags))[0].get("interpolation", "bilinear") == ops[0].get("interpolation", "bilinear")
+
+
+@pytest.mark.parametrize("config", ["3a", "3a-mstd0.5", "rand-m9-t3a", "rand-t3aw-n1", "rand-m9", "original", "augmix-m3-a1"])
+def test_colours_change_after_a_policy_where_timm_changes_them(config: str) -> None:
+    create = pytest.importorskip("timm.data").create_transform
+    theirs = [step for step in create(32, is_training=True, auto_augment=config).transforms if "Jitter" in type(step).__name__]
+    ours = [op for op in data.operations(settings("--augment", config), 32) if op["op"] == "ColorJitter"]
+    assert len(theirs) == len(ours) == ("3a" in config)
+    for step, op in zip(theirs, ours, strict=True):
+        of = ("brightness", "contrast", "saturation")
+        assert [getattr(step, name) for name in of] == [(1 - op[name], 1 + op[name]) for name in of] and step.hue is None
 
 
 def test_blur_before_strides() -> None:

@@ -12,7 +12,6 @@ from ..settings import Settings
 
 IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 STEP = 32  # sizes that grow are multiples of this
-JITTER = 0.3  # of brightness, contrast and saturation beside 3-Augment
 
 
 def train_transform(name: str, size: int) -> list[dict[str, Any]]:
@@ -45,8 +44,8 @@ def operations(s: Settings, size: int) -> list[dict[str, Any]]:
     how = "bicubic" if s.interpolation == "bicubic" else "random"  # timm's default is one of the two by chance
     mean = [min(255, round(255 * part)) for part in IMAGENET_STATS[0]]
     ops.append({"op": "TimmAugment", "config": s.augment, "fill": mean, "interpolation": how})
-    if s.augment.startswith("3a"):
-        ops.append({"op": "ColorJitter", "brightness": JITTER, "contrast": JITTER, "saturation": JITTER})
+    if "3a" in s.augment and s.color_jitter:  # so timm looks for it: in rand-m9-t3a, too
+        ops.append({"op": "ColorJitter", **dict.fromkeys(("brightness", "contrast", "saturation"), s.color_jitter)})
     return ops
 
 
