@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,28 +250,14 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []i
 
 // readRejects counts what a build left out, by reason.
 func readRejects(dir string) (rejectStats, error) {
-	st := rejectStats{Reasons: []pack.Reason{}}
-	f, err := os.Open(filepath.Join(dir, pack.RejectsName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return st, nil
-	} else if err != nil {
-		return st, err
-	}
-	defer f.Close()
+	var st rejectStats
 	var reasons pack.Reasons
-	d := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
-	for {
-		var reject struct{ Key, Reason string }
-		if err := d.Decode(&reject); err == io.EOF {
-			break
-		} else if err != nil {
-			return st, fmt.Errorf("%s: entry %d: %w", f.Name(), st.Samples, err)
-		}
+	err := pack.ReadLeftOut(dir, pack.RejectsName, func(key, reason string) {
 		st.Samples++
-		reasons.Add(reject.Key, reject.Reason)
-	}
+		reasons.Add(key, reason)
+	})
 	st.Reasons = reasons.List()
-	return st, nil
+	return st, err
 }
 
 // writeFile writes to a file that is there in full or not at all; "-" is out.

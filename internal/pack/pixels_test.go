@@ -24,7 +24,7 @@ import (
 )
 
 // writeSource makes a folder of class folders, with a file among them that is no image and two that are damaged.
-func writeSource(t *testing.T) string {
+func writeSource(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	if _, err := synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 300}); err != nil {
@@ -48,7 +48,7 @@ func writeSource(t *testing.T) string {
 	return train
 }
 
-func buildSet(t *testing.T, src string, o Options) string {
+func buildSet(t testing.TB, src string, o Options) string {
 	t.Helper()
 	splits, err := source.Open(src, source.Options{})
 	if err != nil {

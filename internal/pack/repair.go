@@ -1,14 +1,10 @@
 package pack
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -172,8 +168,8 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 		return nil, err
 	}
 	var items []item
-	add := func(key string) {
-		if !out[key] {
+	add := func(key, reason string) {
+		if reason == "" && !out[key] { // with a reason it was never taken; a name that is no UTF-8 stands as another in the list
 			items = append(items, newItem(r.manifest.Seed, key))
 		}
 	}
@@ -183,11 +179,11 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 			if err != nil {
 				return nil, fmt.Errorf("a shard of %s is lost, and which samples it had is told by all keys of the originals: %w", r.dir, err)
 			}
-			add(key)
+			add(key, "")
 		}
 	} else {
 		from.Split.ExpectClasses(r.manifest.Classes)
-		if err := from.Split.Again().Walk(ctx, func(it source.Item) error { add(it.Key); return ctx.Err() }); err != nil {
+		if err := from.Split.Again().Walk(ctx, func(it source.Item) error { add(it.Key, it.Reason); return ctx.Err() }); err != nil {
 			return nil, err
 		}
 	}
@@ -202,26 +198,8 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 func (r *repair) leftOut() (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, name := range []string{RejectsName, DuplicatesName} {
-		f, err := os.Open(filepath.Join(r.dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err := ReadLeftOut(r.dir, name, func(key, _ string) { out[key] = true }); err != nil {
 			return nil, err
-		}
-		lines := bufio.NewScanner(f)
-		lines.Buffer(nil, 16<<20)
-		for lines.Scan() {
-			var line struct {
-				Key string `json:"key"`
-			}
-			if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
-				break
-			}
-			out[line.Key] = true
-		}
-		if err := errors.Join(err, lines.Err(), f.Close()); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
 	return out, nil

@@ -176,6 +176,21 @@ func TestRepairDoesWhatItCan(t *testing.T) {
 	sameFiles(t, built, dir)
 }
 
+// TestRepairOfALostShardBesideNames that are no UTF-8, which stand in the list of rejects as JSON can write them.
+func TestRepairOfALostShardBesideNames(t *testing.T) {
+	src := writeSource(t)
+	if err := os.WriteFile(filepath.Join(src, filepath.Dir(otherThan(t, src, "")), "\xff\xfe.JPEG"), []byte("any"), 0o666); err != nil {
+		t.Skipf("the file system takes no such name: %v", err)
+	}
+	built := buildSet(t, src, Options{Partitions: 2})
+	dir := copySet(t, built)
+	breakShard(t, dir, "missing")
+	if done, err := Repair(t.Context(), dir, originalsOf(t, src), RepairOptions{}); err != nil || len(done.Whole) != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	sameFiles(t, built, dir)
+}
+
 // otherThan returns the key of an image that is not that one.
 func otherThan(t *testing.T, src, key string) string {
 	t.Helper()

@@ -24,12 +24,12 @@ const (
 	bucketsUnsized = 128
 	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
 	bucketBufferBytes = 128 << 10
-	spoolHeaderBytes  = 12
+	spoolHeaderBytes  = 16
 )
 
 // spoolInput is the samples of tars, which gather spreads over buckets, each for one range of hashes. A bucket is a file of
 //
-//	content length u32 | fields length u32 | key length u16 | reason length u16 | key | reason | fields | content
+//	content length u32 | fields length u32 | key length u32 | reason length u32 | key | reason | fields | content
 //
 // for each item, in the order in which they came.
 type spoolInput struct {
@@ -135,8 +135,8 @@ func (s *spoolInput) add(it source.Item, data []byte) error {
 	var h [spoolHeaderBytes]byte
 	binary.LittleEndian.PutUint32(h[0:], uint32(len(data)))
 	binary.LittleEndian.PutUint32(h[4:], uint32(len(it.Fields)))
-	binary.LittleEndian.PutUint16(h[8:], uint16(len(it.Key)))
-	binary.LittleEndian.PutUint16(h[10:], uint16(len(it.Reason)))
+	binary.LittleEndian.PutUint32(h[8:], uint32(len(it.Key)))
+	binary.LittleEndian.PutUint32(h[12:], uint32(len(it.Reason)))
 	k.w.Write(h[:])
 	k.w.WriteString(it.Key)
 	k.w.WriteString(it.Reason)
@@ -157,8 +157,8 @@ func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
 			return nil, s.wrap(err)
 		}
 		size, fields := int64(binary.LittleEndian.Uint32(head)), int64(binary.LittleEndian.Uint32(head[4:]))
-		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint16(head[8:]))
-		reasonEnd := keyEnd + int(binary.LittleEndian.Uint16(head[10:]))
+		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint32(head[8:]))
+		reasonEnd := keyEnd + int(binary.LittleEndian.Uint32(head[12:]))
 		if reasonEnd > n {
 			head = make([]byte, max(reasonEnd, len(head)))
 			if n, err = k.file.ReadAt(head, at); n < reasonEnd {
