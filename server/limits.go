@@ -1,13 +1,12 @@
 package server
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -121,27 +120,6 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// MachineMemory returns the machine's memory in bytes, or what the control group allows of it; a guess of 4 GiB where
-// neither can be read.
-func MachineMemory() int64 {
-	total := int64(4 << 30)
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		if _, rest, ok := bytes.Cut(text, []byte("MemTotal:")); ok {
-			if fields := bytes.Fields(rest); len(fields) > 0 {
-				if kib, err := strconv.ParseInt(string(fields[0]), 10, 64); err == nil {
-					total = kib << 10
-				}
-			}
-		}
-	}
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		if limit, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil {
-			total = min(total, limit)
-		}
-	}
-	return total
-}
+// MachineMemory returns the machine's memory in bytes, or what the control groups that the process is in allow of it; a guess of 4 GiB where
+// it cannot be read.
+func MachineMemory() int64 { return cmp.Or(memory.OfMachine(), 4<<30) }

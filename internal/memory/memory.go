@@ -1,38 +1,55 @@
-// Package memory says how much of the machine's memory the page cache may have.
+// Package memory says how much memory the machine has for this process, and how much of it the page cache may have.
 package memory
 
 import (
 	"bytes"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
 
 // ForCache returns how many bytes of files the page cache can hold for this process, those that it holds now included: what is
 // available on the machine, or in one of the control groups that the process is in, if that is less. It is 0 where neither can be read.
-func ForCache() int64 { return forCache("/") }
+func ForCache() int64 { return system(read).forCache() }
 
-// forCache is ForCache for a system whose files are below root.
-func forCache(root string) int64 {
-	kib, ok := number(read(root, "proc/meminfo"), "MemAvailable:")
+// OfMachine returns the machine's memory in bytes, or what the control groups that the process is in allow of it, if that is less; 0 where the
+// machine's cannot be read.
+func OfMachine() int64 { return system(read).ofMachine() }
+
+// system returns the text of a system's file, nil for one that cannot be read.
+type system func(path string) []byte
+
+func read(path string) []byte {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil // which no number is found in
+	}
+	return text
+}
+
+func (s system) forCache() int64  { return s.least("MemAvailable:", system.left) }
+func (s system) ofMachine() int64 { return s.least("MemTotal:", system.limit) }
+
+// least returns what the machine says, or what one of the process's control groups does, if that is less.
+func (s system) least(line string, ofGroup func(s system, folder string, f files) int64) int64 {
+	kib, ok := number(s("/proc/meminfo"), line)
 	if !ok {
 		return 0
 	}
-	free := kib << 10
-	for _, line := range strings.Split(string(read(root, "proc/self/cgroup")), "\n") {
-		id, rest, _ := strings.Cut(line, ":")
+	bytes := min(kib, unlimited>>10) << 10
+	for line := range strings.Lines(string(s("/proc/self/cgroup"))) {
+		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		controllers, group, ok := strings.Cut(rest, ":")
 		switch {
 		case !ok:
 		case id == "0" && controllers == "":
-			free = min(free, ofGroups(root, "sys/fs/cgroup", group, version2))
+			bytes = min(bytes, s.ofGroups("/sys/fs/cgroup", group, version2, ofGroup))
 		case controllers == "memory":
-			free = min(free, ofGroups(root, "sys/fs/cgroup/memory", group, version1))
+			bytes = min(bytes, s.ofGroups("/sys/fs/cgroup/memory", group, version1, ofGroup))
 		}
 	}
-	return max(0, free)
+	return max(0, bytes)
 }
 
 // files names what a control group's folder holds.
@@ -49,41 +66,43 @@ var (
 
 const unlimited = 1 << 62
 
-// ofGroups returns what a control group and those above it leave. In a container a group's path may be the machine's, and the folder
-// hold the container's alone: what is not there is passed over.
-func ofGroups(root, folder, group string, f files) int64 {
-	free := int64(unlimited)
+// ofGroups returns the least that is said of a control group and of those above it. In a container a group's path may be the machine's, and the
+// folder hold the container's alone: what is not there is passed over.
+func (s system) ofGroups(folder, group string, f files, ofGroup func(s system, folder string, f files) int64) int64 {
+	least := int64(unlimited)
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
-		free = min(free, ofGroup(filepath.Join(root, folder, at), f))
+		least = min(least, ofGroup(s, path.Join(folder, at), f))
 		if at == "/" {
-			return free
+			return least
 		}
 	}
 }
 
-func ofGroup(folder string, f files) int64 {
-	limit, limited := number(read(folder, f.limit), "")
-	usage, ok := number(read(folder, f.usage), "")
-	if !limited || !ok || limit >= unlimited { // "max", or version 1's way to say so
+// limit returns what a group may use.
+func (s system) limit(folder string, f files) int64 {
+	limit, limited := number(s(path.Join(folder, f.limit)), "")
+	if !limited { // "max"
 		return unlimited
 	}
-	stat := read(folder, "memory.stat")
+	return min(limit, unlimited) // in version 1 it is a number that says so
+}
+
+// left returns what a group may use and does not, its files' pages aside.
+func (s system) left(folder string, f files) int64 {
+	limit := s.limit(folder, f)
+	usage, ok := number(s(path.Join(folder, f.usage)), "")
+	if limit == unlimited || !ok {
+		return unlimited
+	}
+	stat := s(path.Join(folder, "memory.stat"))
 	for _, name := range f.cached {
 		cached, _ := number(stat, name)
-		usage -= cached
+		usage -= min(cached, usage)
 	}
 	return limit - usage
 }
 
-func read(elements ...string) []byte {
-	text, err := os.ReadFile(filepath.Join(elements...))
-	if err != nil {
-		return nil // which no number is found in
-	}
-	return text
-}
-
-// number returns the number behind a line's first word; with no word, the text's own.
+// number returns the number behind a line's first word; with no word, the text's own. None is below 0.
 func number(text []byte, word string) (int64, bool) {
 	for line := range bytes.Lines(text) {
 		fields := strings.Fields(string(line))
@@ -97,7 +116,7 @@ func number(text []byte, word string) (int64, bool) {
 			return 0, false
 		}
 		n, err := strconv.ParseInt(fields[0], 10, 64)
-		return n, err == nil
+		return n, err == nil && n >= 0
 	}
 	return 0, false
 }

@@ -1,8 +1,8 @@
 package memory
 
 import (
-	"os"
-	"path/filepath"
+	"path"
+	"strings"
 	"testing"
 )
 
@@ -11,43 +11,81 @@ func TestForCache(t *testing.T) {
 	const meminfo = "MemTotal:       24684084 kB\nMemFree:        100 kB\nMemAvailable:   1000 kB\n"
 	for name, c := range map[string]struct {
 		files map[string]string
-		want  int64
+		want  int64 // for the cache
+		all   int64 // of the machine
 	}{
-		"unknown": {nil, 0},
-		"machine": {map[string]string{"proc/meminfo": meminfo}, 1000 << 10},
+		"unknown": {nil, 0, 0},
+		"machine": {map[string]string{"/proc/meminfo": meminfo}, 1000 << 10, 24684084 << 10},
 		"version 2": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n",
-			"sys/fs/cgroup/a/memory.max": "900000\n", "sys/fs/cgroup/a/memory.current": "600000\n", "sys/fs/cgroup/a/memory.stat": "anon 1\nactive_file 100000\ninactive_file 50000\n",
-			"sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "5\n",
-		}, 450_000},
+			"/proc/meminfo": meminfo, "/proc/self/cgroup": "0::/a/b\n",
+			"/sys/fs/cgroup/a/memory.max": "900000\n", "/sys/fs/cgroup/a/memory.current": "600000\n", "/sys/fs/cgroup/a/memory.stat": "anon 1\nactive_file 100000\ninactive_file 50000\n",
+			"/sys/fs/cgroup/a/b/memory.max": "max\n", "/sys/fs/cgroup/a/b/memory.current": "5\n",
+		}, 450_000, 900_000},
 		"version 1, in a container": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "4:memory:/docker/123\n3:cpuset:/\n0::/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "800000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
-			"sys/fs/cgroup/memory/memory.stat": "cache 7\ntotal_inactive_file 200000\ntotal_active_file 100000\n",
-		}, 600_000},
+			"/proc/meminfo": meminfo, "/proc/self/cgroup": "4:memory:/docker/123\n3:cpuset:/\n0::/\n",
+			"/sys/fs/cgroup/memory/memory.limit_in_bytes": "800000\n", "/sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
+			"/sys/fs/cgroup/memory/memory.stat": "cache 7\ntotal_inactive_file 200000\ntotal_active_file 100000\n",
+		}, 600_000, 800_000},
 		"version 1, without a limit": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "4:memory:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
-		}, 1000 << 10},
+			"/proc/meminfo": meminfo, "/proc/self/cgroup": "4:memory:/\n",
+			"/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "/sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
+		}, 1000 << 10, 24684084 << 10},
 		"used up": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "900\n", "sys/fs/cgroup/memory.current": "1000\n",
-		}, 0},
+			"/proc/meminfo": meminfo, "/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "900\n", "/sys/fs/cgroup/memory.current": "1000\n",
+		}, 0, 900},
 	} {
-		root := t.TempDir()
-		for path, text := range c.files {
-			path = filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+		if got := fake(c.files).forCache(); got != c.want {
+			t.Errorf("%s: %d for the cache, want %d", name, got, c.want)
 		}
-		if got := forCache(root); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		if got := fake(c.files).ofMachine(); got != c.all {
+			t.Errorf("%s: %d of the machine, want %d", name, got, c.all)
 		}
 	}
-	if ForCache() <= 0 {
-		t.Error("nothing is known of this machine")
+	if free, all := ForCache(), OfMachine(); free <= 0 || all < free {
+		t.Errorf("this machine has %d bytes, and for the cache %d", all, free)
 	}
+}
+
+// fake is a system with these files.
+func fake(files map[string]string) system {
+	return func(path string) []byte { return []byte(files[path]) }
+}
+
+// Whatever stands in the files of the kernel, or of what a container shows in their place: what is said is from 0 to what the machine has.
+func FuzzFiles(f *testing.F) {
+	const meminfo = "MemTotal:       24684084 kB\nMemFree:        100 kB\nMemAvailable:   1000 kB\n"
+	f.Add(meminfo, "0::/a/b\n", "900000\n", "600000\n", "anon 1\nactive_file 100000\ninactive_file 50000\n")
+	f.Add(meminfo, "4:memory:/docker/123\n3:cpuset:/\n0::/\n", "9223372036854771712\n", "500000\n", "total_inactive_file 200000\ntotal_active_file 100000\n")
+	f.Add("MemAvailable: 9223372036854775807 kB\nMemTotal: 9223372036854775807 kB\n", "0::/../..\n", "max\n", "-1\n", "active_file -9223372036854775808\n")
+	if real := read("/proc/meminfo"); real != nil {
+		f.Add(string(real), string(read("/proc/self/cgroup")), "1", "0", string(read("/sys/fs/cgroup/memory.stat")))
+	}
+	f.Fuzz(func(t *testing.T, meminfo, groups, limit, usage, stat string) {
+		s := system(func(name string) []byte {
+			switch path.Base(name) {
+			case "meminfo":
+				return []byte(meminfo)
+			case "cgroup":
+				if name == "/proc/self/cgroup" {
+					return []byte(groups)
+				}
+			case version1.limit, version2.limit:
+				return []byte(limit)
+			case version1.usage, version2.usage:
+				return []byte(usage)
+			case "memory.stat":
+				return []byte(stat)
+			}
+			if !strings.HasPrefix(name, "/sys/fs/cgroup/") {
+				t.Errorf("%q is asked for", name)
+			}
+			return nil
+		})
+		for line, got := range map[string]int64{"MemAvailable:": s.forCache(), "MemTotal:": s.ofMachine()} {
+			kib, _ := number([]byte(meminfo), line)
+			if got < 0 || got>>10 > kib {
+				t.Errorf("%d bytes, of %d KiB", got, kib)
+			}
+		}
+	})
 }
