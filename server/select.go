@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
@@ -67,11 +68,24 @@ func (s *session) selectSamples(m selectRequest) error {
 		s.server.memory.give(building)
 		return err
 	}
-	s.server.memory.give(building - lasting)
+	dropped := s.selectionBytes
 	s.dropSelection()
 	s.plan.Selection, s.selectionBytes = made, lasting
+	giveBack(building - lasting + dropped)
+	s.server.memory.give(building - lasting)
 	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions", made.Positions(s.plan.World))
 	return s.connection.send(selectedReply{Positions: int64(made.Positions(s.plan.World)), Bytes: lasting})
+}
+
+// giveBackMin is how much memory nobody uses any more for the system to get it back at once: selections of two million weights and more.
+const giveBackMin = 64 << 20
+
+// giveBack has the system get memory back of which so many bytes are not used any more, if they are many. A server that allocates next to
+// nothing would keep them for minutes, and with them what its control group has left.
+func giveBack(unused int64) {
+	if unused >= giveBackMin {
+		debug.FreeOSMemory()
+	}
 }
 
 // dropSelection forgets the selection. An epoch that runs keeps it.

@@ -98,7 +98,9 @@ func (s *session) close() {
 		s.traces.end(slot, false)
 	}
 	s.shutRing()
+	selected := s.selectionBytes
 	s.dropSelection()
+	giveBack(selected)
 	s.server.gallery.forget(s.connection.id)
 	s.letGo(s.set)
 }

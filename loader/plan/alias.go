@@ -49,27 +49,31 @@ func newAliasTable(weights []float64) (*aliasTable, error) {
 		sum += shares[i]
 	}
 	mean := sum / float64(n)
-	var low, high []uint32
+	// Two stacks that grow towards each other: those that don't fill a column, waiting[:low], and the others, waiting[high:].
+	waiting, low, high := make([]uint32, n), 0, n
 	for i := range shares {
 		shares[i] /= mean
 		if shares[i] < 1 {
-			low = append(low, uint32(i))
+			waiting[low] = uint32(i)
+			low++
 		} else {
-			high = append(high, uint32(i))
+			high--
+			waiting[high] = uint32(i)
 		}
 	}
 	t := &aliasTable{threshold: make([]uint64, n), alias: make([]uint32, n)}
-	for len(low) > 0 && len(high) > 0 {
-		l, h := low[len(low)-1], high[len(high)-1]
-		low = low[:len(low)-1]
+	for low > 0 && high < n {
+		l, h := waiting[low-1], waiting[high]
+		low--
 		t.threshold[l], t.alias[l] = uint64(float64(shares[l]*0x1p64)), h
 		if shares[h] -= 1 - shares[l]; shares[h] < 1 {
-			high = high[:len(high)-1]
-			low = append(low, h)
+			high++
+			waiting[low] = h
+			low++
 		}
 	}
 	// What is left over is full but for what rounding has taken; a weight of 0 stays without any.
-	for _, rest := range [][]uint32{low, high} {
+	for _, rest := range [][]uint32{waiting[:low], waiting[high:]} {
 		for _, i := range rest {
 			t.alias[i] = i
 			if weights[i] == 0 {

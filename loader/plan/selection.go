@@ -129,7 +129,7 @@ func (s *Selection) Positions(world int) int {
 const (
 	listBytes     = 4  // of a list's entry
 	weightBytes   = 12 // of an alias table's column
-	buildingBytes = 28 // of a weight, besides: itself, its share, and where it waits
+	buildingBytes = 20 // of a weight, besides: itself, its share, and where it waits
 )
 
 // SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and what it takes at
