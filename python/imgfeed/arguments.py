@@ -18,8 +18,8 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from .numbers import INT64_MAX, INT64_MIN, each_number, indices, listed, number, shown
 from .paths import source_path
 from .vision import Pipeline, is_torchvisions, pipeline
 
@@ -31,7 +31,6 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 BATCH_SIZE_MAX = WORLD_MAX = 1 << 24  # of a plan
 SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
 THREADS_MAX = SLOTS_MAX = 4096  # of a server
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
 
 #: Types of torch that hold every whole number from 0 to 255, and with which torch computes.
@@ -185,16 +184,6 @@ def parse_seconds(text: str) -> float:
     return sum(float(part) * unit for part, unit in zip(parts.groups(), (3600, 60, 1, 0.001), strict=True) if part)
 
 
-def number(value: Any) -> float:
-    """Return a number of Python, numpy or torch as a float; raises TypeError for text and the like, which float() takes."""
-    if isinstance(value, (bool, np.bool_, str, bytes, bytearray)) or not hasattr(value, "__float__"):
-        raise TypeError(f"imgfeed: {value!r:.80} is no number")
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
 def _transform(name: str, value: Any) -> str | Pipeline:
     """Return a preset's name, or what server and client do. Which operations there are and what they take, the server knows."""
     if isinstance(value, (str, Pipeline)):
@@ -323,28 +312,6 @@ class Fraction(NamedTuple):
     seed: int
 
 
-def indices(name: str, value: Any, want: str) -> npt.NDArray[np.int64]:
-    """Return indices as an array of their own: a list's, a range's, or numpy's or torch's of one dimension."""
-    wrong = f"imgfeed: {name} is {value!r:.80}, want {want}"
-    if hasattr(value, "tolist") and not isinstance(value, np.ndarray):
-        value = value.tolist()  # torch's, wherever they are
-    if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(wrong)
-    try:
-        array = np.array(value)
-    except ValueError:  # lists of several lengths
-        raise TypeError(wrong) from None
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(wrong)
-    if not array.size:
-        raise ValueError(f"imgfeed: {name} is empty, want {want}")
-    if int(array.max()) > INT64_MAX:
-        raise ValueError(wrong)
-    array = array.astype(np.int64)
-    array.flags.writeable = False
-    return array
-
-
 _SUBSET = "indices, class names, a fraction, a pair (fraction, seed), or None"
 
 
@@ -372,17 +339,15 @@ def _weights(name: str, value: Any) -> Any:
     """Return an array of weights, a dictionary of them, 'balanced', or None."""
     if value is None or (isinstance(value, str) and value == "balanced"):
         return value
-    wrong = f"imgfeed: {name} is {value!r:.80}, want {_WEIGHTS}"
+    wrong = f"imgfeed: {name} is {shown(value)}, want {_WEIGHTS}"
     if isinstance(value, str):
         raise ValueError(wrong)
     of_class = isinstance(value, Mapping)
-    numbers = list(value.values()) if of_class else value.tolist() if hasattr(value, "tolist") else value
-    if not isinstance(numbers, Sequence) or isinstance(numbers, (bytes, bytearray)):
-        raise TypeError(wrong)
-    try:
-        array = np.array([number(v) for v in numbers], dtype=np.float64)
-    except TypeError:
-        raise TypeError(wrong) from None
+    numbers = list(value.values()) if of_class else listed(value)
+    if isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype.kind in "fiu":
+        array = np.array(numbers, np.float64)
+    else:
+        array = each_number(numbers, wrong)
     wanted = "want finite numbers, 0 or more and not all of them 0"
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if len(bad):

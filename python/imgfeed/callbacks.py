@@ -13,8 +13,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import INT64_MAX, whole
+from .arguments import whole
 from .loader import DataLoader
+from .numbers import INT64_MAX
 
 #: What is logged: the share of the time in which the loop waited for a batch, from 0 to 1, and its images in a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"

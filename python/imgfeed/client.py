@@ -87,12 +87,15 @@ class Selected:
     def digest(self) -> str:
         """Name it: 32 hexadecimal digits."""
         text = f"{self.repeats} {self.positions} {self.of_rank} {self.indices is None} {self.weights is None}\n".encode()
-        return hashlib.sha256(b"".join([text, *self.raw()])).hexdigest()[:32]
+        hashed = hashlib.sha256(text)
+        for part in self.raw():
+            hashed.update(part)
+        return hashed.hexdigest()[:32]
 
-    def raw(self) -> list[bytes]:
-        """Return the bytes that follow the message."""
+    def raw(self) -> list[memoryview]:
+        """Return the bytes that follow the message: the arrays' own memory, where they are as the wire has them."""
         arrays = (self.indices, "<i8"), (self.weights, "<f8")
-        return [array.astype(dtype).tobytes() for array, dtype in arrays if array is not None]
+        return [np.ascontiguousarray(a, dtype).data.cast("B") for a, dtype in arrays if a is not None]
 
     def message(self) -> wire.Message:
         """Return the message."""
@@ -338,7 +341,7 @@ class Session:
         self.connection.close()
 
     def _request(
-        self, message: wire.Message, want: str, timeout: float = REPLY_TIMEOUT, following: Sequence[bytes] = ()
+        self, message: wire.Message, want: str, timeout: float = REPLY_TIMEOUT, following: Sequence[memoryview] = ()
     ) -> wire.Message:
         self.connection.send(message, *following)
         try:

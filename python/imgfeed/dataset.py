@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import INT64_MAX, INT64_MIN, whole
+from .arguments import whole
 from .client import Session
+from .numbers import INT64_MAX, INT64_MIN
 from .service import Service
 
 INDEX = whole(0, INT64_MAX, "a sample's index, 0 or more")

@@ -17,14 +17,15 @@ from .dataset import INDEX, Dataset
 from .epoch import EpochIterator, Needs
 from .feed import Feed
 from .meter import Meter
+from .numbers import INT64_MAX
 from .ranks import rank_batches
 from .records import Record, ask
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
 from .service import Service
 
-SKIP = arguments.whole(0, arguments.INT64_MAX, "a whole number, 0 or more")
-EPOCH = arguments.whole(0, arguments.INT64_MAX, "an epoch's number, 0 or more")
+SKIP = arguments.whole(0, INT64_MAX, "a whole number, 0 or more")
+EPOCH = arguments.whole(0, INT64_MAX, "an epoch's number, 0 or more")
 
 #: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ from .ranks import rank_batches, rank_samples
 from .selection import Selection
 from .service import Service
 from .state import Progress
+
+_PIECE = 1 << 16  # indices that are made Python's at a time
 
 
 class Sampler:
@@ -36,7 +39,9 @@ class Sampler:
     def __iter__(self) -> Iterator[int]:
         """Give the index of every sample of this rank, in the order of the whole epoch that the next iteration is of."""
         self._service.session_of_rank()
-        return iter(self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch))).tolist())
+        order = self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch)))
+        pieces = (order[at : at + _PIECE].tolist() for at in range(0, len(order), _PIECE))
+        return itertools.chain.from_iterable(pieces)
 
     @property
     def epoch(self) -> int:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import errors
-from .arguments import Fraction, Options, indices
+from .arguments import Fraction, Options
 from .client import Selected, Session
+from .numbers import indices
 from .ranks import rank_batches
 from .service import Service
 from .state import Place, Progress

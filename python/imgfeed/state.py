@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import errors
-from .arguments import EPOCH, INT64_MAX
+from .arguments import EPOCH
+from .numbers import INT64_MAX
 
 VERSION = 1
 

@@ -68,7 +68,7 @@ class Connection:
         """Whether this process got the connection through a fork: it is the parent's."""
         return self._pid != os.getpid()
 
-    def send(self, message: Message, *raw: bytes) -> None:
+    def send(self, message: Message, *raw: memoryview) -> None:
         """Send one message and the raw bytes that follow it, after whatever :meth:`send_later` left waiting."""
         self._check()
         data = encode(message)
@@ -76,7 +76,8 @@ class Connection:
             with self._send_lock:
                 while self._out:
                     self._sock.sendall(self._out.popleft())
-                for part in (data, *raw):
+                self._sock.sendall(data)
+                for part in raw:
                     self._sock.sendall(part)
         except OSError as e:
             self.close()

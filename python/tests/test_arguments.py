@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ import pytest
 import imgfeed
 from imgfeed import DataLoader
 from imgfeed.arguments import ARGUMENTS, REFUSED, Options, check
+
+try:
+    import torch
+except ImportError:
+    torch = None  # type: ignore[assignment]
 
 Load = Callable[..., DataLoader]
 DEFAULTS = {name: p.default for name, p in inspect.signature(DataLoader).parameters.items() if name in ARGUMENTS}
@@ -235,6 +241,32 @@ def test_arguments_do_not_change_later(load: Load) -> None:
         with pytest.raises(ValueError, match=f"{name} can't be changed"):
             setattr(loader, name, 1)
     assert loader.batch_size == 8
+
+
+def test_arrays_are_taken_as_they_are() -> None:
+    """Numbers of numpy and torch don't become objects of Python, of which those of a large set take gigabytes."""
+    size = 300_000
+    for name, array in (("weights", np.ones(size)), ("weights", np.ones(size, np.float32)), ("order", np.arange(size))):
+        for given in [array, *([] if torch is None else [torch.from_numpy(array)])]:
+            tracemalloc.start()
+            taken = getattr(checked(**{name: given}), name)
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert most < 1.5 * 8 * size
+            assert taken.dtype == ("int64" if name == "order" else "float64")
+            assert np.array_equal(taken, array) and not np.shares_memory(taken, array)
+
+
+def test_tensors_that_numpy_does_not_take() -> None:
+    torch = pytest.importorskip("torch")
+    for weights in (torch.ones(9, requires_grad=True), torch.ones(9, dtype=torch.bfloat16)):
+        assert checked(weights=weights).weights.tolist() == [1.0] * 9
+
+
+@pytest.mark.parametrize("weights", [np.ones(9, bool), np.ones((9, 1)), np.array(1.0), np.full(9, "1")])
+def test_arrays_that_are_no_weights(weights: Any) -> None:
+    with pytest.raises(TypeError, match=r"(?s)imgfeed: weights is .* want a number for each sample"):
+        checked(weights=weights)
 
 
 def test_an_iterations_timeout_may_change(load: Load) -> None:

@@ -1,0 +1,76 @@
+"""Numbers as callers give them: by themselves, in lists, and in arrays of numpy and torch, which may be as long as a set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def number(value: Any) -> float:
+    """Return a number of Python, numpy or torch as a float; raises TypeError for text and the like, which float() takes."""
+    if isinstance(value, (bool, np.bool_, str, bytes, bytearray)) or not hasattr(value, "__float__"):
+        raise TypeError(f"imgfeed: {value!r:.80} is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def shown(value: Any) -> str:
+    """Return the first 80 characters of what a value looks like: of a list only what they may be of, as it may be very long."""
+    return f"{value[:80] if isinstance(value, (list, tuple)) else value!r:.80}"
+
+
+def listed(value: Any) -> Any:
+    """Return numpy's and torch's numbers as an array of numpy's, in the same memory where it can be, and else as a list.
+
+    Whatever has no numbers of its own is returned as it is. A list takes an object for each number, and so half a gigabyte for
+    the samples of ImageNet-21k.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "tolist"):
+        return value
+    if hasattr(value, "__array__"):
+        try:
+            return np.asarray(value)
+        except (TypeError, RuntimeError):  # a tensor on a GPU, of a type that numpy has not, or with gradients
+            pass
+    return value.tolist()
+
+
+def indices(name: str, value: Any, want: str) -> npt.NDArray[np.int64]:
+    """Return indices as an array of their own: a list's, a range's, or numpy's or torch's of one dimension."""
+    wrong = f"imgfeed: {name} is {shown(value)}, want {want}"
+    value = listed(value)
+    if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(wrong)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        raise TypeError(wrong) from None
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(wrong)
+    if not array.size:
+        raise ValueError(f"imgfeed: {name} is empty, want {want}")
+    if int(array.max()) > INT64_MAX:
+        raise ValueError(wrong)
+    array = np.array(array, np.int64)
+    array.flags.writeable = False
+    return array
+
+
+def each_number(numbers: Any, wrong: str) -> npt.NDArray[np.float64]:
+    """Return what a sequence holds, each of which must be a number; else raises TypeError that says what is wrong."""
+    if isinstance(numbers, np.ndarray):
+        numbers = numbers.tolist()
+    if not isinstance(numbers, Sequence) or isinstance(numbers, (bytes, bytearray)):
+        raise TypeError(wrong)
+    try:
+        return np.array([number(v) for v in numbers], dtype=np.float64)
+    except TypeError:
+        raise TypeError(wrong) from None
