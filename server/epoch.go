@@ -170,7 +170,9 @@ func (s *session) release(m releaseRequest) error {
 	if err := s.ring.Release(m.Slot); err != nil {
 		return err
 	}
-	s.totals.slotHeld.Observe((time.Since(s.server.started) - time.Duration(s.lentAt[m.Slot].Load())).Seconds())
+	now := time.Since(s.server.started)
+	s.heardOf.Store(int64(now))
+	s.totals.slotHeld.Observe((now - time.Duration(s.lentAt[m.Slot].Load())).Seconds())
 	s.traces.end(m.Slot, true)
 	s.putBack(m.Slot)
 	return nil
@@ -244,6 +246,9 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		m.Slot = &slot
 		s.traces.put(slot, traced)
 		s.lentAt[slot].Store(int64(started.Sub(s.server.started)))
+		if s.ring.Lent() == 0 {
+			s.heardOf.Store(int64(started.Sub(s.server.started)))
+		}
 		s.ring.Lend(slot) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
 			return err

@@ -42,6 +42,7 @@ type budget struct {
 type LimitError struct {
 	Want, Used, Max int64 // bytes
 	Slots           int   // of a ring; 0 for a selection
+	Stalled         int64 // bytes of Used that clients keep which give nothing back
 }
 
 func (e *LimitError) Error() string {
@@ -49,18 +50,26 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
 			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 	}
-	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
-		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
+	stalled := ""
+	if e.Stalled > 0 {
+		stalled = fmt.Sprintf(" (clients that stand still keep %s of it: go on with them, or end them)", bytesize.Format(e.Stalled))
+	}
+	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches%s: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
+		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), stalled)
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their
-// number.
+// number. Where nobody knows how many rings there will be, each leaves as much as it takes: its client may stand still with all slots
+// that it has, and then gives none up for those that come later.
 func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	auto := slots == 0
 	if auto {
 		slots = autoSlots(slotBytes, b.max, b.rings)
+		if b.rings == 0 {
+			slots = int(max(min(int64(slots), (b.max-b.used)/2/slotBytes), autoSlotsMin))
+		}
 	}
 	for {
 		if slotBytes <= (b.max-b.used)/int64(slots) {

@@ -16,7 +16,8 @@ func TestAutomaticSlots(t *testing.T) {
 		{"as many as fit 512 MiB", 64 << 30, 0, batch, 13},
 		{"no more than a loop can use", 64 << 30, 0, 4096, 16},
 		{"three of the largest", 64 << 30, 0, 1 << 30, 3},
-		{"fewer when memory is short", 10 * batch, 5 * batch, batch, 5},
+		{"half of what is left when memory is short", 20 * batch, 10 * batch, batch, 5},
+		{"three at least, where there is room", 10 * batch, 5 * batch, batch, 3},
 		{"two at least", 2 * batch, 0, batch, 2},
 	} {
 		b := budget{max: c.max, used: c.used}

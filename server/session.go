@@ -21,6 +21,7 @@ type session struct {
 	slots      []*loader.Slot // by number: views of the ring
 	supply     *loader.Supply // the slots that are neither lent nor in a stream
 	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
+	heardOf    atomic.Int64   // when a slot came back last, or was lent while the client had none, by the same clock
 	totals     *splitTotals
 	traces     slotTraces
 

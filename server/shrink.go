@@ -16,6 +16,8 @@ const (
 	endPatience = 2 * time.Second
 	// holdBackMax is how long a batch stays with the server that would lend the client the last slot, while slots are to be given up.
 	holdBackMax = time.Second
+	// stalledAfter is how long a client that has slots gives none back before others are asked for theirs too.
+	stalledAfter = time.Second
 )
 
 // takeSlots reserves the memory of a ring. Where it does not suffice for the fewest slots that do, sessions that were opened
@@ -32,9 +34,23 @@ func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
 			patience = shrinkPatience
 		}
 		if limit.Want > limit.Max || time.Since(started) >= patience {
-			return s.memory.take(slots, autoSlotsShort, slotBytes)
+			got, err := s.memory.take(slots, autoSlotsShort, slotBytes)
+			if limit, short := errors.AsType[*LimitError](err); short {
+				limit.Stalled = s.stalledBytes()
+			}
+			return got, err
 		}
 	}
+}
+
+// stalledBytes is how much memory clients keep that give no slots back.
+func (s *Server) stalledBytes() (bytes int64) {
+	for _, sess := range s.openSessions() {
+		if sess.stalls() {
+			bytes += int64(sess.ring.Lent()) * sess.layout.Size
+		}
+	}
+	return bytes
 }
 
 // shrinkOthers has the sessions with the largest rings give up slots of want bytes in all, at once or when their clients release
@@ -63,21 +79,27 @@ func (s *session) giveUp(want int64) (promised int64, more bool) {
 		return 0, false
 	}
 	target := max(usable-max(s.surplus, int((want+size-1)/size)), autoSlotsMin)
-	promised = int64(usable-target) * size
-	if usable-target <= s.surplus {
-		return promised, true // they are on their way
-	}
-	s.surplus = usable - target
-	s.shrunk.Store(int64(target))
-	for s.surplus > 0 && s.sparesLocked() {
-		slot := s.supply.Take()
-		if slot == nil {
-			break
+	if usable-target > s.surplus { // else they are on their way
+		s.surplus = usable - target
+		s.shrunk.Store(int64(target))
+		for s.surplus > 0 && s.sparesLocked() {
+			slot := s.supply.Take()
+			if slot == nil {
+				break
+			}
+			s.retireLocked(slot.ID)
 		}
-		s.retireLocked(slot.ID)
+		s.connection.log.Info("the ring gives up slots for another session", "slots", target)
 	}
-	s.connection.log.Info("the ring gives up slots for another session", "slots", target)
-	return promised, true
+	if s.stalls() {
+		return int64(usable-s.ring.Usable()) * size, true
+	}
+	return int64(usable-target) * size, true
+}
+
+// stalls reports whether the client has slots, and has given none back for a while.
+func (s *session) stalls() bool {
+	return s.ring.Lent() > 0 && time.Since(s.server.started)-time.Duration(s.heardOf.Load()) > stalledAfter
 }
 
 // sparesLocked reports whether a slot less leaves one that is not lent. That one is never given up: a client that keeps all that it

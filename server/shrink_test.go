@@ -16,7 +16,7 @@ func TestLaterSessionsGetSlots(t *testing.T) {
 	const slotBytes = 4096
 	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 20 * slotBytes })
 	var clients []*client
-	for n, want := range []int{16, 4, 3, 3, 3, 3, 2} {
+	for n, want := range []int{10, 5, 3, 3, 3, 3, 2} {
 		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
 		if c.opened.Slots != want || c.opened.SlotBytes != slotBytes {
 			t.Fatalf("session %d got %d slots of %d bytes, want %d", n, c.opened.Slots, c.opened.SlotBytes, want)
@@ -54,13 +54,10 @@ func TestLaterSessionsGetSlots(t *testing.T) {
 func TestLentSlotsAreGivenUpWhenTheyComeBack(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "train"), "train", 40, 1)
-	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 16 * 4096 })
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 32 * 4096 })
 	holder := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
-	holder.send(startRequest{})
-	expect[startedReply](holder)
-	for range 16 {
-		expect[batchMessage](holder)
-	}
+	filler := ts.fill(16)
+	holder.hold(16)
 	opened := make(chan bool)
 	go func() {
 		_, ok := ts.ask(openRequest{Split: "train"}).(openedReply)
@@ -88,6 +85,68 @@ func TestLentSlotsAreGivenUpWhenTheyComeBack(t *testing.T) {
 		t.Errorf("the client is told of %d slots", told)
 	}
 	holder.close()
+	filler.close()
+	ts.checkIdle()
+}
+
+// fill takes what other rings are not to have: memory for so many slots of two samples.
+func (ts *testServer) fill(slots int) *client {
+	return ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2, Slots: slots})
+}
+
+// hold begins an epoch, and receives so many batches.
+func (c *client) hold(batches int) {
+	c.send(startRequest{})
+	expect[startedReply](c)
+	for range batches {
+		expect[batchMessage](c)
+	}
+}
+
+// TestStalledClientsKeepNobodyOut has clients stand still with all slots they have: later sessions get theirs at once, of what the first
+// ones have left, and then of those that give some up.
+func TestStalledClientsKeepNobodyOut(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 40, 1)
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 20 * 4096 })
+	var clients []*client
+	for n, want := range []int{10, 5, 3, 3} {
+		if n == 3 { // the largest ring is that of a client that has been still for long: what it owes may never come
+			time.Sleep(stalledAfter)
+		}
+		started := time.Now()
+		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		if took := time.Since(started); c.opened.Slots != want || took > shrinkPatience/2 {
+			t.Errorf("session %d got %d slots after %v, want %d", n, c.opened.Slots, took, want)
+		}
+		if n == 0 {
+			c.hold(10)
+		}
+		clients = append(clients, c)
+	}
+	if clients[0].send(releaseRequest{Slot: 0}); ts.stalledBytes() > 10*4096 {
+		t.Errorf("%d bytes are said to be kept", ts.stalledBytes())
+	}
+	for _, c := range clients[1:] {
+		if got := len(c.epoch(0, 0)); got != 20 {
+			t.Errorf("%d batches of 20", got)
+		}
+		c.close()
+	}
+	clients[0].close()
+	ts.checkIdle()
+}
+
+// TestStalledClientsAreTold has a client stand still with all that there is: another one reads so in its error.
+func TestStalledClientsAreTold(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 8 * 4096 })
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
+	c.hold(8)
+	want := "(clients that stand still keep 32.0 KiB of it: go on with them, or end them)"
+	if m, ok := ts.ask(openRequest{}).(errorMessage); !ok || !strings.Contains(m.Message, want) {
+		t.Errorf("%+v, want %q", m, want)
+	}
+	c.close()
 	ts.checkIdle()
 }
 
@@ -145,8 +204,9 @@ func TestSlowClientsGiveSlotsUp(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "train"), "train", 200, 1)
 	for _, kept := range []int{0, 14} { // of which the second leaves the server two
-		ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 18 * 4096 })
+		ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 34 * 4096 })
 		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		filler := ts.fill(16)
 		begun, batches := make(chan struct{}), make(chan int)
 		go func() { batches <- c.slowEpoch(kept, 5*time.Millisecond, begun) }()
 		<-begun
@@ -161,6 +221,7 @@ func TestSlowClientsGiveSlotsUp(t *testing.T) {
 		later.epoch(0, 0)
 		c.close()
 		later.close()
+		filler.close()
 		ts.checkIdle()
 	}
 }

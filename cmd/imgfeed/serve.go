@@ -93,7 +93,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&c.World, "world", 0, "number of ranks, for sessions that name none")
 	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB, and for what is read ahead of them, a sixteenth of it and 64MiB at most (default half of the memory)")
-	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else the first ones take what is useful, and give it up for later ones)")
+	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
 	flags.Var(addressFlag{&f.metrics}, "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
 	f.traces.register(flags)
