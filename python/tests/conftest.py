@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from imgfeed import DataLoader, wire
+from imgfeed import DataLoader, client, wire
 from imgfeed.launcher import find_binary
 
 CLASSES = 5
@@ -111,6 +111,8 @@ def damaged(shards: Path, tmp_path: Path) -> Path:
 #: A transform with little output, so that tests are quick.
 SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 RANDOM = [{"op": "RandomResizedCrop", "size": 32}, {"op": "RandomHorizontalFlip"}]
+#: Seconds for which disks, servers and clients stand still in tests; IMGFEED_STANDSTILL=60 is as long as some real ones do.
+STANDSTILL = float(os.environ.get("IMGFEED_STANDSTILL", "1"))
 
 
 def indices(batches: Any) -> list[int]:
@@ -204,3 +206,12 @@ class Feeder:
         assert self.process is not None
         self.process.send_signal(how)
         self.process.wait()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 30 seconds after which clients give a server up are half a second, unless it stands still for longer."""
+    assert client.QUIET + client.HUNG == 30
+    if STANDSTILL < 30:
+        monkeypatch.setattr(client, "QUIET", 0.2)
+        monkeypatch.setattr(client, "HUNG", 0.3)

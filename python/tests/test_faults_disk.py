@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, SMALL, Feeder, imgshard, seen
+from conftest import RANDOM, SMALL, STANDSTILL, Feeder, imgshard, seen
 from faultfs import Disk, Fault
 from reliability import outcome
 
@@ -132,9 +132,9 @@ def test_a_disk_that_stops(shards: Path, pixels: Path, mounted: Callable[..., Di
     with DataLoader(disk.path, 4, **OPTIONS) as loader:
         os.kill(disk.process.pid, signal.SIGSTOP)
         begin = time.monotonic()
-        threading.Timer(1.0, os.kill, (disk.process.pid, signal.SIGCONT)).start()
+        threading.Timer(STANDSTILL, os.kill, (disk.process.pid, signal.SIGCONT)).start()
         assert seen(loader) == plan(data)
-        assert time.monotonic() - begin > 0.9
+        assert time.monotonic() - begin > 0.9 * STANDSTILL
         assert loader.stats()["reconnects"] == 0
     outcome("the disk stops for a while, and comes back", "the batches wait for it, and come with the same bits")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, Feeder, alive, script, seen, wait_for
+from conftest import RANDOM, STANDSTILL, Feeder, alive, script, seen, wait_for
 from reliability import outcome
 
 import imgfeed
-from imgfeed import DataLoader, client
+from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
 
 OPTIONS: dict[str, Any] = {
@@ -119,21 +119,16 @@ def test_a_server_that_takes_too_much_memory(shards: Path, feeder: Feeder, littl
 def test_a_server_that_stands_still(shards: Path) -> None:
     with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
         os.kill(own_pid(loader), signal.SIGSTOP)
-        begin = time.monotonic()
-        threading.Timer(1.0, os.kill, (own_pid(loader), signal.SIGCONT)).start()
+        begin, length = time.monotonic(), min(STANDSTILL, 25.0)
+        threading.Timer(length, os.kill, (own_pid(loader), signal.SIGCONT)).start()
         assert seen(loader) == plan(shards)
-        assert time.monotonic() - begin > 0.9
+        assert time.monotonic() - begin > 0.9 * length
         assert loader.stats()["reconnects"] == 0
     outcome("a server is stopped (SIGSTOP), for less than 30 s", "the batches wait for it, and come with the same bits")
 
 
-def test_a_server_that_stands_still_for_long(
-    shards: Path, feeder: Feeder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The 30 seconds after which clients give a server up are half a second here."""
-    assert client.QUIET + client.HUNG == 30
-    monkeypatch.setattr(client, "QUIET", 0.2)
-    monkeypatch.setattr(client, "HUNG", 0.3)
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_stands_still_for_long(shards: Path, feeder: Feeder, caplog: pytest.LogCaptureFixture) -> None:
     with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
         pid, iteration = own_pid(loader), iter(loader)
         got = seen([next(iteration)])
@@ -143,7 +138,7 @@ def test_a_server_that_stands_still_for_long(
     caplog.clear()
 
     def replace() -> None:
-        wait_for(lambda: "is waited for" in caplog.text)
+        wait_for(lambda: "is waited for" in caplog.text, 60)
         feeder.end(signal.SIGKILL)
         feeder.start()
 
@@ -162,18 +157,17 @@ def test_a_server_that_stands_still_for_long(
     outcome("a server is stopped for longer", said, lost[0])
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_clock_that_jumps(
     shards: Path, feeder: Feeder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client's, by a year to and fro each time it is looked at, while a server hangs and another takes its place."""
     jumps, clock = itertools.cycle((0.0, 3.2e7, -3.2e7)), time.time
     monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))
-    monkeypatch.setattr(client, "QUIET", 0.2)
-    monkeypatch.setattr(client, "HUNG", 0.3)
     begin = time.monotonic()
 
     def replace() -> None:
-        wait_for(lambda: "is waited for" in caplog.text)
+        wait_for(lambda: "is waited for" in caplog.text, 60)
         feeder.end(signal.SIGKILL)
         feeder.start()
 
@@ -209,9 +203,11 @@ with DataLoader(sys.argv[1], 4, **OPTIONS) as loader:
 def test_a_client_that_stands_still(shards: Path, feeder: Feeder) -> None:
     process = script(STOPS, f"unix:{feeder.socket}")
     wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+    stopped = time.monotonic()
     expected = plan(shards)
     with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
         assert seen(loader) == expected
+    time.sleep(max(0.0, stopped + STANDSTILL - time.monotonic()))
     process.send_signal(signal.SIGCONT)
     out, errors = process.communicate()
     assert process.returncode == 0, errors

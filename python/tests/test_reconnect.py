@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, SAMPLES, Feeder, alive, copied, imgshard, indices, same, seen, wait_for
+from conftest import RANDOM, SAMPLES, STANDSTILL, Feeder, alive, copied, imgshard, indices, same, seen, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, LostError, ServerError, client, launcher
@@ -152,10 +152,9 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
     assert len(reconnects) == ranks and all(n <= ends for n in reconnects) and sum(reconnects) > 0
 
 
-def test_a_server_that_hangs(feeder: Feeder, shards: Path, plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_hangs(feeder: Feeder, shards: Path, plan: Callable[..., Any]) -> None:
     """A server that was stopped takes connections and says nothing: its own a loader replaces, for another it waits."""
-    monkeypatch.setattr(client, "QUIET", 0.2)
-    monkeypatch.setattr(client, "HUNG", 0.3)
     feeder.start()
     for data in (str(shards), f"unix:{feeder.socket}"):
         with DataLoader(data, 4, slots=1, **OPTIONS) as loader:
@@ -164,7 +163,7 @@ def test_a_server_that_hangs(feeder: Feeder, shards: Path, plan: Callable[..., A
             pid = feeder.process.pid if loader._service.server is None else own_pid(loader)  # type: ignore[union-attr]
             os.kill(pid, signal.SIGSTOP)
             if pid == feeder.process.pid:  # type: ignore[union-attr]
-                threading.Timer(1.5, os.kill, (pid, signal.SIGCONT)).start()
+                threading.Timer(STANDSTILL + 0.5, os.kill, (pid, signal.SIGCONT)).start()
             got += seen(iteration)
             assert [got] == plan(range(1), 4)
             assert loader.stats()["reconnects"] == 1

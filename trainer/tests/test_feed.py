@@ -237,6 +237,31 @@ def test_a_feed_that_is_killed_again_and_again(sets: Path, tmp_path: Path, fed: 
 
 
 @pytest.mark.long
+def test_a_feed_and_a_run_that_stand_still(sets: Path, tmp_path: Path, fed: list[str]) -> None:
+    """First the feed (SIGSTOP), then a rank, then both: it ends with the same bits. IMGFEED_STANDSTILL=60: a minute each."""
+    seconds = float(os.environ.get("IMGFEED_STANDSTILL", "1"))
+    words = ["--data", f"unix:{tmp_path / 'sock'}", *fed, "--batch-size", "8", "--schedule", "constant", "--log-every", "1"]
+    words += ["--epochs", "5", "-g", "2"]
+    with served(sets, tmp_path / "sock") as feed:
+        with subprocess.Popen(command(*words)) as run:
+            for number in range(3):
+                before = steps(tmp_path / "fed")
+                while steps(tmp_path / "fed") < before + 4:
+                    assert run.poll() is None
+                    time.sleep(0.01)
+                children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+                still = [[feed.pid], [int(children[1])], [int(child) for child in children]][number]
+                for pid in still:
+                    os.kill(pid, signal.SIGSTOP)
+                time.sleep(seconds)
+                for pid in still:
+                    os.kill(pid, signal.SIGCONT)
+            assert run.wait() == 0
+        main([*words, "--output", str(tmp_path / "calm")])
+    same(tmp_path / "fed", tmp_path / "calm")
+
+
+@pytest.mark.long
 def test_a_run_that_waits_for_its_feed_is_told_to_stop(
     sets: Path, tmp_path: Path, fed: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
