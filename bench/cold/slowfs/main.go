@@ -1,21 +1,24 @@
 //go:build linux
 
 // Slowfs shows a folder and takes its time: every read waits before it is answered. It speaks the kernel's FUSE protocol
-// (include/uapi/linux/fuse.h), is read-only, needs root, and runs until it is unmounted. What it computes it takes from those whom it is to
-// keep waiting, so it reads past the page cache into memory that it uses again.
+// (include/uapi/linux/fuse.h), is read-only, needs root, and runs until it is unmounted.
+//
+// What it computes it takes from those whom it is to keep waiting. So it shows the folder as it was at the start, and holds its files in
+// memory, from which a read is copied once, by the system; and one thread takes and answers what there is every quarter of a millisecond,
+// since to be woken for each read costs more than the read.
 //
 //	slowfs -delay 2ms FOLDER MOUNTPOINT
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,15 +29,11 @@ const (
 	opLookup     = 1
 	opForget     = 2
 	opGetattr    = 3
-	opOpen       = 14
 	opRead       = 15
 	opStatfs     = 17
-	opRelease    = 18
 	opFlush      = 25
 	opInit       = 26
-	opOpendir    = 27
 	opReaddir    = 28
-	opReleasedir = 29
 	opForgetMany = 42
 )
 
@@ -43,15 +42,9 @@ const (
 	readMax     = 1 << 20
 	atATime     = 128 // reads ahead that the kernel has under way
 	requestMax  = 16 << 10
-	page        = 4096
 	valid       = 3600
+	tick        = 250 * time.Microsecond
 )
-
-// inHeader is what is needed of what begins each request.
-type inHeader struct {
-	Opcode       uint32
-	Unique, Node uint64
-}
 
 const inHeaderSize = 40
 
@@ -71,89 +64,158 @@ type initOut struct {
 
 // A slowFS is a mounted folder.
 type slowFS struct {
-	device *os.File
-	delay  time.Duration
-	spare  chan *buffer
-
-	mu    sync.Mutex
-	paths []string          // by node
-	nodes map[string]uint64 // by path
-	files map[uint64]file
-	next  uint64 // handle
+	device  int
+	delay   time.Duration
+	nodes   []node // by number, from 1, which is the folder
+	waiting []read // the oldest first
 }
 
-// A file is open twice; direct, past the page cache, is nil where that can't be done.
-type file struct{ plain, direct *os.File }
-
-// A buffer has a request, and room for what it reads.
-type buffer struct {
-	request []byte
-	data    []byte // begins at a page
+// A node is a file or a folder.
+type node struct {
+	attributes
+	names    []string // of a folder's entries
+	children []uint64
+	content  []byte // of a file
 }
 
-// buffer takes one that is not in use.
-func (s *slowFS) buffer() *buffer {
-	select {
-	case b := <-s.spare:
-		return b
-	default:
-	}
-	memory, err := unix.Mmap(-1, 0, readMax, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		panic(err)
-	}
-	return &buffer{make([]byte, requestMax), memory}
+// A read is one that is to be answered.
+type read struct {
+	unique  uint64
+	due     time.Time
+	content []byte
 }
 
 func mount(folder, mountpoint string, delay time.Duration) (*slowFS, error) {
-	folder, err := filepath.Abs(folder)
+	s := &slowFS{delay: delay, nodes: make([]node, 1)}
+	if err := s.load(folder); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.device, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("/dev/fuse: %w", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=%d", s.device, readMax)
+	if err := unix.Mount("slowfs", mountpoint, "fuse", unix.MS_RDONLY, options); err != nil {
+		unix.Close(s.device)
+		return nil, fmt.Errorf("mounting at %s: %w", mountpoint, err)
+	}
+	return s, nil
+}
+
+// load makes the nodes.
+func (s *slowFS) load(folder string) error {
+	numbers := map[string]uint64{}
+	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		number := uint64(len(s.nodes))
+		var n node
+		if n.attributes, err = stat(number, path); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if n.Mode&unix.S_IFMT == unix.S_IFREG && n.Size > 0 {
+			if n.content, err = lock(path, int(n.Size)); err != nil {
+				return fmt.Errorf("%s: having its %d bytes in memory: %w", path, n.Size, err)
+			}
+		}
+		s.nodes = append(s.nodes, n)
+		numbers[path] = number
+		if path != folder {
+			above := &s.nodes[numbers[filepath.Dir(path)]]
+			above.names, above.children = append(above.names, filepath.Base(path)), append(above.children, number)
+		}
+		return nil
+	})
+}
+
+// lock maps a file, and has it stay in memory.
+func lock(path string, size int) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
+	defer f.Close()
+	content, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("/dev/fuse: %w", err)
+		return nil, err
 	}
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=%d", fd, readMax)
-	if err := unix.Mount("slowfs", mountpoint, "fuse", unix.MS_RDONLY, options); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("mounting at %s: %w", mountpoint, err)
-	}
-	return &slowFS{
-		device: os.NewFile(uintptr(fd), "/dev/fuse"), delay: delay, spare: make(chan *buffer, 2*atATime),
-		paths: []string{"", folder}, nodes: map[string]uint64{folder: 1}, files: map[uint64]file{},
-	}, nil
+	return content, unix.Mlock(content)
 }
 
 // serve answers requests until the file system is unmounted.
 func (s *slowFS) serve() error {
-	b := s.buffer()
+	request := make([]byte, requestMax)
 	for {
-		n, err := s.device.Read(b.request)
-		switch {
-		case errors.Is(err, unix.ENODEV):
-			return nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAGAIN):
-		case err != nil:
+		if err := s.pause(); err != nil {
 			return err
-		default:
-			go s.respond(b, n)
-			b = s.buffer()
+		}
+		s.answerReads()
+		for {
+			n, err := unix.Read(s.device, request)
+			if errors.Is(err, unix.ENODEV) {
+				return nil
+			}
+			if errors.Is(err, unix.EAGAIN) {
+				break
+			}
+			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) { // ENOENT: it was taken back
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			s.take(request[:n])
 		}
 	}
 }
 
-// respond answers a buffer's request of n bytes.
-func (s *slowFS) respond(b *buffer, n int) {
-	defer s.putBack(b)
-	h := inHeader{
-		Opcode: binary.NativeEndian.Uint32(b.request[4:]), Unique: binary.NativeEndian.Uint64(b.request[8:]),
-		Node: binary.NativeEndian.Uint64(b.request[16:]),
+// pause waits for requests, or for a tick if there are reads to answer.
+func (s *slowFS) pause() (err error) {
+	if len(s.waiting) > 0 {
+		span := unix.NsecToTimespec(int64(tick))
+		err = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &span, nil)
+	} else {
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(s.device), Events: unix.POLLIN}}, -1)
 	}
-	if n < inHeaderSize || h.Opcode == opForget || h.Opcode == opForgetMany {
+	if errors.Is(err, unix.EINTR) {
+		return nil
+	}
+	return err
+}
+
+// answerReads answers those that are due.
+func (s *slowFS) answerReads() {
+	done, now := 0, time.Now()
+	for done < len(s.waiting) && !s.waiting[done].due.After(now) {
+		s.respond(s.waiting[done].unique, s.waiting[done].content, nil)
+		done++
+	}
+	s.waiting = append(s.waiting[:0], s.waiting[done:]...)
+}
+
+// take answers a request, but a read, which is to wait.
+func (s *slowFS) take(request []byte) {
+	if len(request) < inHeaderSize {
 		return
 	}
-	body, err := s.answer(&h, b.request[inHeaderSize:n], b.data)
+	opcode, unique, number := binary.NativeEndian.Uint32(request[4:]), binary.NativeEndian.Uint64(request[8:]), binary.NativeEndian.Uint64(request[16:])
+	body := request[inHeaderSize:]
+	switch opcode {
+	case opForget, opForgetMany: // nobody waits for an answer
+	case opRead:
+		offset, size := binary.NativeEndian.Uint64(body[8:]), uint64(binary.NativeEndian.Uint32(body[16:]))
+		content := s.nodes[number].content
+		offset = min(offset, uint64(len(content)))
+		s.waiting = append(s.waiting, read{unique, time.Now().Add(s.delay), content[offset:min(offset+size, uint64(len(content)))]})
+	default:
+		out, err := s.answer(opcode, number, body)
+		s.respond(unique, out, err)
+	}
+}
+
+// respond answers the request of that number.
+func (s *slowFS) respond(unique uint64, body []byte, err error) {
 	var errno unix.Errno
 	if err != nil {
 		errno = unix.EIO
@@ -163,24 +225,17 @@ func (s *slowFS) respond(b *buffer, n int) {
 	var out [16]byte
 	binary.NativeEndian.PutUint32(out[:], uint32(len(out)+len(body)))
 	binary.NativeEndian.PutUint32(out[4:], uint32(-int32(errno)))
-	binary.NativeEndian.PutUint64(out[8:], h.Unique)
+	binary.NativeEndian.PutUint64(out[8:], unique)
 	parts := [][]byte{out[:], body}
 	if len(body) == 0 {
 		parts = parts[:1]
 	}
-	unix.Writev(int(s.device.Fd()), parts) // an error says that nobody waits for it any more
+	unix.Writev(s.device, parts) // an error says that nobody waits for it any more
 }
 
-func (s *slowFS) putBack(b *buffer) {
-	select {
-	case s.spare <- b:
-	default:
-		unix.Munmap(b.data)
-	}
-}
-
-func (s *slowFS) answer(h *inHeader, body, room []byte) ([]byte, error) {
-	switch h.Opcode {
+// answer is for everything that need not wait. A file or folder need not be opened, which the kernel learns from ENOSYS.
+func (s *slowFS) answer(opcode uint32, number uint64, body []byte) ([]byte, error) {
+	switch opcode {
 	case opInit:
 		var in struct{ Major, Minor, ReadAhead, Flags uint32 }
 		if _, err := binary.Decode(body, binary.NativeEndian, &in); err != nil {
@@ -191,97 +246,39 @@ func (s *slowFS) answer(h *inHeader, body, room []byte) ([]byte, error) {
 			Background: atATime, Congestion: atATime, WriteMax: 4096, TimeGranularity: 1, PagesMax: readMax / 4096,
 		}), nil
 	case opLookup:
-		return s.lookup(h.Node, string(bytes.TrimRight(body, "\x00")))
+		return s.lookup(&s.nodes[number], strings.TrimRight(string(body), "\x00"))
 	case opGetattr:
-		a, err := stat(h.Node, s.path(h.Node))
-		return append(encode([2]uint64{valid}), encode(a)...), err
-	case opOpen:
-		var f file
-		var err error
-		if f.plain, err = os.Open(s.path(h.Node)); err != nil {
-			return nil, err
-		}
-		unix.Fadvise(int(f.plain.Fd()), 0, 0, unix.FADV_RANDOM) // what is not asked for is not read
-		f.direct, _ = os.OpenFile(s.path(h.Node), os.O_RDONLY|unix.O_DIRECT, 0)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.next++
-		s.files[s.next] = f
-		return encode([2]uint64{s.next}), nil
-	case opRead:
-		return s.read(body, room)
-	case opRelease:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		handle := binary.NativeEndian.Uint64(body)
-		f := s.files[handle]
-		delete(s.files, handle)
-		f.direct.Close() // of nil too
-		return nil, f.plain.Close()
-	case opOpendir:
-		return make([]byte, 16), nil
+		return append(encode([2]uint64{valid}), encode(s.nodes[number].attributes)...), nil
 	case opReaddir:
-		return s.list(h.Node, body)
+		return list(&s.nodes[number], body), nil
 	case opStatfs:
 		return make([]byte, 80), nil
-	case opFlush, opReleasedir:
+	case opFlush:
 		return nil, nil
 	}
 	return nil, unix.ENOSYS
 }
 
-func (s *slowFS) read(body, room []byte) ([]byte, error) {
-	if len(body) < 20 {
-		return nil, unix.EINVAL
-	}
-	handle, offset := binary.NativeEndian.Uint64(body), int64(binary.NativeEndian.Uint64(body[8:]))
-	p := room[:min(int(binary.NativeEndian.Uint32(body[16:])), len(room))]
-	time.Sleep(s.delay)
-	s.mu.Lock()
-	f := s.files[handle]
-	s.mu.Unlock()
-	if f.direct != nil && offset%page == 0 && len(p)%page == 0 {
-		if n, err := unix.Pread(int(f.direct.Fd()), p, offset); err == nil {
-			return p[:n], nil
+func (s *slowFS) lookup(folder *node, name string) ([]byte, error) {
+	for i, known := range folder.names {
+		if known == name {
+			child := folder.children[i]
+			return append(encode([5]uint64{child, 0, valid, valid}), encode(s.nodes[child].attributes)...), nil
 		}
 	}
-	n, err := unix.Pread(int(f.plain.Fd()), p, offset)
-	return p[:max(n, 0)], err
-}
-
-func (s *slowFS) path(node uint64) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.paths[node]
-}
-
-func (s *slowFS) lookup(parent uint64, name string) ([]byte, error) {
-	path := filepath.Join(s.path(parent), name)
-	if _, err := os.Lstat(path); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	node, known := s.nodes[path]
-	if !known {
-		node = uint64(len(s.paths))
-		s.paths, s.nodes[path] = append(s.paths, path), node
-	}
-	s.mu.Unlock()
-	a, err := stat(node, path)
-	return append(encode([5]uint64{node, 0, valid, valid}), encode(a)...), err
+	return nil, unix.ENOENT
 }
 
 // list gives as many entries as there is room for, from a place on.
-func (s *slowFS) list(node uint64, body []byte) ([]byte, error) {
+func list(folder *node, body []byte) []byte {
 	first, room := binary.NativeEndian.Uint64(body[8:]), binary.NativeEndian.Uint32(body[16:])
-	entries, err := os.ReadDir(s.path(node))
 	var out []byte
-	for i := int(first); i < len(entries); i++ {
-		name := entries[i].Name()
+	for i := int(first); i < len(folder.names); i++ {
+		name := folder.names[i]
 		record := encode(struct {
 			Inode, Next  uint64
 			Length, Kind uint32
-		}{uint64(i) + 2, uint64(i) + 1, uint32(len(name)), 0})
+		}{folder.children[i], uint64(i) + 1, uint32(len(name)), 0})
 		record = append(record, name...)
 		record = append(record, make([]byte, -len(record)&7)...)
 		if len(out)+len(record) > int(room) {
@@ -289,7 +286,7 @@ func (s *slowFS) list(node uint64, body []byte) ([]byte, error) {
 		}
 		out = append(out, record...)
 	}
-	return out, err
+	return out
 }
 
 func stat(node uint64, path string) (attributes, error) {
