@@ -94,19 +94,33 @@ def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[tuple[Path, int]]:
     mountpoint = work / "delayed"
     mountpoint.mkdir(exist_ok=True)
     process = subprocess.Popen([str(slowfs), "-delay", DELAY, str(data), str(mountpoint)])
+    while not os.path.ismount(mountpoint):
+        if process.poll() is not None:
+            raise OSError("the file system with a delay did not start")
+        time.sleep(0.01)
     try:
-        while not os.path.ismount(mountpoint):
-            if process.poll() is not None:
-                raise OSError("the file system with a delay did not start")
-            time.sleep(0.01)
         yield mountpoint, process.pid
     finally:
-        if subprocess.run(["umount", str(mountpoint)], check=False).returncode == 0:
-            process.wait()
-        else:
-            subprocess.run(["umount", "--lazy", str(mountpoint)], check=False)
-            process.kill()
-            raise SystemExit(f"cold.py: {mountpoint} was still in use and could not be unmounted: what used it gets errors from now on")
+        unmount(mountpoint, process)
+
+
+def unmount(mountpoint: Path, process: subprocess.Popen[bytes]) -> None:
+    """End a file system and its program; raise SystemExit if something uses it that does not end."""
+    for _ in range(100):  # the last program of it may still be ending
+        if subprocess.run(["umount", str(mountpoint)], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            break
+        time.sleep(0.1)
+    else:
+        subprocess.run(["umount", "--lazy", str(mountpoint)], check=False)
+        process.kill()
+        process.wait()
+        raise SystemExit(f"cold.py: {mountpoint} was still in use after 10 s and was detached: what used it gets errors from now on")
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise SystemExit("cold.py: the file system with a delay did not end when it was unmounted, and was killed") from None
 
 
 def processor_seconds(pid: int) -> float:
