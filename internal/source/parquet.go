@@ -260,9 +260,13 @@ type parquetFile struct {
 	image, imagePath, label int // columns; -1: there is none
 	classes                 []string
 	fields                  []parquetColumn
+	buffers                 parquetBuffers
 }
 
-func (f *parquetFile) Close() error { return f.file.Close() }
+func (f *parquetFile) Close() error {
+	f.buffers.close()
+	return f.file.Close()
+}
 
 // file calls fn for every row of a file.
 func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {

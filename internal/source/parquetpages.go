@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -19,8 +19,8 @@ const (
 	parquetPageBytesMax  = 1 << 30
 	parquetPageBytesFree = 8 << 20
 	parquetRatioMax      = 1000
-	// parquetPageValuesMax bounds the values of a page. Writers end pages by their bytes, so that only what repeats has as many.
-	parquetPageValuesMax = 1 << 24
+	// parquetPageValuesFree is how many values a page may have, and parquetRatioMax more for each byte. Writers end pages after some ten thousand.
+	parquetPageValuesFree = 1 << 20
 	// parquetHeaderBytesMax bounds the header of a page, which may hold a smallest and a largest value.
 	parquetHeaderBytesMax = 1 << 20
 	compactDepthMax       = 32
@@ -137,9 +137,11 @@ func (c *compact) values(n uint64, depth int, kinds ...byte) {
 	}
 }
 
-// fields passes over a struct; take may take a field's value itself, and then says so.
+// fields passes over a struct; take may take a field's value itself, and then says so. A field stands in it once: of one that stands twice two readers
+// may take another each.
 func (c *compact) fields(depth int, take func(id int64, kind byte) bool) {
 	id := int64(0)
+	var seen uint64
 	for !c.bad {
 		head := c.byte()
 		if head == 0 {
@@ -149,6 +151,10 @@ func (c *compact) fields(depth int, take func(id int64, kind byte) bool) {
 			id += int64(delta)
 		} else {
 			id = c.varint()
+		}
+		if known := uint64(1) << (id & 63); id >= 0 && id < 64 {
+			c.bad = c.bad || seen&known != 0
+			seen |= known
 		}
 		if take == nil || !take(id, head&15) {
 			c.value(head&15, false, depth+1)
@@ -168,7 +174,8 @@ func checkParquetMetadata(data []byte) error {
 // parquetPage is what the header of a page says.
 type parquetPage struct {
 	unpacked, packed, values int64
-	levels                   int64 // bytes of a page of version 2 that lie before what is packed
+	kind, encoding           int64 // a format.PageType and a format.Encoding
+	repetitions, definitions int64 // bytes of the levels of a page of version 2, which lie before what is packed
 	plain                    bool  // a page of version 2 that isn't packed
 	header                   int   // its own length
 }
@@ -181,26 +188,55 @@ func readParquetPage(data []byte) (p parquetPage, err error) {
 		*to = c.varint()
 		return true
 	}
+	values := func() bool { // of all headers in it, whichever the reader takes
+		v := c.varint()
+		if p.values >= 0 && (v < 0 || v > p.values) {
+			p.values = v
+		}
+		return true
+	}
+	var of [format.DataPageV2 + 1]parquetPage // what each kind of header says; the page has that of its own kind
+	header := func(kind format.PageType) bool {
+		to := &of[kind]
+		c.fields(1, func(id int64, wire byte) bool {
+			v2 := kind == format.DataPageV2
+			to.plain = to.plain || v2 && id == 7 && wire == compactFalse
+			switch {
+			case !isNumber(wire):
+			case id == 1:
+				return values()
+			case id == 2 && !v2, id == 4 && v2:
+				return number(&to.encoding)
+			case id == 5 && v2:
+				return number(&to.definitions)
+			case id == 6 && v2:
+				return number(&to.repetitions)
+			}
+			return false
+		})
+		return true
+	}
 	c.fields(0, func(id int64, kind byte) bool {
 		switch {
+		case id == 1 && isNumber(kind):
+			return number(&p.kind)
 		case id == 2 && isNumber(kind):
 			return number(&p.unpacked)
 		case id == 3 && isNumber(kind):
 			return number(&p.packed)
-		case (id == 5 || id == 7) && kind == compactStruct: // of a data page, a dictionary
-			c.fields(1, func(id int64, kind byte) bool { return id == 1 && isNumber(kind) && number(&p.values) })
-			return true
-		case id == 8 && kind == compactStruct: // of a data page of version 2
-			var definitions, repetitions int64
-			c.fields(1, func(id int64, kind byte) bool {
-				p.plain = p.plain || id == 7 && kind == compactFalse
-				return isNumber(kind) && (id == 1 && number(&p.values) || id == 5 && number(&definitions) || id == 6 && number(&repetitions))
-			})
-			p.levels = max(definitions, 0) + max(repetitions, 0)
-			return true
+		case id == 5 && kind == compactStruct:
+			return header(format.DataPage)
+		case id == 7 && kind == compactStruct:
+			return header(format.DictionaryPage)
+		case id == 8 && kind == compactStruct:
+			return header(format.DataPageV2)
 		}
 		return false
 	})
+	if p.kind >= 0 && p.kind < int64(len(of)) {
+		own := of[p.kind]
+		p.encoding, p.plain, p.repetitions, p.definitions = own.encoding, own.plain, own.repetitions, own.definitions
+	}
 	if p.header = c.at; c.bad {
 		err = errCompact
 	}
@@ -216,30 +252,42 @@ func (f *parquetFile) checkGroup(i int) error {
 	for _, c := range f.fields {
 		columns = append(columns, c.leaf)
 	}
-	chunks := f.Metadata().RowGroups[i].Columns
+	first, chunks := f.Metadata().RowGroups[0].Columns, f.Metadata().RowGroups[i].Columns
 	for _, column := range columns {
-		if column >= len(chunks) {
+		if column >= len(chunks) || column >= len(first) {
 			return errCompact
 		}
-		if err := checkParquetChunk(f.file, f.Size(), &chunks[column].MetaData); err != nil {
+		// The reader takes what the first group says of how the column is packed for all of them.
+		u := parquetUnpacker{file: f.file, size: f.Size(), codec: first[column].MetaData.Codec, values: f.valuesOf(column), buffers: &f.buffers}
+		if err := u.chunk(&chunks[column].MetaData); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkParquetChunk looks at the headers of all pages of a column in a row group.
-func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaData) error {
+// valuesOf returns what the schema says of a column.
+func (f *parquetFile) valuesOf(column int) parquetValues {
+	leaf, _ := f.Schema().Lookup(f.Schema().Columns()[column]...)
+	v := parquetValues{repetition: leaf.MaxRepetitionLevel, definition: leaf.MaxDefinitionLevel, bits: 64}
+	if leaf.Node.Type().Kind() == parquet.Int32 {
+		v.bits = 32
+	}
+	return v
+}
+
+// chunk looks at all pages of a column in a row group.
+func (u *parquetUnpacker) chunk(chunk *format.ColumnMetaData) error {
 	at := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset > 0 {
 		at = chunk.DictionaryPageOffset
 	}
-	if at < 4 || at > size || chunk.TotalCompressedSize < 0 || chunk.TotalCompressedSize > size-at {
-		return fmt.Errorf("a column says that its %d bytes begin at byte %d of %d", chunk.TotalCompressedSize, at, size)
+	if at < 4 || at > u.size || chunk.TotalCompressedSize < 0 || chunk.TotalCompressedSize > u.size-at {
+		return fmt.Errorf("a column says that its %d bytes begin at byte %d of %d", chunk.TotalCompressedSize, at, u.size)
 	}
 	head := make([]byte, 512)
 	for end := at + chunk.TotalCompressedSize; at < end; {
-		n, err := file.ReadAt(head[:min(int64(len(head)), end-at)], at)
+		n, err := u.file.ReadAt(head[:min(int64(len(head)), end-at)], at)
 		if err != nil && err != io.EOF {
 			return err
 		}
@@ -255,34 +303,15 @@ func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaDat
 			return fmt.Errorf("the page at byte %d says that it has %d bytes, more than its column", at, p.packed)
 		case p.unpacked < 0 || p.unpacked > parquetPageBytesMax || p.unpacked > parquetPageBytesFree+parquetRatioMax*p.packed:
 			return fmt.Errorf("the page at byte %d says that its %d bytes unpack to %d, which is too many", at, p.packed, p.unpacked)
-		case p.values < 0 || p.values > parquetPageValuesMax:
-			return fmt.Errorf("the page at byte %d says that it has %d values; pages of up to %d are read", at, p.values, parquetPageValuesMax)
+		case p.values < 0 || p.values > parquetPageValuesFree+parquetRatioMax*p.packed:
+			return fmt.Errorf("the page at byte %d says that its %d bytes have %d values, which is too many", at, p.packed, p.values)
 		}
-		if n, err := packedSays(file, at+int64(p.header), p, chunk.Codec); err != nil {
+		if err := u.check(at+int64(p.header), p); errors.Is(err, errLZ4) {
 			return err
-		} else if n > uint64(p.unpacked) {
-			return fmt.Errorf("the page at byte %d says that it unpacks to %d bytes, and what is packed in it that it does to %d", at, p.unpacked, n)
+		} else if err != nil {
+			return fmt.Errorf("the page at byte %d says that it has %d bytes unpacked, %d values: %w", at, p.unpacked, p.values, err)
 		}
 		at += int64(p.header) + p.packed
 	}
 	return nil
-}
-
-// packedSays returns how many bytes what is packed in a page, whose bytes begin at an offset of the file, says that it unpacks to; 0 where it does not
-// say so. Snappy and Zstandard do, and their readers allocate that much before they look further.
-func packedSays(file io.ReaderAt, at int64, p parquetPage, codec format.CompressionCodec) (uint64, error) {
-	if codec != format.Snappy && codec != format.Zstd || p.plain || p.levels >= p.packed {
-		return 0, nil
-	}
-	head := make([]byte, min(zstd.HeaderMaxSize, p.packed-p.levels))
-	if n, err := file.ReadAt(head, at+p.levels); n < len(head) {
-		return 0, err
-	}
-	if codec == format.Snappy {
-		n, _ := binary.Uvarint(head) // 0 where it is no number: its reader says so
-		return n, nil
-	}
-	var frame zstd.Header
-	_ = frame.Decode(head) // of what is no frame its reader says so
-	return frame.FrameContentSize, nil
 }
