@@ -11,6 +11,7 @@ loader's place is in the checkpoint.
 
 import argparse
 import copy
+import math
 import os
 import signal
 import sys
@@ -203,8 +204,15 @@ def arguments() -> argparse.Namespace:
         help="folder of the checkpoint, last.pt; one that is there is gone on with",
     )
     args = parser.parse_args()
-    if args.steps is not None and args.steps < 1:
-        parser.error(f"--steps is {args.steps}, want 1 or more")
+    for name, right, want in (
+        ("steps", args.steps is None or args.steps >= 1, "1 or more"),
+        ("epochs", args.epochs >= 1, "1 or more"),
+        ("rate", 0 < args.rate < math.inf, "a number above 0"),
+        ("momentum", 0 <= args.momentum <= 1, "0 to 1"),
+        ("seed", -(2**63) <= args.seed < 2**63, "64 bits, signed"),
+    ):
+        if not right:
+            parser.error(f"--{name} is {getattr(args, name)}, want {want}")
     return args
 
 
@@ -254,6 +262,8 @@ class Run:
         self.saved = args.output / "last.pt" if args.output else None
         if self.saved and self.saved.exists():
             self.load(self.saved)
+        elif self.saved:  # one that can't be made is not to be met after an epoch
+            self.saved.parent.mkdir(parents=True, exist_ok=True)
 
     def load(self, saved: Path) -> None:
         state = torch.load(saved, map_location=self.device, weights_only=True)
@@ -271,7 +281,6 @@ class Run:
         """Keep the state after a step; what was kept before stands until the new one is whole."""
         if not self.saved or self.rank:
             return
-        self.saved.parent.mkdir(parents=True, exist_ok=True)
         state = {
             "recipe": self.args.recipe,
             "network": self.args.model,

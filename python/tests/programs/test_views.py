@@ -82,3 +82,20 @@ def test_mistakes_are_one_line(losses: Callable[..., list[str]], tmp_path: Path)
     ):
         with pytest.raises(SystemExit, match=said):
             losses(*args)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("steps", "0"), ("epochs", "-3"), ("rate", "nan"), ("momentum", "7.0"), ("seed", str(-(2**63) - 1))]
+)
+def test_numbers_out_of_range_are_refused(
+    losses: Callable[..., list[str]], flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        losses("simclr", f"--{flag}", value)
+    assert f"--{flag} is {value}, want" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_told_at_once(losses: Callable[..., list[str]], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit, match="Not a directory"):
+        losses("simclr", "--output", str(tmp_path / "file" / "run"))
