@@ -79,9 +79,10 @@ def test_repeats_go_where_timms_sampler_sends_them(order: Order, world: int) -> 
                 assert len(mine) == len(theirs)
 
 
-@pytest.mark.parametrize("world", [1, 2, 4])
+@pytest.mark.parametrize("world", [1, 2, 4, 8])
 def test_torchs_samplers_give_what_they_give_torch(order: Order, world: int) -> None:
     of: Any = range(SAMPLES)
+    repeating = pytest.importorskip("timm.data.distributed_sampler").RepeatAugSampler
 
     def seeded(epoch: int) -> Any:
         return torch.Generator().manual_seed(epoch)
@@ -90,6 +91,7 @@ def test_torchs_samplers_give_what_they_give_torch(order: Order, world: int) -> 
         for make in (
             lambda r=rank: data.DistributedSampler(of, world, r, seed=3),
             lambda r=rank: data.DistributedSampler(of, world, r, shuffle=False, drop_last=True),
+            lambda r=rank: repeating(of, world, r, num_repeats=3),
             lambda: data.RandomSampler(of, generator=seeded(1)),
             lambda: data.RandomSampler(of, replacement=True, num_samples=30, generator=seeded(2)),
             lambda: data.SubsetRandomSampler([3, 1, 4, 15, 9, 2, 6], generator=seeded(3)),
