@@ -38,7 +38,7 @@ def find_binary(name: str = "imgfeed") -> str:
         program = Path(os.path.expanduser(override))
         candidates = [program if name == "imgfeed" else program.with_name(name)]
     for path in candidates:
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
             return str(path)
     if override:
         raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {override}, and {candidates[0]} is no program")

@@ -31,6 +31,7 @@ MOUNTINFO = """\
 28 22 0:24 / {socket} rw - tmpfs tmpfs rw,size=1024k
 29 22 0:25 / /sys/fs/cgroup ro - cgroup2 cgroup rw
 30 22 0:26 / {data}/gone rw - nfs4 server:/x rw
+31 22 0:27 / {broken} rw - fuse.sshfs host:/x rw
 broken line
 """
 
@@ -47,15 +48,17 @@ def test_mounts(folder: Path) -> None:
     data, sock, file = folder / "my data", folder / "run", folder / "hosts"
     data.mkdir(), sock.mkdir(), file.touch()
     table = folder / "mountinfo"
-    table.write_text(MOUNTINFO.format(data=str(data).replace(" ", "\\040"), socket=sock, file=file))
+    broken = folder / ("z" * 300)  # fails at stat, as a mount does whose server is gone
+    table.write_text(MOUNTINFO.format(data=str(data).replace(" ", "\\040"), socket=sock, file=file, broken=broken))
     seen = surroundings.mounts(table)
     # The root and /dev/shm, then folders: no kernel file systems, no single files, nothing that is not there.
-    assert [m.path for m in seen] == sorted(["/", "/dev/shm", str(data), str(sock)])
+    assert [m.path for m in seen] == sorted(["/", "/dev/shm", str(data), str(sock), str(broken)])
     by_path = {m.path: m for m in seen}
     assert by_path[str(data)].read_only and not by_path[str(sock)].read_only
     assert (by_path[str(sock)].kind, by_path[str(data)].kind) == ("tmpfs", "ext4")
     assert by_path[str(data)].free == pytest.approx(shutil.disk_usage(data).free, rel=0.2)
     assert f"{data} (ext4, read-only, " in str(by_path[str(data)])
+    assert str(by_path[str(broken)]) == f"{broken} (fuse.sshfs, File name too long)"
     assert surroundings.mounts(folder / "none") == []
     assert surroundings.mounts(), "this machine has mounts"
 
@@ -82,6 +85,8 @@ def test_sets_are_what_imgshard_finds(sets: Path, folder: Path) -> None:
 
 
 def test_folder_without_sets(folder: Path) -> None:
+    with pytest.raises(TrainError, match=r"no shard set there: .*file name too long"):  # or whatever it is
+        found_sets.sets_in(str(folder / ("z" * 300)), "pack it")
     with pytest.raises(TrainError, match=r"--data .*none: no such file or directory; this process is user .*\nmounts seen: /"):
         found_sets.sets_in(str(folder / "none"), "pack it")
     with pytest.raises(TrainError, match=r"no shard set there: .*nor is any folder in it; it holds nothing; and no dataset"):

@@ -57,8 +57,12 @@ def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
     command = [find_binary("imgshard"), "inspect", "--json", data]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
-        if not Path(data).exists():
-            raise TrainError(f"--data {data}: no such file or directory; {who()}\n{mounts_text()}")
+        try:
+            os.stat(data)
+        except FileNotFoundError:
+            raise TrainError(f"--data {data}: no such file or directory; {who()}\n{mounts_text()}") from None
+        except OSError:
+            pass  # imgshard has met it, too, and says so
         said = done.stderr.strip().removeprefix("imgshard: ").removeprefix("shard: ")
         raise TrainError(f"--data {data}: no shard set there: {said}; {who()}\n{mounts_text()}")
     found = json.loads(done.stdout)

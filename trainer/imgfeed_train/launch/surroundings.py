@@ -42,16 +42,17 @@ NO_DRIVER = "/dev/nvidiactl"  # made by NVIDIA's driver, and passed into a conta
 
 @dataclass(frozen=True)
 class Mount:
-    """A file system as this process sees it; free is in bytes, None where that can't be asked."""
+    """A file system as this process sees it; free is in bytes, None where that can't be asked; error is why it is of no use."""
 
     path: str
     kind: str
     read_only: bool
     free: int | None
+    error: str = ""
 
     def __str__(self) -> str:
         free = "" if self.free is None else f", {size_text(self.free)} free"
-        return f"{self.path} ({self.kind}, {'read-only' if self.read_only else 'writable'}{free})"
+        return f"{self.path} ({self.kind}, {self.error or ('read-only' if self.read_only else 'writable')}{free})"
 
 
 def size_text(size: int) -> str:
@@ -84,9 +85,16 @@ def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
         mine = path in ("/", "/dev/shm") or not (
             kind in SYSTEM_KINDS or any(path == place or path.startswith(place + "/") for place in SYSTEM_PLACES)
         )
-        if mine and Path(path).is_dir():
-            read_only = "ro" in fields[5].split(",") or "ro" in behind[2].split(",")
-            found[path] = Mount(path, kind, read_only, _free(path))  # a later line lies on top
+        if not mine:
+            continue
+        read_only = "ro" in fields[5].split(",") or "ro" in behind[2].split(",")
+        try:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                found[path] = Mount(path, kind, read_only, _free(path))  # a later line lies on top
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            pass  # below another mount, or within what is not this user's, as a container engine's
+        except OSError as e:  # FUSE's whose program is gone, say: nothing that has to concern this run
+            found[path] = Mount(path, kind, read_only, None, str(e.strerror))
     return [found[path] for path in sorted(found)]
 
 
@@ -128,7 +136,7 @@ def _first(folder: Path) -> list[Path]:
 
 def content(root: Path) -> str:
     """Return the first names in a folder, for an error."""
-    names = [path.name + ("/" if path.is_dir() else "") for path in _first(root)]
+    names = [path.name + ("/" if os.path.isdir(path) else "") for path in _first(root)]
     return f"it holds {', '.join(names)}" if names else "it is empty"
 
 
