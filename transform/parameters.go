@@ -69,9 +69,15 @@ func (p *parameters) decode(name, want string, value any) {
 	if !ok || string(raw) == "null" {
 		return
 	}
-	if json.Unmarshal(raw, value) != nil {
+	if json.Unmarshal(raw, value) != nil || holdsNull(raw) {
 		p.fail("%s is %.100s, want %s", name, raw, want)
 	}
+}
+
+// holdsNull reports whether a value is a list with a null in it, of which decoding makes a zero.
+func holdsNull(raw json.RawMessage) bool {
+	var list []json.RawMessage
+	return json.Unmarshal(raw, &list) == nil && slices.ContainsFunc(list, func(one json.RawMessage) bool { return string(one) == "null" })
 }
 
 func (p *parameters) number(name string, value float64) float64 {
