@@ -107,7 +107,7 @@ func TestPlanMistakes(t *testing.T) {
 		{[]string{set, "--images-per-second", "NaN"}, "above 0", 2},
 		{[]string{set, "--transform", "full"}, "--transform", 2},
 		{[]string{set, "--cores", "-1"}, "from 1 to", 2},
-		{[]string{set, "--disk", "fast"}, "no size", 2},
+		{[]string{set, "--disk", "fast"}, `--disk "fast": want a size, such as`, 2},
 		{[]string{set, "--seconds", "0.001"}, "from 100ms to 10000h", 2},
 		{[]string{set, "--split", "train"}, "only val", 1},
 		{[]string{filepath.Join(set, "nothing")}, "nothing", 1},

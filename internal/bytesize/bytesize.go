@@ -2,6 +2,7 @@
 package bytesize
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (s *Size) Set(text string) error {
 		}
 		break
 	}
-	return fmt.Errorf("%q is no size, such as 256MB or 1GiB", text)
+	return errors.New("want a size, such as 256MB or 1GiB") // whose flag it is says what was given
 }
 
 // String returns the size as it may be given.
