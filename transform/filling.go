@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/affine"
@@ -137,7 +138,7 @@ func checkMapping(f Interpolation) error {
 }
 
 func checkInterval(name string, interval [2]float64, least, most float64) error {
-	for _, v := range interval {
+	for _, v := range slices.Backward(interval[:]) { // of a single number n, which stands for -n to n, the n that was given
 		if !(least <= v && v <= most) {
 			return fmt.Errorf("%s is %v, want %g to %g", name, v, least, most)
 		}

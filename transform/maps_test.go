@@ -341,7 +341,7 @@ func TestMapErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"op":"RandomRotation"}`:                                       "degrees is missing",
 		`{"op":"RandomRotation","degrees":-5}`:                          "a single number must be positive",
-		`{"op":"RandomRotation","degrees":1e9}`:                         "want -1e+06 to 1e+06",
+		`{"op":"RandomRotation","degrees":1e9}`:                         "degrees is 1e+09, want -1e+06 to 1e+06",
 		`{"op":"RandomRotation","degrees":[3,1]}`:                       "want the lower first",
 		`{"op":"RandomRotation","degrees":[3,1,2]}`:                     "degrees has 3 numbers",
 		`{"op":"RandomRotation","degrees":3,"interpolation":"lanczos"}`: "want nearest, bilinear or bicubic",
