@@ -41,7 +41,10 @@ func NewRepair(dir string) (*Repair, error) {
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}
 	r := &Repair{dir, m, lock, filepath.Join(parent, partialPrefix(name)+"repair")}
-	return r, r.clear()
+	if err := r.clear(); err != nil {
+		return nil, errors.Join(err, unlock(lock))
+	}
+	return r, nil
 }
 
 // repairSuffix ends the hidden name of a shard that is not finished.
@@ -66,9 +69,7 @@ func (r *Repair) Scratch() (string, error) {
 
 // Close ends the repair. Shards that are not finished stay as they were.
 func (r *Repair) Close() error {
-	err := r.clear()
-	os.Remove(r.lock.Name())
-	return errors.Join(err, r.lock.Close())
+	return errors.Join(r.clear(), unlock(r.lock))
 }
 
 // A ShardRepair is one shard being made anew.

@@ -159,12 +159,16 @@ func RemoveLocks() {
 	})
 }
 
-// unlock removes and releases the lock.
+// unlock removes and releases a lock.
+func unlock(f *os.File) error {
+	locks.Delete(f) // its name may be another process's from now on
+	os.Remove(f.Name())
+	return f.Close()
+}
+
 func (s *stage) unlock() {
 	if s.lock != nil {
-		locks.Delete(s.lock)
-		os.Remove(s.lock.Name())
-		s.lock.Close()
+		unlock(s.lock)
 		s.lock = nil
 	}
 }

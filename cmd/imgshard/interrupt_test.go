@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -48,7 +50,7 @@ func TestSecondSignalLeavesNoLock(t *testing.T) {
 		build.Wait()
 		if state := build.ProcessState.Sys().(syscall.WaitStatus); state.Signaled() { // by either: they may overtake one another
 			atOnce++
-		} else if left := hidden(t, dir, ".partial-"); state.ExitStatus() != 1 || len(left) > 0 {
+		} else if left := hidden(t, dir, ".partial-"); state.ExitStatus() != interruptedStatus || len(left) > 0 {
 			t.Errorf("status %v, left: %v", build.ProcessState, left)
 		}
 		if left := hidden(t, dir, ".lock"); len(left) > 0 {
@@ -63,6 +65,59 @@ func TestSecondSignalLeavesNoLock(t *testing.T) {
 	}
 	if left := hidden(t, dir, ""); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestSecondSignalLeavesNoFile ends the writing of a sheet at once.
+func TestSecondSignalLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "raw")
+	if _, diag, status := imgshard(t, "synth", source, "--classes", "2", "--train", "100", "--val", "0"); status != 0 {
+		t.Fatal(diag)
+	}
+	atOnce := false
+	for views := 0; views < 20 && !atOnce; views++ { // a busy machine lets many end before
+		view := exec.Command(os.Args[0], "view", filepath.Join(source, "train"), "-n", "200", "-o", filepath.Join(dir, "sheet.png"))
+		view.Env = append(os.Environ(), roleEnv+"=1")
+		if err := view.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); len(hidden(t, dir, "sheet")) == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the sheet is not begun")
+			}
+		}
+		view.Process.Signal(os.Interrupt)
+		time.Sleep(20 * time.Millisecond)
+		view.Process.Signal(os.Interrupt)
+		view.Wait()
+		atOnce = view.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+		if left := hidden(t, dir, "sheet"); len(left) > 0 {
+			t.Fatalf("%v, left: %v", view.ProcessState, left)
+		}
+	}
+	if !atOnce {
+		t.Error("every sheet was written before the second signal")
+	}
+}
+
+// TestInterruptedIsAStatusOfItsOwn tells scripts an interrupted diff from one of sets that differ.
+func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "raw")
+	if _, diag, status := imgshard(t, "synth", dir, "--classes", "2", "--train", "4", "--val", "0"); status != 0 {
+		t.Fatal(diag)
+	}
+	set := filepath.Join(dir, "set")
+	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "train"), "-o", set); status != 0 {
+		t.Fatal(diag)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, words := range [][]string{{"diff", set, set}, {"verify", set}, {"stats", set}, {"build", filepath.Join(dir, "train"), "-o", set, "--force"}} {
+		var diag strings.Builder
+		if status := run(ctx, words, io.Discard, &diag); status != interruptedStatus || !strings.Contains(diag.String(), "interrupted") {
+			t.Errorf("%s: status %d, %s", words[0], status, &diag)
+		}
 	}
 }
 

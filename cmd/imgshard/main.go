@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -49,13 +50,24 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// endAtOnce has the next signal end the program as the system does it, but for the files of locks, which go.
+// interruptedStatus is the exit status of a command that a signal has ended, as shells have it for Ctrl-C: 1 means other things, of diff
+// that two sets differ.
+const interruptedStatus = 130
+
+// unfinished has the names of files that go when the program ends at once.
+var unfinished sync.Map
+
+// endAtOnce has the next signal end the program as the system does it, but for the files of locks and those that are unfinished, which go.
 func endAtOnce(signals ...os.Signal) {
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, signals...)
 	go func() {
 		number := (<-next).(syscall.Signal)
 		shard.RemoveLocks()
+		unfinished.Range(func(name, _ any) bool {
+			os.Remove(name.(string))
+			return true
+		})
 		signal.Reset(number)
 		syscall.Kill(os.Getpid(), number)
 	}()
@@ -78,6 +90,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "imgshard: see %s --help\n", cmd.CommandPath())
 		return 2
+	}
+	if ctx.Err() != nil {
+		return interruptedStatus
 	}
 	return 1
 }
