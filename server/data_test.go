@@ -32,6 +32,12 @@ func valuesOf(index int) []byte {
 // writeFieldSet is writeSet with fields.
 func writeFieldSet(t testing.TB, dir, split string, samples, partitions int, fields shard.Fields, values func(index int) []byte) {
 	t.Helper()
+	writeClassSet(t, dir, split, samples, partitions, []string{"cat", "dog"}, fields, values)
+}
+
+// writeClassSet is writeFieldSet with two classes of other names.
+func writeClassSet(t testing.TB, dir, split string, samples, partitions int, classes []string, fields shard.Fields, values func(index int) []byte) {
+	t.Helper()
 	keys := make([]string, samples)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%04d.png", i)
@@ -42,7 +48,7 @@ func writeFieldSet(t testing.TB, dir, split string, samples, partitions int, fie
 		}
 		return 1
 	})
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"cat", "dog"}, Partitions: partitions, Fields: fields})
+	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: classes, Partitions: partitions, Fields: fields})
 	if err != nil {
 		t.Fatal(err)
 	}

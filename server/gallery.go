@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -66,7 +67,8 @@ type previewSample struct {
 	Key      string           `json:"key"`
 	Label    int32            `json:"label"`
 	Class    string           `json:"class"`
-	Width    int              `json:"width"` // of the stored image; 0 if nothing was read
+	Words    string           `json:"words,omitempty"` // that WordNet has for it, if it is one of ILSVRC2012's wnids
+	Width    int              `json:"width"`           // of the stored image; 0 if nothing was read
 	Height   int              `json:"height"`
 	Original *previewPicture  `json:"original,omitempty"` // null where it is too large to be decoded for looking at
 	Views    []previewPicture `json:"views"`
@@ -242,6 +244,7 @@ func (s *session) describe(set *openSet, shown loader.Preview) (d previewSample,
 	d = previewSample{Index: shown.Index, Key: shown.Key, Label: shown.Label, Width: shown.Stored.X, Height: shown.Stored.Y, Views: []previewPicture{}}
 	if classes := set.Manifest().Classes; shown.Label >= 0 && int(shown.Label) < len(classes) {
 		d.Class = classes[shown.Label]
+		d.Words = wordnet.Words(d.Class)
 	}
 	if shown.Bad != nil {
 		d.Bad = &previewBad{Index: shown.Bad.Index, Key: shown.Bad.Key, Blank: shown.Bad.By < 0, Error: shown.Bad.Err.Error()}

@@ -62,7 +62,7 @@ func (c *client) begun(epoch int64) batchMessage {
 // TestBatchOnThePage compares the pictures of the last batch with what the client was sent, random draws, views and fields included.
 func TestBatchOnThePage(t *testing.T) {
 	dir := t.TempDir()
-	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 20, 1, everyField, everyValue)
+	writeClassSet(t, filepath.Join(dir, "train-shards"), "train", 20, 1, []string{"cat", "n02099601"}, everyField, everyValue)
 	ts := startServer(t, dir, nil)
 	c := ts.dial().hello().open(openRequest{
 		BatchSize: 10, Slots: 1, Shuffle: true, Seed: new(int64), Fields: []string{"score", "caption", "mask", "box"},
@@ -81,6 +81,9 @@ func TestBatchOnThePage(t *testing.T) {
 		if sample.Index != int(indices[i]) || int64(sample.Label) != indices[i]%2 || sample.Class == "" || sample.Key == "" || sample.Bad != nil ||
 			sample.Width != 8 || sample.Height != 6 || len(sample.Views) != 3 || len(sample.Fields) != 4 {
 			t.Fatalf("place %d: %+v, the client has index %d", i, sample, indices[i])
+		}
+		if want := [][2]string{{"cat", ""}, {"n02099601", "golden retriever"}}[sample.Label]; sample.Class != want[0] || sample.Words != want[1] {
+			t.Errorf("place %d: label %d is %s, in words %q", i, sample.Label, sample.Class, sample.Words)
 		}
 		if got, size := pixelsOf(t, sample.Original.Picture); size != image.Pt(8, 6) || !bytes.Equal(got, bytes.Repeat([]byte{byte(10 * sample.Label), byte(sample.Index), 7}, 48)) {
 			t.Errorf("place %d: the original is %v of %v", i, got, size)

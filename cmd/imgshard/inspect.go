@@ -17,6 +17,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -169,7 +170,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 			one.Refused, refused = p.Refused.Error(), true
 		}
 		for _, sample := range p.Samples {
-			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: source.Words(sample.Class), Format: sample.Format}
+			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: wordnet.Words(sample.Class), Format: sample.Format}
 			if sample.Known {
 				line.Label = &sample.Label
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
-	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
 // print writes the statistics for people.
@@ -104,7 +104,7 @@ func classList(classes []classCount) string {
 
 // firstWord returns the first of the words for a wnid, "" for other classes.
 func firstWord(class string) string {
-	first, _, _ := strings.Cut(source.Words(class), ",")
+	first, _, _ := strings.Cut(wordnet.Words(class), ",")
 	return first
 }
 

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/image/math/fixed"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
 //go:embed view.html
@@ -26,7 +26,7 @@ var viewHTML string
 
 var viewPage = template.Must(template.New("view").Funcs(template.FuncMap{
 	"src":   func(p *thumbnail.Picture) template.URL { return template.URL(p.URL()) },
-	"words": source.Words,
+	"words": wordnet.Words,
 	"bytes": func(n int) string { return bytesize.Format(int64(n)) },
 }).Parse(viewHTML))
 

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
 const (
@@ -21,8 +23,7 @@ const (
 	valNameWanted = "the validation images of ILSVRC2012 are called ILSVRC2012_val_00000001.JPEG to ILSVRC2012_val_00050000.JPEG"
 )
 
-// valTable is, compressed by gzip, the 1,000 wnids in sorted order, one a line, then for each image the low byte of its label, then for each its
-// high byte. go test -run TestValTable -update FILE writes it from a file with the wnid of each image.
+// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte. go test -run TestValTable -update FILE writes it from a file with the wnid of each image.
 //
 //go:embed ilsvrc2012-val.gz
 var valTable []byte
@@ -41,12 +42,11 @@ var ilsvrcVal = sync.OnceValue(func() *valLabels {
 		panic(err)
 	}
 	data, err := io.ReadAll(zr)
-	if err != nil || len(data) < 2*valImages {
+	if err != nil || len(data) != 2*valImages {
 		panic(fmt.Sprintf("source: %d bytes in the table of ILSVRC2012's validation images: %v", len(data), err))
 	}
-	head := len(data) - 2*valImages
-	v := &valLabels{classes: strings.Fields(string(data[:head])), labels: make([]int32, valImages)}
-	low, high := data[head:head+valImages], data[head+valImages:]
+	v := &valLabels{classes: wordnet.Wnids(), labels: make([]int32, valImages)}
+	low, high := data[:valImages], data[valImages:]
 	for i := range v.labels {
 		v.labels[i] = int32(low[i]) | int32(high[i])<<8
 	}

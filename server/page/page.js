@@ -193,7 +193,7 @@ function sampleFigure(s) {
     const many = s.views.length > 1;
     pictures.append(picture(v, scale, many ? `${name}, view ${k}` : `${name}, as the model gets it`, `${many ? `view ${k}, ` : ""}${size(v)}`));
   });
-  const caption = element("figcaption", {}, element("b", { text: s.bad?.blank ? "blank" : name }), ` label ${s.label} · index ${s.index} · `, element("code", { text: s.key }));
+  const caption = element("figcaption", {}, element("b", { text: s.bad?.blank ? "blank" : name }), s.words && !s.bad?.blank ? ` ${s.words} ·` : "", ` label ${s.label} · index ${s.index} · `, element("code", { text: s.key }));
   for (const f of s.fields || []) caption.append(element("div", {}, `${f.name}: `, element("code", { text: f.value })));
   if (s.bad) {
     const what = s.bad.blank ? "Zeros were sent for this sample" : `This one was sent in the place of sample ${s.bad.index} (${s.bad.key})`;

@@ -1,6 +1,9 @@
-package source
+package wordnet
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestWords(t *testing.T) {
 	for class, want := range map[string]string{"n01440764": "tench, Tinca tinca", "n02012849": "crane", "n03126707": "crane", "n02113186": "Cardigan, Cardigan Welsh corgi",
@@ -9,7 +12,13 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s is %q, want %q", class, got, want)
 		}
 	}
-	if len(words()) != 1000 {
-		t.Errorf("words of %d classes", len(words()))
+	wnids := Wnids()
+	if len(wnids) != 1000 || !slices.IsSorted(wnids) {
+		t.Errorf("%d wnids, in order: %v", len(wnids), slices.IsSorted(wnids))
+	}
+	for _, wnid := range wnids {
+		if Words(wnid) == "" {
+			t.Errorf("%s has no words", wnid)
+		}
 	}
 }
