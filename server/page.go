@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,10 +38,22 @@ func (s *Server) Handler() http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	mux.Handle("GET /page/", http.StripPrefix("/page/", http.FileServerFS(files)))
+	mux.Handle("GET /page/", http.StripPrefix("/page/", filesOf(files)))
 	mux.HandleFunc("GET /status.json", s.serveStatus)
 	mux.HandleFunc("GET /sessions/{session}/batch.json", s.serveBatch)
 	return mux
+}
+
+// filesOf serves files. net/http takes a name that is not UTF-8, which fs.FS has no files of, for an error of the server's own.
+func filesOf(files fs.FS) http.Handler {
+	found := http.FileServerFS(files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !utf8.ValidString(r.URL.Path) {
+			http.NotFound(w, r)
+			return
+		}
+		found.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
