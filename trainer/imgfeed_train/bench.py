@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from . import flags, settings
 from .data.loaders import Stats
+from .data.sets import choose
 from .data.transforms import operations
 from .errors import TrainError
 from .flags import COUNT, COUNT_OR_0, Range, option
@@ -81,7 +82,7 @@ def run(s: BenchSettings, place: Place, device: torch.device, notes: Notes) -> i
     import imgfeed  # noqa: PLC0415 - as in command
 
     try:
-        training = Training(s, place, device, notes)
+        training = Training(s, place, device, notes, splits=choose(s, place))
         feed, step = training.feed, training.step
         step.model.train()
         sources: dict[str, Iterable[Any]] = {

@@ -80,13 +80,20 @@ def training(s: Settings, place: places.Place, device: torch.device, notes: note
     """Run one rank's training, in a log that says how it ended; return 0, or --stopped-status where it stopped before."""
     import imgfeed  # noqa: PLC0415 - as bench
 
+    from .data import sets  # noqa: PLC0415 - as bench
+    from .model import build  # noqa: PLC0415 - as bench
     from .train import train  # noqa: PLC0415 - as bench
     from .watch.log import Watch  # noqa: PLC0415 - as bench
 
+    try:  # slips in --data, --arch and --weights are told before the output has anything
+        splits = sets.choose(s, place)
+        build.check(s)
+    except (imgfeed.ImgfeedError, LookupError) as e:
+        raise TrainError(f"rank {place.rank}: {e}") from e
     watch = Watch(s, place.rank, device)
     ending = {"state": "failed"}
     try:
-        finished = train(s, place, device, notes, watch)
+        finished = train(s, place, device, notes, watch, splits=splits)
         ending = {"state": "finished" if finished else "stopped"}
     except (imgfeed.ImgfeedError, LookupError) as e:
         ending["error"] = str(e)

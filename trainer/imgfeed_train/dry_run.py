@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from .data.sets import choose
 from .data.transforms import size_at
 from .errors import TrainError
 from .evaluate import answers, correct
@@ -41,7 +42,7 @@ def run(s: Settings, place: Place, device: torch.device, notes: Notes) -> int:
     import imgfeed  # noqa: PLC0415 - as in command
 
     try:
-        training = Training(s, place, device, notes)
+        training = Training(s, place, device, notes, splits=choose(s, place))
         measured = _measure(training)
     except (imgfeed.ImgfeedError, LookupError) as e:
         raise TrainError(f"rank {place.rank}: {e}") from e

@@ -33,12 +33,14 @@ from .watch.log import Watch, plan
 class Training:
     """A training with all its state. Every rank has one, and all call the same methods in the same order."""
 
-    def __init__(self, s: Settings, place: Place, device: torch.device, notes: Notes, found: int | None = None) -> None:
+    def __init__(
+        self, s: Settings, place: Place, device: torch.device, notes: Notes, *, splits: sets.Splits, found: int | None = None
+    ) -> None:
         """Open the data and make model and optimiser; found is the batch size of a run that is gone on with."""
         self.s, self.place, self.device, self.notes = s, place, device, notes
 
-        # Data: which sets there are, and what their labels mean.
-        self.sets = sets.choose(s, place)
+        # Data: what the labels of the sets mean.
+        self.sets = splits
         self.classes = loaders.classes(s, self.sets.train, place)
         if self.sets.val is not None:
             sets.same_classes(self.sets.train, self.classes, self.sets.val, loaders.classes(s, self.sets.val, place))
@@ -160,11 +162,11 @@ class Training:
         self.keeper.save(snapshot(self.step, self.feed, at, self.place), *names)
 
 
-def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: Watch) -> bool:
-    """Train on this rank, from the beginning or where a checkpoint is. Return whether it came to its end."""
+def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: Watch, *, splits: sets.Splits) -> bool:
+    """Train on these splits, on this rank, from the beginning or where a checkpoint is. Return whether it came to its end."""
     keeper = Keeper(s, place)
     path, state = keeper.resumed()
-    training = Training(s, place, device, notes, found=state["batch_size"] if state else None)
+    training = Training(s, place, device, notes, splits=splits, found=state["batch_size"] if state else None)
     watch.say(training.sets.line(s.data))
     if state:
         training.at, said = resume(training.step, training.feed, place, state, path)

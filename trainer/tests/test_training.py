@@ -127,6 +127,12 @@ def test_wrong_words_are_explained(sets: Path, tmp_path: Path) -> None:
         (["--data", str(tmp_path)], "no shard set there"),
         (["--data", str(sets), "--val-split", "dev"], "has no split 'dev'"),
         (["--data", str(sets), "--arch", "resnet19"], "in neither torchvision nor timm"),
+        (["--data", str(sets), "--weights", str(tmp_path / "x.pt")], r"--weights \S+x\.pt: there is no such file"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            main([*out, *arguments])
+        assert not (tmp_path / "run").exists(), "found before anything is made"
+    for arguments, said in (
         (["--data", str(sets), "--batch-size", "auto"], "give a number"),
         (["--data", str(sets), "--resume", str(tmp_path / "x.pt")], "no such checkpoint"),
     ):

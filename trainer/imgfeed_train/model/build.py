@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any, cast
 
 from torch import nn
@@ -42,13 +43,21 @@ def published_classes(s: Settings) -> int:
     return int(known.num_classes)
 
 
-def _named(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:
+def check(s: Settings) -> None:
+    """Raise TrainError where there is no such model, or no file of weights, without making or reading anything."""
+    _library(s)
+    if s.weights and not Path(s.weights).is_file():
+        raise TrainError(f"--weights {s.weights}: there is no such file")
+
+
+def _library(s: Settings) -> Any:
+    """Return the module that has the model: torchvision, or timm. Raises TrainError where neither has one of that name."""
     name = s.arch.removeprefix("timm/")
     if not s.arch.startswith("timm/"):
         import torchvision  # noqa: PLC0415 - slow to import
 
         if name in torchvision.models.list_models(module=torchvision.models):
-            return _torchvision(torchvision, name, s, classes, place), IMAGENET_STATS
+            return torchvision
     try:
         import timm  # noqa: PLC0415 - optional
     except ImportError as e:
@@ -56,10 +65,17 @@ def _named(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:
     if not timm.is_model(name):
         near = ", ".join(timm.list_models(f"*{name[:8]}*")[:5])
         raise TrainError(f"--arch {s.arch} is in neither torchvision nor timm{'; near it: ' + near if near else ''}")
-    model = _timm(timm, name, s, classes, place)
+    return timm
+
+
+def _named(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:
+    name, has = s.arch.removeprefix("timm/"), _library(s)
+    if has.__name__ == "torchvision":
+        return _torchvision(has, name, s, classes, place), IMAGENET_STATS
+    model = _timm(has, name, s, classes, place)
     if not s.pretrained and not s.weights:
         return model, IMAGENET_STATS
-    config = timm.data.resolve_model_data_config(model)
+    config = has.data.resolve_model_data_config(model)
     return model, (config["mean"], config["std"])
 
 
