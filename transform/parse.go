@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/nearest"
+	"github.com/imgfeed/imgfeed/internal/plain"
 )
 
 // Parse reads a transform: the name of a preset ([Presets]), or a JSON list of operations such as
@@ -99,15 +99,10 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 	known := operations()
 	i := slices.IndexFunc(known, func(o Op) bool { return o.Name() == name })
 	if i < 0 {
-		return printable(name), nil, fmt.Errorf("unknown operation%s, want one of %s", nearest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
+		return plain.Text(fmt.Sprintf("%.60s", name)), nil, fmt.Errorf("unknown operation%s, want one of %s", nearest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
 	}
 	op = known[i].read(&p)
 	return name, op, p.finish()
-}
-
-// printable returns a name of somebody's own for a message: its beginning, with nothing in it that a terminal or a log takes amiss.
-func printable(name string) string {
-	return strings.Trim(strconv.Quote(fmt.Sprintf("%.60s", name)), `"`)
 }
 
 // listString returns operations as a JSON list.

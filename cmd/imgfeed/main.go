@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/manual"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
@@ -55,7 +56,7 @@ func newRootCommand() *cobra.Command {
 // told prints how a command failed, if it did.
 func told(out io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintln(plain{out}, "imgfeed:", advice.Add(err))
+		fmt.Fprintln(plain.Writer{Writer: out}, "imgfeed:", advice.Add(err))
 	}
 }
 

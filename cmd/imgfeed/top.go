@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
@@ -77,7 +78,7 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(st)
 	}
-	printTop(plain{out}, st)
+	printTop(plain.Writer{Writer: out}, st)
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -223,9 +224,9 @@ const reasonsShown = 8
 func printReasons(w io.Writer, reasons []pack.Reason) {
 	for _, r := range reasons[:min(reasonsShown, len(reasons))] {
 		if r.Samples == 1 {
-			fmt.Fprintf(w, "            %s: %s\n", printable(r.Example), printable(r.Reason))
+			fmt.Fprintf(w, "            %s: %s\n", plain.Text(r.Example), plain.Text(r.Reason))
 		} else {
-			fmt.Fprintf(w, "            %s: %s; the first is %s\n", bytesize.Grouped(r.Samples), printable(r.Reason), printable(r.Example))
+			fmt.Fprintf(w, "            %s: %s; the first is %s\n", bytesize.Grouped(r.Samples), plain.Text(r.Reason), plain.Text(r.Example))
 		}
 	}
 	if more := len(reasons) - reasonsShown; more > 0 {

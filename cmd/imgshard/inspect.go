@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
@@ -189,10 +190,10 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 
 // shellQuoted writes a path as a shell takes it.
 func shellQuoted(s string) string {
-	plain := func(r rune) bool {
+	bare := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,=:@", r)
 	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !bare(r) }) < 0 {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -202,12 +203,12 @@ func shellQuoted(s string) string {
 func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
-			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), printable(s.Path))
+			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), plain.Text(s.Path))
 		printFields(w, s.Fields)
 	}
 	for _, s := range r.Sources {
 		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,
-			printable(s.Path), printable(s.Output))
+			plain.Text(s.Path), plain.Text(s.Output))
 		s.print(w)
 	}
 	if r.Build != "" {
@@ -229,11 +230,11 @@ func (s inspectedSource) print(w io.Writer) {
 		if sample.Label != nil {
 			label = fmt.Sprint(*sample.Label)
 		}
-		class := printable(sample.Class)
+		class := plain.Text(sample.Class)
 		if sample.Words != "" {
 			class += " (" + sample.Words + ")"
 		}
-		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, printable(sample.Key), sample.Format)
+		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, plain.Text(sample.Key), sample.Format)
 	}
 	for _, n := range s.Warnings {
 		fmt.Fprintf(w, "  note      %s\n", n)

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -128,8 +127,8 @@ func (l lister) line(i int) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(line)
 	}
-	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, printable(line.Key), line.Label,
-		printable(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
+	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, plain.Text(line.Key), line.Label,
+		plain.Text(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
 	if l.fields && err == nil {
 		_, err = fmt.Fprintf(l.out, "\t%s", *line.Fields)
 	}
@@ -166,12 +165,4 @@ func formatName(f shard.Format, e shard.Encoding) string {
 		return e.Name
 	}
 	return f.String()
-}
-
-// printable quotes a text that would spoil a line of columns.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
 }

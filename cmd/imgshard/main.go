@@ -15,6 +15,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/manual"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "imgshard:", advice.Add(err))
+	fmt.Fprintln(plain.Writer{Writer: stderr}, "imgshard:", advice.Add(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "imgshard: see %s --help\n", cmd.CommandPath())
 		return 2

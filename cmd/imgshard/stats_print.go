@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
+	"github.com/imgfeed/imgfeed/internal/plain"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
@@ -65,7 +66,7 @@ type namedDistribution struct {
 
 func (st *setStats) distributions() []namedDistribution {
 	return []namedDistribution{
-		{"samples of a class", st.PerClass, plain}, {"width", st.Width, plain}, {"height", st.Height, plain}, {"width / height", st.Aspect, plain},
+		{"samples of a class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number}, {"width / height", st.Aspect, number},
 		{"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
 	}
 }
@@ -94,9 +95,9 @@ func (j *jpegStats) String() string {
 func classList(classes []classCount) string {
 	parts := make([]string, len(classes))
 	for i, c := range classes {
-		parts[i] = fmt.Sprintf("%s %d", printable(c.Class), c.Samples)
+		parts[i] = fmt.Sprintf("%s %d", plain.Text(c.Class), c.Samples)
 		if word := firstWord(c.Class); word != "" {
-			parts[i] = fmt.Sprintf("%s (%s) %d", printable(c.Class), word, c.Samples)
+			parts[i] = fmt.Sprintf("%s (%s) %d", plain.Text(c.Class), word, c.Samples)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -108,8 +109,8 @@ func firstWord(class string) string {
 	return first
 }
 
-// plain writes a number without more digits than it needs.
-func plain(x float64) string {
+// number writes one without more digits than it needs.
+func number(x float64) string {
 	if x == float64(int64(x)) || x >= 1000 {
 		return fmt.Sprintf("%.0f", x)
 	}
