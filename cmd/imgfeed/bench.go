@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server"
@@ -60,7 +61,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(intFlag{&c.BatchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
 	flags.Var(durationFlag{&c.Duration, time.Millisecond}, "seconds", "time to measure for")
 	flags.Var(durationFlag{&c.WarmUp, 0}, "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
-	flags.Int64Var(&c.Seed, "seed", 0, "seed of the order and of the random parameters")
+	flags.Var((*seed.Draws)(&c.Seed), "seed", "seed of the order and of the random parameters")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")

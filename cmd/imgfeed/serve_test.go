@@ -446,7 +446,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", data, "--batch-size", "16777217"}, 2, "from 1 to 16777216"},
 		{[]string{"bench", data, "--batch-size", "16777216"}, 2, "--batch-size 16777216: 3 such batches take 6.9 TiB, and half of the memory is "},
 		{[]string{"bench", data, "--seed", "x"}, 2, `--seed "x": want a whole number`},
-		{[]string{"bench", data, "--seed", "9223372036854775808"}, 2, `--seed "9223372036854775808": the number is too large`},
+		{[]string{"bench", data, "--seed", "9223372036854775808"}, 2, `--seed "9223372036854775808": want a whole number from -9223372036854775808 to 9223372036854775807`},
 		{[]string{"plan", data, "--batch-size", "16777216"}, 2, "3 such batches take 6.9 TiB"},
 		{[]string{"plan", data, "--resize", "0"}, 2, `--resize "0": want 256`},
 		{[]string{"plan", data, "--images-per-second", "1e10"}, 2, "above 0 and below a billion"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -102,7 +102,7 @@ func newBuildCommand() *cobra.Command {
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
 	f.encoding = registry.AddFlags(fl, false)
 	fl.IntVar(&f.partitions, "partitions", 1, "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples")
+	fl.Var((*seed.Packs)(&f.seed), "seed", "seed of the order of the samples")
 	fl.Var(&f.size, "shard-size", shardSizeUsage)
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
@@ -138,14 +138,6 @@ func checkSourceFlags(o source.Options) error {
 	return cmp.Or(advice.Local("--classes", o.Classes), advice.Local("--val-labels", o.ValLabels), advice.Local("--images", o.Images))
 }
 
-// checkSeed refuses what a loader does not take: a seed is one number for both.
-func checkSeed(seed uint64) error {
-	if seed > math.MaxInt64 {
-		return fmt.Errorf("--seed %d: a seed is from 0 to %d, as a loader takes it", seed, math.MaxInt64)
-	}
-	return nil
-}
-
 // jobsMax is far beyond what helps with the slowest source: more is a slip that would take all of a machine's memory.
 const jobsMax = 4096
 
@@ -161,7 +153,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out), f.encoding.Check()} {
+	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out), f.encoding.Check()} {
 		if err != nil {
 			return usageError{err}
 		}

@@ -230,7 +230,8 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"cat", trainSet}, {"verify"},
 		{"verify", "--jobs", "-1", trainSet}, {"ls", goldenSets}, {"build", images, "--seed", "9223372036854775808"},
-		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"},
+		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"}, {"synth", "nowhere", "--seed", "9223372036854775808"},
+		{"view", trainSet, "-o", "nowhere.html", "--seed", "9223372036854775808"},
 		{"build", images, "-o", "nowhere", "--jobs", "4097"}, {"repack", trainSet, "-o", "nowhere", "--jobs", "4097"},
 		{"repair", trainSet, "--from", images, "--jobs", "4097"}, {"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
 		{"repack", trainSet, "-o", "nowhere", "--shard-size", "1"}, {"ls", ""}, {"ls", trainSet, ""}, {"ls", trainSet, "-1"}, {"build", images, "-o", ""}, {"build", images, "-o", "s3://bucket/x"}, {"synth", "s3://bucket/x"},

@@ -12,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -47,7 +48,7 @@ func newRepackCommand() *cobra.Command {
 	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
 	f.encoding = registry.AddFlags(fl, true)
 	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of the order of the samples (default as SET)")
+	fl.Var((*seed.Packs)(&f.seed), "seed", "seed of the order of the samples (default as SET)")
 	fl.Var(&f.size, "shard-size", shardSizeUsage)
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
@@ -62,7 +63,7 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkSeed(f.seed), checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out)} {
+	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out)} {
 		if err != nil {
 			return usageError{err}
 		}

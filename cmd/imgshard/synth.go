@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/advice"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/synth"
 )
 
@@ -51,7 +52,7 @@ func newSynthCommand() *cobra.Command {
 	fl.IntVar(&o.Train, "train", 100, "training images of each class")
 	fl.IntVar(&o.Val, "val", 10, "validation images of each class; 0 for none")
 	fl.IntVar(&o.Size, "size", 400, "mean of the longer sides, in pixels")
-	fl.Uint64Var(&o.Seed, "seed", 0, "seed of the images")
+	fl.Var((*seed.Packs)(&o.Seed), "seed", "seed of the images")
 	fl.IntVarP(&o.Jobs, "jobs", "j", 0, "workers (default one for each CPU)")
 	return c
 }

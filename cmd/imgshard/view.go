@@ -15,6 +15,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/encoding/registry"
+	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/internal/thumbnail"
 	"github.com/imgfeed/imgfeed/shard"
@@ -70,7 +71,7 @@ Of a dataset that is not packed those count that three seconds of looking find.`
 	flags.IntSliceVar(&f.indices, "index", nil, "these samples of a set, by index")
 	flags.StringVar(&f.transform, "transform", "", "show what it gives too: a preset, or a JSON list of operations")
 	flags.IntVar(&f.draws, "draws", 0, "how often the transform is drawn (default 8, or 1 if it draws nothing)")
-	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws, as the loader's")
+	flags.Var((*seed.Draws)(&f.seed), "seed", "seed of the draws, as the loader's")
 	flags.IntVar(&f.epoch, "epoch", 0, "epoch of the first draw; the others are those of the epochs after it")
 	addSourceFlags(flags, &f.source)
 	return cmd

@@ -84,10 +84,8 @@ func wanted(invalid *pflag.InvalidValueError) error {
 		return errors.New("the number is too large")
 	}
 	switch invalid.GetFlag().Value.Type() {
-	case "int", "int64":
+	case "int":
 		return errors.New("want a whole number")
-	case "uint64":
-		return errors.New("want a whole number, 0 or more")
 	case "float64":
 		return errors.New("want a number")
 	case "bool":

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from imgfeed.numbers import INT64_MAX, INT64_MIN
+
 from . import flags
 from .errors import TrainError
 from .flags import AT_LEAST_0, AT_MOST_A_WEEK, BELOW_1, COUNT, COUNT_OR_0, Range, option
@@ -134,7 +136,7 @@ class Settings:
         "them; skip leaves out each such step; ignore goes on",
         choices=("stop", "skip", "ignore"),
     )
-    seed: int = option(0, "of weights, order, crops and mixing", within=Range(0, 2**63 - 1))
+    seed: int = option(0, "of weights, order, crops and mixing", within=Range(INT64_MIN, INT64_MAX))
 
     device: str = option("auto", "what to compute on", choices=("auto", "cuda", "cpu"), group="machine")
     strategy: str = option("ddp", "how a model is spread over ranks", choices=("ddp", "fsdp", "dp"))

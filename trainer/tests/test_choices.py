@@ -81,7 +81,7 @@ def test_what_is_no_time(capsys: pytest.CaptureFixture[str], text: str) -> None:
 
 def test_numbers_are_told_with_all_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
     for flag, said in (
-        (f"--seed={2**63}", f"--seed is {2**63}, want from 0 to {2**63 - 1}"),
+        (f"--seed={2**63}", f"--seed is {2**63}, want from {-(2**63)} to {2**63 - 1}"),
         ("--workers=4097", "--workers is 4097, want from 0 to 4096"),
         ("--momentum=1.5", "--momentum is 1.5, want from 0 to below 1"),
     ):
