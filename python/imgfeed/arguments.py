@@ -329,6 +329,11 @@ def _subset(name: str, value: Any) -> Any:
         if not 0 < share <= 1:
             raise ValueError(f"imgfeed: {name} is {value!r:.80}, want a fraction above 0 and up to 1")
         return Fraction(share, seed)
+    if isinstance(value, tuple) and len(value) == 2:  # (1, 7) is all samples to one, and two of them to another
+        raise ValueError(
+            f"imgfeed: {name} is {shown(value)}, and a tuple of two is a fraction, with a point, and a seed, as (0.5, 7): "
+            "two indices stand in a list, as [1, 7]"
+        )
     return indices(name, value, _SUBSET)
 
 

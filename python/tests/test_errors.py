@@ -52,6 +52,7 @@ def test_an_unknown_split_is_named(load: Load) -> None:
         ({"subset": 0.0}, "subset is 0.0, want a fraction above 0 and up to 1"),
         ({"subset": []}, "subset is empty"),
         ({"subset": (1.5, 0)}, "subset is .* want a fraction"),
+        ({"subset": (1, 7)}, r"subset is \(1, 7\), and a tuple of two is a fraction, with a point, and a seed.*\[1, 7\]"),
         ({"subset": [2**63]}, "subset is .*want indices"),
         ({"weights": [1.0, -1.0]}, "weights holds -1 for sample 1, want finite numbers"),
         ({"weights": [0, 0]}, "weights is .* not all of them 0"),
