@@ -95,6 +95,20 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 // planMax is far beyond any machine's cores and GPUs.
 const planMax = 1 << 16
 
+// diskMin is less than any disk or store reads in a second: so few is 3 where 3GB is meant.
+const diskMin = 1 << 20
+
+// checkMachine refuses a machine that cannot be meant.
+func (f *planFlags) checkMachine(given func(string) bool) error {
+	switch {
+	case given("memory") && f.memory < memoryMin:
+		return fmt.Errorf("--memory %v: want a size from 1MiB on, as 1TiB", &f.memory)
+	case given("disk") && f.disk < diskMin:
+		return fmt.Errorf("--disk %v: want the bytes of a second from 1MiB on, as 3GB", &f.disk)
+	}
+	return nil
+}
+
 // need is what the GPUs take, as far as the flags say.
 func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
 	n := capacity.Need{GPUs: f.gpus}
@@ -125,7 +139,7 @@ func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
 
 func (f *planFlags) run(cmd *cobra.Command, path string) error {
 	need, err := f.need(cmd.Flags().Changed)
-	if err != nil {
+	if err = cmp.Or(err, f.checkMachine(cmd.Flags().Changed)); err != nil {
 		return usageError{err}
 	}
 	views, err := transform.ParseViews(f.transform, resample.Pillow13)
