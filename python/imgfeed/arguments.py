@@ -31,6 +31,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 BATCH_SIZE_MAX = WORLD_MAX = 1 << 24  # of a plan
 SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
 THREADS_MAX = SLOTS_MAX = 4096  # of a server
+_DEPTH_MAX = 64  # of a transform's lists and objects; the server takes fewer
 TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
 
 #: Types of torch that hold every whole number from 0 to 255, and with which torch computes.
@@ -230,8 +231,10 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
     return Pipeline([], ends[0] if ends else (), resizes, {"views": views})
 
 
-def _json(where: str, value: Any) -> Any:
+def _json(where: str, value: Any, depth: int = 0) -> Any:
     """Return a value as JSON has it: plain, numbers of numpy and torch too, and all of them finite and of 64 bits."""
+    if depth > _DEPTH_MAX:
+        raise ValueError(f"imgfeed: {where:.80} holds lists or operations within each other, {_DEPTH_MAX} deep or more")
     if hasattr(value, "tolist"):
         value = value.tolist()
     if value is None or isinstance(value, (bool, str)):
@@ -245,9 +248,9 @@ def _json(where: str, value: Any) -> Any:
         if not all(isinstance(key, str) for key in value):
             raise TypeError(f"imgfeed: {where} holds {value!r:.80}, want the names of parameters as text")
         of = f"{where}'s {value['op']}" if isinstance(value.get("op"), str) else where
-        return {key: _json(f"{of}: {key}", v) for key, v in value.items()}
+        return {key: _json(f"{of}: {key}", v, depth + 1) for key, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return [_json(where, v) for v in value]
+        return [_json(where, v, depth + 1) for v in value]
     raise TypeError(f"imgfeed: {where} holds {value!r:.80}, which is no number, text or list, and can't be sent to the server")
 
 

@@ -135,6 +135,13 @@ def test_numbers_in_a_transform(size: Any, words: str) -> None:
         checked(transform=[{"op": "Resize", "size": size}])
 
 
+def test_a_transform_that_holds_itself() -> None:
+    operation: dict[str, Any] = {"op": "RandomApply"}
+    operation["transforms"] = [operation]
+    with pytest.raises(ValueError, match=r"transform's RandomApply: .* within each other, 64 deep or more"):
+        checked(transform=[operation])
+
+
 def test_a_transform_is_taken_as_it_was() -> None:
     size = np.array([32, 32])
     operations = [{"op": "CenterCrop", "size": size}]
