@@ -16,11 +16,12 @@ Its columns are images per second of a DataLoader that takes every batch and doe
   cold       the first epoch of a server, or its first --seconds, after the set was put out of memory
   next       the epoch after it, where the first came to its end
   warm       an epoch of the set in memory, whatever the case
-  fio        random reads of the records' mean size, directly, 32 at a time, from the same files in the same case: reads per second
+  fio        random reads of the records' mean size, directly, 32 at a time, from the same files in the same case: reads per second; the
+             server has up to 64 under way
   of lesser  cold over the lesser of warm and fio
   verdict    what the server says that it waits for, in the middle of the cold epoch
 
-Cold and warm alternate, round after round; figures are medians. The last three cases need root, for control groups (version 1 or 2) and
+Each row is measured round after round, in which cold and warm alternate where the case is disk; figures are medians. The last three cases need root, for control groups (version 1 or 2) and
 a mount. What cannot be had here is left out, and said. Needs fio, Go, and a Python with numpy.
 """
 
@@ -106,21 +107,18 @@ def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[tuple[Path, int]]:
 
 def unmount(mountpoint: Path, process: subprocess.Popen[bytes]) -> None:
     """End a file system and its program; raise SystemExit if something uses it that does not end."""
+    used = True
     for _ in range(100):  # the last program of it may still be ending
         if subprocess.run(["umount", str(mountpoint)], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            used = False
             break
         time.sleep(0.1)
-    else:
+    if used:
         subprocess.run(["umount", "--lazy", str(mountpoint)], check=False)
-        process.kill()
-        process.wait()
+    process.kill()  # a container that began meanwhile may have a copy of the mount, with which it would go on
+    process.wait()
+    if used:
         raise SystemExit(f"cold.py: {mountpoint} was still in use after 10 s and was detached: what used it gets errors from now on")
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        raise SystemExit("cold.py: the file system with a delay did not end when it was unmounted, and was killed") from None
 
 
 def processor_seconds(pid: int) -> float:
@@ -219,7 +217,7 @@ class Measure:
 
     def row(self, data: Path, seen: Path, case: str, threads: int, group: Group | None, reads: float) -> None:
         cold, following, warm, verdicts = [], [], [], []
-        for _ in range(self.args.rounds if case == "disk" else 1):
+        for _ in range(self.args.rounds):
             server = Server(self.programs["imgfeed"], seen, TRANSFORMS[data.name], threads, self.work, group)
             out_of_memory(seen)
             out_of_memory(data)
@@ -272,8 +270,8 @@ def main() -> None:
     p.add_argument("images", type=Path)
     p.add_argument("--sets", type=Path, help="folder of the sets, on the disk that is measured (default one that is removed)")
     p.add_argument("--repeat", type=int, default=20, help="how often each image is packed (default 20)")
-    p.add_argument("--rounds", type=int, default=3, help="of cold and warm in turn (default 3)")
-    p.add_argument("--seconds", type=float, default=5, help="that an epoch is looked at, at most (default 5)")
+    p.add_argument("--rounds", type=int, default=3, help="of each row (default 3)")
+    p.add_argument("--seconds", type=float, default=10, help="that an epoch is looked at, at most (default 10)")
     p.add_argument("--throttle", type=int, default=60_000_000, help="bytes a second of the throttled disk (default 60000000)")
     p.add_argument("--cases", nargs="+", default=["disk", "limited", "delayed", "throttled"], help="in this order; the first is needed by the others")
     args = p.parse_args()
