@@ -130,6 +130,7 @@ func (a *ahead) run() {
 	defer close(a.done)
 	defer a.setCold(false)
 	a.drops = a.set.DropsHints()
+	a.past.slow = a.drops
 	for {
 		a.catchUp(a.taken.Load())
 		for a.cold.Load() && a.room() && a.stream.ctx.Err() == nil && a.step() {

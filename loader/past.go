@@ -10,8 +10,9 @@ const directBytesMin = 1 << 20
 // The page cache is for what it has room for: of a set that is larger, the same samples in each epoch, as many as fit. Had all of them a
 // turn there, hardly one would still be there when it is wanted again.
 //
-// And to read through it costs a CPU four times as much as to read past it. So while it is CPUs that the streams of the pool wait for,
-// half of a set that fits comes into the page cache in one epoch and half in the next; while it is the disk, all of it at once.
+// And to read through it costs a CPU four times as much as to read past it. So while it is CPUs that the stream waits for, half of a set
+// that fits comes into the page cache in one epoch and half in the next; while it is the disk or the client, all of it at once. Of a file
+// system of a network or a program it is a sixteenth in each epoch, or half while it is that which is waited for.
 type pastCache struct {
 	stream  *Stream
 	budget  *aheadBudget
@@ -21,7 +22,8 @@ type pastCache struct {
 	refused bool
 	denied  int     // samples to come until memory is asked for again, which other streams have
 	room    float64 // the share of the set that the page cache has room for; below 0: not yet asked
-	disk    bool    // what is waited for is the disk
+	slow    bool    // the set's file system drops hints
+	parts   uint    // log2 of those that come into the page cache in an epoch each
 	wanted  int     // calls of wants
 	failed  int     // starts in a row that failed
 }
@@ -36,6 +38,14 @@ func (p *pastCache) init(s *Stream, budget *aheadBudget, begun *atomic.Int64) {
 	p.stream, p.budget, p.begun, p.room = s, budget, begun, -1
 }
 
+// cachedParts is the log2 of the parts of a set that come into the page cache in an epoch each, by what the stream waits for; of file
+// systems that drop hints cachedPartsSlow is. There a read past the page cache costs a CPU hardly more than the copy of a record that is in
+// memory, and one through it waits in a thread, for pages that come one by one: half of those under way are as many as there are threads.
+var (
+	cachedParts     = map[WaitingFor]uint{CPU: 1, Disk: 0, Client: 0}
+	cachedPartsSlow = map[WaitingFor]uint{CPU: 4, Disk: 1, Client: 0}
+)
+
 // wants reports whether a sample that is not in memory is to be read past the page cache.
 func (p *pastCache) wants(index int) bool {
 	if p.room < 0 {
@@ -46,10 +56,21 @@ func (p *pastCache) wants(index int) bool {
 		return float64(hash) >= p.room*(1<<32)
 	}
 	if p.wanted%64 == 0 {
-		p.disk = p.stream.pool.limit() == Disk
+		p.look()
 	}
 	p.wanted++
-	return !p.disk && hash>>31 != uint32(p.stream.epoch)&1
+	return hash>>(32-p.parts) != uint32(p.stream.epoch)&(1<<p.parts-1)
+}
+
+// look finds out what the stream waits for.
+func (p *pastCache) look() {
+	limit := p.stream.pool.limit()
+	if p.stream.waitsForClient() {
+		limit = Client
+	}
+	if p.parts = cachedParts[limit]; p.slow {
+		p.parts = cachedPartsSlow[limit]
+	}
 }
 
 // start begins to read a sample as number n, through the page cache or past it. ok is false if there is no room now; done, unless it is

@@ -144,34 +144,50 @@ func TestPastThePageCache(t *testing.T) {
 	}
 }
 
-// TestHalfComesIntoThePageCache checks that of a set that fits each sample comes into the page cache in one of two epochs while CPUs
-// are waited for, and at once while the disk is.
-func TestHalfComesIntoThePageCache(t *testing.T) {
-	set := newDiskSet(t, 1000)
+// TestPartsComeIntoThePageCache checks that of a set that fits each sample comes into the page cache in one of so many epochs, by what is
+// waited for and whether hints are dropped, and about as many in each.
+func TestPartsComeIntoThePageCache(t *testing.T) {
+	const samples = 1000
+	set := newDiskSet(t, samples)
 	set.places = 1
-	for _, disk := range []bool{false, true} {
-		past := map[int]int{}
-		for epoch := range 2 {
-			p := pastCache{stream: &Stream{pool: newTestPool(t, 1), epoch: epoch, cfg: StreamConfig{Set: set}}, room: 1}
-			if disk {
-				p.stream.pool.workers[0].counters.read.Store(1e9)
+	for _, c := range []struct {
+		slow   bool
+		limit  WaitingFor
+		epochs int
+	}{{false, CPU, 2}, {false, Disk, 1}, {false, Client, 1}, {true, CPU, 16}, {true, Disk, 2}, {true, Client, 1}} {
+		times := map[int]int{}
+		for epoch := range c.epochs {
+			p := pastCache{
+				stream: &Stream{pool: newTestPool(t, 1), began: time.Now().Add(-time.Minute), epoch: epoch, cfg: StreamConfig{Set: set}},
+				room:   1, slow: c.slow,
 			}
-			for i := range 1000 {
-				if p.wants(i) {
-					past[i]++
+			switch c.limit {
+			case Disk:
+				p.stream.pool.workers[0].counters.read.Store(1e9)
+			case Client:
+				p.stream.rest.begin(time.Second)
+			}
+			cached := 0
+			for i := range samples {
+				if !p.wants(i) {
+					times[i]++
+					cached++
 				}
 			}
+			if mean := samples / c.epochs; cached < mean*9/10 || cached > mean*11/10 {
+				t.Errorf("%+v: %d samples of %d come into the page cache in epoch %d", c, cached, samples, epoch)
+			}
 		}
-		for i := range 1000 {
-			if want := map[bool]int{false: 1, true: 0}[disk]; past[i] != want {
-				t.Fatalf("disk %v: sample %d is read past the page cache in %d of 2 epochs, want %d", disk, i, past[i], want)
+		for i := range samples {
+			if times[i] != 1 {
+				t.Fatalf("%+v: sample %d is read through the page cache in %d of the epochs", c, i, times[i])
 			}
 		}
 	}
 }
 
-// TestHintsThatAreDropped has everything read into a stream's memory where hints may be dropped, the half too that comes into the page
-// cache, although it can be told without waiting what is there. A disk is given hints for that half.
+// TestHintsThatAreDropped has everything read into a stream's memory where hints may be dropped, the sixteenth too that comes into the page
+// cache, although it can be told without waiting what is there. A disk is given hints for its half.
 func TestHintsThatAreDropped(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		set := newDiskSet(t, 100)
@@ -196,7 +212,7 @@ func TestHintsThatAreDropped(t *testing.T) {
 			return past+cached+hints >= 99 // the worker waits with one
 		})
 		// Hinted all the same: what a worker may have come to before there was memory, with the sample that it has, and the next epoch's first.
-		if early := turnSamples + 2; drops && (hints > early || cached < 20) || !drops && (hints < 20 || cached > 0) || past < 20 {
+		if early := turnSamples + 2; drops && (hints > early || cached < 2 || cached > 20) || !drops && (hints < 20 || cached > 0) || past < 20 {
 			t.Errorf("drops %v: %d samples are read past the page cache, %d through it, and hints given for %d", drops, past, cached, hints)
 		}
 		close(set.gate)

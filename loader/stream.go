@@ -220,8 +220,17 @@ func (s *Stream) WaitingFor() WaitingFor {
 		return Idle
 	}
 	share, ok := s.rest.share(time.Since(s.began))
-	if resting := s.unfinished.Load() == 0; ok && share > 0.5 || !ok && resting {
-		return Client // every slot is finished or lent, most of the time
+	if resting := s.unfinished.Load() == 0; ok && share > restful || !ok && resting {
+		return Client
 	}
 	return s.pool.limit()
 }
+
+// waitsForClient reports whether it is known that the stream waited for its client most of the last second or two.
+func (s *Stream) waitsForClient() bool {
+	share, ok := s.rest.share(time.Since(s.began))
+	return ok && share > restful
+}
+
+// restful is the share of the time above which it is the client that is waited for: every slot is finished or lent.
+const restful = 0.5
