@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,19 +25,27 @@ type distribution struct {
 // histogramBins is as many columns as fit beside a name in a terminal of 80.
 const histogramBins = 40
 
-// distributionOf describes numbers, which it sorts.
-func distributionOf(numbers []float64) distribution {
-	n := len(numbers)
-	if n == 0 {
+// A tally counts how often each number comes: of a set's millions of samples few have a size or a length of their own.
+type tally map[float64]int
+
+// distribution describes the numbers.
+func (t tally) distribution() distribution {
+	numbers := slices.Sorted(maps.Keys(t))
+	if len(numbers) == 0 {
 		return distribution{Histogram: []int{}}
 	}
-	slices.Sort(numbers)
-	at := func(share float64) float64 { return numbers[int(math.Round(share*float64(n-1)))] }
-	d := distribution{Count: n, Min: numbers[0], P5: at(0.05), Median: at(0.5), P95: at(0.95), Max: numbers[n-1], Low: at(0.01), High: at(0.99)}
-	sum := 0.0
-	for _, x := range numbers {
-		sum += x
+	n, sum := 0, 0.0
+	below := make([]int, len(numbers)) // how many numbers are as small as each, or smaller
+	for i, x := range numbers {
+		n += t[x]
+		below[i] = n
+		sum += x * float64(t[x])
 	}
+	at := func(share float64) float64 {
+		i, _ := slices.BinarySearch(below, int(math.Round(share*float64(n-1)))+1)
+		return numbers[i]
+	}
+	d := distribution{Count: n, Min: numbers[0], P5: at(0.05), Median: at(0.5), P95: at(0.95), Max: numbers[len(numbers)-1], Low: at(0.01), High: at(0.99)}
 	d.Mean = sum / float64(n)
 	d.Histogram = make([]int, histogramBins)
 	if d.Low == d.High {
@@ -45,7 +54,7 @@ func distributionOf(numbers []float64) distribution {
 	}
 	for _, x := range numbers {
 		if x >= d.Low && x <= d.High {
-			d.Histogram[min(int(float64(histogramBins)*(x-d.Low)/(d.High-d.Low)), histogramBins-1)]++
+			d.Histogram[min(int(float64(histogramBins)*(x-d.Low)/(d.High-d.Low)), histogramBins-1)] += t[x]
 		}
 	}
 	return d

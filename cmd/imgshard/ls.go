@@ -79,18 +79,7 @@ type lister struct {
 
 // list writes the lines of the samples that are here.
 func list(cmd *cobra.Command, l lister) error {
-	for i := range l.set.Len() {
-		if !l.set.Has(i % l.set.Partitions()) {
-			continue
-		}
-		if i%1024 < l.set.Partitions() && cmd.Context().Err() != nil {
-			return cmd.Context().Err()
-		}
-		if err := l.line(i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return eachEntry(cmd.Context(), l.set, l.line)
 }
 
 // listNamed writes the lines of some samples, for which few shards are opened.
@@ -103,8 +92,12 @@ func listNamed(cmd *cobra.Command, path string, names []string, asJSON, fields b
 	l := lister{cmd.OutOrStdout(), set, asJSON, fields}
 	for _, name := range names {
 		index, err := findSample(set, name)
+		if err != nil {
+			return err
+		}
+		entry, err := set.Entry(index)
 		if err == nil {
-			err = l.line(index)
+			err = l.line(index, &entry)
 		}
 		if err != nil {
 			return err
@@ -113,9 +106,9 @@ func listNamed(cmd *cobra.Command, path string, names []string, asJSON, fields b
 	return nil
 }
 
-// line writes the line of sample i.
-func (l lister) line(i int) error {
-	line, err := describe(l.set, i)
+// line writes the line of sample i, of which e is the entry.
+func (l lister) line(i int, e *shard.Entry) error {
+	line, err := describe(l.set, i, e)
 	if err == nil && l.fields {
 		line.Fields, err = fieldsJSON(l.set, i)
 	}
@@ -139,11 +132,7 @@ func (l lister) line(i int) error {
 }
 
 // describe collects what ls says of sample i.
-func describe(set *shard.Set, i int) (lsLine, error) {
-	entry, err := set.Entry(i)
-	if err != nil {
-		return lsLine{}, err
-	}
+func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
 	key, err := set.Key(i)
 	if err != nil {
 		return lsLine{}, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,4 +39,27 @@ func openSet(path string) (*shard.Set, error) {
 		return nil, err
 	}
 	return shard.OpenSet(dir)
+}
+
+// eachEntry calls do with what the index knows of every sample that is here, in the order of their index.
+func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entry) error) error {
+	const some = 1 << 13
+	entries := make([]shard.Entry, min(some, set.Len()))
+	for first := 0; first < set.Len(); first += some {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		piece := entries[:min(some, set.Len()-first)]
+		if err := set.Entries(first, piece); err != nil {
+			return err
+		}
+		for k := range piece {
+			if i := first + k; set.Has(i % set.Partitions()) {
+				if err := do(i, &piece[k]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -135,19 +135,9 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	}
 	perClass := make([]int, len(m.Classes))
 	formats := map[shard.Format]*formatCount{}
-	var width, height, aspect, bytes []float64
-	var jpegs []int
-	for i := range set.Len() {
-		if !set.Has(i % set.Partitions()) {
-			continue
-		}
-		if i&0xfff == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		e, err := set.Entry(i)
-		if err != nil {
-			return nil, err
-		}
+	sizes, bytes := map[[2]int32]int{}, tally{}
+	var jpegs []uint32
+	err := eachEntry(ctx, set, func(i int, e *shard.Entry) error {
 		st.Here++
 		if e.Label >= 0 && int(e.Label) < len(perClass) {
 			perClass[e.Label]++
@@ -163,13 +153,18 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 		f.Bytes += int64(e.ImageLength)
 		st.ImageBytes += int64(e.ImageLength)
 		st.ExtraBytes += int64(e.AuxLength) + int64(e.FieldsLength)
-		width, height = append(width, float64(e.Width)), append(height, float64(e.Height))
-		aspect, bytes = append(aspect, float64(e.Width)/float64(max(e.Height, 1))), append(bytes, float64(e.ImageLength))
+		sizes[[2]int32{e.Width, e.Height}]++
+		bytes[float64(e.ImageLength)]++
 		if e.Format == imagefile.JPEG {
-			jpegs = append(jpegs, i)
+			jpegs = append(jpegs, uint32(i))
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	st.Width, st.Height, st.Aspect, st.Bytes = distributionOf(width), distributionOf(height), distributionOf(aspect), distributionOf(bytes)
+	st.countSizes(sizes)
+	st.Bytes = bytes.distribution()
 	st.countClasses(m, perClass)
 	for _, f := range formats {
 		st.Formats = append(st.Formats, *f)
@@ -180,23 +175,34 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	if err := st.lookAtJPEGs(ctx, set, jpegs); err != nil {
 		return nil, err
 	}
-	var err error
 	st.Rejects, err = readRejects(set.Dir())
 	return st, err
 }
 
+// countSizes says how large the images are.
+func (st *setStats) countSizes(sizes map[[2]int32]int) {
+	width, height, aspect := tally{}, tally{}, tally{}
+	for size, n := range sizes {
+		w, h := float64(size[0]), float64(size[1])
+		width[w] += n
+		height[h] += n
+		aspect[w/max(h, 1)] += n
+	}
+	st.Width, st.Height, st.Aspect = width.distribution(), height.distribution(), aspect.distribution()
+}
+
 // countClasses says how evenly the classes have samples.
 func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
-	var counts []float64
+	counts := tally{}
 	var classes []classCount
 	for label, n := range perClass {
 		classes = append(classes, classCount{m.Classes[label], int32(label), n})
-		counts = append(counts, float64(n))
+		counts[float64(n)]++
 		if n == 0 {
 			st.Empty++
 		}
 	}
-	st.PerClass = distributionOf(counts)
+	st.PerClass = counts.distribution()
 	slices.SortStableFunc(classes, func(a, b classCount) int { return a.Samples - b.Samples })
 	n := min(statsExtremes, len(classes))
 	st.Rarest = append(st.Rarest, classes[:n]...)
@@ -205,7 +211,7 @@ func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
 }
 
 // lookAtJPEGs decodes some, evenly spread.
-func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []int) error {
+func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []uint32) error {
 	if len(indices) == 0 {
 		return nil
 	}
@@ -217,7 +223,7 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []i
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		i := indices[k*len(indices)/j.LookedAt]
+		i := int(indices[k*len(indices)/j.LookedAt])
 		record, grown, err := set.Read(i, buf)
 		if err != nil {
 			return err

@@ -158,12 +158,13 @@ func TestStatsOfAPart(t *testing.T) {
 }
 
 func TestDistribution(t *testing.T) {
-	numbers := make([]float64, 1001)
-	for i := range numbers {
-		numbers[i] = float64(1000 - i)
+	once, twice := tally{}, tally{}
+	for i := range 1001 {
+		once[float64(i)] = 1
+		twice[float64(i)] = 2
 	}
-	d := distributionOf(numbers)
-	if d.Min != 0 || d.P5 != 50 || d.Median != 500 || d.P95 != 950 || d.Max != 1000 || d.Mean != 500 || d.Low != 10 || d.High != 990 {
+	d := once.distribution()
+	if d.Count != 1001 || d.Min != 0 || d.P5 != 50 || d.Median != 500 || d.P95 != 950 || d.Max != 1000 || d.Mean != 500 || d.Low != 10 || d.High != 990 {
 		t.Errorf("%+v", d)
 	}
 	sum := 0
@@ -173,7 +174,13 @@ func TestDistribution(t *testing.T) {
 	if sum != 981 || slices.Min(d.Histogram) < 24 || slices.Max(d.Histogram) > 26 {
 		t.Errorf("histogram %v", d.Histogram)
 	}
-	if d := distributionOf(nil); d.Count != 0 || math.IsNaN(d.Mean) {
+	if e := twice.distribution(); e.Count != 2002 || e.Median != 500 || e.P5 != 50 || e.P95 != 950 || e.Mean != 500 || e.Histogram[7] != 2*d.Histogram[7] {
+		t.Errorf("of each twice: %+v", e)
+	}
+	if d := (tally{1: 3, 2: 1}).distribution(); d.Median != 1 || d.P95 != 2 || d.P5 != 1 {
+		t.Errorf("of three and one: %+v", d)
+	}
+	if d := (tally{}).distribution(); d.Count != 0 || math.IsNaN(d.Mean) {
 		t.Errorf("of nothing: %+v", d)
 	}
 	if line := sparkline([]int{0, 1, 4, 8, 0, 0}); line != " ▁▄█" {

@@ -209,7 +209,11 @@ func (v *viewer) lookAtSet(ctx context.Context, set *shard.Set) (*viewSheet, err
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		line, err := describe(set, i)
+		entry, err := set.Entry(i)
+		if err != nil {
+			return nil, err
+		}
+		line, err := describe(set, i, &entry)
 		if err != nil {
 			return nil, err
 		}

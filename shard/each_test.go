@@ -28,6 +28,15 @@ func TestLabelsOfAPart(t *testing.T) {
 				t.Fatalf("sample %d, from %d on: label %d, want %d", first+k, first, got, want)
 			}
 		}
+		entries := make([]Entry, len(labels))
+		if err := s.Entries(first, entries); err != nil {
+			t.Fatal(err)
+		}
+		for k, got := range entries {
+			if want, err := s.Entry(first + k); got != want || (err == nil) != ((first+k)%3 != 1) {
+				t.Fatalf("sample %d, from %d on: entry %+v, want %+v (%v)", first+k, first, got, want, err)
+			}
+		}
 	}
 	if err := s.Labels(30, make([]int32, 20)); err == nil {
 		t.Error("labels beyond the last sample")
