@@ -144,7 +144,9 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	return st, p, err
 }
 
-func (s *session) noteBad(bad loader.BadSample) { s.server.bad.note(s.split, bad) }
+func (s *session) noteBad(bad loader.BadSample) {
+	s.server.bad.note(s.server.moment(time.Now()), s.split, bad)
+}
 
 func (s *session) stop(m stopRequest) error {
 	if m.Generation == 0 || m.Generation == s.generation.Load() {

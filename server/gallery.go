@@ -152,7 +152,7 @@ func (g *gallery) look(ctx context.Context, s *session) (p *batchPreview, wait t
 		return nil, owed - advance, nil
 	}
 	p = &batchPreview{
-		Epoch: stream.Plan().Config().Epoch, Batch: previewer.Batch(), Count: previewer.Len(), Time: seconds(time.Now()), Samples: []previewSample{},
+		Epoch: stream.Plan().Config().Epoch, Batch: previewer.Batch(), Count: previewer.Len(), Time: s.server.moment(time.Now()), Samples: []previewSample{},
 		session: s.connection.id, generation: generation,
 	}
 	if err := g.fill(ctx, s, set, p, previewer); err != nil {

@@ -61,14 +61,14 @@ func (s *Server) addMoment(now time.Time) {
 	}
 	elapsed := now.Sub(h.at).Seconds()
 	if elapsed <= 0 {
-		return // the clock was set back
+		return // two within the clock's resolution
 	}
 	counters := s.pool.Counters()
 	images := s.totals.all().images
 	did := counters.Sub(h.counted)
 	threads := elapsed * float64(s.pool.Threads())
 	m := Moment{
-		Time: seconds(now), Images: float64(images-h.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
+		Time: s.moment(now), Images: float64(images-h.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
 		Read: did.Read.Seconds() / threads, Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
@@ -141,15 +141,15 @@ type badSamples struct {
 	last []BadSample
 }
 
-// note remembers a bad sample of a split, each once: what comes again in every epoch is moved to the end.
-func (b *badSamples) note(split string, e loader.BadSample) {
+// note remembers a bad sample of a split, met at a moment, each once: what comes again in every epoch is moved to the end.
+func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = slices.DeleteFunc(b.last, func(old BadSample) bool { return old.Split == split && old.Index == e.Index })
 	if len(b.last) == badMax {
 		b.last = slices.Delete(b.last, 0, 1)
 	}
-	noted := BadSample{Time: seconds(time.Now()), Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
+	noted := BadSample{Time: moment, Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
 	if e.By >= 0 {
 		noted.By = &e.By
 	}

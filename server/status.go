@@ -114,7 +114,7 @@ var advice = map[loader.WaitingFor]string{
 func (s *Server) Status(since float64) Status {
 	c := s.pool.Counters()
 	st := Status{
-		Server: s.cfg.Name, PID: os.Getpid(), Now: seconds(time.Now()), Started: seconds(s.started),
+		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started),
 		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		ReadBytes: c.BytesRead, Seconds: s.threadSeconds(), Errors: map[string]int64{},
 		Sets: []StatusSet{}, Damaged: []string{}, Sessions: []SessionStatus{},
@@ -143,6 +143,10 @@ func (s *Server) Status(since float64) Status {
 	st.History = s.history.after(since)
 	return st
 }
+
+// moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. Whoever looks on asks for
+// what came after the last moment that was shown, and takes differences of moments: both go wrong where the machine's clock is set.
+func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Sub(s.started))) }
 
 // seconds is a moment as the status has it, to the millisecond.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }

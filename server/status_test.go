@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // get asks the server's pages.
@@ -123,5 +124,35 @@ func TestDocumentListsTheMetrics(t *testing.T) {
 	slices.Sort(served)
 	if !slices.Equal(listed, served) {
 		t.Errorf("the document lists\n%v\nserved are\n%v", listed, served)
+	}
+}
+
+// clockSet is a time as time.Now gives it once the machine's clock was set by d: the monotonic one, which takes no part, goes on.
+func clockSet(t time.Time, d time.Duration) time.Time {
+	const nanosecondBits = 30 // below the seconds in a Time's first word
+	wall := (*uint64)(unsafe.Pointer(&t))
+	*wall += uint64(int64(d/time.Second)) << nanosecondBits
+	return t
+}
+
+// TestClockThatIsSet moves the clock back and ahead by a day: the history goes on, and rates and ages stay what they are.
+func TestClockThatIsSet(t *testing.T) {
+	const day = 24 * time.Hour
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	now := time.Now()
+	if set := clockSet(now, -day); set.Sub(now) != 0 || set.Unix() != now.Add(-day).Unix() {
+		t.Fatalf("the clock was set from %v to %v", now, set)
+	}
+	last := ts.moment(now)
+	for i, by := range []time.Duration{0, -day, day, 0} {
+		ts.addMoment(clockSet(now.Add(time.Duration(i+1)*10*time.Second), by))
+		came := ts.Status(last).History
+		if n := len(came); n == 0 || came[n-1].Time <= last || came[n-1].Time > last+11 {
+			t.Fatalf("a clock set by %v: after %f came %+v", by, last, came)
+		}
+		last = came[len(came)-1].Time
+	}
+	if st := ts.Status(0); st.Now < st.Started || st.Now > st.Started+60 {
+		t.Errorf("started at %f, and now it is %f", st.Started, st.Now)
 	}
 }
