@@ -43,7 +43,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,13 +72,16 @@ PARTS    := test-trainer test-go test-python test-programs
 PART_RUN  = $(VENV)/bin/python scripts/parts.py $(REPORTS)
 PART_MAKE = $(MAKE) --no-print-directory BIN=
 test: build $(READY) ## the quick tests, the trainer's where torch 2 is; last, what was skipped and what to install
+	@rm -f $(REPORTS)/*.xml
 	@$(PART_RUN) 2 $(PARTS) -- $(PART_MAKE)
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
-# Those of Python that take long come one at a time, after the others: some of them measure.
+# The long ones of a part wait for each other: some of them have ports, namespaces and daemons that there can be once. Those that compare times
+# do so with what they slow down themselves, by far more than a neighbour does.
+LONG_PARTS := test-trainer-long test-programs-long test-python-long
 test-all: build $(READY) ## every test: as test, with those that take long, start many processes or other people's programs, or compile
-	@$(PART_RUN) 2 $(PARTS) -- $(PART_MAKE) GO_ONLY=
-	@$(PART_RUN) 1 test-python test-programs test-trainer -- $(PART_MAKE) LONG=only
+	@rm -f $(REPORTS)/*.xml
+	@$(PART_RUN) 2 test-go $(LONG_PARTS) $(filter-out test-go,$(PARTS)) -- $(PART_MAKE) GO_ONLY=
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run, of all, watches the pointers of the
@@ -99,6 +102,11 @@ test-programs: build $(READY) ## frameworks as published on top of the loader; T
 	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_meter.py python/tests/test_compatibility.py; \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
+
+$(LONG_PARTS): LONG := only
+test-trainer-long: test-trainer
+test-programs-long: test-programs
+test-python-long: test-python
 
 test-programs-all: published ## of test-programs all, with JAX, Flax, Keras and fastai, which it installs into TORCH_PYTHON's environment
 	$(TORCH_PYTHON) -m pip install --quiet --disable-pip-version-check -r python/requirements-programs-all.txt

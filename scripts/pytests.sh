@@ -4,7 +4,7 @@
 #
 #   [LONG=1] [JOBS=2] scripts/pytests.sh PYTHON REPORT.xml [argument of pytest]...
 #
-# REPORT.xml is of the quick ones, REPORT-long.xml of the others.
+# REPORT.xml is of the quick ones, REPORT-long.xml of the others, which may run beside them in a call of their own.
 set -u
 python=$1
 report=$2
@@ -23,9 +23,7 @@ run() {
 }
 
 failed=0
-rm -f "$long_report"
 if [ "${LONG-}" != only ]; then
-	rm -f "$report"
 	# shellcheck disable=SC2086 # two options
 	run 'not long' "$report" $parallel "$@" || failed=1
 fi
