@@ -2,6 +2,7 @@ package imagefile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"image"
 
@@ -16,8 +17,19 @@ var bmpFormat = format{
 	magic:       []string{"BM"},
 	extensions:  []string{"bmp"},
 	config:      bmp.DecodeConfig,
+	bytesMin:    bmpBytesMin,
 	decode:      decodeBMP,
 	unsupported: func(err error) bool { return errors.Is(err, bmp.ErrUnsupported) },
+}
+
+// bmpBytesMin is of rows that are not packed, of whole words each.
+func bmpBytesMin(config image.Config, data []byte) int {
+	const bitsAt = 28
+	if len(data) < bitsAt+2 {
+		return 0
+	}
+	bits := int(binary.LittleEndian.Uint16(data[bitsAt:]))
+	return (config.Width*bits + 31) / 32 * 4 * config.Height
 }
 
 func decodeBMP(dst *RGB, _ image.Config, data []byte) error {

@@ -110,6 +110,9 @@ func (d *Decoder) decodeWhole(data []byte) error {
 	if config.Width*config.Height > PixelsMax {
 		return &LimitError{config.Width, config.Height}
 	}
+	if len(data) < f.bytesMin(config, data) {
+		return io.ErrUnexpectedEOF
+	}
 	return f.decode(&d.whole, config, data)
 }
 

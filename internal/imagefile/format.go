@@ -44,6 +44,8 @@ type format struct {
 	// extensions are those that its files usually have, in lower case. What a file is, is never told by its name.
 	extensions []string
 	config     func(io.Reader) (image.Config, error)
+	// bytesMin returns how many bytes an image has at least that a file says it holds: decoders make room before they look for its pixels.
+	bytesMin func(config image.Config, data []byte) int
 	// decode writes all pixels of a file to dst. It is nil for JPEG, whose regions a Decoder decodes by themselves.
 	decode func(dst *RGB, config image.Config, data []byte) error
 	// unsupported tells errors about kinds of the format that its decoder leaves out; it may be nil.

@@ -2,6 +2,7 @@ package imagefile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"image"
 	"image/gif"
@@ -15,6 +16,7 @@ var gifFormat = format{
 	magic:      []string{"GIF87a", "GIF89a"},
 	extensions: []string{"gif"},
 	config:     gif.DecodeConfig,
+	bytesMin:   gifBytesMin,
 	decode:     decodeGIF,
 }
 
@@ -29,7 +31,7 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 		return err
 	}
 	frame, ok := img.(*image.Paletted)
-	palette, fill := gifPalette(data)
+	palette, fill, _ := gifFirst(data)
 	if !ok || len(palette) == 0 {
 		return errNoPalette
 	}
@@ -54,12 +56,19 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 	return nil
 }
 
-// gifPalette returns the colour table of the first frame, its own or the global one, three bytes an entry, and the
-// frame's transparent entry, 0 without one (GIF89a, sections 18 to 23).
-func gifPalette(data []byte) (palette []byte, transparent int) {
+// gifBytesMin is of the first frame: no code of twelve bits stands for more than 4,096 pixels. The screen around it has none.
+func gifBytesMin(_ image.Config, data []byte) int {
+	const codesMax, codeBits = 4096, 12
+	_, _, frame := gifFirst(data)
+	return frame.X * frame.Y / codesMax * codeBits / 8
+}
+
+// gifFirst returns the colour table of the first frame, its own or the global one, three bytes an entry, the frame's
+// transparent entry, 0 without one, and its size (GIF89a, sections 18 to 23).
+func gifFirst(data []byte) (palette []byte, transparent int, frame image.Point) {
 	const headerBytes, descriptorBytes = 13, 10
 	if len(data) < headerBytes {
-		return nil, 0
+		return nil, 0, frame
 	}
 	global, rest := gifTable(data[10], data[headerBytes:])
 	for len(rest) > 1 {
@@ -74,17 +83,18 @@ func gifPalette(data []byte) (palette []byte, transparent int) {
 			rest = rest[min(1, len(rest)):]
 		case 0x2C: // image descriptor
 			if len(rest) < descriptorBytes {
-				return global, transparent
+				return global, transparent, frame
 			}
+			frame.X, frame.Y = int(binary.LittleEndian.Uint16(rest[5:])), int(binary.LittleEndian.Uint16(rest[7:]))
 			if local, _ := gifTable(rest[9], rest[descriptorBytes:]); len(local) > 0 {
-				return local, transparent
+				return local, transparent, frame
 			}
-			return global, transparent
+			return global, transparent, frame
 		default:
-			return global, transparent
+			return global, transparent, frame
 		}
 	}
-	return global, transparent
+	return global, transparent, frame
 }
 
 // gifTable splits a colour table of 2 << (flags & 7) entries off, if the flags say that there is one.

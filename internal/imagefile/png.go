@@ -19,6 +19,7 @@ var pngFormat = format{
 	magic:       []string{pngSignature},
 	extensions:  []string{"png"},
 	config:      png.DecodeConfig,
+	bytesMin:    pngBytesMin,
 	decode:      decodePNG,
 	unsupported: is[png.UnsupportedError],
 }
@@ -139,7 +140,7 @@ func mendPNG(data []byte) []byte {
 
 // unpackPNG returns the first size bytes of the image data, nil if there are fewer or their checksum is there and wrong.
 func unpackPNG(packed []byte, size int) []byte {
-	if size > PixelsMax*8 || size/1032 > len(packed) { // deflate's best ratio is 1032
+	if size > PixelsMax*8 || size/deflateRatioMax > len(packed) {
 		return nil
 	}
 	r, err := zlib.NewReader(bytes.NewReader(packed))
@@ -154,6 +155,18 @@ func unpackPNG(packed []byte, size int) []byte {
 		return nil
 	}
 	return pixels
+}
+
+// deflateRatioMax is how many bytes one of deflate can stand for: two bits for 258 of them.
+const deflateRatioMax = 1032
+
+// pngBytesMin goes by IHDR, which is the first chunk.
+func pngBytesMin(_ image.Config, data []byte) int {
+	const at = len(pngSignature) + 8
+	if len(data) < at+pngHeaderBytes {
+		return 0
+	}
+	return pngDataBytes(data[at:]) / deflateRatioMax
 }
 
 // pngDataBytes returns the size of the image data that IHDR's data ask for, filter bytes included.

@@ -20,6 +20,7 @@ var webpFormat = format{
 	magic:      []string{"RIFF????WEBP"},
 	extensions: []string{"webp"},
 	config:     webpConfig,
+	bytesMin:   func(image.Config, []byte) int { return 0 }, // lossless, a colour that fills the image has no bits
 	decode:     decodeWebP,
 }
 
