@@ -216,7 +216,7 @@ class Measure:
                 self.row(data, seen, case, threads, group, reads)
 
     def row(self, data: Path, seen: Path, case: str, threads: int, group: Group | None, reads: float) -> None:
-        cold, following, warm, verdicts = [], [], [], []
+        cold, following, warm, verdicts, shares = [], [], [], [], []
         for _ in range(self.args.rounds):
             server = Server(self.programs["imgfeed"], seen, TRANSFORMS[data.name], threads, self.work, group)
             out_of_memory(seen)
@@ -224,8 +224,7 @@ class Measure:
             started, computed = time.perf_counter(), processor_seconds(self.slowfs) if self.slowfs else 0
             rate, verdict, ended = server.epoch(0, self.args.seconds)
             if self.slowfs:
-                share = (processor_seconds(self.slowfs) - computed) / (time.perf_counter() - started)
-                self.taken.append(f"{data.name} on {threads}: {share:.2f}")
+                shares.append((processor_seconds(self.slowfs) - computed) / (time.perf_counter() - started))
             cold.append(rate)
             verdicts.append(verdict)
             if ended:
@@ -235,6 +234,8 @@ class Measure:
                 server.epoch(2, self.args.seconds)
                 warm.append(server.epoch(3, self.args.seconds)[0])
             server.close()
+        if shares:
+            self.taken.append(f"{data.name} on {threads}: {statistics.median(shares):.2f}")
         if warm:
             self.warm[data.name, threads] = statistics.median(warm)
         best = self.warm[data.name, threads]
