@@ -68,6 +68,9 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 }
 
 func (f *benchFlags) run(cmd *cobra.Command, path string) error {
+	if err := kernel.CheckEnv(); err != nil {
+		return err
+	}
 	c := f.config
 	var err error
 	if f.transform != "full" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -104,5 +105,9 @@ func TestBenchCommandErrors(t *testing.T) {
 		if _, usage := errors.AsType[usageError](err); data == usage {
 			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
+	}
+	t.Setenv(kernel.EnvVar, "fast")
+	if _, err := runBenchCommand(writeBenchSet(t, "val")); err == nil || !strings.Contains(err.Error(), kernel.EnvVar) {
+		t.Errorf("kernels that are none: %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,6 +27,12 @@ import (
 
 // waitingMax bounds the spans that wait to be sent. Further ones are dropped: whoever makes spans never waits.
 const waitingMax = 2048
+
+// sendMax is how many spans are sent at a time.
+const sendMax = 512
+
+// sendEvery is OTEL_BSP_SCHEDULE_DELAY's default.
+const sendEvery = 5 * time.Second
 
 // goodbye is how long the end of the program waits for a collector to take what is left.
 const goodbye = 2 * time.Second
@@ -58,7 +66,12 @@ func New(to Target, name, version string, log *slog.Logger) (*Sender, error) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	s := &Sender{log: log, to: to, cancel: cancel}
-	gather := sdktrace.NewBatchSpanProcessor(counted{exporter, s}, sdktrace.WithMaxQueueSize(waitingMax))
+	// The library takes numbers below 1 of its variables as they are: it panics, or sends without a pause.
+	options := []sdktrace.BatchSpanProcessorOption{sdktrace.WithMaxQueueSize(waitingMax), sdktrace.WithMaxExportBatchSize(sendMax)}
+	if ms, err := strconv.Atoi(os.Getenv("OTEL_BSP_SCHEDULE_DELAY")); err == nil && ms < 1 {
+		options = append(options, sdktrace.WithBatchTimeout(sendEvery))
+	}
+	gather := sdktrace.NewBatchSpanProcessor(counted{exporter, s}, options...)
 	s.provider = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.AlwaysSample()),
 		sdktrace.WithSpanProcessor(bounded{gather, s}))
 	return s, nil

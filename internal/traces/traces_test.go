@@ -157,6 +157,27 @@ func TestSpansArrive(t *testing.T) {
 	}
 }
 
+// TestVariablesBelowOne: numbers for which the library panics, or would send without a pause.
+func TestVariablesBelowOne(t *testing.T) {
+	c := startCollector(t)
+	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		t.Setenv(name, "-5")
+	}
+	to, err := ParseTarget(c.URL, os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(to, "imgfeed", "1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeSpan(s)
+	s.Close()
+	if spans := c.spans(); len(spans) != 1 {
+		t.Errorf("%d spans come", len(spans))
+	}
+}
+
 // TestCollectorFails has one answer 500, then take spans, and then end: what it did not take is counted, and said once.
 func TestCollectorFails(t *testing.T) {
 	c := startCollector(t)

@@ -21,6 +21,7 @@ import numpy as np
 
 from .numbers import INT64_MAX, INT64_MIN, each_number, indices, listed, number, shown
 from .paths import source_path
+from .ranks import WORLD_MAX
 from .vision import Pipeline, is_torchvisions, pipeline
 
 log = logging.getLogger("imgfeed")
@@ -28,7 +29,7 @@ log = logging.getLogger("imgfeed")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-BATCH_SIZE_MAX = WORLD_MAX = 1 << 24  # of a plan
+BATCH_SIZE_MAX = 1 << 24  # of a plan
 SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
 THREADS_MAX = SLOTS_MAX = 4096  # of a server
 _DEPTH_MAX = 64  # of a transform's lists and objects; the server takes fewer

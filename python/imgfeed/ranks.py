@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+WORLD_MAX = 1 << 24  # of a plan
 _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this control group
 
 
@@ -23,7 +24,7 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
         else:
-            rank, world = _from_env("RANK", 0), _from_env("WORLD_SIZE", 1)
+            rank, world = _from_env("RANK", 0), _from_env("WORLD_SIZE", 1, low=1)
     if not 0 <= rank < world:
         raise ValueError(f"imgfeed: rank {rank} of a world of {world}: want 0 <= rank < world")
     return rank, world
@@ -38,7 +39,7 @@ def check_told(rank: int | None) -> None:
     told = rank is not None or os.environ.get("RANK")
     if told or (distributed is not None and distributed.is_available() and distributed.is_initialized()):
         return
-    world = _from_env("WORLD_SIZE", 1)
+    world = _from_env("WORLD_SIZE", 1, low=1)
     if world > 1:
         raise ValueError(
             f"imgfeed: WORLD_SIZE is {world} and RANK is not set, so every process would take the samples of rank 0: "
@@ -79,11 +80,15 @@ def _cpu_limit() -> int:
         return sys.maxsize
 
 
-def _from_env(name: str, default: int) -> int:
+def _from_env(name: str, default: int, low: int = 0) -> int:
     text = os.environ.get(name)
     if not text:
         return default
+    wrong = f"imgfeed: the environment variable {name} is {text!r:.80}, want a whole number, {low} to {WORLD_MAX:,}"
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        raise ValueError(f"imgfeed: the environment variable {name} is {text!r}, want a number") from None
+        raise ValueError(wrong) from None
+    if not low <= number <= WORLD_MAX:
+        raise ValueError(wrong)
+    return number

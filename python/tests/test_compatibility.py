@@ -187,6 +187,20 @@ def test_rank_and_world_may_be_told_after_the_loader_is_made(load: Load, monkeyp
     assert loader.state_dict()["epoch"] == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("WORLD_SIZE", "0"), ("WORLD_SIZE", "9" * 20), ("WORLD_SIZE", "1e3"), ("RANK", "-1")],
+)
+def test_a_variable_that_is_no_such_number(load: Load, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    for variable, usual in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(variable, usual)
+    monkeypatch.setenv(name, text)
+    with pytest.raises(
+        ValueError, match=rf"the environment variable {name} is '{text}', want a whole number, [01] to 16,777,216"
+    ):
+        indices(load(8))
+
+
 def test_a_rank_that_nobody_tells(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the processes of a launcher that sets WORLD_SIZE alone, until torch.distributed is initialised."""
     monkeypatch.delenv("RANK", raising=False)
