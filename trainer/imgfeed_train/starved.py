@@ -11,7 +11,6 @@ from .launch.notes import Notes
 from .launch.place import Place
 from .launch.standstill import Standstill
 from .launch.stop import StarvedError, Stop
-from .model import parallel
 from .step import Step
 from .watch.lines import Lines
 
@@ -21,9 +20,9 @@ TOGETHER = 5.0  # seconds in which ranks that can't stop each by itself must all
 def apart(step: Step, place: Place) -> bool:
     """Return whether ranks can stop each by itself, wherever the others are.
 
-    On GPUs a rank runs ahead of its collectives, so that nobody knows which step was whole; with FSDP it has no whole weights.
+    On GPUs a rank runs ahead of its collectives, so that nobody knows which step was whole.
     """
-    return place.world > 1 and step.device.type == "cpu" and not parallel.is_fsdp(step.model)
+    return place.world > 1 and step.device.type == "cpu"
 
 
 class Starved:
@@ -73,6 +72,8 @@ class Starved:
     def _save(self, parts: Sequence[bytes]) -> None:
         """Keep the last whole step, of the parts of all ranks; rank 0 does so without the others."""
         at = self._last.at
-        self._last.step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=True, alone=True)
         at.seconds = self._lines.seconds(at)
-        self._keeper.save_alone(self._last.state(parts), "last.pt")
+        state = self._last.state(parts)
+        where = f"step {at.steps}, batch {at.batches} of epoch {at.epoch}"
+        self._last.step.check_finite(where, kept=True, weights=state["model"].values())
+        self._keeper.save_alone(state, "last.pt")

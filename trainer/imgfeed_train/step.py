@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 import torch.distributed as dist
@@ -81,17 +81,17 @@ class Step:
             return "its loss was not finite"
         return f"fp16 gradients overflowed; the loss scale is {self.scaler.get_scale():g} now"
 
-    def check_finite(self, where: str, kept: bool, alone: bool = False) -> None:
+    def check_finite(self, where: str, kept: bool, weights: Iterable[torch.Tensor] | None = None) -> None:
         """Raise TrainError, unless --nan says otherwise, where too many steps in a row had a loss that is not finite.
 
         kept says that the weights are about to be: then the last step must not have had one. All ranks call it, or one
-        alone, which has seen its own losses only: that another's was not finite shows in the weights.
+        alone with the weights, which has seen its own losses only: that another's was not finite shows in them.
         """
         if self.s.nan == "ignore":
             return
         bad = self.bad.clone()
-        if alone:
-            if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+        if weights is not None:
+            if not all(bool(weight.isfinite().all()) for weight in weights):
                 bad.clamp_(min=1)
         elif dist.is_initialized():
             dist.all_reduce(bad, dist.ReduceOp.MAX)

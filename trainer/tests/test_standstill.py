@@ -59,12 +59,13 @@ def end(ranks: Sequence[subprocess.Popen[str]], status: int) -> list[str]:
 
 
 @pytest.mark.long
-def test_ranks_stop_wherever_they_wait(sets: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_ranks_stop_wherever_they_wait(sets: Path, tmp_path: Path, strategy: str) -> None:
     """The rank that writes the checkpoint, the other, or both have lost their feed; who has one is told to stop, or both."""
-    reached = 0
-    for starved, told in (((0,), (1,)), ((1,), (0,)), ((0, 1), (0, 1))):
+    reached, how = 0, ("--strategy", strategy)
+    for starved, told in (((0,), (1,)), ((1,), (0,)), ((0, 1), (0, 1)))[: 3 if strategy == "ddp" else 2]:
         with feeds(sets, tmp_path) as servers:
-            ranks = start(tmp_path, "run", "--resume", "auto")
+            ranks = start(tmp_path, "run", "--resume", "auto", *how)
             before = steps(tmp_path / "run")
             while steps(tmp_path / "run") < before + 4:
                 assert [rank.poll() for rank in ranks] == [None] * RANKS, end(ranks, 75)
@@ -88,8 +89,8 @@ def test_ranks_stop_wherever_they_wait(sets: Path, tmp_path: Path) -> None:
         assert reached < last < 40 * 6
         reached = last
     with feeds(sets, tmp_path):
-        end(start(tmp_path, "run", "--resume", "auto", "--max-steps", str(reached + 3)), 75)
-        end(start(tmp_path, "calm", "--max-steps", str(reached + 3)), 75)
+        end(start(tmp_path, "run", "--resume", "auto", "--max-steps", str(reached + 3), *how), 75)
+        end(start(tmp_path, "calm", "--max-steps", str(reached + 3), *how), 75)
     same(tmp_path / "run", tmp_path / "calm")
 
 

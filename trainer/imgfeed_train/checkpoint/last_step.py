@@ -6,6 +6,8 @@ last whole step, as they change together at a step's end; what is not is copied 
     progress, the loader's place       a few numbers, which move on with each batch
     random generators                  forward draws from them; 8 kB for Python, numpy and torch
     buffers, on rank 0                 forward moves the statistics of batch norm; a checkpoint has rank 0's
+
+With FSDP each rank has a part of weights and moments, which it gives when a checkpoint is made.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ..data.loaders import Feed
 from ..launch.place import Place
 from ..model import parallel
 from ..step import Step
+from .shards import Shards
 from .state import Progress, assemble, capture, generators
 
 
@@ -33,10 +36,13 @@ class LastStep:
         self._random: dict[str, Any] | None = None
         self._buffers: dict[str, torch.Tensor] = {}
         self._loader: dict[str, Any] = {}
+        self._shards: Shards | None = None  # with FSDP, from the first step on
         self.at = Progress(epoch=-1)
 
     def keep(self, at: Progress) -> None:
         """Note that a step is whole, or that an epoch begins."""
+        if self._shards is None and parallel.is_fsdp(self.step.model):
+            self._shards = Shards(self.step.model, self.step.optimizer)
         self._loader = self._feed.loader.state_dict()
         if self._copies:
             self._random = generators(self.step.device)
@@ -66,12 +72,17 @@ class LastStep:
         if self.name != step:
             return b""
         written = io.BytesIO()
-        torch.save(generators(self.step.device) if self._random is None else self._random, written)
+        random = generators(self.step.device) if self._random is None else self._random
+        torch.save({"random": random, "shards": None if self._shards is None else self._shards.mine()}, written)
         return written.getvalue()
 
     def state(self, parts: Sequence[bytes]) -> dict[str, Any]:
         """Return the whole state of the training then, as ``snapshot`` does, on rank 0 alone, of the parts of every rank."""
-        captured = capture(self.step.model, self.step.optimizer)
-        captured["model"] = {name: self._buffers.get(name, tensor) for name, tensor in captured["model"].items()}
-        randoms = [torch.load(io.BytesIO(part), weights_only=True) for part in parts]
+        read = [torch.load(io.BytesIO(part), weights_only=True) for part in parts]
+        if self._shards is None:
+            captured = capture(self.step.model, self.step.optimizer)
+            captured["model"] = {name: self._buffers.get(name, tensor) for name, tensor in captured["model"].items()}
+        else:
+            captured = self._shards.whole([part["shards"] for part in read], self._buffers)
+        randoms = [part["random"] for part in read]
         return assemble(self.step, self._feed, self.at, captured, randoms=randoms, loader=self._loader)

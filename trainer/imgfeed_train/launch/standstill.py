@@ -24,6 +24,7 @@ from .stop import Stop
 LOOK_SECONDS = 0.5  # between two looks into the store
 PARTS_SECONDS = 120.0  # in which each rank comes to the last whole step: none lacks more of it than computing
 LEAVING_SECONDS = 5.0  # for which rank 0, which may hold the store, lets the others see what became of the checkpoint
+PIECE_BYTES = 4 << 20  # of a part, in the store; torch's takes up to 8 MiB at a time
 ASKED, AT, SAVED = "standstill/asked", "standstill/at", "standstill/saved"
 
 
@@ -94,7 +95,7 @@ class Standstill:
         while not (mine := self._part(step)) and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS / 10)
         if mine:
-            self._store.set(f"standstill/part/{rank}", mine)
+            self._leave(f"standstill/part/{rank}", mine)
         if rank == 0:
             self._store.set(SAVED, self._written([f"standstill/part/{r}" for r in ranks], deadline))
         self._await([SAVED], float("inf"))
@@ -108,10 +109,24 @@ class Standstill:
         if not self._await(parts, deadline):
             return f"the run was to stop, but not all ranks came to the end of a step within {PARTS_SECONDS:g} s"
         try:
-            self._save([self._store.get(part) for part in parts])
+            self._save([self._taken(part) for part in parts])
         except Exception as e:
             return str(e) or type(e).__name__
         return ""
+
+    def _leave(self, key: str, part: bytes) -> None:
+        """Leave a part in the store, in pieces; it is there once its length is."""
+        for at in range(0, len(part), PIECE_BYTES):
+            self._store.set(f"{key}/{at}", part[at : at + PIECE_BYTES])
+        self._store.set(key, str(len(part)))
+
+    def _taken(self, key: str) -> bytes:
+        """Return a part, which the store does not have any more then."""
+        pieces = [f"{key}/{at}" for at in range(0, int(self._store.get(key)), PIECE_BYTES)]
+        part = b"".join(self._store.get(piece) for piece in pieces)
+        for piece in pieces:
+            self._store.delete_key(piece)
+        return part
 
     def _await(self, keys: list[str], deadline: float) -> bool:
         """Return whether the store has these before the deadline."""
