@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,18 @@ def test_mounts(folder: Path) -> None:
     assert str(by_path[str(broken)]) == f"{broken} (fuse.sshfs, File name too long)"
     assert surroundings.mounts(folder / "none") == []
     assert surroundings.mounts(), "this machine has mounts"
+
+
+def test_a_mount_that_gives_no_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, come = folder / "mountinfo", threading.Event()
+    table.write_text(f"22 1 0:20 / / rw - overlay overlay rw\n30 22 0:26 / {folder} rw - nfs4 server:/x rw\n")
+    ask = surroundings._free
+    monkeypatch.setattr(surroundings, "_free", lambda path: ask(path) if path == "/" else come.wait(60))
+    monkeypatch.setattr(surroundings, "ANSWER_SECONDS", 0.5)
+    root, gone = surroundings.mounts(table)
+    come.set()
+    assert root.free is not None and not root.error
+    assert str(gone) == f"{folder} (nfs4, gives no answer)"
 
 
 @pytest.mark.parametrize(

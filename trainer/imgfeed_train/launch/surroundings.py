@@ -10,6 +10,8 @@ import contextlib
 import os
 import shutil
 import stat
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,7 @@ SYSTEM_PLACES = (
     "/run/lock",
     "/run/user",
 )
+ANSWER_SECONDS = 2.0  # for all mounts together
 SHOWN_MAX = 12  # mounts, and names in a folder
 NO_DRIVER = "/dev/nvidiactl"  # made by NVIDIA's driver, and passed into a container with its GPUs
 
@@ -74,7 +77,7 @@ def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
         lines = table.read_text().splitlines()
     except OSError:
         return []
-    found: dict[str, Mount] = {}
+    found: dict[str, tuple[str, bool]] = {}
     for line in lines:
         left, _, right = line.partition(" - ")
         fields, behind = left.split(), right.split()
@@ -85,17 +88,37 @@ def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
         mine = path in ("/", "/dev/shm") or not (
             kind in SYSTEM_KINDS or any(path == place or path.startswith(place + "/") for place in SYSTEM_PLACES)
         )
-        if not mine:
-            continue
-        read_only = "ro" in fields[5].split(",") or "ro" in behind[2].split(",")
-        try:
-            if stat.S_ISDIR(os.stat(path).st_mode):
-                found[path] = Mount(path, kind, read_only, _free(path))  # a later line lies on top
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            pass  # below another mount, or within what is not this user's, as a container engine's
-        except OSError as e:  # FUSE's whose program is gone, say: nothing that has to concern this run
-            found[path] = Mount(path, kind, read_only, None, str(e.strerror))
-    return [found[path] for path in sorted(found)]
+        if mine:
+            found[path] = kind, "ro" in fields[5].split(",") or "ro" in behind[2].split(",")  # a later line lies on top
+    return _looked_at([(path, *found[path]) for path in sorted(found)])
+
+
+def _looked_at(entries: list[tuple[str, str, bool]]) -> list[Mount]:
+    """Return the mounts that are folders.
+
+    One whose server is gone blocks whoever looks, for good: threads look, and stay there.
+    """
+    seen: list[Mount | None] = [Mount(path, kind, ro, None, "gives no answer") for path, kind, ro in entries]
+
+    def look(i: int) -> None:
+        seen[i] = _look(*entries[i])
+
+    threads = [threading.Thread(target=look, args=(i,), daemon=True) for i in range(len(entries))]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + ANSWER_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [mount for mount in list(seen) if mount is not None]
+
+
+def _look(path: str, kind: str, read_only: bool) -> Mount | None:
+    try:
+        return Mount(path, kind, read_only, _free(path)) if stat.S_ISDIR(os.stat(path).st_mode) else None
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None  # below another mount, or within what is not this user's, as a container engine's
+    except OSError as e:  # FUSE's whose program is gone, say: nothing that has to concern this run
+        return Mount(path, kind, read_only, None, str(e.strerror))
 
 
 def _unescape(path: str) -> str:
