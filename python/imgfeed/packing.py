@@ -38,6 +38,7 @@ from .launcher import find_binary
 log = logging.getLogger("imgfeed")
 
 _RULE = b"imgfeed cache v1\0"  # how the digest is made, and what is made of the data
+_PLACES = "places.npy"
 _DIGEST_DIGITS = 16
 _PROGRESS = re.compile(r": (listing|reading|packing) [0-9,]+.* images")  # a line of imgshard's every ten seconds
 _LINES_KEPT = 24  # of what else it says, for an error
@@ -71,10 +72,11 @@ def cache_folder(given: str | os.PathLike[str] | None) -> Path:
 class Packed:
     """A set in the cache."""
 
-    def __init__(self, folder: Path) -> None:
-        """Describe the folder of a set that is whole."""
+    def __init__(self, folder: Path, samples: int) -> None:
+        """Describe the folder of a set of so many samples."""
         self.folder = folder
         self.set = folder / "set"
+        self._samples = samples
 
     @property
     def is_whole(self) -> bool:
@@ -82,8 +84,19 @@ class Packed:
         return (self.folder / "source.json").is_file()
 
     def places(self) -> npt.NDArray[np.int64]:
-        """Return the index in the set of each sample of the source, in the source's order."""
-        places: npt.NDArray[np.int64] = np.load(self.folder / "places.npy")
+        """Return the index in the set of each sample of the source, in its order. ImgfeedError if they aren't all there."""
+        path = self.folder / _PLACES
+        try:
+            with path.open("rb") as file:
+                if file.read(6) != b"\x93NUMPY":  # an archive of arrays would stay open
+                    raise ValueError("it is no array")
+            places: npt.NDArray[np.int64] = np.array(np.load(path, mmap_mode="r"))  # its header may say any length
+            whole = places.dtype == np.int64 and np.array_equal(np.sort(places), np.arange(self._samples))
+            why = "" if whole else f"it does not have each of {self._samples} samples once"
+        except Exception as e:  # numpy's own, and those of what it takes the file for
+            why = str(e)
+        if why:
+            raise errors.ImgfeedError(f"imgfeed: {path} is damaged: {why}: remove {self.folder}, and it is packed again")
         return places
 
 
@@ -92,7 +105,7 @@ def pack(source: Source, cache: Path) -> Packed:
 
     Raises ImgfeedError with imgshard's words where that can't be done. Then, and when it is interrupted, nothing of it stays.
     """
-    packed = Packed(cache / f"{source.name}-{_digest(source)}")
+    packed = Packed(cache / f"{source.name}-{_digest(source)}", len(source.keys))
     if packed.is_whole:
         log.info("imgfeed: %s is packed already, at %s", source.what, packed.set)
         return packed
@@ -142,11 +155,11 @@ def _make(source: Source, packed: Packed, lock: IO[bytes]) -> None:
     partial = packed.folder.with_name(f"{packed.folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     try:
-        stage, made = partial / "stage", Packed(partial)
+        stage, made = partial / "stage", Packed(partial, len(source.keys))
         stage.mkdir(parents=True)
         _imgshard(["build", *source.stage(stage), "--strict", "--output", str(made.set)], lock)
         shutil.rmtree(stage)
-        np.save(partial / "places.npy", _places(source, made.set))
+        np.save(partial / _PLACES, _places(source, made.set))
         digest = _digest(source)
         about = {"what": source.what, "samples": len(source.keys), "classes": len(source.classes), "digest": digest}
         if not packed.folder.name.endswith(digest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import shutil
 import signal
 from pathlib import Path
@@ -146,4 +147,29 @@ def test_what_is_interrupted_leaves_nothing(images: Path, tmp_path: Path, monkey
         os.kill(int(begun.read_text()), signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
     assert out.strip() == str(SAMPLES)
-    assert [Packed(one).is_whole for one in cache.iterdir()] == [True]
+    assert [Packed(one, SAMPLES).is_whole for one in cache.iterdir()] == [True]
+
+
+def test_places_that_are_damaged_are_named(copy: Path, tmp_path: Path) -> None:
+    """Whatever becomes of the file, the places are those that were packed, or an error says what to remove."""
+    packed = pack(files(copy), tmp_path / "cache")
+    path, before = packed.folder / "places.npy", packed.places()
+    count, seed = (int(n) for n in os.environ.get("IMGFEED_HOSTILE_FILES", "300,1").split(","))
+    whole, rng = path.read_bytes(), random.Random(seed)
+    long, objects = whole.replace(b"(%d,)" % SAMPLES, b"(10000000000,)"), whole.replace(b"<i8", b"|O8")
+    hostile = [b"", b"PK\3\4", whole[:-1], whole + whole, long, objects]
+    for data in [*hostile, *(garbled(whole, rng) for _ in range(count))]:
+        path.write_bytes(data)
+        try:
+            assert np.array_equal(packed.places(), before)
+        except ImgfeedError as e:
+            assert str(path) in str(e) and f"remove {packed.folder}" in str(e)
+
+
+def garbled(data: bytes, rng: random.Random) -> bytes:
+    """Return a file with some bytes changed, lost or added."""
+    out = bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(out) + 1)
+        out[at : at + rng.choice([0, 1, 1, 1, 8])] = rng.randbytes(rng.choice([0, 1, 1, 1, 8]))
+    return bytes(out)

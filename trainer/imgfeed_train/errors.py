@@ -5,6 +5,10 @@ class TrainError(Exception):
     """Something outside the program is not as it must be; the message names it and says what to do."""
 
 
+#: What comes of a file's content in which something is missing, or is something else than it should be.
+DAMAGED = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
 class RendezvousError(TrainError):
     """The ranks did not find one another in time."""
 

@@ -238,7 +238,7 @@ def read_file(path: str) -> dict[str, Any]:
 
     try:
         content = yaml.safe_load(Path(path).read_text())
-    except (OSError, ValueError, yaml.YAMLError) as e:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as e:
         raise TrainError(f"--config {path} can't be read: {' '.join(str(e).split())}") from e
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise TrainError(f"--config {path} holds no settings: want lines such as `batch_size: 256`")

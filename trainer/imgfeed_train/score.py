@@ -18,7 +18,7 @@ from torch import nn
 
 from .checkpoint import files
 from .data import loaders, sets
-from .errors import TrainError
+from .errors import DAMAGED, TrainError
 from .evaluate import answers, evaluate
 from .launch.notes import Notes
 from .launch.place import Place
@@ -77,7 +77,7 @@ def _model(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Any, lis
         model, stats = build.build(s, len(names) or classes, place)
         try:
             model.load_state_dict(weights.of_checkpoint(state))
-        except RuntimeError as e:
+        except DAMAGED as e:
             raise TrainError(f"{path} does not fit --arch {s.arch}: {str(e)[:300]}") from e
         if place.rank == 0:
             print(f"weights: {path}, the {state.get('scored', 'model')}", flush=True)
@@ -124,7 +124,7 @@ def real_accuracy(
 
     An image without such labels does not count. The loader gives indices. Raises TrainError for keys that are not ImageNet's.
     """
-    real = json.loads(Path(s.real_labels or "").read_text())
+    real = read_real_labels(s.real_labels or "")
     right = torch.zeros(2, dtype=torch.int64, device=device)
     model.eval()
     for images, _, indices in loader:
@@ -132,11 +132,30 @@ def real_accuracy(
         if outputs is not None:
             first = outputs[first]
         for answer, index in zip(first.tolist(), indices.tolist(), strict=True):
-            labels = real[number(loader.dataset.key(index)) - 1]
+            image = number(loader.dataset.key(index))
+            if image > len(real):
+                raise TrainError(
+                    f"--real-labels {s.real_labels} has labels of {len(real):,} images, and none of image {image:,}"
+                )
+            labels = real[image - 1]
             right += torch.tensor([answer in labels, bool(labels)], device=device)
     if dist.is_initialized():
         dist.all_reduce(right)
     return 100 * int(right[0]) / max(1, int(right[1])), int(right[1])
+
+
+def read_real_labels(path: str) -> list[list[int]]:
+    """Return the labels of each image of a file as reassessed-imagenet/real.json is. Raises TrainError for another."""
+    try:
+        real = json.loads(Path(path).read_text())
+    except (OSError, ValueError, RecursionError) as e:
+        raise TrainError(f"--real-labels {path} can't be read: {str(e)[:300]}") from e
+    for i, labels in enumerate(real if isinstance(real, list) else [real]):
+        if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+            raise TrainError(
+                f"--real-labels {path}: image {i + 1} has {labels!r:.40}, want a list of labels for each, as in real.json"
+            )
+    return list(real)
 
 
 def number(key: str) -> int:

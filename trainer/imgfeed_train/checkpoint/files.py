@@ -13,6 +13,15 @@ from . import storage
 
 VERSION = 2  # 2: the optimiser's state is under the parameters' names
 
+#: The parts that every checkpoint has.
+PARTS: dict[str, Any] = {
+    **dict.fromkeys(("model", "optimizer", "settings", "schedule", "scaler", "loader", "progress"), dict),
+    "ema": dict | None,
+    "batch_size": int,
+    "total_steps": int,
+    "random": list,
+}
+
 
 def folder(s: Settings) -> str:
     """Return the folder or URL of a run's checkpoints."""
@@ -63,4 +72,7 @@ def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
     state = load(path)
     if state is None and what != "auto":
         raise TrainError(f"--resume {what}: there is no such checkpoint")
+    wrong = [name for name, kind in PARTS.items() if state is not None and not isinstance(state.get(name), kind)]
+    if wrong:
+        raise TrainError(f"{path} is damaged or another program's: its {', '.join(wrong)} is missing or no checkpoint's")
     return path, state

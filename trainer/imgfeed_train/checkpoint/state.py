@@ -13,7 +13,7 @@ from torch import nn
 
 from .. import optim
 from ..data.loaders import Feed
-from ..errors import TrainError
+from ..errors import DAMAGED, TrainError
 from ..launch.place import Place
 from ..model import parallel
 from ..step import Step
@@ -30,6 +30,21 @@ class Progress:
     best: float = -1.0  # the best accuracy so far, in percent
     seconds: float = 0.0  # of training this epoch, in all its parts
     scored: str = "model"  # which weights scored better last: "model", or the moving "average"
+
+    def check(self) -> None:
+        """Raise ValueError for what no training reaches."""
+        for name, kind, least in (
+            ("epoch", int, 0),
+            ("batches", int, 0),
+            ("steps", int, 0),
+            ("best", int | float, -1),
+            ("seconds", int | float, 0),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind) or isinstance(value, bool) or not value >= least:  # NaN is refused too
+                raise ValueError(f"its {name} is {value!r:.40}")
+        if self.scored not in ("model", "average"):
+            raise ValueError(f"its scored is {self.scored!r:.40}")
 
 
 def snapshot(step: Step, feed: Feed, at: Progress, place: Place) -> dict[str, Any]:
@@ -68,15 +83,20 @@ def resume(step: Step, feed: Feed, place: Place, state: dict[str, Any], path: st
         restore(step.model, step.optimizer, state)
         if step.ema is not None:
             step.ema.load_state_dict(state["ema"] or {**step.ema.state_dict(), **_averaged(state["model"])})
-    except (RuntimeError, ValueError, KeyError) as e:
+    except DAMAGED as e:
         raise TrainError(f"{path} does not fit this model ({step.s.arch}) and optimiser: {str(e)[:300]}") from e
-    if state["scaler"] and step.scaler.is_enabled():
-        step.scaler.load_state_dict(state["scaler"])
     feed.loader.load_state_dict(state["loader"])
-    at = Progress(**state["progress"])
-    said = [f"resumed {path}: epoch {at.epoch}, batch {at.batches}"]
-    said += _resume_schedule(step, feed, at, state, fresh)
-    set_random_states(state["random"], place, step.device, step.s.seed + at.steps)
+    try:
+        at = Progress(**state["progress"])
+        at.check()
+        if state["scaler"] and step.scaler.is_enabled():
+            step.scaler.load_state_dict(state["scaler"])
+        said = [f"resumed {path}: epoch {at.epoch}, batch {at.batches}"]
+        said += _resume_schedule(step, feed, at, state, fresh)
+        set_random_states(state["random"], place, step.device, step.s.seed + at.steps)
+    except DAMAGED as e:
+        what = f"{type(e).__name__}: {str(e)[:300]}"
+        raise TrainError(f"{path} can't be resumed, it is damaged or another program's ({what}): --resume one before it") from e
     return at, said
 
 

@@ -149,9 +149,10 @@ def leave_error(place: Place, error: str, second_hand: bool) -> bool:
 def read_child(fd: int) -> tuple[Note, str, bool]:
     """Return a child's last note, its error ("" if it left none), and whether that is about another rank."""
     note, error, second_hand = Note(), "", False
-    with contextlib.suppress(ValueError, OSError):
+    torn = (ValueError, TypeError, KeyError, OSError)  # it may have been killed while it wrote
+    with contextlib.suppress(*torn):
         note = Note(**json.loads(os.pread(fd, NOTE_BYTES, 0).rstrip(b"\0 ").decode()))
-    with contextlib.suppress(ValueError, OSError):
+    with contextlib.suppress(*torn):
         left = json.loads(os.pread(fd, ERROR_BYTES, NOTE_BYTES).rstrip(b"\0 ").decode())
-        error, second_hand = left["error"], left["second_hand"]
+        error, second_hand = str(left["error"]), bool(left["second_hand"])
     return note, error, second_hand

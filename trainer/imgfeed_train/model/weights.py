@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ..data.loaders import Stats
-from ..errors import TrainError
+from ..errors import DAMAGED, TrainError
 from ..launch.place import Place
 
 State = dict[str, torch.Tensor]
@@ -47,11 +47,18 @@ def read(path: str) -> State:
     except Exception as e:
         raise TrainError(f"--weights {path} can't be read as weights: {str(e)[:300]}") from e
     if isinstance(content, dict) and "scored" in content:
-        return of_checkpoint(content)
+        try:
+            content = of_checkpoint(content)
+        except DAMAGED as e:
+            raise TrainError(f"--weights {path} is damaged: it has no whole weights of a checkpoint ({e!r:.100})") from e
     for key in ("state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
-    if not isinstance(content, dict) or not content or not all(torch.is_tensor(value) for value in content.values()):
+    if (
+        not isinstance(content, dict)
+        or not content
+        or not all(isinstance(name, str) and torch.is_tensor(value) for name, value in content.items())
+    ):
         raise TrainError(f"--weights {path} holds no tensors by name")
     return {name.removeprefix("module."): tensor for name, tensor in content.items()}
 
@@ -67,13 +74,19 @@ def of_checkpoint(state: Mapping[str, Any]) -> State:
 def outputs(path: str) -> tuple[int, list[str]]:
     """Return how many classes a file's weights tell apart, and their names where it is a checkpoint that has them."""
     last = list(read(path).values())[-1]  # of a head, which ends every model's list of tensors
-    return len(last) if last.ndim else 0, list(_own(path).get("classes", ()))
+    names = _own(path).get("classes", ())
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TrainError(f"--weights {path} is damaged: its classes are no names")
+    return len(last) if last.ndim else 0, list(names)
 
 
 def stats(path: str) -> Stats | None:
     """Return the mean and deviation that a checkpoint's images were normalised by; None for a file that does not say."""
     kept = _own(path).get("stats")
-    return None if kept is None else (tuple(kept[0]), tuple(kept[1]))
+    try:
+        return None if kept is None else (tuple(map(float, kept[0])), tuple(map(float, kept[1])))
+    except DAMAGED as e:
+        raise TrainError(f"--weights {path} is damaged: its stats are no mean and deviation") from e
 
 
 def _own(path: str) -> Mapping[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import TrainError
+from ..errors import DAMAGED, TrainError
 from ..settings import LOG
 
 Event = dict[str, Any]
@@ -76,15 +78,15 @@ def read(folder: Path) -> Book:
     """
     path = folder / LOG
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(errors="replace").splitlines()
     except OSError as e:
         what = "has no " + LOG if folder.is_dir() else "is not there"
         raise TrainError(f"{folder} is no folder of a run (an --output of imgfeed-train): it {what}") from e
     events = []
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         try:
-            events.append(json.loads(line))
-        except ValueError:
+            events.append((number, json.loads(line)))
+        except (ValueError, RecursionError):
             continue  # the last line of a process that was killed
     book = _bind(folder, events)
     if not book.starts:
@@ -97,35 +99,63 @@ def read(folder: Path) -> Book:
     return book
 
 
-def _bind(folder: Path, events: list[Event]) -> Book:
-    book, began, before, resumed = Book(folder), 0.0, 0.0, False
-    for event in events:
-        kind = event["event"]
+@contextlib.contextmanager
+def telling(*runs: Path) -> Iterator[None]:
+    """Make a TrainError, which names the logs, of what their lines hold that no run writes."""
+    try:
+        yield
+    except (*DAMAGED, ArithmeticError) as e:
+        logs = " or ".join(str(run / LOG) for run in runs)
+        raise TrainError(f"{logs} holds what no run writes, and can't be told ({type(e).__name__}: {str(e)[:200]})") from e
+
+
+def _bind(folder: Path, events: list[tuple[int, Any]]) -> Book:
+    bound = _Binding(Book(folder))
+    for number, event in events:
+        try:
+            bound.add(event)
+        except (*DAMAGED, ArithmeticError) as e:
+            what = f"{type(e).__name__}: {str(e)[:200]}"
+            raise TrainError(f"{folder / LOG}: line {number} is none that a run writes ({what}): take it out") from e
+    return bound.book
+
+
+@dataclass
+class _Binding:
+    """A book under way. ``began`` is when the last start was, ``before`` the minutes of running until then."""
+
+    book: Book
+    began: float = 0.0
+    before: float = 0.0
+    resumed: bool = False
+    pending: Event = field(default_factory=dict)  # the last start
+
+    def add(self, event: Event) -> None:
+        kind, book = event["event"], self.book
         if kind == "start":
-            before = _last_minute(book)
-            began, resumed, book.end = event["at"], False, None
-            event["minutes"] = before
-            pending = event
+            self.before = _last_minute(book)
+            self.began, self.resumed, book.end = float(event["at"]), False, None
+            event["minutes"] = self.before
+            self.pending = event
             book.starts.append(event)
-            continue
+            return
         if kind == "resume":
-            resumed = True
+            self.resumed = True
             here = (event["epoch"], event["batch"])
             book.steps = [e for e in book.steps if (e["epoch"], e["batch"]) <= here]
             book.epochs = [e for e in book.epochs if e["epoch"] < here[0]]
-            before = min(before, _last_minute(book))
-            pending["minutes"] = before
-        elif kind in ("step", "epoch") and not resumed:
-            if book.starts and book.starts[0] is not pending:  # what came before was another run
-                book, before = Book(folder, [pending], book.plans[-1:]), 0.0
-                pending["minutes"] = 0.0
-            resumed = True
-        event["minutes"] = before + (event["at"] - began) / 60
+            self.before = min(self.before, _last_minute(book))
+            self.pending["minutes"] = self.before
+        elif kind in ("step", "epoch") and not self.resumed:
+            if book.starts and book.starts[0] is not self.pending:  # what came before was another run
+                book = self.book = Book(book.folder, [self.pending], book.plans[-1:])
+                self.before = self.pending["minutes"] = 0.0
+            self.resumed = True
+        event["minutes"] = self.before + (event["at"] - self.began) / 60
         if kind == "end":
             book.end = event
         elif kind in ("step", "epoch", "plan", "resume"):
             getattr(book, kind + "s").append(_whole(book, event))
-    return book
 
 
 def _whole(book: Book, event: Event) -> Event:

@@ -20,10 +20,13 @@ def write(run_a: Path, run_b: Path, output: Path | None = None) -> str:
     """Write compare.md and compare.png, and return the text with the path. Raises TrainError for what a run lacks."""
     a, b = books.read(run_a), books.read(run_b)
     folder = output or run_b / f"compare-{a.name}"
-    lines = text(a, b)
+    with books.telling(run_a, run_b):
+        lines = text(a, b)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if plots.draw([a, b], folder / "compare.png"):
+        with books.telling(run_a, run_b):
+            drawn = plots.draw([a, b], folder / "compare.png")
+        if drawn:
             lines += ["", "![plots](compare.png)"]
         else:
             lines += ["", "No plots: matplotlib is not installed (pip install matplotlib)."]

@@ -34,15 +34,20 @@ def main(arguments: Sequence[str]) -> None:
 def write(run: Path) -> Path:
     """Write report.md and its plots into a run's folder, and return its path. Raises NothingLoggedError without a line."""
     book = books.read(run)
-    s = book.settings
+    with books.telling(run):
+        lines = _lines(book)
+    path = run / "report.md"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _lines(book: Book) -> list[str]:
+    run, s = book.folder, book.settings
     lines = [f"# {s['arch']} on {s['data']}: {book.name}", "", _state(book), "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value:,.4g} |" for name, value in verdict.summary(book).items()]
     lines += ["", *verdict.words(book), ""]
     lines += ["![plots](report.png)" if plots.draw([book], run / "report.png") else _no_plots(run), ""]
-    lines += [*_epochs(book), "", *_waiting(book), "", *_machines(book), "", *_starts(book), "", *_settings(book), ""]
-    path = run / "report.md"
-    path.write_text("\n".join(lines))
-    return path
+    return [*lines, *_epochs(book), "", *_waiting(book), "", *_machines(book), "", *_starts(book), "", *_settings(book), ""]
 
 
 def _no_plots(run: Path) -> str:
