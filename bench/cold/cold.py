@@ -15,14 +15,14 @@ Its columns are images per second of a DataLoader that takes every batch and doe
 
   cold       the first epoch of a server, or its first --seconds, after the set was put out of memory
   next       the epoch after it, where the first came to its end
-  warm       an epoch of the set in memory, whatever the case
+  warm       an epoch of the set in memory, straight from the disk's files, whatever the case
   fio        random reads of the records' mean size, directly, 32 at a time, from the same files in the same case: reads per second; the
              server has up to 64 under way
-  of lesser  cold over the lesser of warm and fio
+  of lesser  cold over the lesser of warm and fio of the same round
   verdict    what the server says that it waits for, in the middle of the cold epoch
 
-Each row is measured round after round, in which cold and warm alternate where the case is disk; figures are medians. The last three cases need root, for control groups (version 1 or 2) and
-a mount. What cannot be had here is left out, and said. Needs fio, Go, and a Python with numpy.
+Each row is measured round after round, each of fio, a cold epoch, the next one and a warm one; figures are medians of the rounds. The last
+three cases need root, for control groups (version 1 or 2) and a mount. What cannot be had here is left out, and said. Needs fio, Go, and a Python with numpy.
 """
 
 import argparse
@@ -183,7 +183,7 @@ class Server:
 def fio(data: Path, size: int, group: Group | None) -> float:
     """Reads of size bytes per second."""
     command = ["fio", "--name=cold", f"--filename={':'.join(map(str, shards(data)))}", "--rw=randread", f"--bs={size}", "--direct=1"]
-    command += ["--ioengine=libaio", "--iodepth=32", "--time_based", "--runtime=3", "--readonly", "--output-format=json"]
+    command += ["--ioengine=libaio", "--iodepth=32", "--time_based", "--runtime=2", "--readonly", "--output-format=json"]
     out = subprocess.run(group.command(command) if group else command, stdout=subprocess.PIPE, check=True).stdout
     return float(json.loads(out[out.index(b"{") :])["jobs"][0]["read"]["iops"])
 
@@ -191,7 +191,6 @@ def fio(data: Path, size: int, group: Group | None) -> float:
 class Measure:
     def __init__(self, args: argparse.Namespace, programs: dict[str, Path], work: Path) -> None:
         self.args, self.programs, self.work = args, programs, work
-        self.warm: dict[tuple[str, int], float] = {}
         self.slowfs = 0  # the process, while it runs
         self.taken: list[str] = []  # by it
 
@@ -209,15 +208,15 @@ class Measure:
             except OSError as e:
                 print(f"- {data.name}, {case}: left out: {e}", file=sys.stderr)
                 return
-            manifest = json.loads((data / "manifest.json").read_text())
-            mean = sum(p.stat().st_size for p in shards(data)) // manifest["samples"]
-            reads = fio(seen, -(-mean // 4096) * 4096, group)
             for threads in (1, 2):
-                self.row(data, seen, case, threads, group, reads)
+                self.row(data, seen, case, threads, group)
 
-    def row(self, data: Path, seen: Path, case: str, threads: int, group: Group | None, reads: float) -> None:
-        cold, following, warm, verdicts, shares = [], [], [], [], []
+    def row(self, data: Path, seen: Path, case: str, threads: int, group: Group | None) -> None:
+        samples = json.loads((data / "manifest.json").read_text())["samples"]
+        mean = sum(p.stat().st_size for p in shards(data)) // samples
+        cold, following, warm, reads, verdicts, shares = [], [], [], [], [], []
         for _ in range(self.args.rounds):
+            reads.append(fio(seen, -(-mean // 4096) * 4096, group))
             server = Server(self.programs["imgfeed"], seen, TRANSFORMS[data.name], threads, self.work, group)
             out_of_memory(seen)
             out_of_memory(data)
@@ -229,23 +228,26 @@ class Measure:
             verdicts.append(verdict)
             if ended:
                 following.append(server.epoch(1, self.args.seconds)[0])
-            if case == "disk":
-                into_memory(data)
-                server.epoch(2, self.args.seconds)
-                warm.append(server.epoch(3, self.args.seconds)[0])
             server.close()
+            warm.append(self.in_memory(data, threads))
         if shares:
             self.taken.append(f"{data.name} on {threads}: {statistics.median(shares):.2f}")
-        if warm:
-            self.warm[data.name, threads] = statistics.median(warm)
-        best = self.warm[data.name, threads]
         then = f"{statistics.median(following):,.0f}" if following else "–"
-        rate = statistics.median(cold)
+        share = statistics.median(c / min(w, r) for c, w, r in zip(cold, warm, reads, strict=True))
         print(
-            f"| {data.name} | {threads} | {case} | {rate:,.0f} | {then} | {best:,.0f} | {reads:,.0f}"
-            f" | {rate / min(best, reads):.2f} | {statistics.mode(verdicts)} |",
+            f"| {data.name} | {threads} | {case} | {statistics.median(cold):,.0f} | {then} | {statistics.median(warm):,.0f}"
+            f" | {statistics.median(reads):,.0f} | {share:.2f} | {statistics.mode(verdicts)} |",
             flush=True,
         )
+
+    def in_memory(self, data: Path, threads: int) -> float:
+        """Images per second of an epoch of a set that is in memory, after one in which the server finds that out."""
+        into_memory(data)
+        server = Server(self.programs["imgfeed"], data, TRANSFORMS[data.name], threads, self.work, None)
+        server.epoch(0, self.args.seconds)
+        rate = server.epoch(1, self.args.seconds)[0]
+        server.close()
+        return rate
 
 
 def pack(args: argparse.Namespace, folder: Path, imgshard: Path) -> None:
@@ -274,7 +276,7 @@ def main() -> None:
     p.add_argument("--rounds", type=int, default=3, help="of each row (default 3)")
     p.add_argument("--seconds", type=float, default=10, help="that an epoch is looked at, at most (default 10)")
     p.add_argument("--throttle", type=int, default=60_000_000, help="bytes a second of the throttled disk (default 60000000)")
-    p.add_argument("--cases", nargs="+", default=["disk", "limited", "delayed", "throttled"], help="in this order; the first is needed by the others")
+    p.add_argument("--cases", nargs="+", default=["disk", "limited", "delayed", "throttled"], help="in this order")
     args = p.parse_args()
     with tempfile.TemporaryDirectory(dir=args.sets, prefix="cold-") as temporary:
         work = Path(temporary)
