@@ -305,11 +305,18 @@ def test_no_credentials(s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_store_that_never_answers(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.enumerate()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
         monkeypatch.setattr(storage, "ANSWER_SECONDS", 0.5)
         with pytest.raises(StorageError, match=r"gave no answer within 0\.5 s"):
             storage.check("s3://runs/x")
+    # It goes on trying, and draws from Python's generator when to, which the next tests compare: it is waited for.
+    for thread in threading.enumerate():
+        if thread not in before and "attempt" in thread.name:
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def test_folders_that_take_no_checkpoints(train: Train, tmp_path: Path) -> None:
