@@ -116,7 +116,10 @@ func number(text []byte, word string) (int64, bool) {
 			return 0, false
 		}
 		n, err := strconv.ParseInt(fields[0], 10, 64)
-		return n, err == nil && n >= 0
+		if err != nil || n < 0 {
+			return 0, false
+		}
+		return n, true
 	}
 	return 0, false
 }
