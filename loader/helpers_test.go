@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -55,12 +55,12 @@ type memorySet struct {
 
 func newMemorySet(t testing.TB, n int) *memorySet {
 	t.Helper()
-	stored, err := pixelsencoding.New(pixels.Params{}, pixelsencoding.Resize{})
+	stored, err := pixelsencoding.New(pixelcodec.Params{}, pixelsencoding.Resize{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &memorySet{stored: stored, bad: map[int]error{}, panics: -1}
-	codec, err := pixels.New(pixels.Params{}, kernel.Generic)
+	codec, err := pixelcodec.New(pixelcodec.Params{}, kernel.Generic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
 	if err := s.bad[i]; err != nil {
 		return Record{}, buf, err
 	}
-	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixels.SlackBytes)...)
+	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixelcodec.SlackBytes)...)
 	return Record{
 		Source: transform.Source{Format: imagefile.Encoded, Image: buf[:len(s.blobs[i])], Encoding: s.stored},
 		Label:  int32(i % 10),

@@ -14,18 +14,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/encoding"
-	"github.com/imgfeed/imgfeed/internal/encoding/original"
-	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pack"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
-	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/resample"
-	"github.com/imgfeed/imgfeed/internal/source"
-	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/original"
+	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -46,8 +46,8 @@ func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[st
 	}
 	resize.Resampler = algorithm
 	encoders := map[string]encoding.Encoding{"jpeg": original.Encoding{}}
-	for _, codec := range pixels.Names() {
-		if encoders[codec], err = pixelsencoding.New(pixels.Params{Codec: codec}, resize); err != nil {
+	for _, codec := range pixelcodec.Names() {
+		if encoders[codec], err = pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +149,7 @@ func testServesTheBitsOfJPEG(t *testing.T, algorithm resample.Algorithm) {
 				want := epochOf(t, reference, sets["jpeg"], spec, layout, epoch, nil)
 				for _, level := range kernel.Available() {
 					pool := NewPool(PoolConfig{Threads: 2, Level: &level})
-					for _, codec := range pixels.Names() {
+					for _, codec := range pixelcodec.Names() {
 						if err := CheckBitExact(sets[codec], transform.Views{spec}); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
@@ -173,7 +173,7 @@ func TestPixelsMatchTorchvision(t *testing.T) {
 		t.Fatal(err)
 	}
 	src, draws := identitySource(t)
-	set := identitySets(t, src, algorithm)[pixels.Bitpack]
+	set := identitySets(t, src, algorithm)[pixelcodec.Bitpack]
 	pool := NewPool(PoolConfig{Threads: 2})
 	defer pool.Close()
 	cmd := exec.Command(python, "-W", "ignore", "../transform/testdata/check.py")
@@ -247,7 +247,7 @@ func TestCheckBitExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoder, err := pixelsencoding.New(pixels.Params{}, resize)
+		encoder, err := pixelsencoding.New(pixelcodec.Params{}, resize)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
-	"github.com/imgfeed/imgfeed/internal/pack"
-	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/source"
-	"github.com/imgfeed/imgfeed/internal/synth"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -34,7 +34,7 @@ func pixelsSet(t *testing.T, codec string) (dir, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoder, err := pixelsencoding.New(pixels.Params{Codec: codec}, resize)
+	encoder, err := pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func pixelsSet(t *testing.T, codec string) (dir, path string) {
 // TestFileCutShort cuts a shard short while it is served: the samples that are gone become errors that name them, the
 // others are served, and the process lives, whether its samples are viewed or read.
 func TestFileCutShort(t *testing.T) {
-	for k, codec := range append(pixels.Names(), pixels.Bitpack) {
+	for k, codec := range append(pixelcodec.Names(), pixelcodec.Bitpack) {
 		dir, path := pixelsSet(t, codec)
 		set, served := openTestSet(t, dir)
 		if !served.(*shardSet).mapped {
@@ -109,7 +109,7 @@ func (s *cuttingSet) Read(i int, buf []byte) (Record, []byte, error) {
 
 // TestFileCutShortUnderDecoder checks that a fault in the middle of decoding is an error like any other, by every codec.
 func TestFileCutShortUnderDecoder(t *testing.T) {
-	for _, codec := range pixels.Names() {
+	for _, codec := range pixelcodec.Names() {
 		dir, path := pixelsSet(t, codec)
 		set, served := openTestSet(t, dir)
 		if !served.(*shardSet).mapped {
@@ -138,7 +138,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 
 // TestFlippedBitInMapping checks that a mapped record is checked at every view.
 func TestFlippedBitInMapping(t *testing.T) {
-	dir, path := pixelsSet(t, pixels.Bitpack)
+	dir, path := pixelsSet(t, pixelcodec.Bitpack)
 	set, served := openTestSet(t, dir)
 	if _, _, err := served.Read(3, nil); err != nil {
 		t.Fatal(err)

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/imgfeed/imgfeed/internal/encoding"
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

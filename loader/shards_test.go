@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -29,7 +29,7 @@ func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
 	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: encoding}, Classes: []string{"a", "b"}, Partitions: world}
-	codec, err := pixels.New(pixels.Params{}, kernel.Active())
+	codec, err := pixelcodec.New(pixelcodec.Params{}, kernel.Active())
 	if err != nil {
 		t.Fatal(err)
 	}

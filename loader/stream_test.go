@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 

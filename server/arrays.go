@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	pixelsencoding "github.com/imgfeed/imgfeed/internal/encoding/pixels"
-	"github.com/imgfeed/imgfeed/internal/pack"
-	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/shard"
+	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 // pixelsSet repacks the set of oneSet as pixels whose shorter side is 5.
@@ -22,7 +22,7 @@ func pixelsSet(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	encoder, err := pixelsencoding.New(pixels.Params{}, pixelsencoding.Resize{Height: 5})
+	encoder, err := pixelsencoding.New(pixelcodec.Params{}, pixelsencoding.Resize{Height: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 )
 
 // testTimeout is what any step of a test may take before it counts as a hang.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 )
 
 const wireDocument = "../docs/format/wire.md"

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
 

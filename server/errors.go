@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 )
 

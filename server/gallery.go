@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/memory"
-	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

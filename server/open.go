@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/nearest"
-	"github.com/imgfeed/imgfeed/internal/resample"
-	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/suggest"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -202,7 +202,7 @@ type splitError struct {
 }
 
 func (e *splitError) Error() string {
-	return fmt.Sprintf("no split %q here%s, only %s", e.split, nearest.Hint(e.split, e.here), strings.Join(e.here, ", "))
+	return fmt.Sprintf("no split %q here%s, only %s", e.split, suggest.Hint(e.split, e.here), strings.Join(e.here, ", "))
 }
 
 // chooseSet returns the set of a split, or of the only one if none is named, and holds it.

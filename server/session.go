@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/ring"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

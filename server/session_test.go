@@ -17,11 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/image/bmp"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/jpeg"
-	"github.com/imgfeed/imgfeed/internal/ring"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )

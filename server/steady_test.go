@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
 // pixelSet writes a set of samples images of size×size noise in the pixels encoding and returns the folder above it.
 func pixelSet(t testing.TB, samples, size int) string {
 	t.Helper()
-	codec, err := pixels.New(pixels.Params{}, kernel.Active())
+	codec, err := pixelcodec.New(pixelcodec.Params{}, kernel.Active())
 	if err != nil {
 		t.Fatal(err)
 	}

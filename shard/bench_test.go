@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // writeManySamples writes a set of n samples of size bytes each.

@@ -30,7 +30,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // Version numbers the format of manifests and shard files; both carry the same number.

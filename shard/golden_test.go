@@ -19,7 +19,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 var update = flag.Bool("update", false, "write the sets in testdata anew")

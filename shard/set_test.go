@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 const testSeed = 7

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"image"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
 // A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. As long

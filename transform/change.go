@@ -1,8 +1,8 @@
 package transform
 
 import (
-	"github.com/imgfeed/imgfeed/internal/affine"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
 // A change is what an operation does to an image in memory, put off until it is known where the result goes: if nothing follows, straight to

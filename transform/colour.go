@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // What operations do to colours, under the names that torchvision's functional has, on the image that the canvas is.

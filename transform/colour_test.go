@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pointwise"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
 // Naive operations on colours: drawn as documented, and done one by one by package pointwise, whose own tests compare it with Pillow.

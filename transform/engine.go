@@ -5,11 +5,11 @@ import (
 	"image"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/affine"
-	"github.com/imgfeed/imgfeed/internal/blur"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/pointwise"
-	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
+	"github.com/imgfeed/imgfeed/transform/internal/blur"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
 // A Source is a stored image. The engine only reads it, and only during the call it is given to.

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // randomImage returns a w×h image of smooth colours with noise, interleaved.
@@ -44,10 +44,10 @@ func encodePNG(t testing.TB, pix []byte, w, h int) []byte {
 }
 
 // testEncoding stores images by a codec of package pixels.
-type testEncoding pixels.Params
+type testEncoding pixelcodec.Params
 
 func (e *testEncoding) NewDecoder(level Level) Decoder {
-	codec, err := pixels.New(pixels.Params(*e), level)
+	codec, err := pixelcodec.New(pixelcodec.Params(*e), level)
 	if err != nil {
 		panic(err)
 	}
@@ -55,13 +55,13 @@ func (e *testEncoding) NewDecoder(level Level) Decoder {
 }
 
 type testDecoder struct {
-	pixels.Codec
+	pixelcodec.Codec
 	blob []byte
 }
 
 func (d *testDecoder) Open(src Source) (int, int, error) {
 	d.blob = src.Image
-	config, err := pixels.DecodeConfig(src.Image)
+	config, err := pixelcodec.DecodeConfig(src.Image)
 	return config.Width, config.Height, err
 }
 
@@ -75,7 +75,7 @@ func (d *testDecoder) DecodeTo(dst Output, r image.Rectangle) (bool, error) {
 
 func encodePixels(t testing.TB, params *testEncoding, pix []byte, w, h int) []byte {
 	t.Helper()
-	codec, err := pixels.New(pixels.Params(*params), kernel.Generic)
+	codec, err := pixelcodec.New(pixelcodec.Params(*params), kernel.Generic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ var testSpecs = []string{
 // TestEngineMatchesNaive compares every way through the engine with the operations done one by one on whole images.
 func TestEngineMatchesNaive(t *testing.T) {
 	sizes := [][2]int{{50, 37}, {37, 50}, {32, 32}, {19, 64}, {21, 21}, {130, 22}}
-	codecs := []*testEncoding{{Codec: pixels.Bitpack}, {Codec: pixels.None}, {Codec: pixels.LZ4}}
+	codecs := []*testEncoding{{Codec: pixelcodec.Bitpack}, {Codec: pixelcodec.None}, {Codec: pixelcodec.LZ4}}
 	for _, level := range kernel.Available() {
 		engine := NewEngine(level)
 		for s, size := range sizes {
@@ -314,7 +314,7 @@ func TestStoredResizeIsExact(t *testing.T) {
 // TestTrim applies a transform to a large image: its memory must not stay.
 func TestTrim(t *testing.T) {
 	w, h := 6000, 4000
-	params := &testEncoding{Codec: pixels.None}
+	params := &testEncoding{Codec: pixelcodec.None}
 	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Encoding: params}
 	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
 	engine := NewEngine(kernel.Active())

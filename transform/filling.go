@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/affine"
-	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
 // Parameters of operations that move pixels about: what they show where there is no pixel, by which angle, about which point.

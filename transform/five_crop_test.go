@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // mirrored does what TenCrop does to the image before its last five crops.

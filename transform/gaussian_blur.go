@@ -3,7 +3,7 @@ package transform
 import (
 	"fmt"
 
-	"github.com/imgfeed/imgfeed/internal/blur"
+	"github.com/imgfeed/imgfeed/transform/internal/blur"
 )
 
 // GaussianBlur is torchvision.transforms.GaussianBlur(kernel_size, sigma). Its bits are torchvision's but where a sum is as good

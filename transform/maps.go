@@ -4,8 +4,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/imgfeed/imgfeed/internal/affine"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
 // affineMap maps the image to one of w × h pixels by a matrix from its pixels to those of the image, and gives what shows

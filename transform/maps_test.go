@@ -15,11 +15,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/affine"
-	"github.com/imgfeed/imgfeed/internal/blur"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
+	"github.com/imgfeed/imgfeed/transform/internal/blur"
 )
 
 // Naive operations that map, with the arithmetic of package affine, which its own tests compare with Pillow.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/pointwise"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
 // A mixture is several images made of one, each times a weight: what AugMix does.

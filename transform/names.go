@@ -1,9 +1,9 @@
 package transform
 
 import (
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // Types of internal packages that are part of this one's interface, so that users of this module can name them.

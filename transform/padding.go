@@ -6,7 +6,7 @@ import (
 	"image"
 	"slices"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // A PaddingMode says what padding shows, torchvision's parameter padding_mode. The zero value is torchvision's default.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/nearest"
-	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/suggest"
 )
 
 // parameters are those of one operation, as its JSON object gives them: read asks for each by name and type, with its
@@ -46,7 +46,7 @@ func (p *parameters) wrong(name string, n int, want string) {
 func (p *parameters) finish() error {
 	for _, name := range slices.Sorted(maps.Keys(p.given)) {
 		if !slices.Contains(p.asked, name) {
-			return fmt.Errorf("no parameter %q%s, want one of %s", name, nearest.Hint(name, p.asked), strings.Join(p.asked, ", "))
+			return fmt.Errorf("no parameter %q%s, want one of %s", name, suggest.Hint(name, p.asked), strings.Join(p.asked, ", "))
 		}
 	}
 	return p.err

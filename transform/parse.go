@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/nearest"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/suggest"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 )
 
 // Parse reads a transform: the name of a preset ([Presets]), or a JSON list of operations such as
@@ -54,7 +54,7 @@ func meant(text string, known []string) string {
 	if _, err := parseTimm(text); err == nil {
 		return fmt.Sprintf(` (timm's policies stand in a list: {"op": "TimmAugment", "config": %q})`, text)
 	}
-	return nearest.Hint(text, known)
+	return suggest.Hint(text, known)
 }
 
 // unquoted returns a name that may come as a JSON string.
@@ -99,7 +99,7 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 	known := operations()
 	i := slices.IndexFunc(known, func(o Op) bool { return o.Name() == name })
 	if i < 0 {
-		return plain.Text(fmt.Sprintf("%.60s", name)), nil, fmt.Errorf("unknown operation%s, want one of %s", nearest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
+		return termsafe.Text(fmt.Sprintf("%.60s", name)), nil, fmt.Errorf("unknown operation%s, want one of %s", suggest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
 	}
 	op = known[i].read(&p)
 	return name, op, p.finish()

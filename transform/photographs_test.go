@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
 )
 
 // croppedOps are what photographs are compared by after a RandomResizedCrop to the size of training and before a flip. They draw after the crop,
@@ -93,7 +93,7 @@ func sendPhotographs(t *testing.T, w io.Writer, folder string, draws int, algori
 	if err != nil {
 		return err
 	}
-	engine, views, stored := NewEngine(kernel.Active()), photographedViews(t, algorithm), &testEncoding{Codec: pixels.None}
+	engine, views, stored := NewEngine(kernel.Active()), photographedViews(t, algorithm), &testEncoding{Codec: pixelcodec.None}
 	for i, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -1,6 +1,6 @@
 package transform
 
-import "github.com/imgfeed/imgfeed/internal/imagefile"
+import "github.com/imgfeed/imgfeed/internal/image/imagefile"
 
 // RandomVerticalFlip is torchvision.transforms.RandomVerticalFlip(p).
 type RandomVerticalFlip struct {

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // policySpecs are policies, which have no naive twins: what they did is in their records, and TestRecordsAreTorchvisions repeats that.

@@ -3,7 +3,7 @@ package transform
 import (
 	"fmt"
 
-	"github.com/imgfeed/imgfeed/internal/resample"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
 // Resize is torchvision.transforms.Resize(size, interpolation, max_size, antialias=True).

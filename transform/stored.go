@@ -4,7 +4,7 @@ import (
 	"errors"
 	"image"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // A pixelSource is where a pass takes its pixels from.

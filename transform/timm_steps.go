@@ -3,7 +3,7 @@ package transform
 import (
 	"math"
 
-	"github.com/imgfeed/imgfeed/internal/affine"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
 // A timmStep is timm's AugmentOp.

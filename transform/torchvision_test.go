@@ -11,16 +11,16 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
-	"github.com/imgfeed/imgfeed/internal/resample"
 )
 
 // TestMatchesTorchvision compares every preset with torchvision on Pillow, to the last bit, replaying the engine's draws.
 // It needs a Python with torchvision (IMGFEED_TEST_PYTHON, or python3), whose Pillow says the resampler, and takes the images of the folder
-// IMGFEED_TEST_IMAGES, or ../internal/imagefile/testdata/kinds; IMGFEED_TEST_DRAWS says how many draws of each random preset (default 2).
+// IMGFEED_TEST_IMAGES, or ../internal/image/imagefile/testdata/kinds; IMGFEED_TEST_DRAWS says how many draws of each random preset (default 2).
 func TestMatchesTorchvision(t *testing.T) {
 	python, resampler := pillowtest.Find(t, "torchvision")
 	algorithm, err := resample.ParseAlgorithm(resampler)
@@ -29,7 +29,7 @@ func TestMatchesTorchvision(t *testing.T) {
 	}
 	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 2
 	if folder == "" {
-		folder = "../internal/imagefile/testdata/kinds"
+		folder = "../internal/image/imagefile/testdata/kinds"
 	}
 	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
 		draws, _ = strconv.Atoi(s)

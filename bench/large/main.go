@@ -14,11 +14,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/encoding/pixels"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	codec "github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	codec "github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 )
 
 const (

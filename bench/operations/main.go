@@ -18,9 +18,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pixels"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -33,7 +33,7 @@ const (
 type memory struct{}
 
 func (memory) NewDecoder(level transform.Level) transform.Decoder {
-	codec, err := pixels.New(pixels.Params{Codec: pixels.None}, level)
+	codec, err := pixelcodec.New(pixelcodec.Params{Codec: pixelcodec.None}, level)
 	if err != nil {
 		panic(err)
 	}
@@ -41,7 +41,7 @@ func (memory) NewDecoder(level transform.Level) transform.Decoder {
 }
 
 type decoder struct {
-	pixels.Codec
+	pixelcodec.Codec
 	blob []byte
 }
 
@@ -80,7 +80,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	codec, err := pixels.New(pixels.Params{Codec: pixels.None}, kernel.Generic)
+	codec, err := pixelcodec.New(pixelcodec.Params{Codec: pixelcodec.None}, kernel.Generic)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/jpeg"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/transform"
 )

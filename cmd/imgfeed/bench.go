@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
-	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server"

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
-	"github.com/imgfeed/imgfeed/internal/manual"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/cmd/internal/manual"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
@@ -44,19 +44,19 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newVersionCommand(), manual.NewCommand())
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil {
-			cmd.Args = usage(advice.Args(check))
+			cmd.Args = usage(cliutil.Args(check))
 		}
 	}
-	advice.Root(root)
+	cliutil.Root(root)
 	root.Args = usage(root.Args)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return asUsage(advice.Flag(cmd, err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return asUsage(cliutil.Flag(cmd, err)) })
 	return root
 }
 
 // told prints how a command failed, if it did.
 func told(out io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintln(plain.Writer{Writer: out}, "imgfeed:", advice.Add(err))
+		fmt.Fprintln(termsafe.Writer{Writer: out}, "imgfeed:", cliutil.Add(err))
 	}
 }
 

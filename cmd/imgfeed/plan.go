@@ -18,13 +18,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/cmd/imgfeed/internal/capacity"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/capacity"
-	"github.com/imgfeed/imgfeed/internal/encoding/pixels"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

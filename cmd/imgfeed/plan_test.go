@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/capacity"
-	"github.com/imgfeed/imgfeed/internal/synth"
+	"github.com/imgfeed/imgfeed/cmd/imgfeed/internal/capacity"
+	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
 func runPlanCommand(ctx context.Context, args ...string) (out, told string, err error) {

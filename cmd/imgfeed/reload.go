@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/server"
 )
 
@@ -48,7 +48,7 @@ func reload(out io.Writer, socket string, timeout time.Duration) error {
 	if err != nil {
 		return askError(socket, err)
 	}
-	out = plain.Writer{Writer: out}
+	out = termsafe.Writer{Writer: out}
 	for _, text := range done.Changes {
 		fmt.Fprintln(out, text)
 	}

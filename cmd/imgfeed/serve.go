@@ -19,10 +19,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/resample"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
@@ -110,7 +110,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 // check finds mistakes that lie in several flags, or in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	given, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
-	for _, err := range []error{advice.Output("--socket", f.socket), checkDataEnv(cmd.Flags().NArg())} {
+	for _, err := range []error{cliutil.Output("--socket", f.socket), checkDataEnv(cmd.Flags().NArg())} {
 		if err != nil {
 			return usageError{err}
 		}
@@ -140,7 +140,7 @@ func checkDataEnv(args int) error {
 	if args > 0 {
 		return nil
 	}
-	return advice.Local("$"+server.DataEnv, os.Getenv(server.DataEnv))
+	return cliutil.Local("$"+server.DataEnv, os.Getenv(server.DataEnv))
 }
 
 func (f *serveFlags) logger() *slog.Logger {

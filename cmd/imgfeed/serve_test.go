@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"

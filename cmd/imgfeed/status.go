@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
@@ -46,7 +46,7 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 	if err != nil {
 		return askError(socket, err)
 	}
-	out = plain.Writer{Writer: out}
+	out = termsafe.Writer{Writer: out}
 	fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", hello.Server, hello.PID, socket)
 	for _, set := range hello.Sets {
 		printSet(out, set, "")

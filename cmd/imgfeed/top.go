@@ -19,7 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
@@ -78,7 +78,7 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(st)
 	}
-	printTop(plain.Writer{Writer: out}, st)
+	printTop(termsafe.Writer{Writer: out}, st)
 	return nil
 }
 

@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
-	"github.com/imgfeed/imgfeed/internal/pack"
-	"github.com/imgfeed/imgfeed/internal/plain"
-	"github.com/imgfeed/imgfeed/internal/seed"
-	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
@@ -135,7 +135,7 @@ func checkSourceFlags(o source.Options) error {
 	case o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString:
 		return fmt.Errorf("--class-order %q: %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
 	}
-	return cmp.Or(advice.Local("--classes", o.Classes), advice.Local("--val-labels", o.ValLabels), advice.Local("--images", o.Images))
+	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Local("--val-labels", o.ValLabels), cliutil.Local("--images", o.Images))
 }
 
 // jobsMax is far beyond what helps with the slowest source: more is a slip that would take all of a machine's memory.
@@ -153,7 +153,7 @@ func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f bui
 	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out), f.encoding.Check()} {
+	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), cliutil.Output("--output", f.out), f.encoding.Check()} {
 		if err != nil {
 			return usageError{err}
 		}
@@ -216,9 +216,9 @@ const reasonsShown = 8
 func printReasons(w io.Writer, reasons []pack.Reason) {
 	for _, r := range reasons[:min(reasonsShown, len(reasons))] {
 		if r.Samples == 1 {
-			fmt.Fprintf(w, "            %s: %s\n", plain.Text(r.Example), plain.Text(r.Reason))
+			fmt.Fprintf(w, "            %s: %s\n", termsafe.Text(r.Example), termsafe.Text(r.Reason))
 		} else {
-			fmt.Fprintf(w, "            %s: %s; the first is %s\n", bytesize.Grouped(r.Samples), plain.Text(r.Reason), plain.Text(r.Example))
+			fmt.Fprintf(w, "            %s: %s; the first is %s\n", bytesize.Grouped(r.Samples), termsafe.Text(r.Reason), termsafe.Text(r.Example))
 		}
 	}
 	if more := len(reasons) - reasonsShown; more > 0 {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/pack"
-	"github.com/imgfeed/imgfeed/internal/sourcetest"
-	"github.com/imgfeed/imgfeed/internal/synth"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
 // TestAdvice writes to a full device: what to do stands after the system's words.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -114,12 +114,12 @@ var errDifferent = fmt.Errorf("the sets differ")
 // textDifference writes differences as lines of columns.
 func textDifference(out io.Writer) func(difference) error {
 	return func(d difference) error {
-		line := d.Kind + "\t" + plain.Text(d.Key)
+		line := d.Kind + "\t" + termsafe.Text(d.Key)
 		if d.Kind == diffRelabelled {
-			line += "\t" + plain.Text(d.Before) + "\t" + plain.Text(d.After)
+			line += "\t" + termsafe.Text(d.Before) + "\t" + termsafe.Text(d.After)
 		}
 		if d.Now != "" {
-			line += "\t" + plain.Text(d.Now)
+			line += "\t" + termsafe.Text(d.Now)
 		}
 		_, err := fmt.Fprintln(out, line)
 		return err

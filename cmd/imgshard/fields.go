@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 // fieldFlags is the flag --field, which may be given several times.

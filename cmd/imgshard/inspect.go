@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/plain"
-	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 const (
@@ -203,12 +203,12 @@ func shellQuoted(s string) string {
 func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
-			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), plain.Text(s.Path))
+			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), termsafe.Text(s.Path))
 		printFields(w, s.Fields)
 	}
 	for _, s := range r.Sources {
 		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,
-			plain.Text(s.Path), plain.Text(s.Output))
+			termsafe.Text(s.Path), termsafe.Text(s.Output))
 		s.print(w)
 	}
 	if r.Build != "" {
@@ -230,11 +230,11 @@ func (s inspectedSource) print(w io.Writer) {
 		if sample.Label != nil {
 			label = fmt.Sprint(*sample.Label)
 		}
-		class := plain.Text(sample.Class)
+		class := termsafe.Text(sample.Class)
 		if sample.Words != "" {
 			class += " (" + sample.Words + ")"
 		}
-		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, plain.Text(sample.Key), sample.Format)
+		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, termsafe.Text(sample.Key), sample.Format)
 	}
 	for _, n := range s.Warnings {
 		fmt.Fprintf(w, "  note      %s\n", n)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
 // report runs inspect --json on a path.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -120,8 +120,8 @@ func (l lister) line(i int, e *shard.Entry) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(line)
 	}
-	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, plain.Text(line.Key), line.Label,
-		plain.Text(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
+	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d", line.Index, termsafe.Text(line.Key), line.Label,
+		termsafe.Text(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition)
 	if l.fields && err == nil {
 		_, err = fmt.Fprintf(l.out, "\t%s", *line.Fields)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
-	"github.com/imgfeed/imgfeed/internal/manual"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/cmd/internal/manual"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(plain.Writer{Writer: stderr}, "imgshard:", advice.Add(err))
+	fmt.Fprintln(termsafe.Writer{Writer: stderr}, "imgshard:", cliutil.Add(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "imgshard: see %s --help\n", cmd.CommandPath())
 		return 2
@@ -107,9 +107,9 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	advice.Root(root)
+	cliutil.Root(root)
 	root.Args = usage(root.Args)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{advice.Flag(cmd, err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cliutil.Flag(cmd, err)} })
 	for _, newCommand := range newCommands {
 		root.AddCommand(newCommand())
 	}
@@ -117,7 +117,7 @@ func newRoot() *cobra.Command {
 }
 
 // usageArgs makes the errors of a check of the arguments usage errors, in our words.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs { return usage(advice.Args(check)) }
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs { return usage(cliutil.Args(check)) }
 
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/pack"
+	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 const (

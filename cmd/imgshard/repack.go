@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
-	"github.com/imgfeed/imgfeed/internal/pack"
-	"github.com/imgfeed/imgfeed/internal/seed"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 const repackHelp = `Make another set of the samples of one that keeps the original files: as pixels, in other partitions, or in another order.
@@ -63,7 +63,7 @@ func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repack
 	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
 		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
 	}
-	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), advice.Output("--output", f.out)} {
+	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), cliutil.Output("--output", f.out)} {
 		if err != nil {
 			return usageError{err}
 		}

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/pack"
-	"github.com/imgfeed/imgfeed/internal/source"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 const repairHelp = `Put back what is damaged in the shard set SET, from the originals or from another set.
@@ -67,7 +67,7 @@ func runRepair(ctx context.Context, stdout, stderr io.Writer, path string, f rep
 		return usageError{errors.New("--from cannot be standard input, which is read once: name a file or folder")}
 	}
 	for _, from := range f.from {
-		if err := advice.Local("--from", from); err != nil {
+		if err := cliutil.Local("--from", from); err != nil {
 			return usageError{err}
 		}
 	}

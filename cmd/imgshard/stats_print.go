@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
-	"github.com/imgfeed/imgfeed/internal/plain"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
 // print writes the statistics for people.
@@ -95,9 +95,9 @@ func (j *jpegStats) String() string {
 func classList(classes []classCount) string {
 	parts := make([]string, len(classes))
 	for i, c := range classes {
-		parts[i] = fmt.Sprintf("%s %d", plain.Text(c.Class), c.Samples)
+		parts[i] = fmt.Sprintf("%s %d", termsafe.Text(c.Class), c.Samples)
 		if word := firstWord(c.Class); word != "" {
-			parts[i] = fmt.Sprintf("%s (%s) %d", plain.Text(c.Class), word, c.Samples)
+			parts[i] = fmt.Sprintf("%s (%s) %d", termsafe.Text(c.Class), word, c.Samples)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/advice"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/seed"
-	"github.com/imgfeed/imgfeed/internal/synth"
+	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
 const synthHelp = `Write a small dataset of ImageNet's shape: class folders of JPEGs of varied sizes in OUT/train and OUT/val, with a PNG
@@ -24,7 +24,7 @@ func newSynthCommand() *cobra.Command {
 		Example: "  imgshard synth /tmp/demo --classes 10 --train 200 && imgshard build /tmp/demo",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cmp.Or(advice.Output("OUT", args[0]), checkJobs(o.Jobs)); err != nil {
+			if err := cmp.Or(cliutil.Output("OUT", args[0]), checkJobs(o.Jobs)); err != nil {
 				return usageError{err}
 			}
 			for _, flag := range []struct {

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/encoding"
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
 func newVerifyCommand() *cobra.Command {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/encoding/registry"
-	"github.com/imgfeed/imgfeed/internal/seed"
-	"github.com/imgfeed/imgfeed/internal/source"
-	"github.com/imgfeed/imgfeed/internal/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/image/math/fixed"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 

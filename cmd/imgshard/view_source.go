@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/imagefile"
-	"github.com/imgfeed/imgfeed/internal/source"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/transform"
 )
 

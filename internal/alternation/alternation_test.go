@@ -26,7 +26,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/needs"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var binaries = flag.String("binaries", "", "programs to examine, at commas, instead of those of this tree")
@@ -84,7 +84,7 @@ func programs(t *testing.T) []string {
 	}
 	noteSources(t)
 	dir := t.TempDir() + string(filepath.Separator)
-	build := exec.Command(needs.Go.Path(t), "build", "-o", dir, "./cmd/imgfeed", "./cmd/imgshard")
+	build := exec.Command(testenv.Go.Path(t), "build", "-o", dir, "./cmd/imgfeed", "./cmd/imgshard")
 	build.Dir = "../.."
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=simd", "GOTOOLCHAIN="+kernel.Toolchain)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -309,9 +309,9 @@ func assemble(t *testing.T, functions map[uint64]string, callees map[uint64]uint
 
 // againstObjdump compares every instruction of a program with what GNU objdump reads there: where it begins, and what it concerns.
 func againstObjdump(t *testing.T, p *program, path string) {
-	objdump := needs.Objdump.Path(t)
+	objdump := testenv.Objdump.Path(t)
 	if runtime.GOARCH != "amd64" {
-		t.Skip(needs.Objdump, ", for x86-64")
+		t.Skip(testenv.Objdump, ", for x86-64")
 	}
 	listing, err := exec.Command(objdump, "-d", "--no-show-raw-insn", "-w", "-j", ".text", path).Output()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/needs"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // Find returns a Python that has Pillow 9.4 or later and the modules named: IMGFEED_TEST_PYTHON if that is set, else the
@@ -45,7 +45,7 @@ func Find(t testing.TB, modules ...string) (python, resampler string) {
 // Skip skips a test for want of a Python that has Pillow and the modules named.
 func Skip(t testing.TB, modules ...string) {
 	t.Helper()
-	t.Skip(needs.Python(append([]string{"pillow>=9.4"}, modules...)...))
+	t.Skip(testenv.Python(append([]string{"pillow>=9.4"}, modules...)...))
 }
 
 // resamplerOf returns the resampler of a release such as "12.1.1", "" if there is none.

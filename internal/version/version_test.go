@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/needs"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestFrom(t *testing.T) {
@@ -37,8 +37,8 @@ func TestFrom(t *testing.T) {
 
 // TestMakefileStamps builds a program as make does, and checks that its version is the Python package's.
 func TestMakefileStamps(t *testing.T) {
-	gnuMake := needs.Make.Path(t)
-	needs.Go.Path(t)
+	gnuMake := testenv.Make.Path(t)
+	testenv.Go.Path(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

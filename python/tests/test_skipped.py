@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "skipped.py"
 
-PACKAGE = "github.com/imgfeed/imgfeed/internal/jpeg"
+PACKAGE = "github.com/imgfeed/imgfeed/internal/image/jpeg"
 GO = f"""<testsuites><testsuite>
 <testcase classname="{PACKAGE}" name="TestMatrix">\
 <skipped message="=== RUN   TestMatrix&#xA;\
@@ -52,12 +52,12 @@ def test_each_program_is_named_once_with_what_to_install(script: ModuleType, tmp
     text = script.listing(test for report in reports for test in script.skipped(report))
     assert text.splitlines() == [
         "Skipped, wholly or in part, for want of a program:",
-        "  ImageMagick: apt install imagemagick (2 tests: internal/jpeg TestMatrix …)",
+        "  ImageMagick: apt install imagemagick (2 tests: internal/image/jpeg TestMatrix …)",
         "  Python package torch: pip install torch (1 test: tests.test_torch)",
-        "  cjpeg of libjpeg-turbo: apt install libjpeg-turbo-progs (1 test: internal/jpeg TestMatrix)",
+        "  cjpeg of libjpeg-turbo: apt install libjpeg-turbo-progs (1 test: internal/image/jpeg TestMatrix)",
         "  torch 2: TORCH_PYTHON= names one (1 test: trainer/tests)",
         "Skipped for another reason:",
-        "  set IMGFEED_TEST_IMAGES (1 test: internal/jpeg TestPhotographs)",
+        "  set IMGFEED_TEST_IMAGES (1 test: internal/image/jpeg TestPhotographs)",
     ]
 
 

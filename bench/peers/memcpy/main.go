@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/pixels"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -71,7 +71,7 @@ func load(set *shard.Set) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if config, err := pixels.DecodeConfig(record.Image); err != nil || config.Codec != pixels.None || min(config.Width, config.Height) < crop {
+		if config, err := pixelcodec.DecodeConfig(record.Image); err != nil || config.Codec != pixelcodec.None || min(config.Width, config.Height) < crop {
 			return nil, fmt.Errorf("sample %d is no image of codec none of at least %d×%d (%+v, %v)", i, crop, crop, config, err)
 		}
 		images[i] = record.Image

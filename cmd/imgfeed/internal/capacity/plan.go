@@ -1,0 +1,229 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+const (
+	// headroom is how much more than the GPUs take a feed should give: rates of single batches differ.
+	headroom = 1.1
+	// trainingCores are what each GPU's training process takes for itself.
+	trainingCores = 1
+	// threadBytes is what a decoding thread holds, indexBytes what a server keeps of each sample.
+	threadBytes = 10 << 20
+	indexBytes  = 40
+	// cacheShare is how much of the memory that is left the page cache is counted on to have.
+	cacheShare = 0.75
+)
+
+// A Machine is what a plan is made for.
+type Machine struct {
+	Cores              int     `json:"cores"` // logical ones
+	MemoryBytes        int64   `json:"memory_bytes"`
+	DiskBytesPerSecond float64 `json:"disk_bytes_per_second"` // 0: not known
+}
+
+// A Need is what the GPUs take.
+type Need struct {
+	GPUs            int     `json:"gpus"`
+	ImagesPerSecond float64 `json:"images_per_second"` // of all; 0: not said
+	Rate            *Rate   `json:"rate,omitempty"`    // where it was published
+}
+
+// Input is all that a plan follows from.
+type Input struct {
+	Sample       *Sample
+	Measurements []Measurement
+	Views        transform.Views
+	BatchSize    int
+	Machine      Machine
+	Need         Need
+	BitExact     bool // take no encoding whose results are not those of the originals
+}
+
+// What ends an encoding's rate.
+const (
+	LimitCPU  = "cpu"
+	LimitDisk = "disk"
+	LimitGPU  = "gpu" // the feed is ahead
+)
+
+// A Plan says what feeds the GPUs.
+type Plan struct {
+	Path     string   `json:"path"`
+	Split    string   `json:"split"`
+	Layout   string   `json:"layout"`
+	Samples  int      `json:"samples"`
+	Counted  bool     `json:"counted"`
+	Measured int      `json:"measured"` // samples
+	Notes    []string `json:"notes"`
+
+	Machine   Machine `json:"machine"`
+	Need      Need    `json:"need"`
+	FeedCores int     `json:"feed_cores"` // what the training processes leave
+
+	Encodings []Option `json:"encodings"`
+	Chosen    int      `json:"chosen"` // of Encodings
+	Reason    string   `json:"reason"`
+
+	Rings      int   `json:"rings"`
+	Slots      int   `json:"slots"` // of each ring
+	SlotBytes  int64 `json:"slot_bytes"`
+	FeedBytes  int64 `json:"feed_bytes"` // the server's memory: rings, threads, index
+	UploadRate int64 `json:"upload_bytes_per_second"`
+
+	Bottleneck string `json:"bottleneck"` // of the chosen one
+	Verdict    string `json:"verdict"`
+}
+
+// An Option is an encoding, and what it would take.
+type Option struct {
+	Name        string        `json:"name"`
+	Encoding    string        `json:"encoding"`
+	Flags       []string      `json:"flags,omitempty"` // of imgshard build; null for what is packed already
+	ImageBytes  float64       `json:"image_bytes"`     // stored, of an image
+	SetBytes    int64         `json:"set_bytes"`
+	PerCore     float64       `json:"images_per_core_second"`
+	PerSecond   float64       `json:"images_per_second"`            // on the feed's cores, were reading free
+	DiskLimit   float64       `json:"disk_images_per_second"`       // what the disk gives; 0: not known
+	Cached      bool          `json:"cached"`                       // the set stays in memory after the first epoch
+	CoresNeeded int           `json:"cores_needed"`                 // to decode what the GPUs take; 0: nothing was said of them
+	ReadRate    float64       `json:"read_bytes_per_second_needed"` // what they take, or what the cores can decode
+	NotBitExact string        `json:"not_bit_exact,omitempty"`
+	Rejected    int           `json:"rejected"`
+	Reasons     []pack.Reason `json:"reasons,omitempty"`
+}
+
+// rate is what an epoch gets that is not the first, and by what it is limited.
+func (o *Option) rate() (imagesPerSecond float64, limit string) {
+	if o.DiskLimit > 0 && !o.Cached && o.DiskLimit < o.PerSecond {
+		return o.DiskLimit, LimitDisk
+	}
+	return o.PerSecond, LimitCPU
+}
+
+// FeedCores returns how many cores the training processes leave to the feed.
+func FeedCores(m Machine, n Need) int { return max(1, m.Cores-trainingCores*n.GPUs) }
+
+// Compute makes the plan.
+func Compute(in Input) (*Plan, error) {
+	s := in.Sample
+	p := &Plan{
+		Path: s.Path, Split: s.Split, Layout: s.Layout, Samples: s.Samples, Counted: s.Counted, Measured: s.Images(), Notes: slices.Clone(s.Notes),
+		Machine: in.Machine, Need: in.Need, Rings: max(1, in.Need.GPUs),
+	}
+	p.FeedCores = FeedCores(in.Machine, in.Need)
+	var err error
+	if p.Slots, p.SlotBytes, err = server.RingSize(in.Views, in.BatchSize, in.Machine.MemoryBytes/2, p.Rings); err != nil {
+		return nil, err
+	}
+	p.FeedBytes = int64(p.Rings)*int64(p.Slots)*p.SlotBytes + int64(p.FeedCores)*threadBytes + int64(p.Samples)*indexBytes
+	p.UploadRate = int64(in.Need.ImagesPerSecond * float64(in.Views.OutputBytes()))
+	for i := range in.Measurements {
+		p.Encodings = append(p.Encodings, p.option(&in, &in.Measurements[i]))
+	}
+	if !p.choose(in.BitExact) {
+		return nil, fmt.Errorf("%s: results of %v are not those of the originals, and nothing else can be packed of it: plan without --bit-exact, or with what the set was made from",
+			s.Path, p.Encodings[0].Encoding)
+	}
+	p.judge()
+	return p, nil
+}
+
+// option says what an encoding would take.
+func (p *Plan) option(in *Input, m *Measurement) Option {
+	o := Option{
+		Name: m.name(), Encoding: m.Encoding.String(), Flags: m.Flags, ImageBytes: m.StoredBytes, SetBytes: int64(m.StoredBytes * float64(p.Samples)),
+		PerCore: m.PerCPU, PerSecond: m.PerCPU * float64(p.FeedCores), NotBitExact: m.notBitExact(in.Views), Rejected: m.Rejected, Reasons: m.Reasons,
+	}
+	o.DiskLimit = p.Machine.DiskBytesPerSecond / o.ImageBytes
+	o.Cached = float64(o.SetBytes) <= cacheShare*float64(p.Machine.MemoryBytes-p.FeedBytes)
+	wanted := o.PerSecond
+	if p.Need.ImagesPerSecond > 0 {
+		wanted = p.Need.ImagesPerSecond
+		o.CoresNeeded = int(math.Ceil(wanted * headroom / o.PerCore))
+	}
+	o.ReadRate = wanted * o.ImageBytes
+	return o
+}
+
+// choose says what to pack: of the encodings that feed the GPUs the files themselves, as nothing is lost by them, or else the smallest; if none
+// does, the fastest. It reports whether there is any that may be taken.
+func (p *Plan) choose(bitExact bool) bool {
+	enough, best := -1, -1
+	var bestRate float64
+	for i := range p.Encodings {
+		o := &p.Encodings[i]
+		if bitExact && o.NotBitExact != "" {
+			continue
+		}
+		rate, _ := o.rate()
+		if rate > bestRate {
+			best, bestRate = i, rate
+		}
+		if p.Need.ImagesPerSecond == 0 || rate < p.Need.ImagesPerSecond*headroom || enough >= 0 && p.Encodings[enough].keepsFiles() {
+			continue
+		}
+		if enough < 0 || o.keepsFiles() || o.ImageBytes < p.Encodings[enough].ImageBytes {
+			enough = i
+		}
+	}
+	switch {
+	case enough >= 0 && p.Encodings[enough].keepsFiles():
+		p.Chosen, p.Reason = enough, "it feeds the GPUs, and keeps the files as they are"
+	case enough >= 0:
+		p.Chosen, p.Reason = enough, "it is the smallest of those that feed the GPUs"
+	case p.Need.ImagesPerSecond > 0:
+		p.Chosen, p.Reason = best, "it is the fastest, though none feeds the GPUs"
+	default:
+		p.Chosen, p.Reason = best, "it is the fastest"
+	}
+	return best >= 0
+}
+
+func (o *Option) keepsFiles() bool { return o.Name == "original" }
+
+// judge says what will be waited for.
+func (p *Plan) judge() {
+	o := &p.Encodings[p.Chosen]
+	rate, limit := o.rate()
+	p.Bottleneck = limit
+	need := p.Need.ImagesPerSecond
+	switch {
+	case need == 0 && limit == LimitDisk:
+		p.Verdict = fmt.Sprintf("The disk: it gives %s images/s, and %s could decode %s.", count(rate), Cores(p.FeedCores), count(o.PerSecond))
+	case need == 0:
+		p.Verdict = fmt.Sprintf("The cores: they decode %s images/s.", count(rate))
+	case rate >= need:
+		p.Bottleneck = LimitGPU
+		p.Verdict = fmt.Sprintf("The GPUs, as it should be: they take %s images/s, and the feed gives up to %s.", count(need), count(rate))
+	case limit == LimitDisk:
+		p.Verdict = fmt.Sprintf("The disk: it gives %s images/s of the %s that the GPUs take. A disk that reads %s/s does, or memory for the set's %s.",
+			count(rate), count(need), bytesize.Format(int64(o.ReadRate)), bytesize.Format(o.SetBytes))
+	default:
+		p.Verdict = fmt.Sprintf("The cores: they decode %s images/s of the %s that the GPUs take. The feed needs %s, and the training processes %d.",
+			count(rate), count(need), Cores(o.CoresNeeded), trainingCores*p.Need.GPUs)
+	}
+	if need > 0 && o.Cached && o.DiskLimit > 0 && o.DiskLimit < need {
+		p.Verdict += fmt.Sprintf(" The first epoch waits for the disk, which gives %s images/s; after it the set lies in memory.", count(o.DiskLimit))
+	}
+}
+
+// Cores writes a number of cores for people.
+func Cores(n int) string { return bytesize.Counted(n, "core", "cores") }
+
+// count writes a number for people: three digits that say something, in groups.
+func count(n float64) string {
+	if n >= 1000 {
+		unit := math.Pow(10, math.Floor(math.Log10(n))-2)
+		n = math.Round(n/unit) * unit
+	}
+	return bytesize.Grouped(int(math.Round(n)))
+}

@@ -1,0 +1,144 @@
+package capacity
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+func views(t *testing.T, text string) transform.Views {
+	t.Helper()
+	v, err := transform.ParseViews(text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// measured are encodings as a processor of today serves ImageNet.
+func measured(t *testing.T) []Measurement {
+	t.Helper()
+	parsed := func(flags ...string) encoding.Encoding {
+		e, err := parse(flags, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	return []Measurement{
+		{Encoding: parsed("--encoding", "original"), Flags: []string{"--encoding", "original"}, StoredBytes: 112e3, PerCPU: 2000},
+		{Encoding: parsed("--encoding", "pixels"), Flags: []string{"--encoding", "pixels"}, StoredBytes: 139e3, PerCPU: 20000},
+		{Encoding: parsed("--encoding", "pixels", "--codec", "none"), Flags: []string{"--codec", "none"}, StoredBytes: 271e3, PerCPU: 18000},
+	}
+}
+
+// TestCompute plans for machines, and wants what the numbers say.
+func TestCompute(t *testing.T) {
+	const tib = 1 << 40
+	for _, c := range []struct {
+		name               string
+		machine            Machine
+		need               Need
+		transform          string
+		bitExact           bool
+		chosen, bottleneck string
+		cores              int
+		verdict            string
+	}{
+		{"files do", Machine{96, tib, 3e9}, Need{8, 56000, nil}, "train", false, "original", LimitGPU, 31, "The first epoch waits for the disk, which gives 26,800 images/s"},
+		{"too few cores for files", Machine{32, tib, 3e9}, Need{8, 56000, nil}, "train", false, "pixels bitpack", LimitGPU, 4, "up to 480,000"},
+		{"too few cores", Machine{10, tib, 3e9}, Need{8, 56000, nil}, "train", true, "original", LimitCPU, 31, "needs 31 cores, and the training processes 8"},
+		{"too slow a disk, too little memory", Machine{96, 64 << 30, 1e9}, Need{8, 56000, nil}, "train", false, "original", LimitDisk, 31, "The disk: it gives 8,930 images/s of the 56,000"},
+		{"a disk that nobody measured", Machine{96, 64 << 30, 0}, Need{8, 56000, nil}, "train", false, "original", LimitGPU, 31, "up to 176,000"},
+		{"nothing is said of GPUs", Machine{4, tib, 3e9}, Need{}, "train", false, "pixels bitpack", LimitCPU, 0, "decode 80,000 images/s"},
+		{"one core for all", Machine{1, tib, 3e9}, Need{1, 1000, nil}, "eval", true, "original", LimitGPU, 1, ""},
+		{"the same bits by pixels", Machine{1, tib, 3e9}, Need{1, 10000, nil}, "eval", true, "pixels bitpack", LimitGPU, 1, ""},
+	} {
+		p, err := Compute(Input{
+			Sample: &Sample{Path: "/data", Samples: 1281167, Counted: true}, Measurements: measured(t), Views: views(t, c.transform), BatchSize: 256,
+			Machine: c.machine, Need: c.need, BitExact: c.bitExact,
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		o := &p.Encodings[p.Chosen]
+		if o.Name != c.chosen || p.Bottleneck != c.bottleneck || o.CoresNeeded != c.cores || !strings.Contains(p.Verdict, c.verdict) {
+			t.Errorf("%s: %s, %s, %d cores: %s (%s)", c.name, o.Name, p.Bottleneck, o.CoresNeeded, p.Verdict, p.Reason)
+		}
+	}
+}
+
+// TestSizes holds a plan's sizes to what the README says of a server.
+func TestSizes(t *testing.T) {
+	p, err := Compute(Input{
+		Sample: &Sample{Samples: 1281167}, Measurements: measured(t), Views: views(t, "train"), BatchSize: 256,
+		Machine: Machine{Cores: 40, MemoryBytes: 1 << 40}, Need: Need{GPUs: 8, ImagesPerSecond: 16000},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const slot = 38_539_264 // 256 × (224·224·3 + 8 + 8): images, labels and indices, in whole pages
+	if p.Rings != 8 || p.Slots != 13 || p.SlotBytes != slot || p.FeedCores != 32 || p.UploadRate != 16000*150528 ||
+		p.FeedBytes != 8*13*slot+32*threadBytes+1281167*indexBytes {
+		t.Errorf("%+v", p)
+	}
+	if o := p.Encodings[0]; o.SetBytes != 112e3*1281167 || o.ReadRate != 16000*112e3 || o.DiskLimit != 0 || o.PerSecond != 64000 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestOnlyInexact asks for the originals' bits of a set that has not the originals.
+func TestOnlyInexact(t *testing.T) {
+	in := Input{Sample: &Sample{Path: "/data", Samples: 10}, Measurements: measured(t)[1:], Views: views(t, "train"), BatchSize: 2, Machine: Machine{Cores: 2, MemoryBytes: 1 << 30}, BitExact: true}
+	if _, err := Compute(in); err == nil || !strings.Contains(err.Error(), "without --bit-exact") {
+		t.Error(err)
+	}
+	in.BatchSize = 1 << 60
+	if _, err := Compute(in); err == nil || !strings.Contains(err.Error(), "impossible") {
+		t.Error(err)
+	}
+}
+
+// row is the rate as docs/planning.md has it.
+func row(r Rate) string {
+	return fmt.Sprintf("| %s | %s | %.0f | %.6g of %d | [%s](%s) |", r.GPU, r.Model, r.PerGPU(), r.ImagesPerSecond, r.GPUs, r.Measured, r.URL)
+}
+
+// TestRates holds the table to what makes it worth having: sources that can be looked up, and one row for a name; and the document to the table.
+func TestRates(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/planning.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, r := range Rates() {
+		if name := r.GPU + " " + r.Model; seen[name] || !strings.HasPrefix(r.URL, "https://") || r.Measured == "" || r.GPUs < 1 || r.ImagesPerSecond <= 0 {
+			t.Errorf("%+v", r)
+		} else {
+			seen[name] = true
+		}
+		if row := row(r); !strings.Contains(string(text), row) {
+			t.Errorf("docs/planning.md has no row\n%s", row)
+		}
+	}
+	if r, err := FindRate("H100", "ResNet50"); err != nil || r.PerGPU() < 7011 || r.PerGPU() > 7012 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, c := range [][3]string{{"h1000", "resnet50", "GPU \"h1000\", only of h100, a100, v100, rtx3090"}, {"v100", "vit", "model \"vit\" on v100, only of resnet50"}} {
+		if _, err := FindRate(c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 7.4: "7", 999: "999", 1234: "1,230", 56089: "56,100", 1043471: "1,040,000"} {
+		if got := count(n); got != want {
+			t.Errorf("%v is %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+// Package cliutil says what to do about errors that a user can do something about: the operating system's, and those of command lines.
+package cliutil
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/suggest"
+)
+
+// known are the errors, and what helps.
+var known = []struct {
+	err  error
+	text string
+}{
+	{syscall.ENOSPC, "the disk is full: make room, or give another place"},
+	{syscall.EDQUOT, "the disk quota is used up: make room, or give another place"},
+	{syscall.EFBIG, "the file system or ulimit -f allows no file of this size"},
+	{syscall.EROFS, "nothing can be written there: give another place"},
+	{syscall.EACCES, "this user may not do that there: change the permissions, or give another place"},
+	{syscall.EPERM, "this user may not do that there: change the permissions, or give another place"},
+	{syscall.EMFILE, "raise the limit of open files (ulimit -n)"},
+	{syscall.EIO, "the disk fails: see the kernel's log"},
+	{syscall.ESTALE, "the network file system has lost the file: mount it again"},
+}
+
+// Add returns the text of err, and after it what to do if err wraps one of the system's errors that this package knows.
+func Add(err error) string {
+	if strings.Contains(err.Error(), "~/") && !strings.Contains(err.Error(), "$HOME") {
+		return err.Error() + " (a shell replaces ~ at the beginning of a word only, not after =: write $HOME)"
+	}
+	for _, k := range known {
+		if errors.Is(err, k.err) {
+			return err.Error() + " (" + k.text + ")"
+		}
+	}
+	return err.Error()
+}
+
+// Flag returns an error of reading a command's flags in our words: the flag with its value and what is wanted, or the flag that is
+// meant where there is one much like the one given.
+func Flag(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid))
+	}
+	missing, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	if short := missing.GetSpecifiedShortnames(); short != "" {
+		if strings.Contains(cmd.Use, " ") { // it takes arguments
+			err = fmt.Errorf("%w (an argument that begins with - stands after --: %s … -- -%s)", err, cmd.CommandPath(), short)
+		}
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if name := suggest.Name(missing.GetSpecifiedName(), names); name != "" {
+		return fmt.Errorf("%w (is --%s meant?)", err, name)
+	}
+	return err
+}
+
+// wanted says what a flag takes, where its type does not say so itself.
+func wanted(invalid *pflag.InvalidValueError) error {
+	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // pflag's own types have one, and ours say themselves what they want
+	switch {
+	case number == nil:
+		return invalid.Unwrap()
+	case errors.Is(number.Err, strconv.ErrRange):
+		return errors.New("the number is too large")
+	}
+	switch invalid.GetFlag().Value.Type() {
+	case "int":
+		return errors.New("want a whole number")
+	case "float64":
+		return errors.New("want a number")
+	case "bool":
+		return errors.New("want true or false")
+	}
+	return invalid.Unwrap()
+}
+
+// Args returns a command's check of its arguments, whose errors say how many there are and what is wanted. Texts that are empty, and
+// addresses where a path is meant, are refused by the name that the command's usage gives them; empty flags, too.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) != nil {
+			return fmt.Errorf("%s with %s: want %s", cmd.CommandPath(), bytesize.Counted(len(args), "argument", "arguments"), cmd.UseLine())
+		}
+		for i, text := range args {
+			name := argumentName(cmd, i)
+			if text == "" {
+				return empty(name)
+			}
+			if err := Local(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
+				return err
+			}
+		}
+		return emptyFlag(cmd)
+	}
+}
+
+// argumentName returns what a command's usage calls its i-th argument: SRC is any of SRC..., and the last of [INDEX|KEY]... any from there on.
+func argumentName(cmd *cobra.Command, i int) string {
+	var names []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if word = strings.Trim(word, "[]."); strings.HasPrefix(word, "-") {
+			break
+		}
+		names = append(names, word)
+	}
+	if len(names) == 0 {
+		return "argument"
+	}
+	return names[min(i, len(names)-1)]
+}
+
+// emptyFlag refuses a flag that is given and says nothing: it would count as not given.
+func emptyFlag(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		texts := []string{"-"}
+		switch values, isList := f.Value.(pflag.SliceValue); {
+		case isList:
+			texts = values.GetSlice()
+		case f.Value.Type() == "string":
+			texts = []string{f.Value.String()}
+		}
+		if slices.Contains(texts, "") {
+			err = fmt.Errorf("%w, or leave the flag away", empty("--"+f.Name))
+		}
+	})
+	return err
+}
+
+func empty(name string) error {
+	return fmt.Errorf("%s is empty, as an unset variable is: name one", name)
+}
+
+// Local refuses an address of the network, where a path is meant and there is none like it. name is the flag or argument.
+func Local(name, path string) error {
+	scheme, rest, is := strings.Cut(path, "://")
+	if _, err := os.Lstat(path); !is || err == nil || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.") != "" {
+		return nil
+	}
+	if scheme == "file" {
+		return fmt.Errorf("%s %s is an address: write the path alone, %s", name, path, rest)
+	}
+	return fmt.Errorf("%s %s is an address, and only paths of this machine are read and written: copy or mount what is there, and name that", name, path)
+}
+
+// Root has a program of commands show its help when there is none, and tell of one that there is not.
+func Root(root *cobra.Command) {
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			if !c.Hidden {
+				names = append(names, c.Name())
+			}
+		}
+		return fmt.Errorf("unknown command %q%s", args[0], suggest.Hint(args[0], names))
+	}
+}
+
+// Output refuses a place to write to that begins with the home folder's sign, or is an address: either would become a folder of that
+// name. name is the flag or argument.
+func Output(name, path string) error {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		return fmt.Errorf("%s %s would go to a folder with the name ~ (a shell replaces ~ at the beginning of a word only, not after =: write $HOME, or ./%s)", name, path, path)
+	}
+	return Local(name, path)
+}

@@ -1,0 +1,102 @@
+package cliutil
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestAdd(t *testing.T) {
+	plain := errors.New("something else")
+	if got := Add(plain); got != "something else" {
+		t.Errorf("%q", got)
+	}
+	full := fmt.Errorf("packing: %w", &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC})
+	for _, want := range []string{"packing: write /data/x: no space left on device", "make room"} {
+		if got := Add(full); !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
+
+// TestFullDevice gets the error from the system itself.
+func TestFullDevice(t *testing.T) {
+	err := os.WriteFile("/dev/full", []byte("x"), 0)
+	if err == nil {
+		t.Skip("no /dev/full here")
+	}
+	if got := Add(err); !strings.Contains(got, "make room") {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Open(filepath.Join(t.TempDir(), "nothing")); Add(err) != err.Error() {
+		t.Errorf("advice on a missing file: %q", Add(err))
+	}
+}
+
+func TestFlag(t *testing.T) {
+	cmd := &cobra.Command{Use: "serve [SET]"}
+	cmd.Flags().Int("threads", 0, "")
+	cmd.Flags().Int("secret", 0, "")
+	if err := cmd.Flags().MarkHidden("secret"); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		"--thread=3": "unknown flag: --thread (is --threads meant?)",
+		"--secre=3":  "unknown flag: --secre",
+		"-t":         "unknown shorthand flag: 't' in -t (an argument that begins with - stands after --: serve … -- -t)",
+		"--socket":   "unknown flag: --socket",
+	} {
+		if got := Flag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+}
+
+// TestArgs refuses what counts as not given, and addresses where paths are meant, by name.
+func TestArgs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("s3:/there", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		use  string
+		args []string
+		want string
+	}{
+		{"ls SET [INDEX|KEY]...", []string{"set", "s3://key", "7"}, ""},
+		{"ls SET [INDEX|KEY]...", []string{""}, "SET is empty, as an unset variable is: name one"},
+		{"ls SET [INDEX|KEY]...", []string{"set", "7", ""}, "INDEX|KEY is empty, as an unset variable is: name one"},
+		{"serve [SET]", []string{}, ""},
+		{"serve [SET]", []string{""}, "SET is empty"},
+		{"serve [SET]", []string{"s3://bucket/x"}, "SET s3://bucket/x is an address, and only paths of this machine are read and written: copy or mount"},
+		{"serve [SET]", []string{"file:///data/x"}, "SET file:///data/x is an address: write the path alone, /data/x"},
+		{"serve [SET]", []string{"s3://there"}, ""},
+		{"top [SERVER]", []string{"http://host:9090"}, ""},
+		{"build SRC... [-o OUT]", []string{"a", "https://b"}, "SRC https://b is an address"},
+		{"serve [SET]", []string{"x", "--split="}, "--split is empty, as an unset variable is: name one, or leave the flag away"},
+		{"serve [SET]", []string{"x", "--from=a", "--from="}, "--from is empty"},
+		{"serve [SET]", []string{"x", "--split=a", "--from=b"}, ""},
+	} {
+		var got string
+		cmd := &cobra.Command{Use: c.use, SilenceErrors: true, SilenceUsage: true, Args: Args(cobra.ArbitraryArgs), Run: func(*cobra.Command, []string) {}}
+		cmd.Flags().String("split", "", "")
+		cmd.Flags().StringArray("from", nil, "")
+		cmd.SetArgs(c.args)
+		if err := cmd.Execute(); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s, %q: %q, want %q", c.use, c.args, got, c.want)
+		}
+	}
+	if err := Output("OUT", "s3://bucket/x"); err == nil || !strings.Contains(err.Error(), "OUT s3://bucket/x is an address") {
+		t.Errorf("written to an address: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+// Package imagefile knows the formats of image files: it tells them by their first bytes, and decodes them to RGB with the pixels of
+// Pillow's Image.open(f).convert("RGB").
+//
+// Each format has a file of its own and a line in [formats].
+package imagefile
+
+import (
+	"image"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+)
+
+// A Format tells what a sample's image bytes are. It is told by their beginning, never by a name.
+type Format uint8
+
+// The numbers stand in the entries of shards: they never change.
+const (
+	// Unknown is a file whose first bytes have not been looked at, or tell nothing.
+	Unknown Format = 0
+	// Encoded is no file, but what the set's encoding has made of one.
+	Encoded Format = 3
+)
+
+// formats is the list of what is known, by number.
+var formats = [...]format{
+	JPEG:     jpegFormat,
+	PNG:      pngFormat,
+	Encoded:  {name: "encoded"},
+	WebP:     webpFormat,
+	GIF:      gifFormat,
+	BMP:      bmpFormat,
+	TIFF:     tiffFormat,
+	AVIF:     avifFormat,
+	JPEG2000: jpeg2000Format,
+}
+
+// A format is all that the package knows of one. A format without config is known by name and not read.
+type format struct {
+	name  string
+	magic []string // its files begin with one of these; '?' stands for any byte
+	// extensions are those that its files usually have, in lower case. What a file is, is never told by its name.
+	extensions []string
+	config     func(io.Reader) (image.Config, error)
+	// bytesMin returns how many bytes an image has at least that a file says it holds: decoders make room before they look for its pixels.
+	bytesMin func(config image.Config, data []byte) int
+	// decode writes all pixels of a file to dst. It is nil for JPEG, whose regions a Decoder decodes by themselves.
+	decode func(dst *RGB, config image.Config, data []byte) error
+	// unsupported tells errors about kinds of the format that its decoder leaves out; it may be nil.
+	unsupported func(error) bool
+}
+
+// PixelsMax is the number of pixels of the largest image that is read: above it Pillow sees a decompression bomb (2 · MAX_IMAGE_PIXELS).
+const PixelsMax = jpeg.MaxPixels
+
+// String returns the format's lower-case name, or "format(9)" for a number without one.
+func (f Format) String() string {
+	switch {
+	case f == Unknown:
+		return "unknown"
+	case int(f) < len(formats):
+		return formats[f].name
+	}
+	return "format(" + strconv.Itoa(int(f)) + ")"
+}
+
+// Sniff tells a file's format by its first bytes, of which 12 are enough; Unknown when they are those of no format that has a
+// number. It does not say that the file can be decoded.
+func Sniff(data []byte) Format {
+	for i := range formats {
+		for _, magic := range formats[i].magic {
+			if begins(data, magic) {
+				return Format(i)
+			}
+		}
+	}
+	return Unknown
+}
+
+// HasExtension reports whether files of a format that is read usually have the extension, given in lower case and without its dot.
+func HasExtension(extension string) bool {
+	for i := range formats {
+		if slices.Contains(formats[i].extensions, extension) {
+			return true
+		}
+	}
+	return false
+}
+
+func begins(data []byte, magic string) bool {
+	if len(data) < len(magic) {
+		return false
+	}
+	for i := range magic {
+		if magic[i] != '?' && magic[i] != data[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,314 @@
+package jpeg
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
+)
+
+// decodeRegion decodes a region of a file to a new slice. The bytes around the region's rows are checked to be left alone.
+func decodeRegion(d *Decoder, data, index []byte, r image.Rectangle) ([]byte, error) {
+	if _, err := d.Reset(data, index); err != nil {
+		return nil, err
+	}
+	const gap, mark = 100, 0xa5 // more than the longest vector
+	stride := r.Dx()*3 + gap
+	dst := bytes.Repeat([]byte{mark}, stride*r.Dy())
+	if err := d.Decode(dst, stride, r); err != nil {
+		return nil, err
+	}
+	pix := make([]byte, 0, r.Dx()*r.Dy()*3)
+	for row := dst; len(row) > 0; row = row[stride:] {
+		pix = append(pix, row[:stride-gap]...)
+		for _, b := range row[stride-gap : stride] {
+			if b != mark {
+				return nil, fmt.Errorf("bytes after a row of region %v were written", r)
+			}
+		}
+	}
+	return pix, nil
+}
+
+// cut returns a region of an image's RGB pixels.
+func cut(pix []byte, width int, r image.Rectangle) []byte {
+	var out []byte
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		out = append(out, pix[(y*width+r.Min.X)*3:(y*width+r.Max.X)*3]...)
+	}
+	return out
+}
+
+func randomRegion(rnd *rand.Rand, w, h int) image.Rectangle {
+	x0, y0 := rnd.IntN(w), rnd.IntN(h)
+	return image.Rect(x0, y0, x0+1+rnd.IntN(w-x0), y0+1+rnd.IntN(h-y0))
+}
+
+// difference says where two images differ first.
+func difference(got, want []byte, width int) string {
+	for i := range want {
+		if got[i] != want[i] {
+			return fmt.Sprintf("channel %d of pixel (%d, %d) is %d, want %d", i%3, i/3%width, i/3/width, got[i], want[i])
+		}
+	}
+	return "no difference"
+}
+
+// newDecoders returns a decoder for each level.
+func newDecoders() (decoders []*Decoder) {
+	for _, level := range kernel.Available() {
+		decoders = append(decoders, New(level))
+	}
+	return decoders
+}
+
+// compareWith decodes a file with every decoder, whole and in some random regions, with and without index, and compares
+// with the pixels given. It returns how many decodes it compared.
+func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string, data, want []byte, size image.Point) int {
+	t.Helper()
+	index, config, err := decoders[0].AppendIndex(nil, data)
+	if err != nil || config.Width != size.X || config.Height != size.Y {
+		t.Fatalf("%s: AppendIndex: %+v, %v; want size %v", name, config, err, size)
+	}
+	if fromHeader, err := DecodeConfig(data); err != nil || fromHeader != config {
+		t.Fatalf("%s: DecodeConfig: %+v, %v; AppendIndex says %+v", name, fromHeader, err, config)
+	}
+	for i, d := range decoders {
+		for j := range 4 {
+			if i == 0 && j%3 == 0 {
+				continue // the generic decoder is slow: it decodes the whole without index, and a region with
+			}
+			r := image.Rectangle{Max: size}
+			if j >= 2 {
+				r = randomRegion(rnd, size.X, size.Y)
+			}
+			var use []byte
+			if j%2 == 0 {
+				use = index
+			}
+			got, err := decodeRegion(d, data, use, r)
+			if err != nil {
+				t.Fatalf("%s: level %v, region %v, index %t: %v", name, kernel.Level(i), r, use != nil, err)
+			}
+			if want := cut(want, size.X, r); !bytes.Equal(got, want) {
+				t.Fatalf("%s: level %v, region %v, index %t: %s", name, kernel.Level(i), r, use != nil, difference(got, want, r.Dx()))
+			}
+		}
+	}
+	return 4*len(decoders) - 2
+}
+
+// TestPhotographs compares full decodes and random regions of photographs with Pillow.
+func TestPhotographs(t *testing.T) {
+	t.Parallel()
+	files := photographs(t)
+	py := startPillow(t)
+	if testing.Short() {
+		files = files[:50]
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	decoders := newDecoders()
+	images, decodes := 0, 0
+	for _, file := range files {
+		size, want, refused := py.decode(t, file)
+		if refused != nil {
+			t.Fatalf("%s: Pillow: %v", file, refused)
+		}
+		decodes += compareWith(t, decoders, rnd, filepath.Base(file), readFile(t, file), want, size)
+		images++
+	}
+	fmt.Printf("jpeg: %d of %d photographs identical with Pillow in %d decodes at levels %v\n", images, len(files), decodes, kernel.Available())
+}
+
+// TestAllSizes compares pictures of every size from 1×1 to 70×70, their kind changing from one to the next; with
+// IMGFEED_EXHAUSTIVE set, of every kind.
+func TestAllSizes(t *testing.T) {
+	t.Parallel()
+	py := startPillow(t)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	decoders := newDecoders()
+	path := filepath.Join(t.TempDir(), "picture.jpg")
+	kinds := []struct {
+		mode                     string
+		subsampling, progressive int
+	}{{"RGB", 2, 0}, {"RGB", 1, 0}, {"RGB", 0, 0}, {"L", 0, 0}, {"RGB", 2, 1}, {"CMYK", 0, 0}, {"RGB", 1, 1}}
+	images, decodes := 0, 0
+	for w := 1; w <= 70; w++ {
+		for h := 1; h <= 70; h++ {
+			seed := w*70 + h
+			for k, kind := range kinds {
+				if os.Getenv("IMGFEED_EXHAUSTIVE") == "" && (seed%len(kinds) != k || testing.Short() && seed%5 > 0) {
+					continue
+				}
+				size := image.Pt(w, h)
+				want := py.make(t, path, size, kind.mode, 1+seed*37%100, kind.subsampling, kind.progressive, seed)
+				decodes += compareWith(t, decoders, rnd, fmt.Sprintf("%v %+v", size, kind), readFile(t, path), want, size)
+				images++
+			}
+		}
+	}
+	fmt.Printf("jpeg: %d pictures of 1×1 to 70×70 identical with Pillow in %d decodes\n", images, decodes)
+}
+
+// A variant is a way to encode a picture with the tools of libjpeg-turbo and ImageMagick.
+type variant struct {
+	name    string
+	tool    *testenv.Program
+	options []string
+}
+
+// variants returns what the matrix consists of.
+func variants() (all []variant) {
+	cjpeg := func(name string, options ...string) {
+		all = append(all, variant{name, testenv.Cjpeg, options})
+	}
+	samplings := []string{"1x1", "2x1", "2x2", "1x2", "4x1", "4x2", "1x4", "2x4", "3x1", "1x3", "3x2", "4x1,2x1,1x1", "2x2,2x1,1x2",
+		"2x2,1x2,2x1", "1x1,2x2,1x1", "1x1,1x1,2x1", "2x1,1x2,1x1", "4x1,1x1,2x1", "1x4,1x2,1x1", "3x1,1x1,3x1"}
+	for i, s := range samplings {
+		cjpeg("baseline-"+s, "-quality", fmt.Sprint(95-4*i), "-sample", s)
+		cjpeg("progressive-"+s, "-progressive", "-quality", fmt.Sprint(20+4*i), "-sample", s)
+		cjpeg("optimised-restart-"+s, "-optimize", "-restart", fmt.Sprint(i/4+1)+[]string{"B", ""}[i%2], "-sample", s)
+		cjpeg("progressive-restart-"+s, "-progressive", "-restart", "3B", "-sample", s)
+	}
+	for q := 1; q <= 100; q += 3 {
+		cjpeg(fmt.Sprintf("quality-%d", q), "-quality", fmt.Sprint(q), "-sample", samplings[q%3])
+	}
+	cjpeg("grey", "-grayscale")
+	cjpeg("grey-progressive", "-grayscale", "-progressive")
+	cjpeg("grey-restart", "-grayscale", "-restart", "5B")
+	cjpeg("rgb", "-rgb")
+	cjpeg("rgb-subsampled", "-rgb", "-sample", "1x1,2x2,1x1")
+	cjpeg("scans", "-scans", filepath.Join("testdata", "scans.txt"), "-sample", "2x2")
+	cjpeg("scans-partly-interleaved", "-scans", filepath.Join("testdata", "scans-mixed.txt"), "-sample", "2x1")
+	magick := func(name string, options ...string) {
+		all = append(all, variant{name, testenv.ImageMagick, options})
+	}
+	magick("magick-cmyk", "-colorspace", "CMYK")
+	magick("magick-cmyk-progressive", "-colorspace", "CMYK", "-interlace", "JPEG", "-sampling-factor", "2x2")
+	magick("magick-cmyk-subsampled", "-colorspace", "CMYK", "-sampling-factor", "2x1")
+	magick("magick-grey", "-colorspace", "Gray")
+	return all
+}
+
+// encode runs a variant's tool on a picture. Without the tool it returns nil.
+func (v *variant) encode(t testing.TB, ppm string) []byte {
+	t.Helper()
+	path := v.tool.Find()
+	if path == "" {
+		return nil
+	}
+	args := slices.Concat(v.options, []string{ppm})
+	if v.tool == testenv.ImageMagick {
+		args = slices.Concat([]string{ppm}, v.options, []string{"jpg:-"})
+	}
+	data, err := exec.Command(path, args...).Output()
+	if err != nil {
+		t.Fatalf("%s: %s %v: %v", v.name, path, args, err)
+	}
+	return data
+}
+
+// writePPM writes a picture of smooth shapes and noise.
+func writePPM(t testing.TB, path string, size image.Point, seed uint64) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	pix := []byte(fmt.Sprintf("P6\n%d %d\n255\n", size.X, size.Y))
+	for y := range size.Y {
+		for x := range size.X {
+			base := 128 + 90*math.Sin(float64(x*x+y*13)/97) + float64(y%23)
+			for c := range 3 {
+				pix = append(pix, byte(max(0, min(255, base*float64(3+c)/4+float64(rnd.IntN(40)*(x/16%3))))))
+			}
+		}
+	}
+	if err := os.WriteFile(path, pix, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMatrix compares every variant at several sizes with Pillow.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	py := startPillow(t)
+	rnd := rand.New(rand.NewPCG(5, 6))
+	decoders := newDecoders()
+	dir := t.TempDir()
+	sizes := []image.Point{{1, 1}, {5, 3}, {16, 16}, {33, 17}, {70, 131}, {201, 97}}
+	if testing.Short() {
+		sizes = sizes[3:5]
+	}
+	images, decodes := 0, 0
+	var missing testenv.Missing
+	for i, size := range sizes {
+		ppm, path := filepath.Join(dir, "picture.ppm"), filepath.Join(dir, "picture.jpg")
+		writePPM(t, ppm, size, uint64(i))
+		for _, v := range variants() {
+			data := v.encode(t, ppm)
+			if data == nil {
+				missing.Add(v.tool)
+				continue
+			}
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, want, refused := py.decode(t, path)
+			if refused != nil {
+				t.Fatalf("%s %v: Pillow: %v", v.name, size, refused)
+			}
+			decodes += compareWith(t, decoders, rnd, fmt.Sprintf("%s %v", v.name, size), data, want, size)
+			images++
+		}
+	}
+	fmt.Printf("jpeg: %d files of %d variants identical with Pillow in %d decodes\n", images, len(variants()), decodes)
+	missing.Skip(t)
+}
+
+// TestEveryRegion compares every region of small pictures with the full decode, which the tests above compare with Pillow.
+func TestEveryRegion(t *testing.T) {
+	t.Parallel()
+	decoders := newDecoders()
+	regions := 0
+	for _, name := range []string{"baseline-2x2.jpg", "baseline-2x1.jpg", "baseline-1x2.jpg", "optimised-restart-2x2.jpg", "progressive-2x2.jpg", "baseline-3x2.jpg"} {
+		data := readFile(t, filepath.Join("testdata", "files", name))
+		index, config, err := decoders[0].AppendIndex(nil, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, err := decodeRegion(decoders[0], data, nil, image.Rect(0, 0, config.Width, config.Height))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for y0 := range config.Height {
+			for y1 := y0 + 1; y1 <= config.Height; y1++ {
+				for x0 := range config.Width {
+					for x1 := x0 + 1; x1 <= config.Width; x1++ {
+						if n++; n%23 > 0 && os.Getenv("IMGFEED_EXHAUSTIVE") == "" {
+							continue
+						}
+						r := image.Rect(x0, y0, x1, y1)
+						use := index
+						if n&1 == 0 {
+							use = nil
+						}
+						got, err := decodeRegion(decoders[n%len(decoders)], data, use, r)
+						if err != nil || !bytes.Equal(got, cut(full, config.Width, r)) {
+							t.Fatalf("%s: region %v, index %t: wrong pixels or error %v", name, r, use != nil, err)
+						}
+						regions++
+					}
+				}
+			}
+		}
+	}
+	fmt.Printf("jpeg: %d regions of small pictures identical with the full decode\n", regions)
+}

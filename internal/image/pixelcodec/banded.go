@@ -1,0 +1,212 @@
+package pixelcodec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"image"
+	"slices"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// bandedCodec stores the residuals of each band through a general compressor. A band is the compressed length, u32, and
+// as many bytes. A band that would not become smaller is stored as it is; its length then tells.
+type bandedCodec struct {
+	base
+	id       int
+	compress blockCompressor
+	window   window
+	band     []byte // the residuals of one band
+	packed   []byte // a band's bytes, copied: they may lie in a file that is written to, and decompressors trust theirs
+	rest     []byte // those of band that are still to be decoded
+	enc      pairEncoder
+}
+
+// A blockCompressor is a compressor that works on whole blocks of known size.
+type blockCompressor interface {
+	// append appends src compressed to dst, or nothing if that would not be smaller.
+	append(dst, src []byte) ([]byte, error)
+	// expand fills dst exactly from src, or fails.
+	expand(dst, src []byte) error
+}
+
+const bandLengthBytes = 4
+
+func newBanded(b base) (*bandedCodec, error) {
+	c := &bandedCodec{base: b}
+	switch b.params.Codec {
+	case Zstd:
+		c.id, c.compress = idZstd, &zstdCompressor{level: zstd.EncoderLevel(b.params.Level)}
+	case LZ4:
+		c.id, c.compress = idLZ4, new(lz4Compressor)
+	}
+	return c, nil
+}
+
+func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+	if err := checkSource(rgb, stride, w, h); err != nil {
+		return nil, err
+	}
+	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}
+	c.enc.begin(&c.kernels, rgb, stride, head)
+	start := len(dst)
+	dst = head.append(dst)
+	offsets := len(dst)
+	dst = append(slices.Grow(dst, offsetBytes*head.bands()), make([]byte, offsetBytes*head.bands())...)
+	for band := range head.bands() {
+		binary.LittleEndian.PutUint32(dst[offsets+offsetBytes*band:], uint32(len(dst)-start))
+		bandRows := 1 << head.bandLog
+		c.band = c.band[:0]
+		for y := band * bandRows; y < min(h, (band+1)*bandRows); y += 2 {
+			c.band = append(c.band, c.enc.pair(y, y == band*bandRows)...)
+		}
+		length := len(dst)
+		dst = append(dst, make([]byte, bandLengthBytes)...)
+		var err error
+		if dst, err = c.compress.append(dst, c.band); err != nil {
+			return nil, fmt.Errorf("pixels: %s: %w", c.params.Codec, err)
+		}
+		if len(dst) == length+bandLengthBytes {
+			dst = append(dst, c.band...)
+		}
+		binary.LittleEndian.PutUint32(dst[length:], uint32(len(dst)-length-bandLengthBytes))
+	}
+	return dst, nil
+}
+
+func (c *bandedCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
+	h, err := open(blob, c.id, r)
+	if err != nil {
+		return err
+	}
+	t, err := rowsTarget(dst, stride, r)
+	if err != nil {
+		return err
+	}
+	c.window.begin(blob, h, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
+}
+
+func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
+	h, err := open(blob, c.id, r)
+	if err != nil {
+		return err
+	}
+	t, err := outputTarget(out, r, c.nonTemporal)
+	if err != nil {
+		return err
+	}
+	c.window.begin(blob, h, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
+}
+
+// seek expands a whole band.
+func (c *bandedCodec) seek(band int) error {
+	w := &c.window
+	start, err := w.bandStart(band)
+	if err != nil {
+		return err
+	}
+	if start+bandLengthBytes > len(w.blob) {
+		return &FormatError{Offset: start, Msg: "a band's length is cut short"}
+	}
+	length := int64(binary.LittleEndian.Uint32(w.blob[start:]))
+	body := w.blob[start+bandLengthBytes:]
+	rows := min(w.head.height-band<<w.head.bandLog, 1<<w.head.bandLog)
+	size := (rows + 1) / 2 * w.chunks * chunkResiduals
+	if length > int64(len(body)) || length > int64(size) {
+		return &FormatError{Offset: start, Msg: "a band's length is out of range"}
+	}
+	body = body[:length]
+	if len(body) == size {
+		c.rest = body
+		return nil
+	}
+	if cap(c.band) < size {
+		c.band = make([]byte, size)
+	}
+	c.band = c.band[:size]
+	c.packed = append(c.packed[:0], body...)
+	body = c.packed
+	if err := c.compress.expand(c.band, body); err != nil {
+		return &FormatError{Offset: start, Msg: c.params.Codec + ": " + err.Error()}
+	}
+	c.rest = c.band
+	return nil
+}
+
+func (c *bandedCodec) next(first bool) error {
+	w := &c.window
+	c.fetch()
+	pair := c.rest[w.firstChunk*chunkResiduals : w.lastChunk*chunkResiduals]
+	c.rest = c.rest[w.chunks*chunkResiduals:]
+	c.kernels.predict(pair, &w.rows, w.lastChunk-w.firstChunk, first)
+	return nil
+}
+
+// zstdCompressor makes Zstandard frames (RFC 8878) without checksums.
+type zstdCompressor struct {
+	level   zstd.EncoderLevel
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
+}
+
+func (z *zstdCompressor) append(dst, src []byte) ([]byte, error) {
+	if z.encoder == nil {
+		var err error
+		z.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(z.level),
+			zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+		if err != nil {
+			return nil, err
+		}
+	}
+	start := len(dst)
+	if dst = z.encoder.EncodeAll(src, dst); len(dst)-start >= len(src) {
+		dst = dst[:start]
+	}
+	return dst, nil
+}
+
+func (z *zstdCompressor) expand(dst, src []byte) error {
+	if z.decoder == nil {
+		var err error
+		z.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return err
+		}
+	}
+	got, err := z.decoder.DecodeAll(src, dst[:0:len(dst)])
+	if err == nil && len(got) != len(dst) {
+		err = errShort
+	}
+	return err
+}
+
+// lz4Compressor makes LZ4 blocks, without the frame around them.
+type lz4Compressor struct {
+	compressor lz4.Compressor
+	scratch    []byte
+}
+
+func (l *lz4Compressor) append(dst, src []byte) ([]byte, error) {
+	if need := lz4.CompressBlockBound(len(src)); cap(l.scratch) < need {
+		l.scratch = make([]byte, need)
+	}
+	n, err := l.compressor.CompressBlock(src, l.scratch[:cap(l.scratch)])
+	if err != nil || n >= len(src) {
+		return dst, err
+	}
+	return append(dst, l.scratch[:n]...), nil
+}
+
+func (l *lz4Compressor) expand(dst, src []byte) error {
+	n, err := lz4.UncompressBlock(src, dst)
+	if err == nil && n != len(dst) {
+		err = errShort
+	}
+	return err
+}
+
+var errShort = fmt.Errorf("fewer bytes than the band has")

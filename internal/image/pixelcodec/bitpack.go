@@ -1,0 +1,141 @@
+package pixelcodec
+
+import (
+	"encoding/binary"
+	"image"
+	"slices"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+)
+
+// bitpackCodec packs groups of 8 by 2 residuals as bit planes.
+//
+// A band is a run of row pairs. A pair is
+//
+//	half its payload's length, u16 | a header of 6 bytes for each chunk | the chunks' payloads
+//
+// and a chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then
+// those of the bottom row.
+type bitpackCodec struct {
+	base
+	tables *groupTables
+	codes  *codeTable // made by the first Encode
+	window window
+	place  int // where the next pair starts
+	// headers are those of the pair at hand, copied: a blob may lie in a mapped file, which another process may write to
+	// at any time, and what was checked must be what is used.
+	headers []byte
+	enc     pairEncoder
+}
+
+const (
+	pairLengthBytes = 2
+	// chunkPayloadMax is what a chunk takes when every group has eight planes.
+	chunkPayloadMax = chunkResiduals
+)
+
+func newBitpack(b base) *bitpackCodec {
+	return &bitpackCodec{base: b, tables: newGroupTables(b.params.Groups)}
+}
+
+func (c *bitpackCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
+	h, err := open(blob, idBitpack, r)
+	if err != nil {
+		return err
+	}
+	t, err := rowsTarget(dst, stride, r)
+	if err != nil {
+		return err
+	}
+	c.begin(blob, h, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
+}
+
+func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
+	h, err := open(blob, idBitpack, r)
+	if err != nil {
+		return err
+	}
+	t, err := outputTarget(out, r, c.nonTemporal)
+	if err != nil {
+		return err
+	}
+	c.begin(blob, h, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
+}
+
+// begin goes to the rectangle r of blob, whose header is h.
+func (c *bitpackCodec) begin(blob []byte, h header, r image.Rectangle) {
+	c.window.begin(c.withSlack(blob), h, r)
+	if need := chunkHeaderBytes*h.chunks() + SlackBytes; cap(c.headers) < need {
+		c.headers = make([]byte, need)
+	}
+	c.headers = c.headers[:cap(c.headers)]
+}
+
+func (c *bitpackCodec) seek(band int) (err error) {
+	c.place, err = c.window.bandStart(band)
+	return err
+}
+
+// next decodes one pair of rows. That the groups' widths add up to the payload's length is checked here, so that no
+// kernel needs to look at where it reads: no chunk starts behind the payload, and none is read further than SlackBytes
+// behind it. That holds even if the blob is written to meanwhile: the length and the headers are read once.
+func (c *bitpackCodec) next(first bool) error {
+	w := &c.window
+	start := c.place
+	headerStart := start + pairLengthBytes
+	payloadStart := headerStart + chunkHeaderBytes*w.chunks
+	if payloadStart > len(w.blob) {
+		return &FormatError{Offset: start, Msg: "a row pair is cut short"}
+	}
+	payload := 2 * int(binary.LittleEndian.Uint16(w.blob[start:]))
+	end := payloadStart + payload
+	if end > len(w.blob) {
+		return &FormatError{Offset: start, Msg: "a row pair is longer than what is left"}
+	}
+	withSlack := w.blob[:end+SlackBytes]
+	headers := withSlack[headerStart:]
+	n, skip := chunkHeaderBytes*w.chunks, chunkHeaderBytes*w.firstChunk
+	total, before := c.kernels.measure(c.tables, c.headers, headers, n, skip)
+	if 2*total != payload {
+		return &FormatError{Offset: start, Msg: "a row pair's length is not what its groups take"}
+	}
+	chunks := w.lastChunk - w.firstChunk
+	ahead := c.share(3*chunks, c.headers)
+	c.kernels.unpack(c.tables, c.headers[skip:], withSlack[payloadStart+2*before:], &w.rows, chunks, first, ahead)
+	c.place = end
+	return nil
+}
+
+func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+	if err := checkSource(rgb, stride, w, h); err != nil {
+		return nil, err
+	}
+	if c.codes == nil {
+		c.codes = newCodeTable(c.params.Groups)
+	}
+	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: idBitpack}
+	c.enc.begin(&c.kernels, rgb, stride, head)
+
+	chunks, pairs := head.chunks(), (h+1)/2
+	pairMax := pairLengthBytes + (chunkHeaderBytes+chunkPayloadMax)*chunks
+	blob := len(dst)
+	dst = slices.Grow(dst, headerBytes+offsetBytes*head.bands()+pairMax*pairs+SlackBytes)
+	dst = head.append(dst)
+	offsets := len(dst)
+	n := offsets + offsetBytes*head.bands()
+	dst = dst[:cap(dst)]
+	for p := range pairs {
+		first := 2*p&(1<<head.bandLog-1) == 0
+		if first {
+			binary.LittleEndian.PutUint32(dst[offsets+offsetBytes*(2*p>>head.bandLog):], uint32(n-blob))
+		}
+		headers := dst[n+pairLengthBytes:]
+		payload := headers[chunkHeaderBytes*chunks:]
+		taken := c.kernels.pack(c.tables, c.codes, headers, payload, c.enc.pair(2*p, first), chunks)
+		binary.LittleEndian.PutUint16(dst[n:], uint16(taken/2))
+		n += pairLengthBytes + chunkHeaderBytes*chunks + taken
+	}
+	return dst[:n], nil
+}

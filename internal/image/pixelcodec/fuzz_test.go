@@ -1,0 +1,100 @@
+package pixelcodec
+
+import (
+	"bytes"
+	"image"
+	"os"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// fuzzPixels bounds what the fuzz targets decode, so that a header that says 16,384×16,384 does not take their time.
+const fuzzPixels = 1 << 16
+
+// FuzzDecode compares every level with the generic code on arbitrary blobs.
+func FuzzDecode(f *testing.F) {
+	for _, g := range goldenBlobs() {
+		blob, err := os.ReadFile(goldenPath(g.Blob))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(blob, uint16(0), uint16(0), uint16(70), uint16(37), false, false)
+		f.Add(blob, uint16(5), uint16(3), uint16(50), uint16(20), true, true)
+	}
+	codecs := make(map[string][]Codec)
+	for _, name := range Names() {
+		for _, level := range kernel.Available() {
+			codecs[name] = append(codecs[name], mustNew(f, Params{Codec: name}, level))
+		}
+	}
+	f.Fuzz(func(t *testing.T, blob []byte, x, y, w, h uint16, planar, flip bool) {
+		cfg, err := DecodeConfig(blob)
+		if err != nil {
+			return
+		}
+		r := image.Rect(int(x), int(y), int(x)+int(w), int(y)+int(h)).Intersect(image.Rect(0, 0, cfg.Width, cfg.Height))
+		if r.Dx()*r.Dy() > fuzzPixels || cfg.Width*cfg.BandRows > 8*fuzzPixels {
+			return
+		}
+		out := resample.Output{Width: r.Dx(), Height: r.Dy(), Flip: flip}
+		if planar {
+			out.Layout = resample.NCHW
+		}
+		var want []byte
+		var wantErr error
+		for i, c := range codecs[cfg.Codec] {
+			out.Pix = make([]byte, 3*r.Dx()*r.Dy())
+			err := c.DecodeTo(out, blob, r)
+			if i == 0 {
+				want, wantErr = out.Pix, err
+			} else if (err == nil) != (wantErr == nil) || !bytes.Equal(out.Pix, want) {
+				t.Fatalf("level %d: %v; generic: %v; or other pixels", i, err, wantErr)
+			}
+		}
+	})
+}
+
+// FuzzRoundTrip encodes arbitrary pixels at every level, compares the blobs and decodes them.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add(testImage(70, 5, 1), uint16(70), uint8(0))
+	f.Add(exampleImage(), uint16(32), uint8(1))
+	f.Add(testImage(9, 40, 1), uint16(9), uint8(2))
+	type key struct {
+		name  string
+		level kernel.Level
+	}
+	codecs := make(map[key]Codec)
+	for _, name := range Names() {
+		for _, level := range kernel.Available() {
+			codecs[key{name, level}] = mustNew(f, Params{Codec: name}, level)
+		}
+	}
+	f.Fuzz(func(t *testing.T, pix []byte, width uint16, codec uint8) {
+		w := int(width)
+		if w == 0 || w > MaxDimension || len(pix) < 3*w || len(pix) > 3*fuzzPixels {
+			return
+		}
+		h := min(len(pix)/(3*w), MaxDimension)
+		pix = pix[:3*w*h]
+		name := Names()[int(codec)%len(Names())]
+		var want []byte
+		for _, level := range kernel.Available() {
+			c := codecs[key{name, level}]
+			blob, err := c.Encode(nil, pix, 3*w, w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = blob
+			} else if !bytes.Equal(blob, want) {
+				t.Fatalf("%s at level %v encodes otherwise than the generic code", name, level)
+			}
+			got := make([]byte, len(pix))
+			if err := c.Decode(got, 3*w, blob, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
+				t.Fatalf("%s at level %v: %v, or other pixels", name, level, err)
+			}
+		}
+	})
+}

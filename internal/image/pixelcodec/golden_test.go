@@ -1,0 +1,165 @@
+package pixelcodec
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"image"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// A goldenBlob is one of the files in testdata. The Python tests read them too, with a decoder written from
+// docs/format/pixels.md, and compare with the PPM file.
+type goldenBlob struct {
+	Blob   string `json:"blob"`
+	Image  string `json:"image"`
+	Params Params `json:"params"`
+}
+
+func goldenImages() map[string]rawImage {
+	return map[string]rawImage{
+		"mixed.ppm":   {testImage(70, 37, 11), 70, 37},
+		"tiny.ppm":    {testImage(1, 1, 12), 1, 1},
+		"example.ppm": {exampleImage(), 32, 2},
+	}
+}
+
+func goldenBlobs() []goldenBlob {
+	flat := make([]Group, 0, 16)
+	for w := 8; w > 0; w-- {
+		flat = append(flat, Group{w, -1 << (w - 1)}, Group{w - 1, 0})
+	}
+	return []goldenBlob{
+		{"mixed.bitpack", "mixed.ppm", Params{Codec: Bitpack}},
+		{"mixed-groups.bitpack", "mixed.ppm", Params{Codec: Bitpack, BandRows: 8, Groups: flat}},
+		{"mixed.zstd", "mixed.ppm", Params{Codec: Zstd}},
+		{"mixed.lz4", "mixed.ppm", Params{Codec: LZ4, BandRows: 16}},
+		{"mixed.none", "mixed.ppm", Params{Codec: None}},
+		{"tiny.bitpack", "tiny.ppm", Params{Codec: Bitpack}},
+		{"tiny.lz4", "tiny.ppm", Params{Codec: LZ4}},
+		{"example.bitpack", "example.ppm", Params{Codec: Bitpack}},
+	}
+}
+
+// exampleImage is the worked example of docs/format/pixels.md: 32×2 pixels.
+func exampleImage() []byte {
+	var pix []byte
+	for y := range 2 {
+		for x := range 32 {
+			g := 100 + 2*(x/8) + y*(x%4)
+			pix = append(pix, byte(g+x/16), byte(g), byte(g-60*y*(x/24)))
+		}
+	}
+	return pix
+}
+
+func goldenPath(name string) string { return filepath.Join("testdata", name) }
+
+func TestGolden(t *testing.T) {
+	images := goldenImages()
+	if *update {
+		writeGolden(t, images)
+	}
+	index, err := os.ReadFile(goldenPath("index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blobs []goldenBlob
+	if err := json.Unmarshal(index, &blobs); err != nil {
+		t.Fatal(err)
+	}
+	if len(blobs) != len(goldenBlobs()) {
+		t.Fatalf("testdata has %d blobs, want %d; -update writes them", len(blobs), len(goldenBlobs()))
+	}
+	for _, g := range blobs {
+		blob, err := os.ReadFile(goldenPath(g.Blob))
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := readPPM(goldenPath(g.Image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(img.pix, images[g.Image].pix) {
+			t.Errorf("%s is not what the test makes; -update writes it", g.Image)
+		}
+		for _, level := range kernel.Available() {
+			c := mustNew(t, g.Params, level)
+			checkRegion(t, c, blob, img.pix, img.w, image.Rect(0, 0, img.w, img.h))
+			again, err := c.Encode(nil, img.pix, 3*img.w, img.w, img.h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What the compressors make may change with their versions; what this package makes may not.
+			if own := g.Params.Codec == Bitpack || g.Params.Codec == None; own && !bytes.Equal(again, blob) {
+				t.Errorf("%s: Encode at level %v gives other bytes than the file", g.Blob, level)
+			}
+		}
+	}
+}
+
+func writeGolden(t *testing.T, images map[string]rawImage) {
+	t.Helper()
+	write := func(name string, data []byte) {
+		if err := os.WriteFile(goldenPath(name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, img := range images {
+		write(name, append(fmt.Appendf(nil, "P6\n%d %d\n255\n", img.w, img.h), img.pix...))
+	}
+	for _, g := range goldenBlobs() {
+		img := images[g.Image]
+		blob, err := mustNew(t, g.Params, kernel.Generic).Encode(nil, img.pix, 3*img.w, img.w, img.h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(g.Blob, blob)
+	}
+	index, err := json.MarshalIndent(goldenBlobs(), "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("index.json", append(index, '\n'))
+}
+
+// TestDocumentedExample checks that the worked example in the document is the bytes that Encode makes.
+func TestDocumentedExample(t *testing.T) {
+	const path = "../../../docs/format/pixels.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "<!-- example blob -->\n```\n")
+	dump, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatalf("%s has no example blob", path)
+	}
+	// A line is an offset, bytes, and what they are behind a semicolon.
+	var digits strings.Builder
+	for _, line := range strings.Split(strings.TrimSpace(dump), "\n") {
+		bytes, _, _ := strings.Cut(line, ";")
+		digits.WriteString(strings.Join(strings.Fields(regexp.MustCompile(`^ *\d+:`).ReplaceAllString(bytes, "")), ""))
+	}
+	got, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := mustNew(t, Params{}, kernel.Generic).Encode(nil, exampleImage(), 96, 32, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the example in %s is\n% x, Encode makes\n% x", path, got, want)
+	}
+}

@@ -1,0 +1,252 @@
+package pixelcodec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"image"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// guarded is memory with a page on either side that may be neither read nor written.
+type guarded struct {
+	inside []byte
+}
+
+func newGuarded(tb testing.TB, size int) guarded {
+	tb.Helper()
+	page := syscall.Getpagesize()
+	size = (size + page - 1) / page * page
+	m, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, edge := range [][]byte{m[:page], m[page+size:]} {
+		if err := syscall.Mprotect(edge, syscall.PROT_NONE); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	tb.Cleanup(func() {
+		if err := syscall.Munmap(m); err != nil {
+			tb.Error(err)
+		}
+	})
+	return guarded{m[page : page+size : page+size]}
+}
+
+// last returns the n bytes before the guard page at the end, first those behind the one at the start.
+func (g guarded) last(n int) []byte  { return g.inside[len(g.inside)-n:] }
+func (g guarded) first(n int) []byte { return g.inside[:n:n] }
+
+// damage changes blob in one of several ways that get past different checks, and returns it, perhaps shorter.
+func damage(blob []byte, rng *rand.Rand) []byte {
+	n := len(blob)
+	switch rng.IntN(7) {
+	case 0: // anywhere
+		for range 1 + rng.IntN(200) {
+			blob[rng.IntN(n)] = byte(rng.Uint32())
+		}
+	case 1: // the header and the offsets
+		for range 1 + rng.IntN(3) {
+			blob[rng.IntN(min(n, 48))] = byte(rng.Uint32())
+		}
+	case 2: // cut short
+		blob = blob[:rng.IntN(n)]
+	case 3: // one bit
+		blob[rng.IntN(n)] ^= 1 << rng.IntN(8)
+	case 4: // behind the header and the offsets only
+		for from := min(n-1, 8+4*int(blob[2])); rng.IntN(20) > 0; {
+			blob[from+rng.IntN(n-from)] = byte(rng.Uint32())
+		}
+	case 5: // exchange neighbours: a pair's sum of widths stays what it was
+		for range 1 + rng.IntN(100) {
+			i := rng.IntN(n - 1)
+			blob[i], blob[i+1] = blob[i+1], blob[i]
+		}
+	case 6: // band offsets that point elsewhere
+		if n >= 16 {
+			binary.LittleEndian.PutUint32(blob[8+4*rng.IntN(2):], uint32(rng.IntN(n+8)))
+		}
+	}
+	return blob
+}
+
+// TestDamagedBetweenGuardPages decodes damaged blobs from memory that ends where the slack does, into memory that ends
+// where the pixels do. A kernel that reads or writes elsewhere ends the test with a fault. What decodes must decode
+// alike at every level.
+func TestDamagedBetweenGuardPages(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 40
+	}
+	sizes := [][2]int{{1, 1}, {33, 3}, {64, 34}, {97, 70}, {300, 40}}
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(8, 9))
+			codecs := make([]Codec, 0, 3)
+			for _, level := range kernel.Available() {
+				codecs = append(codecs, mustNew(t, Params{Codec: name}, level))
+			}
+			refused, accepted := 0, 0
+			for i, size := range sizes {
+				w, h := size[0], size[1]
+				whole, err := codecs[0].Encode(nil, testImage(w, h, uint64(i)), 3*w, w, h)
+				if err != nil {
+					t.Fatal(err)
+				}
+				src, dst := newGuarded(t, len(whole)+SlackBytes), newGuarded(t, 3*w*h)
+				for range rounds {
+					blob := damage(bytes.Clone(whole), rng)
+					x, y := rng.IntN(w), rng.IntN(h)
+					r := image.Rect(x, y, x+1+rng.IntN(w-x), y+1+rng.IntN(h-y))
+					if decodeGuarded(t, codecs, src, dst, blob, r, rng) {
+						accepted++
+					} else {
+						refused++
+					}
+				}
+			}
+			if refused == 0 || accepted == 0 {
+				t.Errorf("%d blobs refused, %d accepted: the damage does not try both", refused, accepted)
+			}
+		})
+	}
+}
+
+// decodeGuarded decodes r from blob between guard pages at every level and reports whether that worked, for all alike.
+func decodeGuarded(t *testing.T, codecs []Codec, src, dst guarded, blob []byte, r image.Rectangle, rng *rand.Rand) bool {
+	t.Helper()
+	in := src.first(len(blob))
+	if rng.IntN(2) == 0 {
+		withSlack := src.last(len(blob) + SlackBytes)
+		for i := range withSlack {
+			withSlack[i] = 0xEE
+		}
+		in = withSlack[:len(blob)]
+	} else if rng.IntN(2) == 0 {
+		in = src.last(len(blob))
+	}
+	copy(in, blob)
+	n := 3 * r.Dx() * r.Dy()
+	out := dst.first(n)
+	if rng.IntN(2) == 0 {
+		out = dst.last(n)
+	}
+	target := resample.Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: resample.Layout(rng.IntN(2)), Flip: rng.IntN(2) == 0}
+	stream := rng.IntN(2) == 0
+	var want []byte
+	var wantErr error
+	for i, c := range codecs {
+		clear(out)
+		c.NonTemporal(stream)
+		err := c.DecodeTo(target, in, r)
+		if i == 0 {
+			want, wantErr = bytes.Clone(out), err
+		} else if !bytes.Equal(out, want) || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+			t.Fatalf("level %d: %v, the generic code: %v, or other pixels", i, err, wantErr)
+		}
+		if err := c.Decode(out, 3*r.Dx(), in, r); (err == nil) != (wantErr == nil) {
+			t.Fatalf("Decode: %v, DecodeTo: %v", err, wantErr)
+		}
+	}
+	var format *FormatError
+	if wantErr == nil {
+		return true
+	}
+	// A damaged size can leave the rectangle outside the image: the one other error there is.
+	cfg, err := DecodeConfig(blob)
+	outside := err == nil && !r.In(image.Rect(0, 0, cfg.Width, cfg.Height))
+	if !outside && (!errors.As(wantErr, &format) || format.Offset < 0 || format.Offset > len(blob)) {
+		t.Fatalf("error %v (%T) for a blob of %d bytes, want a *FormatError inside it", wantErr, wantErr, len(blob))
+	}
+	return false
+}
+
+// TestEncodeBetweenGuardPages encodes images that end where readable memory does.
+func TestEncodeBetweenGuardPages(t *testing.T) {
+	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
+		c := mustNew(t, p, level)
+		for i, size := range testSizes {
+			w, h := size[0], size[1]
+			pix := testImage(w, h, uint64(i))
+			g := newGuarded(t, len(pix))
+			first, last := g.first(len(pix)), g.last(len(pix))
+			copy(first, pix)
+			a, err := c.Encode(nil, first, 3*w, w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(last, pix)
+			b, err := c.Encode(nil, last, 3*w, w, h)
+			if err != nil || !bytes.Equal(a, b) {
+				t.Fatalf("the same %d×%d image encodes differently elsewhere in memory (%v)", w, h, err)
+			}
+		}
+	})
+}
+
+// TestHostileWidths gives bitpack row pairs of which each group is as wide or as narrow as it can be, at the very end of
+// the memory, with lengths that fit: nothing but the arithmetic of widths stands between the kernels and the guard page.
+func TestHostileWidths(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	codecs := make([]Codec, 0, 3)
+	for _, level := range kernel.Available() {
+		codecs = append(codecs, mustNew(t, Params{}, level))
+	}
+	width := newGroupTables(DefaultGroups()).width
+	for range 300 {
+		w, h := 1+rng.IntN(400), 2
+		head := header{width: w, height: h, bandLog: 5, codec: idBitpack}
+		blob := binary.LittleEndian.AppendUint32(head.append(nil), headerBytes+offsetBytes)
+		headers, payload := make([]byte, chunkHeaderBytes*head.chunks()), 0
+		few := rng.IntN(3) + 1
+		for i := range headers {
+			left, right := rng.IntN(16), rng.IntN(16)
+			if few > 1 {
+				left, right = rng.IntN(few), rng.IntN(few) // codes 0 and 1: no plane, and eight
+			}
+			headers[i] = byte(left | right<<4)
+			payload += int(width[left]) + int(width[right])
+		}
+		blob = binary.LittleEndian.AppendUint16(blob, uint16(payload))
+		blob = append(blob, headers...)
+		for range 2 * payload {
+			blob = append(blob, byte(rng.Uint32()))
+		}
+		src, dst := newGuarded(t, len(blob)+SlackBytes), newGuarded(t, 3*w*h)
+		x := rng.IntN(w)
+		for _, r := range []image.Rectangle{image.Rect(0, 0, w, h), image.Rect(x, 0, w, 1), image.Rect(x, 1, x+1+rng.IntN(w-x), 2)} {
+			if !decodeGuarded(t, codecs, src, dst, blob, r, rng) {
+				t.Fatalf("a hostile but well-formed blob of %d×%d was refused", w, h)
+			}
+			if decodeGuarded(t, codecs, src, dst, blob[:len(blob)-1], r, rng) && payload > 0 {
+				t.Fatal("a blob that is cut short was decoded")
+			}
+		}
+	}
+}
+
+// TestEveryCut decodes blobs cut off at every length.
+func TestEveryCut(t *testing.T) {
+	for _, name := range Names() {
+		c := mustNew(t, Params{Codec: name}, kernel.Active())
+		pix := testImage(40, 7, 2)
+		whole, err := c.Encode(nil, pix, 120, 40, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]byte, len(pix))
+		for n := range len(whole) {
+			var format *FormatError
+			if err := c.Decode(dst, 120, slices.Clip(whole[:n]), image.Rect(0, 0, 40, 7)); !errors.As(err, &format) {
+				t.Errorf("%s cut to %d of %d bytes: %v, want a *FormatError", name, n, len(whole), err)
+			}
+		}
+	}
+}

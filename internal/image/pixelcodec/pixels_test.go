@@ -1,0 +1,330 @@
+package pixelcodec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// testSizes are widths and heights around every boundary: groups, chunks, vectors, pairs and bands.
+var testSizes = [][2]int{
+	{1, 1}, {2, 3}, {7, 5}, {8, 2}, {31, 33}, {32, 32}, {33, 31}, {63, 7}, {64, 64}, {65, 65}, {96, 34}, {97, 1}, {130, 70}, {341, 256},
+}
+
+// testImage returns a w×h image that mixes what the codecs treat differently: flat areas, ramps, edges, noise weak and
+// strong.
+func testImage(w, h int, seed uint64) []byte {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	pix := make([]byte, 3*w*h)
+	for y := range h {
+		for x := range w {
+			noise := []int{0, 3, 9, 60, 256}[(x/24+y/16)%5]
+			for c := range 3 {
+				v := 40*c + x + 2*y
+				if noise > 0 {
+					v += rng.IntN(noise)
+				} else {
+					v = 200
+				}
+				pix[3*(y*w+x)+c] = byte(v)
+			}
+		}
+	}
+	return pix
+}
+
+func mustNew(tb testing.TB, p Params, level kernel.Level) Codec {
+	tb.Helper()
+	c, err := New(p, level)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// testRegions returns rectangles of a w×h image: all of it, its corners, and some drawn.
+func testRegions(w, h int, rng *rand.Rand) []image.Rectangle {
+	rs := []image.Rectangle{image.Rect(0, 0, w, h), image.Rect(0, 0, 1, 1), image.Rect(w-1, h-1, w, h), image.Rect(w/2, 0, w, h)}
+	for range 12 {
+		x, y := rng.IntN(w), rng.IntN(h)
+		rs = append(rs, image.Rect(x, y, x+1+rng.IntN(w-x), y+1+rng.IntN(h-y)))
+	}
+	return rs
+}
+
+// wantOutput is what DecodeTo must write, one pixel at a time.
+func wantOutput(pix []byte, w int, r image.Rectangle, layout resample.Layout, flip bool) []byte {
+	want := make([]byte, 3*r.Dx()*r.Dy())
+	for y := range r.Dy() {
+		for x := range r.Dx() {
+			from := x
+			if flip {
+				from = r.Dx() - 1 - x
+			}
+			for c := range 3 {
+				to := 3*(y*r.Dx()+x) + c
+				if layout == resample.NCHW {
+					to = (c*r.Dy()+y)*r.Dx() + x
+				}
+				want[to] = pix[3*((r.Min.Y+y)*w+r.Min.X+from)+c]
+			}
+		}
+	}
+	return want
+}
+
+func forEachCodec(t *testing.T, f func(t *testing.T, p Params, level kernel.Level)) {
+	for _, name := range Names() {
+		for _, level := range kernel.Available() {
+			t.Run(name+"/"+level.String(), func(t *testing.T) { f(t, Params{Codec: name}, level) })
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		c := mustNew(t, p, level)
+		for i, size := range testSizes {
+			w, h := size[0], size[1]
+			pix := testImage(w, h, uint64(i))
+			blob, err := c.Encode(nil, pix, 3*w, w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg, err := DecodeConfig(blob); err != nil || cfg != (Config{w, h, p.Codec, 32}) {
+				t.Fatalf("DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
+			}
+			for _, r := range testRegions(w, h, rng) {
+				checkRegion(t, c, blob, pix, w, r)
+			}
+		}
+	})
+}
+
+// checkRegion decodes r in every way and compares each byte, also those around the destination.
+func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectangle) {
+	t.Helper()
+	const guard = 0xA5
+	stride := 3*r.Dx() + 5
+	dst := bytes.Repeat([]byte{guard}, stride*r.Dy()+64)
+	if err := c.Decode(dst, stride, blob, r); err != nil {
+		t.Fatalf("Decode of %v: %v", r, err)
+	}
+	want := wantOutput(pix, w, r, resample.NHWC, false)
+	for y := range r.Dy() {
+		row := dst[y*stride:][:stride]
+		if !bytes.Equal(row[:3*r.Dx()], want[3*r.Dx()*y:][:3*r.Dx()]) {
+			t.Fatalf("Decode of %v: row %d differs", r, y)
+		}
+		if !bytes.Equal(row[3*r.Dx():], bytes.Repeat([]byte{guard}, 5)) {
+			t.Fatalf("Decode of %v: wrote behind row %d", r, y)
+		}
+	}
+	for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
+		for _, flip := range []bool{false, true} {
+			out := bytes.Repeat([]byte{guard}, 3*r.Dx()*r.Dy()+64)
+			o := resample.Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
+			if err := c.DecodeTo(o, blob, r); err != nil {
+				t.Fatalf("DecodeTo of %v: %v", r, err)
+			}
+			want := append(wantOutput(pix, w, r, layout, flip), bytes.Repeat([]byte{guard}, 64)...)
+			if !bytes.Equal(out, want) {
+				t.Fatalf("DecodeTo of %v, layout %d, flip %v differs", r, layout, flip)
+			}
+		}
+	}
+}
+
+// TestLevelsEncodeAlike checks that every level writes the same bytes, whatever the stride and what dst holds.
+func TestLevelsEncodeAlike(t *testing.T) {
+	for _, name := range Names() {
+		for i, size := range testSizes {
+			w, h := size[0], size[1]
+			pix := testImage(w, h, uint64(i))
+			want, err := mustNew(t, Params{Codec: name}, kernel.Generic).Encode(nil, pix, 3*w, w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wide := make([]byte, (3*w+11)*h)
+			for y := range h {
+				copy(wide[y*(3*w+11):], pix[3*w*y:][:3*w])
+			}
+			for _, level := range kernel.Available() {
+				got, err := mustNew(t, Params{Codec: name}, level).Encode([]byte("before"), wide, 3*w+11, w, h)
+				if err != nil || !bytes.Equal(got[6:], want) || string(got[:6]) != "before" {
+					t.Errorf("%s at level %v encodes %d×%d otherwise than the generic code (%v)", name, level, w, h, err)
+				}
+			}
+		}
+	}
+}
+
+func TestParams(t *testing.T) {
+	groups := []Group{{8, -128}, {0, 0}, {1, -1}, {2, -2}, {3, -4}, {4, -8}, {5, -16}, {6, -32}, {7, -64}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}}
+	p := Params{Codec: Bitpack, BandRows: 4, Groups: groups}
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Params
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, p) {
+		t.Fatalf("%s comes back as %+v, %v", text, back, err)
+	}
+	w, h := 70, 30
+	pix := testImage(w, h, 3)
+	for _, level := range kernel.Available() {
+		c := mustNew(t, back, level)
+		if !reflect.DeepEqual(c.Params(), p) {
+			t.Errorf("Params() = %+v, want %+v", c.Params(), p)
+		}
+		blob, err := c.Encode(nil, pix, 3*w, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRegion(t, c, blob, pix, w, image.Rect(3, 5, 67, 29))
+	}
+	bad := []Params{
+		{Codec: "webp"}, {BandRows: 3}, {BandRows: 1}, {BandRows: 1 << 16}, {Groups: groups[:15]}, {Groups: append(groups[1:16:16], Group{0, 0})},
+		{Groups: append(groups[:15:15], Group{9, 0})}, {Groups: append(groups[:15:15], Group{1, 128})}, {Codec: Zstd, Level: 9},
+	}
+	for _, p := range bad {
+		if _, err := New(p, kernel.Generic); err == nil {
+			t.Errorf("New accepted %+v", p)
+		}
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
+		c := mustNew(t, p, level)
+		pix := testImage(40, 30, 1)
+		blob, err := c.Encode(nil, pix, 120, 40, 30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]byte, len(pix))
+		for _, r := range []image.Rectangle{{}, image.Rect(-1, 0, 4, 4), image.Rect(0, 0, 41, 30), image.Rect(5, 5, 5, 9)} {
+			if err := c.Decode(dst, 200, blob, r); err == nil {
+				t.Errorf("Decode accepted rectangle %v", r)
+			}
+		}
+		if err := c.Decode(dst, 119, blob, image.Rect(0, 0, 40, 30)); err == nil {
+			t.Error("Decode accepted a stride that is too short")
+		}
+		if err := c.Decode(dst[:len(dst)-1], 120, blob, image.Rect(0, 0, 40, 30)); err == nil {
+			t.Error("Decode accepted a destination that is too short")
+		}
+		for _, o := range []resample.Output{
+			{Pix: dst, Width: 40, Height: 29},
+			{Pix: dst[:len(dst)-1], Width: 40, Height: 30, Layout: resample.NCHW, Flip: true},
+		} {
+			if err := c.DecodeTo(o, blob, image.Rect(0, 0, 40, 30)); err == nil {
+				t.Errorf("DecodeTo accepted an output of %d×%d with %d bytes", o.Width, o.Height, len(o.Pix))
+			}
+		}
+		var limit *LimitError
+		if _, err := c.Encode(nil, pix, 3*(MaxDimension+1), MaxDimension+1, 1); !errors.As(err, &limit) {
+			t.Errorf("Encode of too wide an image: %v, want a *LimitError", err)
+		}
+		for _, args := range [][3]int{{119, 40, 30}, {120, 40, 31}, {120, 0, 30}, {120, 40, 0}} {
+			if _, err := c.Encode(nil, pix, args[0], args[1], args[2]); err == nil {
+				t.Errorf("Encode accepted stride, width and height %v", args)
+			}
+		}
+	})
+}
+
+// TestLargestDimensions stores noise as wide and as tall as it may be.
+func TestLargestDimensions(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, size := range [][2]int{{MaxDimension, 3}, {2, MaxDimension}} {
+		w, h := size[0], size[1]
+		pix := make([]byte, 3*w*h)
+		for i := range pix {
+			pix[i] = byte(rng.Uint32())
+		}
+		for _, name := range Names() {
+			c := mustNew(t, Params{Codec: name}, kernel.Active())
+			blob, err := c.Encode(nil, pix, 3*w, w, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(pix))
+			if err := c.Decode(got, 3*w, blob, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
+				t.Errorf("%s: %d×%d does not come back (%v)", name, w, h, err)
+			}
+			r := image.Rect(w-2, h-3, w, h)
+			got = got[:3*2*3]
+			if err := c.Decode(got, 6, blob, r); err != nil || !bytes.Equal(got, wantOutput(pix, w, r, resample.NHWC, false)) {
+				t.Errorf("%s: the last corner of %d×%d does not come back (%v)", name, w, h, err)
+			}
+		}
+	}
+}
+
+// underRace reports whether the tests are built with the race detector.
+func underRace() bool {
+	build, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// TestSteadyStateAllocatesNothing runs every codec until it has seen its largest image.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
+		if underRace() && (p.Codec == Zstd || p.Codec == LZ4) {
+			t.Skip("the race detector makes the compressors' sync.Pool drop things now and then")
+		}
+		c := mustNew(t, p, level)
+		w, h := 300, 260
+		pix := testImage(w, h, 5)
+		blob, err := c.Encode(nil, pix, 3*w, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := resample.Output{Pix: make([]byte, 3*224*224), Width: 224, Height: 224, Layout: resample.NCHW}
+		scratch := make([]byte, 0, 2*len(pix))
+		exact := bytes.Clone(blob)[:len(blob):len(blob)]
+		allocs := testing.AllocsPerRun(20, func() {
+			if _, err := c.Encode(scratch, pix, 3*w, w, h); err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range [][]byte{blob, exact} {
+				if err := c.DecodeTo(out, b, image.Rect(38, 18, 262, 242)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if allocs > 0 {
+			t.Errorf("%v allocations for an image", allocs)
+		}
+	})
+}
+
+func Example() {
+	codec, err := New(Params{}, kernel.Active())
+	if err != nil {
+		panic(err)
+	}
+	grey := bytes.Repeat([]byte{90}, 3*64*48)
+	blob, err := codec.Encode(nil, grey, 3*64, 64, 48)
+	if err != nil {
+		panic(err)
+	}
+	out := resample.Output{Pix: make([]byte, 3*8*8), Width: 8, Height: 8, Layout: resample.NCHW}
+	if err := codec.DecodeTo(out, blob, image.Rect(10, 20, 18, 28)); err != nil {
+		panic(err)
+	}
+	fmt.Println(len(grey), len(blob), out.Pix[0])
+	// Output: 9216 400 90
+}

@@ -1,0 +1,153 @@
+package pixelcodec
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// sharedBlob returns two mappings of one file that holds blob and slack behind it: one to write to, as another process may,
+// and one to decode from, at the end of which is a page that may not be read.
+func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
+	t.Helper()
+	page := syscall.Getpagesize()
+	size := (len(blob) + SlackBytes + page - 1) / page * page
+	f, err := os.CreateTemp(t.TempDir(), "blob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(int64(size + page)); err != nil {
+		t.Fatal(err)
+	}
+	view := func(prot int) []byte {
+		m, err := syscall.Mmap(int(f.Fd()), 0, size+page, prot, syscall.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := syscall.Munmap(m); err != nil {
+				t.Error(err)
+			}
+		})
+		return m
+	}
+	writable, readable := view(syscall.PROT_READ|syscall.PROT_WRITE), view(syscall.PROT_READ)
+	if err := syscall.Mprotect(readable[size:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	at := size - len(blob) - SlackBytes
+	write, read = writable[at:at+len(blob)], readable[at:at+len(blob):size]
+	copy(write, blob)
+	return write, read
+}
+
+// scribble damages what is mapped and restores it, over and over, until told to stop.
+func scribble(mapped, whole []byte, stop *atomic.Bool) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for !stop.Load() {
+		for range 1 + rng.IntN(64) {
+			at := rng.IntN(len(mapped))
+			if rng.IntN(4) == 0 {
+				at = rng.IntN(min(len(mapped), 64)) // the header, the offsets and the first pair's headers
+			}
+			mapped[at] = byte(rng.Uint32())
+		}
+		copy(mapped, whole)
+	}
+}
+
+// TestBlobWrittenToMeanwhile decodes blobs from a mapping that is written to all the time, as when a file is overwritten in
+// place. Whatever comes out, the decoder reads nothing behind the blob's slack (the next page faults) and writes nothing
+// outside its output; once the writing has ended, it yields the pixels.
+func TestBlobWrittenToMeanwhile(t *testing.T) {
+	duration := 400 * time.Millisecond
+	if testing.Short() {
+		duration = 40 * time.Millisecond
+	}
+	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
+		const w, h = 96, 40
+		c := mustNew(t, p, level)
+		pix := testImage(w, h, 9)
+		blob, err := c.Encode(nil, pix, 3*w, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write, read := sharedBlob(t, blob)
+		dst := newGuarded(t, len(pix))
+		var stop atomic.Bool
+		var writer sync.WaitGroup
+		writer.Go(func() { scribble(write, blob, &stop) })
+		rng := rand.New(rand.NewPCG(1, 2))
+		var decoded, refused int
+		for began := time.Now(); time.Since(began) < duration; {
+			x, y := rng.IntN(w), rng.IntN(h)
+			r := image.Rect(x, y, x+1+rng.IntN(w-x), y+1+rng.IntN(h-y))
+			n := 3 * r.Dx() * r.Dy()
+			c.NonTemporal(rng.IntN(2) == 0)
+			out := resample.Output{Pix: dst.last(n), Width: r.Dx(), Height: r.Dy(), Layout: resample.Layout(rng.IntN(2)), Flip: rng.IntN(2) == 0}
+			err := c.DecodeTo(out, read, r)
+			if format, ok := errors.AsType[*FormatError](err); ok && (format.Offset < 0 || format.Offset > len(blob)) {
+				t.Errorf("error outside the blob: %v", err)
+			}
+			if err == nil {
+				decoded++
+			} else {
+				refused++
+			}
+		}
+		stop.Store(true)
+		writer.Wait()
+		if decoded == 0 || refused == 0 {
+			t.Logf("%d decoded, %d refused: the writer was too slow, or too fast", decoded, refused)
+		}
+		got := make([]byte, len(pix))
+		if err := c.Decode(got, 3*w, read, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
+			t.Errorf("after the writing: %v, or other pixels", err)
+		}
+	})
+}
+
+// flipAfterMeasure lets the headers of a blob change right behind their check, as a writer may between check and
+// use.
+func flipAfterMeasure(k *kernels, mapped []byte, with byte) {
+	measure := k.measure
+	k.measure = func(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
+		total, before = measure(t, dst, headers, n, skip)
+		for i := range mapped {
+			mapped[i] = with
+		}
+		return total, before
+	}
+}
+
+// TestHeadersChangeAfterCheck lets every header byte become that of the widest groups between the check of a pair and its
+// decoding. The pair ends where memory does: a decoder that looked at the headers again would read far behind it.
+func TestHeadersChangeAfterCheck(t *testing.T) {
+	for _, level := range kernel.Available() {
+		const w, h = 320, 2
+		c := mustNew(t, Params{}, level).(*bitpackCodec)
+		pix := bytes.Repeat([]byte{128}, 3*w*h) // one colour: groups without planes, no payload but the first pixel's
+		blob, err := c.Encode(nil, pix, 3*w, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write, read := sharedBlob(t, blob)
+		headers := write[headerBytes+offsetBytes+pairLengthBytes:][:chunkHeaderBytes*w/chunkColumns]
+		flipAfterMeasure(&c.kernels, headers, 0x11) // code 1: eight planes
+		dst := newGuarded(t, len(pix))
+		if err := c.Decode(dst.last(len(pix)), 3*w, read, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(dst.last(len(pix)), pix) {
+			t.Errorf("%v: %v, or pixels by the changed headers", level, err)
+		}
+	}
+}

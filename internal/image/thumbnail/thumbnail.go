@@ -1,0 +1,70 @@
+// Package thumbnail makes small pictures of RGB pixels, for people to look at in a browser.
+package thumbnail
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/jpeg"
+	"image/png"
+
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+const (
+	// losslessSide is the longer side, in pixels, up to which a picture keeps its bits, as PNG: where pixels are looked at one by one,
+	// JPEG's blocks would be seen.
+	losslessSide = 64
+	jpegQuality  = 82
+)
+
+// A Picture is an encoded image, which a browser shows.
+type Picture struct {
+	Width, Height int
+	Type          string // image/png or image/jpeg
+	Data          []byte
+}
+
+// Fit returns the size of a w × h image made smaller, where it is larger, so that its longer side has side pixels.
+func Fit(w, h, side int) (int, int) {
+	long := max(w, h)
+	if long <= side {
+		return w, h
+	}
+	return max(1, w*side/long), max(1, h*side/long)
+}
+
+// New makes a picture of w × h pixels, RGB without gaps, which [Fit] makes smaller.
+func New(pix []byte, w, h, side int) (*Picture, error) {
+	if smallW, smallH := Fit(w, h, side); smallW != w || smallH != h {
+		small := resample.Output{Pix: make([]byte, 3*smallW*smallH), Width: smallW, Height: smallH}
+		err := resample.New(kernel.Active()).Resize(small, pix, 3*w, image.Rect(0, 0, w, h), w, h, smallW, smallH, image.Rect(0, 0, smallW, smallH),
+			resample.Bilinear, resample.Pillow13)
+		if err != nil {
+			return nil, err
+		}
+		pix, w, h = small.Pix, smallW, smallH
+	}
+	shown := image.NewRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		from, to := pix[3*i:3*i+3], shown.Pix[4*i:4*i+4]
+		to[0], to[1], to[2], to[3] = from[0], from[1], from[2], 255
+	}
+	p := &Picture{Width: w, Height: h, Type: "image/jpeg"}
+	var b bytes.Buffer
+	var err error
+	if max(w, h) <= losslessSide {
+		p.Type = "image/png"
+		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, shown)
+	} else {
+		err = jpeg.Encode(&b, shown, &jpeg.Options{Quality: jpegQuality})
+	}
+	p.Data = b.Bytes()
+	return p, err
+}
+
+// URL returns the picture as a URL that holds all of it.
+func (p *Picture) URL() string {
+	return "data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
+}

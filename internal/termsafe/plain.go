@@ -1,0 +1,40 @@
+// Package termsafe makes texts that may be anybody's, such as keys of samples, names of files, and what a server says, fit for a terminal
+// and a log: nothing in them is obeyed, hidden, or spoils a line.
+package termsafe
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text returns a text for a place within a line: as it is, or in quotes with escapes if anything in it can't be seen.
+func Text(s string) string {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, hidden) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// A Writer writes lines, with U+FFFD in the place of all that can't be seen but tabs and the lines' ends.
+type Writer struct{ io.Writer }
+
+// Write implements [io.Writer].
+func (w Writer) Write(text []byte) (int, error) {
+	shown := bytes.Map(func(r rune) rune {
+		if hidden(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+	if _, err := w.Writer.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// hidden: controls, which a terminal obeys, and what turns the direction of a line or is nothing at all.
+func hidden(r rune) bool { return !unicode.IsGraphic(r) }

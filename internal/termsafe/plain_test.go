@@ -1,0 +1,32 @@
+package termsafe
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestText(t *testing.T) {
+	for given, want := range map[string]string{
+		"n01440764/été 猫\u00a0.jpg": "n01440764/été 猫\u00a0.jpg", `a"b\c`: `a"b\c`, "": "",
+		"a\tb":        `"a\tb"`,
+		"a\nb\"":      `"a\nb\""`,
+		"\x1b[2J":     `"\x1b[2J"`,
+		"a\xff":       `"a\xff"`,
+		"gpj.\u202ea": `"gpj.\u202ea"`,
+	} {
+		if got := Text(given); got != want {
+			t.Errorf("%q is shown as %s, want %s", given, got, want)
+		}
+	}
+}
+
+func TestWriter(t *testing.T) {
+	var out bytes.Buffer
+	given := "été\t猫\u00a0\x1b[2J\u009b\u202e\xff\r\n"
+	if n, err := (Writer{&out}).Write([]byte(given)); n != len(given) || err != nil {
+		t.Errorf("%d bytes of %d, %v", n, len(given), err)
+	}
+	if want := "été\t猫\u00a0\ufffd[2J\ufffd\ufffd\ufffd\ufffd\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

@@ -1,0 +1,72 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A recorder notes that a test was skipped, and goes on.
+type recorder struct {
+	testing.TB
+	skipped []any
+}
+
+func (*recorder) Helper()            {}
+func (r *recorder) Skip(args ...any) { r.skipped = append(r.skipped, args...) }
+
+// TestStranger puts programs of the right names on PATH that are others.
+func TestStranger(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	write := func(name, said string, status string) {
+		t.Helper()
+		script := "#!/bin/sh\necho '" + said + "' >&2\nexit " + status + "\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := func() *Program {
+		return &Program{"ImageMagick", []string{"magick", "convert"}, "-version", "ImageMagick", "apt install imagemagick"}
+	}
+	if got := program().Find(); got != "" {
+		t.Errorf("found %s where there is nothing", got)
+	}
+	write("convert", "converts units", "0")
+	if got := program().Find(); got != "" {
+		t.Errorf("%s is not ImageMagick", got)
+	}
+	r := &recorder{TB: t}
+	if program().Path(r); fmt.Sprint(r.skipped...) != "needs ImageMagick: apt install imagemagick" {
+		t.Errorf("a test without its program was skipped with %v", r.skipped)
+	}
+	write("convert", "Version: ImageMagick 6.9", "1")
+	if got := program().Find(); got != filepath.Join(dir, "convert") {
+		t.Errorf("found %q", got)
+	}
+	write("magick", "Version: ImageMagick 7.1", "0")
+	p := program()
+	if got := p.Find(); got != filepath.Join(dir, "magick") || p.Path(t) != got {
+		t.Errorf("found %q", got)
+	}
+}
+
+// TestMissing checks that all programs that were missing are named, each once.
+func TestMissing(t *testing.T) {
+	var missing Missing
+	r := &recorder{TB: t}
+	if missing.Skip(r); r.skipped != nil {
+		t.Errorf("skipped with %v, with nothing missing", r.skipped)
+	}
+	a, b := &Program{name: "a", install: "get a"}, &Program{name: "b", install: "get b"}
+	for _, p := range []*Program{a, b, a} {
+		missing.Add(p)
+	}
+	if len(missing) != 2 || missing[1].String() != "needs b: get b" {
+		t.Errorf("missing %v", missing)
+	}
+	if missing.Skip(r); fmt.Sprint(r.skipped...) != "needs a: get a\nneeds b: get b" {
+		t.Errorf("skipped with %v", r.skipped)
+	}
+}

@@ -1,0 +1,335 @@
+package pack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+const (
+	// imagesPerWorker is how many images are in flight for each worker, so that a large one holds up nobody.
+	imagesPerWorker = 8
+	// keptBytesMax is the largest buffer that is kept for the next image.
+	keptBytesMax = 4 << 20
+)
+
+// builder is one build under way: it takes every item of its input through the workers into the set.
+type builder struct {
+	options *Options
+	split   string
+	input   input
+	writer  *shard.SetWriter
+	rejects lineList
+	narrow  narrowImages
+	// leaveOut are images that are not to be packed since others have the same bytes, by key, and leftOut the list of them.
+	leaveOut map[string]Duplicate
+	leftOut  lineList
+	wanted   map[string]repairPlace // of a repair, the only keys that are gathered; nil: all
+	scratch  func() (string, error) // a folder for temporary files, on the set's file system
+	sink     func(*inFlight) error  // takes what was encoded, in order
+	compare  bool                   // sums are kept of the images' files
+	sums     packedSums             // of what was packed
+	summary  Summary
+	packed   int
+	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
+	duplicates int
+}
+
+func newBuilder(split string, in input, o Options) *builder {
+	o.fill()
+	return &builder{options: &o, split: split, input: in}
+}
+
+// build writes the set to the folder out, from the first file to the last.
+func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
+	o, start := b.options, time.Now()
+	w, err := shard.NewSetWriter(out, shard.SetOptions{
+		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
+		Built: o.built(), Replace: o.Replace, Fields: b.input.fields(),
+	})
+	if err != nil {
+		return sum, err
+	}
+	defer func() {
+		if cleanup := w.Abort(); err != nil {
+			err = errors.Join(err, cleanup)
+		}
+	}()
+	b.writer, b.scratch, b.sink = w, w.Scratch, b.write
+	b.rejects, b.leftOut = lineList{writer: w, name: RejectsName}, lineList{writer: w, name: DuplicatesName}
+	defer b.rejects.close()
+	defer b.leftOut.close()
+	defer b.input.close()
+	if err := b.input.gather(ctx, b); err != nil {
+		return sum, err
+	}
+	if err := w.SetClasses(b.input.classes()); err != nil {
+		return sum, err
+	}
+	if err := b.pack(ctx); err != nil {
+		return sum, err
+	}
+	if err := b.conclude(); err != nil {
+		return sum, err
+	}
+	if err := ctx.Err(); err != nil {
+		return sum, err
+	}
+	m, err := w.Commit()
+	if err != nil {
+		return sum, err
+	}
+	sum = b.summary
+	sum.Notes, sum.sums = b.narrow.notes(), b.sums
+	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
+	for _, s := range m.Shards {
+		sum.OutputBytes += s.Bytes
+	}
+	return sum, nil
+}
+
+// wants reports whether a key is to be gathered.
+func (b *builder) wants(key string) bool {
+	_, ok := b.wanted[key]
+	return ok || b.wanted == nil
+}
+
+func (b *builder) report(stage Stage, images int, bytes, total int64) {
+	if b.options.Progress != nil {
+		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
+	}
+}
+
+// inFlight is an item in flight: from the input, through a worker, to the writer. Images are used again and again: their number bounds the memory.
+type inFlight struct {
+	key      string
+	reason   string // why the file is left out, or ""
+	location location
+	data     []byte // the file's content
+	label    int32
+	fields   []byte // values of the set's fields
+	sum      fileSum
+	scratch  encoding.Scratch
+	sample   shard.Sample // what the encoder made of it
+	encoded  bool         // load has found it made already
+	err      error        // what ends the build
+	done     chan struct{}
+}
+
+// pack takes every item of the input through the workers, in order, into the set.
+func (b *builder) pack(ctx context.Context) error {
+	n := b.options.Jobs * imagesPerWorker
+	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
+	for range n {
+		free <- &inFlight{done: make(chan struct{}, 1)}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(todo)
+		defer close(order)
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case im := <-free:
+				im.reset()
+				if err := b.next(im); err == io.EOF {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				order <- im // never waits: there are as many places as images
+				todo <- im
+			}
+		}
+	})
+	for range b.options.Jobs {
+		g.Go(func() error {
+			worker := encoding.NewWorker(b.options.Encoding)
+			for im := range todo {
+				if ctx.Err() == nil {
+					b.encode(worker, im)
+				}
+				im.done <- struct{}{}
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for im := range order {
+			<-im.done
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := b.sink(im); err != nil {
+				return err
+			}
+			b.input.done(im)
+			free <- im
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// next makes im the next item that is not to be left out for its bytes.
+func (b *builder) next(im *inFlight) error {
+	for {
+		if err := b.input.next(im); err != nil {
+			return err
+		}
+		d, out := b.leaveOut[im.key]
+		if !out {
+			return nil
+		}
+		b.input.done(im)
+		if err := b.leftOut.add(d); err != nil {
+			return err
+		}
+		b.duplicates++
+		im.reset()
+	}
+}
+
+// reset makes an image ready for the next item, and keeps its memory unless that is large.
+func (im *inFlight) reset() {
+	im.reason, im.location, im.err, im.sample, im.encoded = "", location{}, nil, shard.Sample{}, false
+	im.data, im.fields = im.data[:0], im.fields[:0]
+	if cap(im.data) > keptBytesMax {
+		im.data = nil
+	}
+	if cap(im.fields) > keptBytesMax {
+		im.fields = nil
+	}
+	if cap(im.scratch.Image) > keptBytesMax {
+		im.scratch.Image = nil
+	}
+}
+
+// encode reads and encodes one image.
+func (b *builder) encode(worker encoding.Worker, im *inFlight) {
+	if im.reason != "" {
+		return
+	}
+	if err := b.input.load(im); err != nil {
+		var reject *source.RejectError
+		if errors.As(err, &reject) {
+			im.reason = reject.Reason
+		} else {
+			im.err = err
+		}
+		return
+	}
+	if im.encoded {
+		return
+	}
+	if b.compare {
+		im.sum = sumOf(im.data)
+	}
+	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
+	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
+		im.reason = err.Error()
+		return
+	}
+	im.err = b.input.values(im)
+	im.sample.Fields = im.fields
+}
+
+// write appends an image to the set, or to the list of rejects.
+func (b *builder) write(im *inFlight) error {
+	if im.err != nil {
+		return im.err
+	}
+	sum := &b.summary
+	if im.reason != "" {
+		r := Reject{Key: im.key, Bytes: int64(len(im.data)), Reason: im.reason}
+		sum.Reasons.Add(r.Key, r.Reason)
+		if sum.Rejected++; len(sum.Rejects) < rejectsShownMax {
+			sum.Rejects = append(sum.Rejects, r)
+		}
+		if err := b.rejects.add(r); err != nil {
+			return err
+		}
+	} else {
+		if err := b.writer.Append(im.sample); err != nil {
+			return err
+		}
+		if im.scratch.Repaired != nil {
+			sum.Repaired.Add(im.key, im.scratch.Repaired.Error())
+		}
+		if sum.Formats == nil {
+			sum.Formats = make(map[shard.Format]int)
+		}
+		sum.Formats[im.sample.Format]++
+		sum.ImageBytes += int64(len(im.sample.Image))
+		sum.AuxBytes += int64(len(im.sample.Aux))
+		if b.compare {
+			b.sums = append(b.sums, packedSum{im.sum, uint32(b.packed)})
+		}
+		b.packed++
+		b.narrow.add(&im.sample)
+	}
+	b.report(StagePack, b.packed+sum.Rejected, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
+	return nil
+}
+
+// conclude ends the list of rejects and says whether what was packed is worth keeping.
+func (b *builder) conclude() error {
+	if err := errors.Join(b.rejects.close(), b.leftOut.close()); err != nil {
+		return err
+	}
+	b.sums.sort()
+	b.summary.Duplicates = b.duplicates
+	if b.options.Strict && b.summary.Rejected > 0 {
+		return &StrictError{Split: b.split, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
+	}
+	if b.packed == 0 {
+		msg := fmt.Sprintf("%s has no image", b.input.path())
+		if b.summary.Rejected > 0 {
+			msg += fmt.Sprintf(": %s read, the first is %s: %s", bytesize.Counted(b.summary.Rejected, "file was", "files were"), b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
+		}
+		return errors.New(msg)
+	}
+	return nil
+}
+
+// lineList writes a file of JSON objects beside the set's own, which it makes for the first of them.
+type lineList struct {
+	writer *shard.SetWriter
+	name   string
+	file   *os.File
+	enc    *json.Encoder
+}
+
+func (l *lineList) add(line any) error {
+	if l.file == nil {
+		f, err := l.writer.CreateFile(l.name)
+		if err != nil {
+			return err
+		}
+		l.file, l.enc = f, json.NewEncoder(f)
+		l.enc.SetEscapeHTML(false)
+	}
+	return l.enc.Encode(line)
+}
+
+func (l *lineList) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Sync()
+	err = errors.Join(err, l.file.Close())
+	l.file = nil
+	return err
+}

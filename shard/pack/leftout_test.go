@@ -1,0 +1,115 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+func TestReadLeftOutNamesTheLine(t *testing.T) {
+	dir := t.TempDir()
+	const good = `{"key":"a/1.jpg","bytes":3,"reason":"not an image"}` + "\n"
+	for _, c := range []struct{ text, want string }{
+		{good + "{\"key\":\"a/2", "line 2 is none of a list of what a build left out: unexpected end of JSON input"},
+		{good + good + "[1]\n", "line 3 is none"},
+		{good + "{\"reason\":\"x\"}\n", "line 2 is none of a list of what a build left out: it has no \"key\""},
+		{"{\"key\":null}\n", "line 1 is none"},
+		{"\n", "line 1 is none"},
+		{good + strings.Repeat("x", leftOutLineBytesMax), "line 2 has more than 16777216 bytes"},
+	} {
+		path := filepath.Join(dir, RejectsName)
+		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		err := ReadLeftOut(dir, RejectsName, func(string, string) {})
+		if err == nil || !strings.HasPrefix(err.Error(), path+": "+c.want) || !strings.HasSuffix(err.Error(), "copy the file again from where the set is whole") {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+	if err := ReadLeftOut(dir, DuplicatesName, func(string, string) { t.Error("a line") }); err != nil {
+		t.Errorf("without a list: %v", err)
+	}
+}
+
+// What a list is taken for can be written, and is then read as the same; anything else is an error that names file and line.
+func FuzzLeftOut(f *testing.F) {
+	src := writeSource(f)
+	data, err := os.ReadFile(filepath.Join(buildSet(f, src, Options{}), RejectsName))
+	if err != nil {
+		f.Fatal(err)
+	}
+	var duplicates bytes.Buffer
+	enc := json.NewEncoder(&duplicates)
+	for _, d := range []Duplicate{{"a/1.jpg", "a/0.jpg", "train"}, {"b/\u2028<é>.jpg", "v.jpg", "val"}} {
+		if err := enc.Encode(d); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(data)
+	f.Add(duplicates.Bytes())
+	f.Add([]byte(`{"key":"\ud800","key":"x","Reason":1}`))
+	type line struct{ key, reason string }
+	read := func(data []byte) (lines []line, err error) {
+		err = readLeftOut(bytes.NewReader(data), "set/rejects.jsonl", func(key, reason string) { lines = append(lines, line{key, reason}) })
+		return lines, err
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := read(data)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "set/rejects.jsonl: line ") {
+				t.Fatalf("an error without file and line: %v", err)
+			}
+			if n := bytes.Count(data, []byte("\n")); len(first) > n {
+				t.Fatalf("%d lines before the error of %d: %v", len(first), n, err)
+			}
+		}
+		var again bytes.Buffer
+		enc := json.NewEncoder(&again)
+		for _, l := range first {
+			if err := enc.Encode(Reject{Key: l.key, Reason: l.reason}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second, err := read(again.Bytes())
+		if err != nil || len(second) != len(first) {
+			t.Fatalf("%d lines are read as %d: %v", len(first), len(second), err)
+		}
+		for i := range first {
+			if first[i] != second[i] {
+				t.Errorf("line %d is %q, and read again %q", i+1, first[i], second[i])
+			}
+		}
+	})
+}
+
+// TestSpoolOfLongNames has a parquet file's rows name files at any length: they are left out, and what stands behind them in the bucket is not harmed.
+func TestSpoolOfLongNames(t *testing.T) {
+	s := &spoolInput{split: &source.Split{Path: "x.parquet"}}
+	if err := s.makeBuckets(t.TempDir(), 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.buckets[0].file.Close() })
+	long := strings.Repeat("n", 1<<16+5)
+	for _, it := range []source.Item{{Key: long, Reason: long + "r"}, {Key: "next"}} {
+		if err := s.add(it, []byte("bytes")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.buckets[0].w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	items, err := s.list(s.buckets[0])
+	if err != nil || len(items) != 2 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	for _, it := range items {
+		if want := map[string]string{long: long + "r", "next": ""}; it.reason != want[it.key] || it.key == "" {
+			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(it.reason))
+		}
+	}
+}

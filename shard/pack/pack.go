@@ -1,0 +1,169 @@
+// Package pack builds shard sets: it takes the samples of a source, checks that each is an image that can be decoded, encodes it, and writes the
+// samples in the order of their keys' hashes, which is a shuffle that depends on the seed alone.
+//
+// # The road of a sample
+//
+//	source.Item ──► item ──────────► inFlight ───────► shard.Sample
+//	as Walk         its place in     an image's        what the encoding made of it,
+//	gives it        the set's order  content, label    for shard.SetWriter
+//
+// What is packed is an [input], of which there are four: the files of a source that lie in folders (folder.go), those in tars (spool.go), the
+// samples of another set (setinput.go), and files in memory (fileinput.go). It lists its items, then hands them out in order. Workers read and
+// encode the images that are in flight, and one goroutine writes what they made, in order again (builder.go). So nothing depends on the order
+// in which the file system lists names, on the number of workers or on which of them is the fastest.
+//
+// A tar is read once, from front to back, and its samples come in the tar's order. They are first spread over spool files in the output's file
+// system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open,
+// and closed when its range is done, so the disk has to hold the tar's size once, and nothing is left whatever ends the process.
+//
+// Memory holds the items (of folders: all of them, with 24 bytes and the key each; of tars: those of one range; of a set: all, with 32 and the key)
+// and some images for each worker.
+package pack
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+// RejectsName is the file in a set that lists what was left out, one JSON object a line: {"key":…,"bytes":…,"reason":…}, in the order in which the
+// samples would have stood. It is there only when something was left out.
+const RejectsName = "rejects.jsonl"
+
+// Options say how to build a set.
+type Options struct {
+	Partitions int    // partitions; 0 means 1
+	Seed       uint64 // of the order
+	ShardBytes int64  // the size of a shard; 0 means shard.ShardBytesDefault
+	Jobs       int    // workers; 0 means one for each CPU
+	Strict     bool   // fail when a file cannot be read as an image
+	Replace    bool   // replace a set that is there already
+	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
+	// Encoding says how images are stored; nil means the files' own bytes.
+	Encoding encoding.Encoding
+	// Progress is called often, from one goroutine at a time; may be nil.
+	Progress func(Progress)
+
+	bucketBytes int64 // of a spool file; 0 means bucketBytesDefault, tests set less
+}
+
+func (o *Options) fill() {
+	if o.bucketBytes == 0 {
+		o.bucketBytes = bucketBytesDefault
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.ShardBytes == 0 {
+		o.ShardBytes = shard.ShardBytesDefault
+	}
+	if o.Jobs <= 0 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	if o.Encoding == nil {
+		o.Encoding = registry.Default()
+	}
+}
+
+// Stage names what a build is doing.
+type Stage string
+
+// The stages of a build.
+const (
+	StageList    Stage = "listing"   // the names in folders; Total is unknown
+	StageCompare Stage = "comparing" // images by their bytes, before any is packed; counted in images
+	StageRead    Stage = "reading"   // tars, into the spool; counted in bytes of the tars
+	StagePack    Stage = "packing"   // images, into the set; counted in images
+)
+
+// Progress says how far a build is.
+type Progress struct {
+	Split    string
+	Stage    Stage
+	Images   int   // so far in this stage
+	Bytes    int64 // of images, so far in this stage
+	Rejected int
+	// Total is what Images or (StageRead) Bytes will be in the end; 0 when unknown. For compressed tars it is a guess.
+	Total int64
+}
+
+// Reject is a file that was left out.
+type Reject struct {
+	Key    string `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason"`
+}
+
+// rejectsShownMax bounds the rejects that a Summary carries; the set's file has them all.
+const rejectsShownMax = 20
+
+// Summary says what was built.
+type Summary struct {
+	Split       string
+	Output      string
+	Manifest    *shard.Manifest
+	Kept        bool // a finished set of the same options that was there already; the rest is zero
+	ImageBytes  int64
+	AuxBytes    int64
+	OutputBytes int64
+	Formats     map[shard.Format]int
+	Rejected    int
+	Rejects     []Reject // the first few
+	Reasons     Reasons  // why they were rejected, of all
+	Repaired    Reasons  // images that are packed although something is wrong with them, which libjpeg repairs, and decoders as ours with it
+	Duplicates  int      // images that were left out since others have the same bytes
+	Notes       []string
+	Duration    time.Duration
+
+	sums packedSums
+}
+
+// StrictError says that a strict build found files that are no images.
+type StrictError struct {
+	Split    string
+	Rejected int
+	Rejects  []Reject // the first few
+}
+
+func (e *StrictError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, and the build is strict", e.Split, bytesize.Counted(e.Rejected, "file cannot be read as an image", "files cannot be read as images"))
+	for _, r := range e.Rejects {
+		fmt.Fprintf(&b, "\n  %s: %s", r.Key, r.Reason)
+	}
+	if more := e.Rejected - len(e.Rejects); more > 0 {
+		fmt.Fprintf(&b, "\n  and %s more", bytesize.Grouped(more))
+	}
+	return b.String()
+}
+
+// Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
+// of it remains.
+func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
+	return buildSplit(ctx, split, out, o, nil, nil)
+}
+
+// buildSplit is Build that leaves images out, and compares with the images of the split for training.
+func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums) (Summary, error) {
+	if err := checkRoom(split, out); err != nil {
+		return Summary{}, err
+	}
+	b := newBuilder(split.Name, newInput(split), o)
+	b.leaveOut, b.compare = leaveOut, true
+	sum, err := b.build(ctx, out)
+	sum.Notes = append(split.Notes(), sum.Notes...)
+	if err != nil {
+		return sum, err
+	}
+	duplicates, err := sum.sums.notes(out, train)
+	sum.Notes = append(sum.Notes, duplicates...)
+	return sum, err
+}

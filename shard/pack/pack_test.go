@@ -1,0 +1,438 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/original"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/synth"
+)
+
+// synthetic makes a tree of class folders with tiny images.
+func synthetic(t testing.TB, classes, each int) map[string][]byte {
+	t.Helper()
+	files := make(map[string][]byte)
+	for c := range classes {
+		for k := range each {
+			data, err := synth.Image("train", c, k, synth.Options{Size: 24})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[fmt.Sprintf("%s/%s_%d.JPEG", synth.WNID(c), synth.WNID(c), k)] = data
+		}
+	}
+	return files
+}
+
+func writeTree(t testing.TB, root string, files map[string][]byte) string {
+	t.Helper()
+	for p, data := range files {
+		sourcetest.Write(t, filepath.Join(root, p), data)
+	}
+	return root
+}
+
+// build builds the only split of a source.
+func build(path, out string, o Options) (Summary, error) {
+	splits, err := source.Open(path, source.Options{})
+	if err != nil {
+		return Summary{}, err
+	}
+	var sum Summary
+	err = BuildAll(context.Background(), Tasks(splits, out), o, func(s Summary) { sum = s })
+	return sum, err
+}
+
+func mustBuild(t *testing.T, path, out string, o Options) Summary {
+	t.Helper()
+	sum, err := build(path, out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// requireNothing checks that a folder holds only the named entries, hidden ones too.
+func requireNothing(t *testing.T, dir string, but ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if len(got) != len(but) || len(got) > 0 && !reflect.DeepEqual(got, but) {
+		t.Errorf("%s holds %q, want %q", dir, got, but)
+	}
+}
+
+func TestSameBytesWhateverTheSource(t *testing.T) {
+	files := synthetic(t, 5, 30)
+	files["n90000003/bad.JPEG"] = []byte("no image")
+	dir := t.TempDir()
+	writeTree(t, filepath.Join(dir, "folders/train"), files)
+	for class, data := range sourcetest.ClassTars(t, files, 1) {
+		sourcetest.Write(t, filepath.Join(dir, "tars/train", class+".tar"), data)
+	}
+	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_train.tar"), sourcetest.TarOfTars(t, files, 2))
+	sourcetest.Write(t, filepath.Join(dir, "train.tgz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, files, "train/", 3)))
+	base := Options{Partitions: 3, Seed: 7, ShardBytes: 16 << 10}
+	sum := mustBuild(t, filepath.Join(dir, "folders/train"), filepath.Join(dir, "want"), base)
+	if sum.Manifest.Samples != 150 || sum.Rejected != 1 || sum.Formats[imagefile.PNG] != 1 || sum.Formats[imagefile.JPEG] != 149 || sum.AuxBytes == 0 {
+		t.Errorf("summary %+v", sum)
+	}
+	want := sourcetest.ReadTree(t, filepath.Join(dir, "want"))
+	if len(want) < 6 || len(want[RejectsName]) == 0 {
+		t.Fatalf("%d files in the set", len(want))
+	}
+	for i, tc := range []struct {
+		source      string
+		jobs        int
+		bucketBytes int64
+	}{
+		{"folders/train", 1, 0}, {"folders/train", 9, 0}, {"tars/train", 2, 0}, {"ILSVRC2012_img_train.tar", 3, 0},
+		{"ILSVRC2012_img_train.tar", 1, 20 << 10}, {"train.tgz", 4, 1 << 10},
+	} {
+		o, out := base, filepath.Join(dir, fmt.Sprint("got", i))
+		o.Jobs, o.bucketBytes = tc.jobs, tc.bucketBytes
+		mustBuild(t, filepath.Join(dir, tc.source), out, o)
+		if got := sourcetest.ReadTree(t, out); !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: another set", tc)
+		}
+	}
+	other := base
+	other.Seed = 8
+	mustBuild(t, filepath.Join(dir, "folders/train"), filepath.Join(dir, "other"), other)
+	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "other")), want) {
+		t.Error("another seed gives the same set")
+	}
+}
+
+func TestSetHoldsTheSourceInOrder(t *testing.T) {
+	files := synthetic(t, 4, 10)
+	dir := t.TempDir()
+	mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Partitions: 2, Seed: 3})
+	set, err := shard.OpenSet(filepath.Join(dir, "train-shards"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if set.Len() != len(files) || set.Manifest().Split != "train" || len(set.Manifest().Classes) != 4 {
+		t.Fatalf("%d samples, split %q, classes %q", set.Len(), set.Manifest().Split, set.Manifest().Classes)
+	}
+	var buf []byte
+	var last uint64
+	for i := range set.Len() {
+		key, err := set.Key(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, b, err := set.Read(i, buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf = b
+		if !bytes.Equal(rec.Image, files[key]) {
+			t.Errorf("%s: other bytes", key)
+		}
+		if class := set.Manifest().Classes[rec.Label]; !strings.HasPrefix(key, class+"/") {
+			t.Errorf("%s: class %s", key, class)
+		}
+		h := shard.OrderHash(3, key)
+		if h < last {
+			t.Errorf("sample %d is out of order", i)
+		}
+		last = h
+	}
+}
+
+func TestRejects(t *testing.T) {
+	files := synthetic(t, 2, 4)
+	good := files["n90000001/n90000001_1.JPEG"]
+	png := files["n90000000/n90000000_1.JPEG"]
+	bad := map[string]struct {
+		data []byte
+		want string
+	}{
+		"n90000000/empty.JPEG": {nil, "the file is empty"},
+		"n90000000/text.JPEG":  {[]byte("hello, world"), "not an image (it begins 68 65 6c 6c 6f 2c 20 77)"},
+		"n90000000/cut.JPEG":   {good[:len(good)*2/3], "jpeg"},
+		"n90000000/head.JPEG":  {good[:3], "jpeg"},
+		"n90000001/cut.PNG":    {png[:len(png)-30], "png: invalid format: not enough pixel data"},
+		"n90000001/x.tiff":     {[]byte("II*\x00rest"), "images of the format tiff are not read"},
+	}
+	for key, b := range bad {
+		files[key] = b.data
+	}
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "src/train"), files)
+	if err := os.Symlink("nowhere", filepath.Join(src, "n90000000/dangling.JPEG")); err != nil {
+		t.Fatal(err)
+	}
+	sum := mustBuild(t, src, filepath.Join(dir, "out"), Options{})
+	if sum.Rejected != len(bad)+1 || sum.Manifest.Samples != 8 || len(sum.Rejects) != sum.Rejected {
+		t.Errorf("%d rejected, %d samples", sum.Rejected, sum.Manifest.Samples)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "out", RejectsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	if len(lines) != sum.Rejected {
+		t.Fatalf("%d lines of rejects:\n%s", len(lines), data)
+	}
+	for _, line := range lines {
+		var r Reject
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		want := bad[r.Key].want
+		if r.Key == "n90000000/dangling.JPEG" {
+			want = "a link to a file that is not there"
+		}
+		if want == "" || !strings.Contains(r.Reason, want) || r.Bytes != int64(len(bad[r.Key].data)) {
+			t.Errorf("%+v, want a reason with %q", r, want)
+		}
+	}
+	_, err = build(src, filepath.Join(dir, "strict"), Options{Strict: true})
+	var strict *StrictError
+	if !errors.As(err, &strict) || strict.Rejected != len(bad)+1 || !strings.Contains(err.Error(), "text.JPEG: not an image") {
+		t.Errorf("strict: %v", err)
+	}
+	requireNothing(t, dir, "out", "src")
+}
+
+func TestNoImageAtAll(t *testing.T) {
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x": []byte("text"), "b/y": []byte("text")})
+	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "has no image") || !strings.Contains(err.Error(), "a/x") {
+		t.Errorf("error %v", err)
+	}
+	requireNothing(t, dir, "train")
+}
+
+func TestKeyTwice(t *testing.T) {
+	files := synthetic(t, 2, 2)
+	var entries []sourcetest.File
+	for key, data := range files {
+		entries = append(entries, sourcetest.File{Name: key, Data: data}, sourcetest.File{Name: "./" + key, Data: data})
+	}
+	dir := t.TempDir()
+	src := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.Tar(t, entries...))
+	var format *source.FormatError
+	if _, err := build(src, "", Options{}); !errors.As(err, &format) || !strings.Contains(err.Error(), "occurs twice") {
+		t.Errorf("error %v", err)
+	}
+	requireNothing(t, dir, "train.tar")
+}
+
+func TestInterruptedBuildLeavesNothing(t *testing.T) {
+	files := synthetic(t, 3, 20)
+	for name, write := range map[string]func(dir string) string{
+		"folder": func(dir string) string { return writeTree(t, filepath.Join(dir, "train"), files) },
+		"tar": func(dir string) string {
+			return sourcetest.Write(t, filepath.Join(dir, "train"), sourcetest.TarOfTars(t, files, 1))
+		},
+	} {
+		for _, stage := range []Stage{StageList, StageRead, StagePack} {
+			if (name == "folder" && stage == StageRead) || (name == "tar" && stage == StageList) {
+				continue
+			}
+			for _, at := range []int{1, 30, 60} {
+				dir := t.TempDir()
+				src := write(dir)
+				splits, err := source.Open(src, source.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				o := Options{Jobs: 2, ShardBytes: 8 << 10, Progress: func(p Progress) {
+					if p.Stage == stage && p.Images >= at {
+						cancel()
+					}
+				}}
+				_, err = Build(ctx, splits[0], filepath.Join(dir, "out"), o)
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("%s, %s at %d: error %v", name, stage, at, err)
+				}
+				requireNothing(t, dir, "train")
+			}
+		}
+	}
+}
+
+func TestFileThatVanishesEndsTheBuild(t *testing.T) {
+	files := synthetic(t, 2, 40)
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "train"), files)
+	removed := false
+	_, err := build(src, "", Options{Jobs: 1, Progress: func(p Progress) {
+		if p.Stage == StagePack && !removed {
+			removed = true
+			if err := os.RemoveAll(filepath.Join(src, "n90000001")); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "n90000001") {
+		t.Errorf("error %v", err)
+	}
+	requireNothing(t, dir, "train")
+}
+
+func TestPlacesThatAreTaken(t *testing.T) {
+	files := synthetic(t, 2, 3)
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "train"), files)
+	out := filepath.Join(dir, "out")
+	mustBuild(t, src, out, Options{})
+	before := sourcetest.ReadTree(t, out)
+	var taken *TakenError
+	if _, err := build(src, out, Options{Partitions: 2}); !errors.As(err, &taken) || !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a finished set: %v", err)
+	}
+	if !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
+		t.Error("the finished set has changed")
+	}
+	if sum := mustBuild(t, src, out, Options{Partitions: 2, Replace: true}); sum.Manifest.Partitions != 2 {
+		t.Errorf("replaced by a set of %d partitions", sum.Manifest.Partitions)
+	}
+	if _, err := build(src, filepath.Join(src, "shards"), Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
+		t.Errorf("an output in the source: %v", err)
+	}
+	other := writeTree(t, filepath.Join(dir, "other"), map[string][]byte{"thesis.txt": []byte("precious")})
+	if _, err := build(src, other, Options{Replace: true}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a folder of other files: %v", err)
+	}
+	requireNothing(t, dir, "other", "out", "train")
+	requireNothing(t, other, "thesis.txt")
+}
+
+func TestTarThatTheDiskCannotHold(t *testing.T) {
+	dir := t.TempDir()
+	src := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTree(t, synthetic(t, 1, 1), "", 1))
+	if err := os.Truncate(src, 8<<40); err != nil {
+		t.Skipf("no file of 8 TiB with holes can be made here: %v", err)
+	}
+	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "make room") {
+		t.Errorf("error %v", err)
+	}
+	requireNothing(t, dir, "train.tar")
+}
+
+func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
+	writeTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
+	splits, err := source.Open(dir, source.Options{ForceClasses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err = BuildAll(ctx, Tasks(splits, ""), Options{}, func(Summary) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	requireNothing(t, dir, "train", "train-shards", "val")
+	again := func(o Options) ([]Summary, error) {
+		splits, err := source.Open(dir, source.Options{ForceClasses: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sums []Summary
+		err = BuildAll(context.Background(), Tasks(splits, ""), o, func(s Summary) { sums = append(sums, s) })
+		return sums, err
+	}
+	var taken *TakenError
+	if _, err := again(Options{Partitions: 2}); !errors.As(err, &taken) || !taken.OtherOptions {
+		t.Errorf("going on with other options: %v", err)
+	}
+	sums, err := again(Options{})
+	if err != nil || len(sums) != 2 || !sums[0].Kept || sums[1].Kept {
+		t.Fatalf("going on: %+v, %v", sums, err)
+	}
+	if m := sums[1].Manifest; m.Split != "val" || len(m.Classes) != 3 {
+		t.Errorf("val: split %q, classes %q", m.Split, m.Classes)
+	}
+	if _, err := again(Options{}); !errors.As(err, &taken) {
+		t.Errorf("a third time: %v", err)
+	}
+	out := filepath.Join(dir, "elsewhere")
+	if tasks := Tasks(splits, out); tasks[0].Output != filepath.Join(out, "train") || tasks[1].Output != filepath.Join(out, "val") {
+		t.Errorf("tasks %+v", tasks)
+	}
+}
+
+// panicking is an encoding whose decoder stumbles over every second image and is good for nothing after that.
+type panicking struct{ original.Encoding }
+
+func (p panicking) NewWorker() encoding.Worker {
+	return &panickingWorker{Worker: p.Encoding.NewWorker()}
+}
+
+type panickingWorker struct {
+	encoding.Worker
+	fell bool
+}
+
+func (w *panickingWorker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
+	if w.fell {
+		return errors.New("this decoder has stumbled before")
+	}
+	if len(s.Image)%2 == 0 {
+		w.fell = true
+		panic("index out of range")
+	}
+	return w.Worker.Encode(s, scratch)
+}
+
+func TestDecoderThatPanicsRejects(t *testing.T) {
+	files := synthetic(t, 2, 20)
+	odd := 0
+	for _, data := range files {
+		odd += len(data) % 2
+	}
+	dir := t.TempDir()
+	sum := mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Encoding: panicking{}})
+	if sum.Manifest.Samples != odd || sum.Rejected != len(files)-odd || !strings.Contains(sum.Rejects[0].Reason, "index out of range") {
+		t.Errorf("%d samples, %d rejected, want %d odd of %d", sum.Manifest.Samples, sum.Rejected, odd, len(files))
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	files := make(map[string][]byte)
+	var total int64
+	for k := range 200 {
+		data, err := synth.Image("train", 1, k, synth.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		files[fmt.Sprintf("n/%d.JPEG", k)] = data
+		total += int64(len(data))
+	}
+	dir := b.TempDir()
+	src := writeTree(b, filepath.Join(dir, "train"), files)
+	b.SetBytes(total)
+	for b.Loop() {
+		if _, err := build(src, "", Options{Replace: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(files)*b.N)/b.Elapsed().Seconds(), "images/s")
+}

@@ -1,0 +1,252 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/original"
+	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/synth"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// writeSource makes a folder of class folders, with a file among them that is no image and two that are damaged.
+func writeSource(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, err := synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 300}); err != nil {
+		t.Fatal(err)
+	}
+	train := filepath.Join(dir, "train")
+	files, err := filepath.Glob(filepath.Join(train, "*", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, "no files")
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := filepath.Dir(files[0])
+	for name, content := range map[string][]byte{"cut.JPEG": data[:len(data)/2], "text.JPEG": []byte("no image"), "empty.JPEG": nil} {
+		if err := os.WriteFile(filepath.Join(class, name), content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return train
+}
+
+func buildSet(t testing.TB, src string, o Options) string {
+	t.Helper()
+	splits, err := source.Open(src, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "set")
+	if _, err := Build(t.Context(), splits[0], out, o); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func mustPixels(t *testing.T, codec, size, interpolation string) *pixelsencoding.Encoding {
+	t.Helper()
+	resize, err := pixelsencoding.ParseResize(size, interpolation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func openSet(t *testing.T, dir string) *shard.Set {
+	t.Helper()
+	set, err := shard.OpenSet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { set.Close() })
+	return set
+}
+
+// sameFiles compares two folders byte for byte.
+func sameFiles(t *testing.T, a, b string) {
+	t.Helper()
+	err := filepath.WalkDir(a, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == RejectsName {
+			return err
+		}
+		rel, err := filepath.Rel(a, path)
+		if err != nil {
+			return err
+		}
+		x, errX := os.ReadFile(path)
+		y, errY := os.ReadFile(filepath.Join(b, rel))
+		if errX != nil || errY != nil || !bytes.Equal(x, y) {
+			t.Errorf("%s differs (%v, %v)", rel, errX, errY)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRepackIsBuild checks that a repacked set is the set that a build makes, for every codec and other partitions, and that
+// the encodings agree on what they leave out and on what is served.
+func TestRepackIsBuild(t *testing.T) {
+	src := writeSource(t)
+	original := openSet(t, buildSet(t, src, Options{Partitions: 2, Seed: 5}))
+	if original.Len() != 12 {
+		t.Fatalf("%d samples, want 12", original.Len())
+	}
+	for _, codec := range pixelcodec.Names() {
+		for _, world := range []int{2, 3} {
+			o := Options{Partitions: world, Seed: uint64(world + 3), Encoding: mustPixels(t, codec, "64", ""), Jobs: 3}
+			built := buildSet(t, src, o)
+			out := filepath.Join(t.TempDir(), "repacked")
+			sum, err := Repack(t.Context(), original, out, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum.Formats[imagefile.Encoded] != 12 || sum.OutputBytes == 0 {
+				t.Errorf("%s: %+v", codec, sum)
+			}
+			sameFiles(t, built, out)
+			if same := sum.Manifest.Fingerprint == original.Manifest().Fingerprint; same != (world == 2) {
+				t.Errorf("%s, world %d: the fingerprints are equal: %v", codec, world, same)
+			}
+		}
+	}
+}
+
+// TestPixelsSizes packs with every kind of resize and compares what is stored with what a transform makes of the files.
+func TestPixelsSizes(t *testing.T) {
+	src := writeSource(t)
+	original := openSet(t, buildSet(t, src, Options{}))
+	for _, c := range []struct{ size, interpolation, op string }{
+		{"40", "", `[{"op":"Resize","size":40},{"op":"CenterCrop","size":40}]`},
+		{"100x290", "", `[{"op":"Resize","size":[100,290]}]`},
+		{"33x47", "bicubic", `[{"op":"Resize","size":[33,47],"interpolation":"bicubic"}]`},
+		{"none", "", `[{"op":"CenterCrop","size":100}]`},
+		{"max:120", "box", ""},
+	} {
+		p := mustPixels(t, pixelcodec.Bitpack, c.size, c.interpolation)
+		set := openSet(t, buildSet(t, src, Options{Encoding: p}))
+		engine := transform.NewEngine(0)
+		for i := range set.Len() {
+			stored, _, err := set.Read(i, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, _, err := original.Read(i, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.op == "" {
+				if long := max(stored.Width, stored.Height); long != min(120, max(file.Width, file.Height)) {
+					t.Errorf("%s: %d×%d from %d×%d", c.size, stored.Width, stored.Height, file.Width, file.Height)
+				}
+				continue
+			}
+			spec, err := transform.Parse(c.op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := apply(t, engine, spec, transform.Source{Format: imagefile.Encoded, Image: stored.Image, Encoding: p})
+			want := apply(t, engine, spec, transform.Source{Image: file.Image})
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: sample %d differs", c.size, i)
+			}
+		}
+	}
+}
+
+func apply(t *testing.T, e *transform.Engine, spec *transform.Spec, src transform.Source) []byte {
+	t.Helper()
+	pix := make([]byte, spec.OutputBytes())
+	if _, err := e.Apply(spec, resample.Output{Pix: pix}, src, transform.NewDraws(1, 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	return pix
+}
+
+// TestPixelsRejects feeds damaged files to both encodings, which must leave out the same, but for what pixels cannot hold.
+func TestPixelsRejects(t *testing.T) {
+	files, err := filepath.Glob("../../shard/testdata/images/*/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, "no files")
+	}
+	originals, stored := original.Encoding{}.NewWorker(), mustPixels(t, "", "16", "").NewWorker()
+	rng := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 60 {
+			damaged := append(make([]byte, 0, len(data)+shard.SlackBytes), data[:1+rng.IntN(len(data))]...)
+			if rng.IntN(2) == 0 {
+				damaged = damaged[:len(data)]
+				copy(damaged, data)
+				damaged[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
+			}
+			errA := originals.Encode(&shard.Sample{Image: damaged}, &encoding.Scratch{})
+			errB := stored.Encode(&shard.Sample{Image: damaged}, &encoding.Scratch{})
+			if _, tooLarge := errors.AsType[*pixelcodec.LimitError](errB); (errA == nil) != (errB == nil) && !tooLarge {
+				t.Errorf("%s, damaged: original says %v, pixels %v", filepath.Base(file), errA, errB)
+			}
+			if errA != nil {
+				refused++
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
+
+// TestRepackRefuses checks what cannot be repacked.
+func TestRepackRefuses(t *testing.T) {
+	src := writeSource(t)
+	dir := buildSet(t, src, Options{Partitions: 2})
+	o := Options{Partitions: 2, Encoding: mustPixels(t, "", "32", "")}
+	small := openSet(t, buildSet(t, src, o))
+	if _, err := Repack(t.Context(), small, filepath.Join(t.TempDir(), "out"), o); err == nil || !strings.Contains(err.Error(), "does not keep the original files") {
+		t.Errorf("pixels: %v", err)
+	}
+	if _, err := Repack(t.Context(), openSet(t, dir), dir, o); err == nil || !strings.Contains(err.Error(), "give another place") {
+		t.Errorf("onto itself: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := Repack(ctx, openSet(t, dir), out, o); err == nil {
+		t.Error("a cancelled repack succeeded")
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a cancelled repack left something")
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repack(t.Context(), openSet(t, dir), out, o); err == nil || !strings.Contains(err.Error(), "needs all") {
+		t.Errorf("a part: %v", err)
+	}
+}

@@ -1,0 +1,231 @@
+package pack
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+const (
+	// bucketBytesDefault is what a bucket should hold; it bounds the keys in memory, and what is read out of order lies close together.
+	bucketBytesDefault = 256 << 20
+	bucketsMax         = 512
+	// bucketsUnsized are for what nobody knows the size of, as standard input.
+	bucketsUnsized = 128
+	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
+	bucketBufferBytes = 128 << 10
+	spoolHeaderBytes  = 16
+)
+
+// spoolInput is the samples of tars, which gather spreads over buckets, each for one range of hashes. A bucket is a file of
+//
+//	content length u32 | fields length u32 | key length u32 | reason length u32 | key | reason | fields | content
+//
+// for each item, in the order in which they came.
+type spoolInput struct {
+	split   *source.Split
+	seed    uint64
+	buckets []*bucket
+	spooled int // items
+	// The next bucket to list, and the items of the one before it that are still to come.
+	at    int
+	items []spoolItem
+}
+
+type spoolItem struct {
+	item
+	reason   string // why it cannot be a sample, or ""
+	location location
+}
+
+type bucket struct {
+	file    *os.File
+	w       *bufio.Writer
+	size    int64
+	pending atomic.Int64 // items that are not yet done; the file closes with the last
+}
+
+func (s *spoolInput) path() string         { return s.split.Path }
+func (s *spoolInput) classes() []string    { return s.split.Classes() }
+func (s *spoolInput) fields() shard.Fields { return s.split.Fields() }
+func (s *spoolInput) count() int           { return s.spooled }
+
+// makeBuckets makes the buckets' files in a folder and unlinks them at once.
+func (s *spoolInput) makeBuckets(folder string, n int64) error {
+	for i := range min(max(1, n), bucketsMax) {
+		name := filepath.Join(folder, fmt.Sprintf("bucket-%03d", i))
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		s.buckets = append(s.buckets, &bucket{file: file, w: bufio.NewWriterSize(file, bucketBufferBytes)})
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather reads the source's tars into buckets.
+func (s *spoolInput) gather(ctx context.Context, b *builder) error {
+	folder, err := b.scratch()
+	if err != nil {
+		return err
+	}
+	s.seed = b.options.Seed
+	n := s.split.Bytes()/b.options.bucketBytes + 1
+	if s.split.Bytes() == 0 {
+		n = bucketsUnsized
+	}
+	if err := s.makeBuckets(folder, n); err != nil {
+		return err
+	}
+	var bytes int64
+	var buf []byte
+	err = s.split.Walk(ctx, func(it source.Item) error {
+		if !b.wants(it.Key) {
+			return nil
+		}
+		if it.Data != nil {
+			if int64(cap(buf)) < it.Size {
+				buf = make([]byte, it.Size+it.Size/4)
+			}
+			buf = buf[:it.Size]
+			if _, err := io.ReadFull(it.Data, buf); err != nil {
+				return err
+			}
+		} else {
+			buf = buf[:0]
+		}
+		bytes += int64(len(buf))
+		if err := s.add(it, buf); err != nil {
+			return s.wrap(err)
+		}
+		b.report(StageRead, s.spooled, bytes, s.split.Bytes())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range s.buckets {
+		if err := k.w.Flush(); err != nil {
+			return s.wrap(err)
+		}
+		k.w = nil
+	}
+	return nil
+}
+
+func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.path(), err) }
+
+// add appends an item to the bucket of its hash.
+func (s *spoolInput) add(it source.Item, data []byte) error {
+	i, _ := bits.Mul64(shard.OrderHash(s.seed, it.Key), uint64(len(s.buckets)))
+	k := s.buckets[i]
+	var h [spoolHeaderBytes]byte
+	binary.LittleEndian.PutUint32(h[0:], uint32(len(data)))
+	binary.LittleEndian.PutUint32(h[4:], uint32(len(it.Fields)))
+	binary.LittleEndian.PutUint32(h[8:], uint32(len(it.Key)))
+	binary.LittleEndian.PutUint32(h[12:], uint32(len(it.Reason)))
+	k.w.Write(h[:])
+	k.w.WriteString(it.Key)
+	k.w.WriteString(it.Reason)
+	k.w.Write(it.Fields)
+	_, err := k.w.Write(data) // the writer keeps its first error
+	k.size += int64(len(h) + len(it.Key) + len(it.Reason) + len(it.Fields) + len(data))
+	s.spooled++
+	return err
+}
+
+// list returns the items of a bucket, in order.
+func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
+	var items []spoolItem
+	head := make([]byte, 256)
+	for at := int64(0); at < k.size; {
+		n, err := k.file.ReadAt(head, at)
+		if n < spoolHeaderBytes {
+			return nil, s.wrap(err)
+		}
+		size, fields := int64(binary.LittleEndian.Uint32(head)), int64(binary.LittleEndian.Uint32(head[4:]))
+		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint32(head[8:]))
+		reasonEnd := keyEnd + int(binary.LittleEndian.Uint32(head[12:]))
+		if reasonEnd > n {
+			head = make([]byte, max(reasonEnd, len(head)))
+			if n, err = k.file.ReadAt(head, at); n < reasonEnd {
+				return nil, s.wrap(err)
+			}
+		}
+		items = append(items, spoolItem{
+			item:     newItem(s.seed, string(head[spoolHeaderBytes:keyEnd])),
+			reason:   string(head[keyEnd:reasonEnd]),
+			location: location{bucket: k, offset: at + int64(reasonEnd), fields: fields, size: size},
+		})
+		at += int64(reasonEnd) + fields + size
+	}
+	return items, sortItems(s.path(), items)
+}
+
+func (s *spoolInput) next(im *inFlight) error {
+	for len(s.items) == 0 {
+		if s.at == len(s.buckets) {
+			return io.EOF
+		}
+		k := s.buckets[s.at]
+		s.at++
+		items, err := s.list(k)
+		if err != nil {
+			return err
+		}
+		if len(items) == 0 {
+			k.file.Close()
+		}
+		k.pending.Store(int64(len(items)))
+		s.items = items
+	}
+	it := &s.items[0]
+	im.key, im.reason, im.location = it.key, it.reason, it.location
+	s.items = s.items[1:]
+	return nil
+}
+
+func (s *spoolInput) values(*inFlight) error { return nil } // load has read them
+
+func (s *spoolInput) load(im *inFlight) error {
+	at := im.location
+	if int64(cap(im.data)) < at.size+shard.SlackBytes {
+		im.data = make([]byte, at.size+at.size/4+shard.SlackBytes)
+	}
+	im.data = im.data[:at.size]
+	im.fields = slices.Grow(im.fields[:0], int(at.fields))[:at.fields]
+	if _, err := at.bucket.file.ReadAt(im.fields, at.offset); err != nil {
+		return s.wrap(err)
+	}
+	if _, err := at.bucket.file.ReadAt(im.data, at.offset+at.fields); err != nil {
+		return s.wrap(err)
+	}
+	label, err := s.split.Label(im.key)
+	im.label = label
+	return err
+}
+
+func (s *spoolInput) done(im *inFlight) {
+	if b := im.location.bucket; b.pending.Add(-1) == 0 {
+		b.file.Close() // which frees its room on the disk
+	}
+}
+
+func (s *spoolInput) close() {
+	for _, k := range s.buckets {
+		k.file.Close()
+	}
+}

@@ -1,0 +1,161 @@
+package pack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+// TakenError says that the output is a finished set, which is not to be replaced. It is an fs.ErrExist.
+type TakenError struct {
+	Output       string
+	OtherOptions bool // it was built with other options
+}
+
+func (e *TakenError) Error() string {
+	if e.OtherOptions {
+		return e.Output + " is a finished shard set, built with other options: --force replaces it"
+	}
+	return e.Output + " is a finished shard set already: --force replaces it"
+}
+
+// Is makes the error an fs.ErrExist.
+func (e *TakenError) Is(target error) bool { return target == fs.ErrExist }
+
+// Task is a split and the folder that its set will stand in.
+type Task struct {
+	Split  *source.Split
+	Output string
+}
+
+// Tasks says where the sets of the splits of one source go: to out, or, when there are several, to the folders in out that are called as the
+// splits are; without out, beside the splits.
+func Tasks(splits []*source.Split, out string) []Task {
+	var tasks []Task
+	for _, s := range splits {
+		switch {
+		case out == "":
+			tasks = append(tasks, Task{s, s.Output})
+		case len(splits) == 1:
+			tasks = append(tasks, Task{s, out})
+		default:
+			tasks = append(tasks, Task{s, filepath.Join(out, s.Name)})
+		}
+	}
+	return tasks
+}
+
+// BuildAll builds the splits of one source, one after the other, so that their labels agree: the classes of the first are those of the others.
+// Places that are taken are found before anything is read. When an earlier run finished only some of the sets, those are kept if their options
+// are the same, and the others are built; done is called after each.
+func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) error {
+	o.fill()
+	kept := make([]*shard.Manifest, len(tasks))
+	finished := 0
+	for i, t := range tasks {
+		m, err := o.checkPlace(t)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			kept[i] = m
+			finished++
+		}
+	}
+	if finished == len(tasks) {
+		return &TakenError{Output: tasks[0].Output}
+	}
+	leaveOut := make([]map[string]Duplicate, len(tasks))
+	if o.Dedupe {
+		var err error
+		if leaveOut, err = findDuplicates(ctx, tasks, &o); err != nil {
+			return err
+		}
+	}
+	var classes []string
+	var train packedSums
+	for i, t := range tasks {
+		if classes != nil {
+			t.Split.ExpectClasses(classes)
+		}
+		if m := kept[i]; m != nil {
+			if !o.builtAlike(m) || !m.Fields.Equal(t.Split.Fields()) {
+				return &TakenError{Output: t.Output, OtherOptions: true}
+			}
+			classes = m.Classes
+			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
+			continue
+		}
+		s, err := buildSplit(ctx, t.Split, t.Output, o, leaveOut[i], train)
+		if err != nil {
+			return err
+		}
+		if t.Split.Name == trainSplit {
+			train = s.sums
+		}
+		s.sums = nil
+		classes = s.Manifest.Classes
+		done(s)
+	}
+	return nil
+}
+
+// checkPlace refuses an output that lies in its own source, and returns the manifest of a set that is there and not to be replaced.
+func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
+	out, err := filepath.Abs(t.Output)
+	if err != nil {
+		return nil, err
+	}
+	if rel, err := filepath.Rel(t.Split.Path, out); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return nil, fmt.Errorf("the output %s lies in the source %s: give another place with -o", t.Output, t.Split.Path)
+	}
+	if o.Replace {
+		return nil, nil
+	}
+	m, err := shard.ReadManifest(out)
+	if err != nil {
+		if errors.Is(err, shard.ErrNotSet) {
+			err = nil // the writer refuses what else may be there
+		}
+		return nil, err
+	}
+	return m, nil
+}
+
+// built are the options that a set's content depends on, for its manifest.
+func (o *Options) built() map[string]string {
+	built := map[string]string{"shard_bytes": strconv.FormatInt(o.ShardBytes, 10)}
+	if o.Dedupe {
+		built["dedupe"] = "true"
+	}
+	return built
+}
+
+// builtAlike says that a set was built with these options.
+func (o *Options) builtAlike(m *shard.Manifest) bool {
+	enc := o.Encoding.Stored()
+	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
+		m.Built["shard_bytes"] == o.built()["shard_bytes"] && m.Built["dedupe"] == o.built()["dedupe"]
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	s, _ := json.Marshal(x)
+	t, _ := json.Marshal(y)
+	return slices.Equal(s, t)
+}

@@ -1,0 +1,336 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/image/bmp"
+
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// cifarArchive packs files into a folder of a tar.gz.
+func cifarArchive(t *testing.T, path, folder string, files map[string][]byte, seed uint64) string {
+	t.Helper()
+	return sourcetest.Write(t, path, sourcetest.Gzip(t, sourcetest.TarOfTree(t, files, folder+"/", seed)))
+}
+
+// decodeBMP returns the three planes of an image.
+func decodeBMP(t *testing.T, file string) []byte {
+	t.Helper()
+	img, err := bmp.Decode(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := img.Bounds(); b.Dx() != 32 || b.Dy() != 32 {
+		t.Fatalf("image of %v, want 32×32", b)
+	}
+	planes := make([]byte, 3072)
+	for i := range 1024 {
+		r, g, b, a := img.At(i%32, i/32).RGBA()
+		if a != 0xffff {
+			t.Fatal("not opaque")
+		}
+		planes[i], planes[1024+i], planes[2048+i] = byte(r>>8), byte(g>>8), byte(b>>8)
+	}
+	return planes
+}
+
+// wantCIFAR says what the batches of a split are to give, as planes.
+func wantCIFAR(batches []sourcetest.CIFARBatch, prefix string) map[string]item {
+	want := make(map[string]item)
+	for _, b := range batches {
+		for i, label := range b.Labels {
+			key := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[label], len(want))
+			want[key] = item{label: int32(label), data: string(b.Planes[i*3072:][:3072])}
+		}
+	}
+	return want
+}
+
+// requireCIFAR checks that a path holds the two splits of the batches.
+func requireCIFAR(t *testing.T, path, layout, output string, batches []sourcetest.CIFARBatch) {
+	t.Helper()
+	splits, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(splits) != 2 {
+		t.Fatalf("%s: %d splits, want 2", path, len(splits))
+	}
+	for i, tc := range []struct {
+		name, prefix, describe string
+		batches                []sourcetest.CIFARBatch
+	}{{"train", "train", "the training images of CIFAR-10, ", batches[:5]}, {"val", "test", "the test images of CIFAR-10, ", batches[5:]}} {
+		s := splits[i]
+		if s.Name != tc.name || s.Layout() != tc.describe+layout || s.Output != output+"-"+tc.name+"-shards" || !s.Decoded() || s.Streamed() {
+			t.Errorf("%s: split %q, %q, output %s, decoded %t", path, s.Name, s.Layout(), s.Output, s.Decoded())
+		}
+		got := mustItems(t, s)
+		for key, it := range got {
+			it.data = string(decodeBMP(t, it.data))
+			got[key] = it
+		}
+		if !reflect.DeepEqual(got, wantCIFAR(tc.batches, tc.prefix)) {
+			t.Errorf("%s: %s: %d items, which differ from the %d wanted", path, tc.name, len(got), len(wantCIFAR(tc.batches, tc.prefix)))
+		}
+		if !slices.Equal(s.Classes(), sourcetest.CIFARClasses) {
+			t.Errorf("%s: classes %q", path, s.Classes())
+		}
+		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "as published has") {
+			t.Errorf("%s: notes %q, want one on the number of images", path, s.Notes())
+		}
+	}
+}
+
+func TestEveryCIFARGivesTheSame(t *testing.T) {
+	dir, batches := t.TempDir(), sourcetest.CIFARBatches(1)
+	python, binary := sourcetest.CIFARPython(batches), sourcetest.CIFARBinary(batches)
+	for seed := range uint64(3) { // whatever the order of the entries
+		at := filepath.Join(dir, fmt.Sprint(seed))
+		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "cifar-10-python.tar.gz"), "cifar-10-batches-py", python, seed),
+			"the Python version's archive", filepath.Join(at, "cifar-10-python"), batches)
+		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "renamed.tgz"), "x", binary, seed), "the binary version's archive", filepath.Join(at, "renamed"), batches)
+	}
+	alone := filepath.Join(dir, "0") // a folder that holds the archive and nothing else
+	if err := os.Remove(filepath.Join(alone, "renamed.tgz")); err != nil {
+		t.Fatal(err)
+	}
+	requireCIFAR(t, alone, "the Python version's archive", filepath.Join(alone, "cifar-10-python"), batches)
+	py := writeTree(t, filepath.Join(dir, "data/cifar-10-batches-py"), python)
+	sourcetest.Write(t, filepath.Join(py, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
+	requireCIFAR(t, py, "the Python version's folder", py, batches)
+	bin := writeTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), binary)
+	requireCIFAR(t, bin, "the binary version's folder", bin, batches)
+	requireCIFAR(t, filepath.Dir(bin), "the binary version's folder", bin, batches)
+	writeTree(t, filepath.Join(dir, "data/cifar-10-batches-bin"), binary)
+	cifarArchive(t, filepath.Join(dir, "data/cifar-10-python.tar.gz"), "cifar-10-batches-py", python, 9)
+	requireCIFAR(t, filepath.Dir(py), "the Python version's folder", py, batches)
+}
+
+func TestCIFARReadsIntoTheBuffer(t *testing.T) {
+	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := splits[1]
+	var key string
+	if err := s.Walk(t.Context(), func(it Item) error { key = it.Key; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 4000)
+	if data, err := s.Read(key, buf); err != nil || &data[0] != &buf[0] || cap(data)-len(data) < shard.SlackBytes {
+		t.Errorf("%v, capacity %d after %d bytes, in the buffer: %t", err, cap(data), len(data), &data[0] == &buf[0])
+	}
+	if data, err := s.Read(key, nil); err != nil || cap(data)-len(data) < shard.SlackBytes {
+		t.Errorf("%v, capacity %d after %d bytes", err, cap(data), len(data))
+	}
+	for _, key := range []string{"", "test/cat/x", "test/cat/-1", "test/cat/00008", "test/nothing/00000", strings.Replace(key, "test", "train", 1)} {
+		if _, err := s.Read(key, nil); err == nil {
+			t.Errorf("%q is read", key)
+		}
+	}
+}
+
+func TestDamagedCIFAR(t *testing.T) {
+	batches := sourcetest.CIFARBatches(3)
+	python, binary := sourcetest.CIFARPython(batches), sourcetest.CIFARBinary(batches)
+	replaced := func(data []byte, old, new string) []byte { return bytes.Replace(data, []byte(old), []byte(new), 1) }
+	for name, tc := range map[string]struct {
+		files map[string][]byte
+		file  string
+		data  []byte // nil: the file is missing
+		want  string
+	}{
+		"a batch is missing":     {python, "data_batch_3", nil, `"data_batch_3": is missing`},
+		"the classes are":        {binary, "batches.meta.txt", nil, `"batches.meta.txt": is missing`},
+		"half a record":          {binary, "test_batch.bin", binary["test_batch.bin"][:3000], "no whole number of records"},
+		"an empty batch":         {binary, "data_batch_1.bin", []byte{}, "no whole number of records"},
+		"label 10":               {binary, "data_batch_2.bin", append([]byte{10}, binary["data_batch_2.bin"][1:]...), "image 0 has the label 10"},
+		"nine classes":           {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck\n", ""), "9 classes"},
+		"a class twice":          {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "ship"), `"ship" cannot be used`},
+		"a class that climbs":    {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "../truck"), "cannot be used"},
+		"a pickle cut short":     {python, "data_batch_4", python["data_batch_4"][:200], "cut short"},
+		"a pickle of a list":     {python, "data_batch_4", []byte("\x80\x02]."), "not a dictionary"},
+		"a pickle that executes": {python, "batches.meta", []byte("cos\nsystem\n(U\x04true" + "tR."), `refused: it wants to use "system"`},
+		"no data":                {python, "data_batch_1", replaced(python["data_batch_1"], "U\x04data", "U\x04dada"), `"data" is no array`},
+		"no labels":              {python, "data_batch_1", replaced(python["data_batch_1"], "U\x06labels", "U\x06lapels"), `"labels" is no list of 3`},
+		"a label that is a word": {python, "data_batch_1", replaced(python["data_batch_1"], "(K"+string(batches[0].Labels[0]), "(U\x00"), `image 0 has the label`},
+		"no names":               {python, "batches.meta", replaced(python["batches.meta"], "label_names", "babel_names"), `"label_names" is no list`},
+		"a name that is none":    {python, "batches.meta", replaced(python["batches.meta"], "U\x08airplane", "K\x00"), `holds what is no string`},
+	} {
+		files := maps.Clone(tc.files)
+		if files[tc.file] = tc.data; tc.data == nil {
+			delete(files, tc.file)
+		}
+		dir := t.TempDir()
+		for _, path := range []string{writeTree(t, filepath.Join(dir, "folder"), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), "y", files, 1)} {
+			splits, err := Open(path, Options{})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			for _, s := range splits {
+				var format *FormatError
+				if _, err := items(s); !errors.As(err, &format) || format.Path != path || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s: %v, want a FormatError with %q", name, err, tc.want)
+				}
+			}
+		}
+	}
+}
+
+func TestCIFARThatIsNotRead(t *testing.T) {
+	dir, files := t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(4))
+	matlab := map[string][]byte{"batches.meta.mat": []byte("MATLAB"), "readme.html": nil, "data_batch_1.mat": nil}
+	twice := sourcetest.Tar(t, sourcetest.File{Name: "a/test_batch.bin", Data: files["test_batch.bin"]}, sourcetest.File{Name: "b/test_batch.bin", Data: files["test_batch.bin"]})
+	for path, want := range map[string]string{
+		writeTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                                      "MATLAB version",
+		cifarArchive(t, filepath.Join(dir, "m.tar.gz"), "cifar-10-batches-mat", matlab, 1):                                                    "MATLAB version",
+		cifarArchive(t, filepath.Join(dir, "c.tar.gz"), "cifar-100-matlab", map[string][]byte{"meta.mat": nil, "train.mat": nil}, 1):          "MATLAB version of CIFAR-100",
+		writeTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):              "cannot be read as CIFAR-100",
+		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), twice):                                                                           `"test_batch.bin": occurs twice`,
+		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):                 "incomplete",
+		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
+		sourcetest.Write(t, filepath.Join(dir, "cifar-100-python/apple/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/cifar-100-python")] + "/": "classes",
+	} {
+		splits, err := Open(path, Options{})
+		if want == "classes" {
+			if err != nil || len(splits) != 1 || splits[0].Decoded() || splits[0].Layout() != "a folder of class folders" {
+				t.Errorf("%s: %v, want class folders", path, err)
+			}
+			continue
+		}
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	for _, path := range []string{"MNIST/raw/x", "other.tar"} {
+		root := t.TempDir()
+		sourcetest.Write(t, filepath.Join(root, path), nil)
+		want := filepath.Join(root, cifarBinary.archive)
+		if filepath.Ext(path) == ".tar" {
+			cifarArchive(t, want, "x", files, 1)
+		} else {
+			want = writeTree(t, filepath.Join(root, cifarBinary.folder), files)
+		}
+		if _, err := Open(root, Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
+			t.Errorf("CIFAR-10 beside %s: %v", path, err)
+		}
+	}
+	good := writeTree(t, filepath.Join(dir, "good"), files)
+	if _, err := Open(good, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
+		t.Errorf("one name for two splits: %v", err)
+	}
+	splits, err := Open(good, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := splits[0].Walk(ctx, func(Item) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted walk gives %v", err)
+	}
+}
+
+// repickle turns the pickles of a folder into those that Python 3 makes of the same objects with the protocol.
+const repickle = `
+import os, pickle, sys
+import numpy
+root, protocol = sys.argv[1], int(sys.argv[2])
+for name in os.listdir(root):
+    if name != "readme.html":
+        path = os.path.join(root, name)
+        with open(path, "rb") as f:
+            value = pickle.load(f, encoding="latin1")
+        assert "data" not in value or value["data"].dtype == numpy.uint8
+        with open(path, "wb") as f:
+            pickle.dump(value, f, protocol=protocol)
+`
+
+// TestPythonAgreesOnPickles checks that Python itself reads the pickles that these tests make, and that what it makes of them is read as well.
+func TestPythonAgreesOnPickles(t *testing.T) {
+	python, _ := pillowtest.Find(t, "numpy")
+	batches := sourcetest.CIFARBatches(5)
+	for _, protocol := range []string{"2", "3", "4"} {
+		root := writeTree(t, filepath.Join(t.TempDir(), "data"), sourcetest.CIFARPython(batches))
+		if out, err := exec.Command(python, "-c", repickle, root, protocol).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		requireCIFAR(t, root, "the Python version's folder", root, batches)
+	}
+}
+
+// Whatever the bytes of CIFAR's files, reading them gives labels of their classes, and images, or a *FormatError.
+func FuzzCIFAR(f *testing.F) {
+	type files struct {
+		of   *cifarFormat
+		data map[string][]byte
+	}
+	ten := sourcetest.CIFARBatches(1)
+	hundred, fine, coarse := sourcetest.CIFAR100Batches(1)
+	sorts := []files{
+		{&cifarBinary, sourcetest.CIFARBinary(ten)}, {&cifar100Binary, sourcetest.CIFAR100Binary(hundred, fine, coarse)},
+		{&cifarPython, sourcetest.CIFARPython(ten)},
+	}
+	for sort, c := range sorts {
+		for i, name := range c.of.files() {
+			whole := c.data[name]
+			f.Add(uint8(sort), uint8(i), uint32(0), whole[:1], whole[len(whole)-1:], uint32(len(whole)))
+			f.Add(uint8(sort), uint8(i), uint32(1), []byte{0xff, 0, '/'}, []byte("\n\n"), uint32(3073))
+		}
+	}
+	f.Fuzz(func(t *testing.T, sort, file uint8, at uint32, change, end []byte, length uint32) {
+		c := sorts[int(sort)%len(sorts)]
+		names := c.of.files()
+		got := &cifarFiles{path: "cifar", format: c.of, label: cifarFine, batches: make([]cifarBatch, len(c.of.batches))}
+		for i, name := range names {
+			data := c.data[name]
+			if i == int(file)%len(names) {
+				data = bytes.Clone(data[:min(int(length), len(data))])
+				if len(data) > 0 {
+					copy(data[int(at)%len(data):], change)
+				}
+				data = append(data, end...)
+			}
+			if err := got.parse(i, data); err != nil {
+				if _, ok := errors.AsType[*FormatError](err); !ok {
+					t.Errorf("error of type %T: %v", err, err)
+				}
+				return
+			}
+		}
+		got.once.Do(func() {}) // the files are read
+		for b := range got.batches {
+			split := &cifarSplit{files: got, prefix: "train", batches: []int{b}}
+			seen := 0
+			s := &Split{Path: "cifar", layout: split}
+			labels, err := split.walk(t.Context(), s, func(it Item) error {
+				image, err := split.read(it.Key, nil)
+				if len(image) != bmpFileHeader+bmpInfoHeader+cifarImageBytes {
+					t.Errorf("%s is of %d bytes", it.Key, len(image))
+				}
+				seen++
+				return err
+			})
+			if err != nil || seen != len(labels.byKey) {
+				t.Errorf("%d images of %d labels, %v", seen, len(labels.byKey), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package source
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+// ClassesFromMax bounds [Options.ClassesFrom].
+const ClassesFromMax = 16
+
+const (
+	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
+	foldersNotedMax = 8
+	// wnidsMissingMax is up to how many of ILSVRC2012's classes may be missing for that to be an incomplete copy; more are a selection, such as
+	// ImageNet-100.
+	wnidsMissingMax = 99
+)
+
+// classCount is what a walk met of one class.
+type classCount struct {
+	files   int
+	direct  int      // images in the class's own folder, by their names
+	folders []string // the first few folders in it that hold images
+}
+
+// classCounts are the classes that a walk met where folders or tars stand for classes. A class is the level-th folder of a key, counted from 1.
+type classCounts struct {
+	level   int
+	counts  map[string]*classCount
+	wanted  classNames // if it has names, only these are taken, in this order
+	index   map[string]int32
+	leftOut map[string]bool // classes that are not wanted
+}
+
+func newClassCounts(o Options) (classCounts, error) {
+	c := classCounts{level: max(1, o.ClassesFrom), counts: make(map[string]*classCount), leftOut: make(map[string]bool)}
+	if o.Classes == "" {
+		return c, nil
+	}
+	var err error
+	c.wanted, err = findClassNames(nil, o)
+	c.index = newLabels(c.wanted.names).index
+	return c, err
+}
+
+// takes says that a class is wanted, and remembers those that are not.
+func (c classCounts) takes(class string) bool {
+	if c.index == nil {
+		return true
+	}
+	_, ok := c.index[class]
+	if !ok {
+		c.leftOut[class] = true
+	}
+	return ok
+}
+
+// selected gives the classes of the list, in its order.
+func (c classCounts) selected(s *Split, met []string) (labels, error) {
+	l := newLabels(c.wanted.names)
+	l.level = c.level
+	if len(met) == 0 {
+		return l, &FormatError{Path: s.Path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(maps.Keys(c.leftOut))),
+			len(c.wanted.names), c.wanted.from)}
+	}
+	if err := c.checkDepth(s, met); err != nil && !s.opts.ForceClasses {
+		return l, err
+	}
+	s.note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.from, len(c.wanted.names), len(met), len(c.leftOut))
+	return l, nil
+}
+
+// class notes a class, which may be empty.
+func (c classCounts) class(name string) *classCount {
+	n := c.counts[name]
+	if n == nil {
+		n = new(classCount)
+		c.counts[name] = n
+	}
+	return n
+}
+
+// add notes a file: rest is its path in the class's folder.
+func (c classCounts) add(class, rest string) {
+	n := c.class(class)
+	n.files++
+	if !namedImage(rest) {
+		return
+	}
+	folder, _, deep := strings.Cut(rest, "/")
+	switch {
+	case !deep:
+		n.direct++
+	case len(n.folders) < foldersNotedMax && !slices.Contains(n.folders, folder):
+		n.folders = append(n.folders, folder)
+	}
+}
+
+// namedImage says that a file may be an image, by its name; one without an extension may.
+func namedImage(name string) bool {
+	extension := path.Ext(name)
+	return extension == "" || imagefile.HasExtension(strings.ToLower(extension[1:]))
+}
+
+// keyClass returns the class of a key and the path in its folder; ok is false for a file that lies above all classes.
+func keyClass(key string, level int) (class, rest string, ok bool) {
+	rest = key
+	for range max(1, level) {
+		if class, rest, ok = strings.Cut(rest, "/"); !ok {
+			return "", "", false
+		}
+	}
+	return class, rest, true
+}
+
+// labels gives the classes their order, after what is nearly certainly a mistake was refused.
+func (c classCounts) labels(s *Split) (labels, error) {
+	classes := slices.Sorted(maps.Keys(c.counts))
+	if c.index != nil {
+		return c.selected(s, classes)
+	}
+	if !s.opts.ForceClasses {
+		if err := c.check(s, classes); err != nil {
+			return labels{}, err
+		}
+	}
+	for _, name := range classes {
+		if c.counts[name].files == 0 {
+			s.note("class %s has no files", name)
+		}
+	}
+	l, ok := evaluationLabels(s, classes)
+	if !ok {
+		l = newLabels(orderClasses(s, classes))
+	}
+	l.level = c.level
+	return l, nil
+}
+
+// orderClasses sorts classes by name, and those that all are numbers by number.
+func orderClasses(s *Split, classes []string) []string {
+	for _, name := range classes {
+		if strings.Trim(name, "0123456789") != "" || len(name) > 18 {
+			return classes
+		}
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(name)
+		return n
+	}
+	ordered := slices.SortedFunc(slices.Values(classes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
+	})
+	at := slices.IndexFunc(ordered, func(name string) bool { return slices.Index(ordered, name) != slices.Index(classes, name) })
+	switch {
+	case at < 0:
+		return classes
+	case s.opts.ClassOrder == ClassOrderString:
+		s.note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d", ordered[at], slices.Index(classes, ordered[at]))
+		return classes
+	}
+	s.note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, which sorts them as strings, would give it %d "+
+		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
+	return ordered
+}
+
+// notClasses are names that folders have which hold classes, and not images of one.
+var notClasses = []string{"train", "training", "val", "valid", "validation", "test", "testing", "data", "images", "image", "imgs", "img", "dataset",
+	"imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
+
+func namedNoClass(name string) bool { return slices.Contains(notClasses, strings.ToLower(name)) }
+
+// check refuses classes that are nearly certainly none.
+func (c classCounts) check(s *Split, classes []string) error {
+	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkEmpty(s, classes)} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(classes) == 1 {
+		return refuseClasses(s, "", fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes", classes[0]), classes)
+	}
+	return nil
+}
+
+// refuseClasses ends a build whose classes are nearly certainly wrong, with what insists on them.
+func refuseClasses(s *Split, entry, msg string, classes []string) error {
+	return &FormatError{Path: s.Path, Entry: entry, Msg: fmt.Sprintf("%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
+		msg, len(classes), someNames(classes))}
+}
+
+// checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more below.
+func (c classCounts) checkDepth(s *Split, classes []string) error {
+	for _, name := range classes {
+		n := c.counts[name]
+		if n.direct > 0 || len(n.folders) == 0 || len(n.folders) == 1 && !namedNoClass(name) {
+			continue
+		}
+		how := fmt.Sprintf("--classes-from %d takes the folders one level deeper", c.level+1)
+		if c.level == 1 && !s.Streamed() {
+			how = fmt.Sprintf("build %s, or %s", filepath.Join(s.Path, name), how)
+		}
+		return refuseClasses(s, "", fmt.Sprintf("%s holds no image itself, but folders that do (%s), which probably are the classes: %s",
+			name, someNames(slices.Sorted(slices.Values(n.folders))), how), classes)
+	}
+	return nil
+}
+
+// checkClassNames refuses classes that are called as splits and folders of images are. One class called "train" among others is that of the vehicle.
+func checkClassNames(s *Split, classes []string) error {
+	var bad []string
+	for _, name := range classes {
+		if namedNoClass(name) {
+			bad = append(bad, name)
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	if len(bad) == 1 && len(classes) > 2 && strings.EqualFold(bad[0], "train") {
+		s.note("one of the %d classes is called %q", len(classes), bad[0])
+		return nil
+	}
+	what := "build " + filepath.Join(s.Path, bad[0])
+	if s.Streamed() {
+		what = "unpack it and build the folder that holds the classes"
+	}
+	return refuseClasses(s, "", fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", someNames(bad), what), classes)
+}
+
+// isWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
+func isWnid(name string) bool {
+	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
+}
+
+// checkWnids finds what does not belong to ImageNet's classes, and what is missing of them.
+func checkWnids(s *Split, classes []string) error {
+	others := slices.DeleteFunc(slices.Clone(classes), isWnid)
+	wnids := len(classes) - len(others)
+	if len(others) > 0 && wnids >= 10*len(others) {
+		return refuseClasses(s, "", fmt.Sprintf("has %d wnids and beside them %s, which is none: move it elsewhere", wnids, someNames(others)), classes)
+	}
+	known := ilsvrcVal().classes
+	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
+		return nil
+	}
+	have := newLabels(classes)
+	missing := slices.DeleteFunc(slices.Clone(known), func(c string) bool { _, ok := have.index[c]; return ok })
+	if len(missing) != len(known)-wnids {
+		return nil // not a part of ILSVRC2012
+	}
+	return refuseClasses(s, "", fmt.Sprintf("has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than everywhere else: "+
+		"complete the copy", wnids, someNames(missing)), classes)
+}
+
+// checkEmpty refuses classes without files, as ImageFolder does.
+func (c classCounts) checkEmpty(s *Split, classes []string) error {
+	empty := slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return c.counts[name].files > 0 })
+	if len(empty) == 0 {
+		return nil
+	}
+	return &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
+		"refuses them too, unless told allow_empty=True, which --force-classes is here", len(empty), len(classes), someNames(empty))}
+}

@@ -1,0 +1,208 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// paths makes a tree of images with these paths.
+func paths(names ...string) map[string][]byte {
+	files := make(map[string][]byte)
+	for _, name := range names {
+		files[name] = []byte(jpegStart + name)
+	}
+	return files
+}
+
+// TestMistakenClasses lays out what people give by mistake: the error names what they meant and what insists, and with that the labels are what
+// it said.
+func TestMistakenClasses(t *testing.T) {
+	known := ilsvrcVal().classes
+	var most, extra []string
+	for _, c := range known[:950] {
+		most = append(most, c+"/x.JPEG")
+	}
+	for _, c := range known {
+		extra = append(extra, c+"/x.JPEG")
+	}
+	extra = append(extra, "ILSVRC2012_img_val/x.JPEG")
+	for name, tc := range map[string]struct {
+		files map[string][]byte
+		want  []string
+	}{
+		"a folder between":      {paths("data/cat/1.jpg", "data/cat/2.jpg", "data/dog/3.jpg"), []string{"data holds no image itself", "(cat, dog)", "--classes-from 2", "--force-classes"}},
+		"splits between":        {paths("images/train/cat/1.jpg", "images/val/cat/2.jpg"), []string{"(train, val)", "images"}},
+		"one class":             {paths("cat/1.jpg", "cat/2.jpg"), []string{"one class only, cat"}},
+		"a split of another":    {paths("cat/1.jpg", "dog/2.jpg", "test/3.jpg"), []string{"not called as classes are (test)"}},
+		"two names of no class": {paths("cat/1.jpg", "train/2.jpg", "data/3.jpg"), []string{"(data, train)"}},
+		"groups among classes":  {paths("cat/1.jpg", "birds/owl/2.jpg", "birds/tit/3.jpg"), []string{"birds holds no image itself", "(owl, tit)"}},
+		"wnids missing":         {paths(most...), []string{"950 of ILSVRC2012's 1,000 classes", "complete the copy"}},
+		"another folder":        {paths(extra...), []string{"1000 wnids and beside them ILSVRC2012_img_val"}},
+		"Kaggle's folder":       {paths("Annotations/x/1.jpg", "Data/y/2.jpg", "ImageSets/z/3.jpg"), []string{"Annotations", "--force-classes"}},
+	} {
+		dir := t.TempDir()
+		roots := []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "./", 7))}
+		if len(tc.files) < 100 { // to make many folders takes time
+			roots = append(roots, writeTree(t, filepath.Join(dir, "G"), tc.files))
+		}
+		for _, root := range roots {
+			_, err := items(open(t, root, Options{}))
+			for _, want := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, %s: error %v, want %q", name, filepath.Base(root), err, want)
+				}
+			}
+			if _, err := items(open(t, root, Options{ForceClasses: true})); err != nil {
+				t.Errorf("%s, %s: insisted on: %v", name, filepath.Base(root), err)
+			}
+		}
+	}
+}
+
+// TestRightClassesAreNoMistake lays out what looks odd and is right.
+func TestRightClassesAreNoMistake(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files   map[string][]byte
+		classes []string
+	}{
+		"Tiny ImageNet":     {paths("n01443537/images/a.JPEG", "n01443537/boxes.txt", "n01629819/images/b.JPEG"), []string{"n01443537", "n01629819"}},
+		"deep beside flat":  {paths("cat/1.jpg", "cat/more/2.jpg", "cat/most/3.jpg", "dog/4.jpg"), []string{"cat", "dog"}},
+		"the vehicle":       {paths("bus/1.jpg", "car/2.jpg", "train/3.jpg"), []string{"bus", "car", "train"}},
+		"a few of ImageNet": {paths("n01440764/1.jpg", "n02102040/2.jpg"), []string{"n01440764", "n02102040"}},
+	} {
+		dir := t.TempDir()
+		for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "", 3))} {
+			s := open(t, root, Options{})
+			if got := mustItems(t, s); len(got) != len(tc.files) || !slices.Equal(s.Classes(), tc.classes) {
+				t.Errorf("%s: items %v, classes %q", name, got, s.Classes())
+			}
+		}
+	}
+}
+
+// TestClassesFrom takes a deeper folder for the class.
+func TestClassesFrom(t *testing.T) {
+	files := paths("a/cat/1.jpg", "a/dog/2.jpg", "b/cat/3.jpg", "b/cat/deep/4.jpg")
+	files["a/README"] = []byte("beside")
+	dir := t.TempDir()
+	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
+		s := open(t, root, Options{ClassesFrom: 2})
+		got := mustItems(t, s)
+		if len(got) != 4 || !slices.Equal(s.Classes(), []string{"cat", "dog"}) || got["a/dog/2.jpg"].label != 1 || got["b/cat/deep/4.jpg"].label != 0 {
+			t.Errorf("%s: items %v, classes %q", root, got, s.Classes())
+		}
+		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "a/README") {
+			t.Errorf("notes %q", s.Notes())
+		}
+	}
+}
+
+// TestNumberedClasses is ImageNet-V2's layout.
+func TestNumberedClasses(t *testing.T) {
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("%d/x.jpeg", i))
+	}
+	dir := t.TempDir()
+	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), paths(names...)), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, paths(names...), "x/", 3))} {
+		s := open(t, root, Options{})
+		got := mustItems(t, s)
+		for i := range 12 {
+			if key := names[i]; got[key].label != int32(i) {
+				t.Errorf("%s has the label %d", key, got[key].label)
+			}
+		}
+		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4 (--class-order string") {
+			t.Errorf("notes %q", notes)
+		}
+		s = open(t, root, Options{ClassOrder: ClassOrderString})
+		if got := mustItems(t, s); got["2/x.jpeg"].label != 4 || got["10/x.jpeg"].label != 2 || len(s.Notes()) != 1 {
+			t.Errorf("as strings: %v, notes %q", got, s.Notes())
+		}
+	}
+	padded := open(t, writeTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), Options{})
+	if mustItems(t, padded); len(padded.Notes()) != 0 {
+		t.Errorf("notes on numbers that sort alike: %q", padded.Notes())
+	}
+}
+
+// TestSplitsByOtherNames opens folders that are called in other words or letters.
+func TestSplitsByOtherNames(t *testing.T) {
+	for _, names := range [][2]string{{"Train", "Val"}, {"training", "validation"}, {"TRAIN", "VALID"}, {"Training", "Validation"}} {
+		root := writeTree(t, t.TempDir(), paths(names[0]+"/cat/1.jpg", names[0]+"/dog/2.jpg", names[1]+"/cat/3.jpg", names[1]+"/dog/4.jpg"))
+		splits, err := Open(root, Options{})
+		if err != nil || len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
+			t.Errorf("%v: %v, %v", names, splits, err)
+			continue
+		}
+		if got := mustItems(t, splits[1]); got["dog/4.jpg"].label != 1 || len(got) != 2 {
+			t.Errorf("%v: %v", names, got)
+		}
+	}
+}
+
+// TestUnpackedBesideItself has the tar of all classes among those of each.
+func TestUnpackedBesideItself(t *testing.T) {
+	dir := t.TempDir()
+	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
+		sourcetest.Write(t, filepath.Join(dir, class+".tar"), data)
+	}
+	sourcetest.Write(t, filepath.Join(dir, "all.tar"), sourcetest.TarOfTars(t, tree(), 1))
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "unpacked beside itself") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Open("", Options{}); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("an empty path: %v", err)
+	}
+}
+
+// TestImageFolder compares labels with torchvision's, of trees that it and this read alike.
+func TestImageFolder(t *testing.T) {
+	python, _ := pillowtest.Find(t, "torchvision")
+	var numbers []string
+	for i := range 23 {
+		numbers = append(numbers, fmt.Sprintf("%d/x.jpeg", i))
+	}
+	trees := []struct {
+		files map[string][]byte
+		opts  Options
+	}{
+		{paths("b/1.jpg", "B/2.jpg", "a/3.png", "a/deep/er/4.jpg", "ä/5.jpg", "Z-1/6.webp", "Z 1/7.jpg"), Options{}},
+		{paths(numbers...), Options{ClassOrder: ClassOrderString}},
+		{paths("data/cat/1.jpg", "data/dog/2.jpg"), Options{ForceClasses: true}},
+	}
+	script := "import json, os, sys; from torchvision.datasets import ImageFolder\n" +
+		"print(json.dumps([{os.path.relpath(p, r): [l, f.classes[l]] for p, l in f.samples} for r in sys.argv[1:] for f in [ImageFolder(r)]]))"
+	args := []string{"-W", "ignore", "-c", script}
+	for _, tc := range trees {
+		args = append(args, writeTree(t, t.TempDir(), tc.files))
+	}
+	out, err := exec.Command(python, args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []map[string][2]any
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range all {
+		s := open(t, args[4+i], trees[i].opts)
+		got := mustItems(t, s)
+		if len(got) != len(want) {
+			t.Errorf("%v: %d items, torchvision has %d", want, len(got), len(want))
+		}
+		for key, w := range want {
+			if label := got[key].label; float64(label) != w[0] || s.Classes()[label] != w[1] {
+				t.Errorf("%s has the label %d, %s; torchvision's is %v", key, label, s.Classes()[label], w)
+			}
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package source
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+var updateTable = flag.String("update", "", "write the table of ILSVRC2012's validation images from this file, which has the wnid of each in a line")
+
+// TestValTable compares the table with what is known of it: all of it by its sum, 50 images of each class, and the first and a famous one by hand.
+func TestValTable(t *testing.T) {
+	if *updateTable != "" {
+		text, err := os.ReadFile(*updateTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("ilsvrc2012-val.gz", packValTable(t, strings.Fields(string(text))), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		t.Skip("written; run the test again")
+	}
+	v := ilsvrcVal()
+	var text strings.Builder
+	counts := make(map[int32]int)
+	for _, label := range v.labels {
+		counts[label]++
+		text.WriteString(v.classes[label] + "\n")
+	}
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text.String()))); sum != "313fc3f23c864dde9183c9a368809065765dd1b657a6904fded44e3e46d34604" {
+		t.Errorf("the wnids of the 50,000 images have the SHA-256 %s", sum)
+	}
+	if len(v.classes) != 1000 || !slices.IsSorted(v.classes) || len(counts) != 1000 || v.labels[0] != 65 || v.classes[v.labels[292]] != "n01440764" {
+		t.Errorf("%d classes, %d with images, image 1 has label %d, image 293 is a %s", len(v.classes), len(counts), v.labels[0], v.classes[v.labels[292]])
+	}
+	for label, n := range counts {
+		if n != 50 {
+			t.Errorf("%d images of class %d", n, label)
+		}
+	}
+}
+
+// packValTable makes the table of the wnids of all images.
+func packValTable(t *testing.T, wnids []string) []byte {
+	if len(wnids) != valImages {
+		t.Fatalf("%d images", len(wnids))
+	}
+	var low, high []byte
+	for i, wnid := range wnids {
+		label, known := slices.BinarySearch(wordnet.Wnids(), wnid)
+		if !known {
+			t.Fatalf("image %d is a %s", i+1, wnid)
+		}
+		low, high = append(low, byte(label)), append(high, byte(label>>8))
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write(low)
+	w.Write(high)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+// valName is the name of the validation image of that number.
+func valName(n int) string { return fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n) }
+
+// valTree has the first five validation images.
+func valTree() (files map[string][]byte, want map[string]item) {
+	files, want = make(map[string][]byte), make(map[string]item)
+	for k, label := range ilsvrcVal().labels[:5] {
+		name := valName(k + 1)
+		files[name] = []byte(jpegStart + name)
+		want[name] = item{label: label, data: jpegStart + name}
+	}
+	return files, want
+}
+
+// layVal lays the files out as a folder and as tars, and returns their paths.
+func layVal(t *testing.T, dir string, files map[string][]byte) []string {
+	writeTree(t, filepath.Join(dir, "val"), files)
+	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_val.tar"), sourcetest.TarOfTree(t, files, "", 1))
+	sourcetest.Write(t, filepath.Join(dir, "prefixed_val.tar"), sourcetest.TarOfTree(t, files, "val/", 2))
+	return []string{filepath.Join(dir, "val"), filepath.Join(dir, "ILSVRC2012_img_val.tar"), filepath.Join(dir, "prefixed_val.tar")}
+}
+
+func TestValidationImagesNeedNoLabels(t *testing.T) {
+	files, want := valTree()
+	dir := t.TempDir()
+	paths := layVal(t, dir, files)
+	sourcetest.Write(t, filepath.Join(dir, "val/.DS_Store"), []byte("junk"))
+	sourcetest.Write(t, filepath.Join(dir, "val/ILSVRC2012_devkit_t12.tar.gz"), []byte("the kit, which is not read"))
+	for _, path := range paths {
+		s := open(t, path, Options{})
+		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Layout(), "of ILSVRC2012's validation images") {
+			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Layout(), got, want)
+		}
+		if !slices.Equal(s.Classes(), ilsvrcVal().classes) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
+			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
+		}
+	}
+	s := open(t, paths[0], Options{Split: "holdout"})
+	train := append(slices.Clone(ilsvrcVal().classes), "n99999999")
+	train[0] = "n00000000" // which none of the five has
+	slices.Sort(train)
+	s.ExpectClasses(train)
+	if got := mustItems(t, s); s.Name != "holdout" || !reflect.DeepEqual(got, want) || len(s.Classes()) != 1001 {
+		t.Errorf("labelled by train: split %s, items %v, want %v", s.Name, got, want)
+	}
+	s = open(t, paths[0], Options{})
+	s.ExpectClasses([]string{"n01", "n02"})
+	if _, err := items(s); err == nil || !strings.Contains(err.Error(), "5 of its 5 classes are not among the 2") {
+		t.Errorf("other classes than train: %v", err)
+	}
+}
+
+func TestDatasetAsDownloaded(t *testing.T) {
+	dir := t.TempDir()
+	files, _ := valTree()
+	sourcetest.Write(t, filepath.Join(dir, valTarName), sourcetest.TarOfTree(t, files, "", 1))
+	sourcetest.Write(t, filepath.Join(dir, trainTarName), sourcetest.TarOfTars(t, tree(), 1))
+	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_devkit_t12/data/meta.mat"), nil)
+	splits, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
+		t.Fatalf("splits %v", splits)
+	}
+	if _, err := Open(dir, Options{Split: "x"}); err == nil {
+		t.Error("two splits of one name are taken")
+	}
+}
+
+func TestOtherImagesWithoutFolders(t *testing.T) {
+	files, _ := valTree()
+	for _, name := range []string{"ILSVRC2012_val_00000000.JPEG", "ILSVRC2012_val_00050001.JPEG", "ILSVRC2012_val_1.JPEG", "ILSVRC2012_val_00000009.jpg", "zzz.JPEG",
+		"ILSVRC2012_val_+0000001.JPEG", "IMG_1.JPEG"} {
+		for _, others := range []map[string][]byte{{}, files} {
+			m := maps.Clone(others)
+			m[name] = []byte(jpegStart)
+			for _, p := range layVal(t, t.TempDir(), m) {
+				if strings.Contains(p, "prefixed") && !strings.HasPrefix(name, valNamePrefix) {
+					continue // where it stands first, val is a class
+				}
+				splits, err := Open(p, Options{})
+				if err == nil {
+					_, err = items(splits[0])
+				}
+				var format *FormatError
+				if !errors.As(err, &format) || !strings.Contains(err.Error(), "are called ILSVRC2012_val_00000001.JPEG to") || !strings.Contains(err.Error(), name) {
+					t.Errorf("%s, %s: error %v", name, p, err)
+				}
+			}
+		}
+	}
+	twice := sourcetest.Tar(t, sourcetest.File{Name: valName(1), Data: []byte("x")}, sourcetest.File{Name: valName(1), Data: []byte("y")})
+	// What looks like no image is skipped before the first that does.
+	twice = append(sourcetest.Tar(t, sourcetest.File{Name: valName(2), Data: []byte(jpegStart + "12345678")})[:1024], twice...)
+	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), twice), Options{})); err == nil || !strings.Contains(err.Error(), "occurs twice") {
+		t.Errorf("an image twice: %v", err)
+	}
+}
+
+func TestValLabelsOfAFile(t *testing.T) {
+	files, known := valTree()
+	dir := t.TempDir()
+	paths := layVal(t, dir, files)
+	v := ilsvrcVal()
+	inOrder, caffe, script, other := "", "", "#!/bin/bash\n\nmkdir -p n01751748 n02105855\n", ""
+	for k, label := range v.labels[:5] {
+		wnid := v.classes[label]
+		inOrder += wnid + "\r\n"
+		caffe += fmt.Sprintf("val/%s %d\n", valName(k+1), label)
+		script += fmt.Sprintf("mv %s ./%s/\n", valName(k+1), wnid)
+		other = fmt.Sprintf("%s class%d\n", valName(k+1), k%2) + other
+	}
+	changed := strings.Replace(caffe, " 65\n", " 66\n", 1)
+	of := func(labels ...int32) map[string]item {
+		want := maps.Clone(known)
+		for k, label := range labels {
+			it := want[valName(k+1)]
+			it.label = label
+			want[valName(k+1)] = it
+		}
+		return want
+	}
+	for name, tc := range map[string]struct {
+		text    string
+		want    map[string]item
+		classes []string
+		note    string
+	}{
+		"wnids":       {inOrder, known, v.classes, "agrees with ILSVRC2012"},
+		"Caffe":       {caffe, known, v.classes, "agrees"},
+		"valprep.sh":  {script, known, v.classes, "agrees"},
+		"one differs": {changed, of(66), v.classes, "1 differ from"},
+		"own classes": {other, of(0, 1, 0, 1, 0), []string{"class0", "class1"}, "5 differ from"},
+	} {
+		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(tc.text))
+		for _, p := range paths {
+			s := open(t, p, Options{ValLabels: file})
+			if got := mustItems(t, s); !reflect.DeepEqual(got, tc.want) || !slices.Equal(s.Classes(), tc.classes) || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
+				t.Errorf("%s, %s: items %v, want %v; %d classes, notes %q", name, p, got, tc.want, len(s.Classes()), s.Notes())
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                      "has no labels",
+		"490\n361\n":                            `line 1: "490" is a number alone`,
+		"n01\n\nn02":                            "line 2: 0 words",
+		"a b c":                                 "line 1: 3 words",
+		"x.JPEG n01":                            `line 1: "x.JPEG": the validation images of ILSVRC2012 are called`,
+		valName(1) + " 1\n" + valName(1) + " 2": "line 2: a second label for image 1",
+		valName(1) + " 1000":                    "no label from 0 to 999",
+		valName(1) + " -1":                      "no label from 0 to 999",
+		valName(1) + " 1\n" + valName(2) + " n01": "no label from 0 to 999",
+		valName(1) + " n\xff":                     "not UTF-8",
+		strings.Repeat("n01\n", valImages+1):      "line 50001: there are only 50000",
+	} {
+		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(text))
+		var format *FormatError
+		if _, err := Open(paths[0], Options{ValLabels: file}); !errors.As(err, &format) || format.Path != file || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: error %v, want one with %q", text, err, want)
+		}
+	}
+	file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(valName(9)+" n01751748"))
+	splits, err := Open(paths[1], Options{ValLabels: file})
+	if err == nil {
+		_, err = items(splits[0])
+	}
+	if err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
+		t.Errorf("an image without a label: %v", err)
+	}
+	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
+		t.Errorf("labels for class folders: %v", err)
+	}
+}
+
+// Whatever the bytes of a file of labels, reading it gives labels of its classes or a *FormatError.
+func FuzzValLabels(f *testing.F) {
+	f.Add("n01751748\nn09193705\n")
+	f.Add("#!/bin/bash\nmkdir -p n01751748\nmv ILSVRC2012_val_00000001.JPEG ./n01751748/\n")
+	f.Add("val/ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
+	f.Add("490\n361\n")
+	file := filepath.Join(f.TempDir(), "labels")
+	set := sourcetest.MemoryFile(f, file)
+	f.Fuzz(func(t *testing.T, text string) {
+		set([]byte(text))
+		v, err := openValLabels(Options{ValLabels: file})
+		var format *FormatError
+		if err != nil {
+			if !errors.As(err, &format) {
+				t.Errorf("error of type %T: %v", err, err)
+			}
+			return
+		}
+		for i, label := range v.labels {
+			if label < -1 || int(label) >= len(v.classes) {
+				t.Fatalf("image %d has the label %d of %d classes", i+1, label, len(v.classes))
+			}
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package source
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// kaggleTree is a few files as the competition's zip has them, and the label of each key of each split.
+func kaggleTree(classes int) (files map[string][]byte, train, val map[string]item) {
+	files = make(map[string][]byte)
+	train, val = make(map[string]item), make(map[string]item)
+	const images = "ILSVRC/Data/CLS-LOC/"
+	for label, wnid := range ilsvrcVal().classes[:classes] {
+		key := fmt.Sprintf("%s/%s_18.JPEG", wnid, wnid)
+		files[images+"train/"+key] = []byte(jpegStart + key)
+		train[key] = item{label: int32(label), data: jpegStart + key}
+	}
+	solution := "ImageId,PredictionString\n"
+	for _, n := range []int{50000, 1, 490} {
+		key, label := fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n), ilsvrcVal().labels[n-1]
+		files[images+"val/"+key] = []byte(jpegStart + key)
+		val[key] = item{label: label, data: jpegStart + key}
+		solution += fmt.Sprintf("%s,%s 85 1 499 272 10 20 30 40 \n", strings.TrimSuffix(key, ".JPEG"), ilsvrcVal().classes[label])
+	}
+	files[images+"test/ILSVRC2012_test_00000001.JPEG"] = []byte(jpegStart)
+	files[kaggleSolution] = []byte(solution)
+	files["LOC_synset_mapping.txt"] = []byte("n01440764 tench, Tinca tinca\n")
+	files["ILSVRC/Annotations/CLS-LOC/train/n01440764/n01440764_18.xml"] = []byte("<annotation>")
+	files["ILSVRC/ImageSets/CLS-LOC/train_cls.txt"] = []byte("n01440764/n01440764_18 1\n")
+	return files, train, val
+}
+
+// zipOf makes a zip with Go's writer.
+func zipOf(t *testing.T, files map[string][]byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestKaggle(t *testing.T) {
+	files, few, val := kaggleTree(5) // to make many folders takes time
+	all, whole, _ := kaggleTree(1000)
+	dir := t.TempDir()
+	top := writeTree(t, filepath.Join(dir, "kaggle"), files)
+	archive := sourcetest.Write(t, filepath.Join(dir, "imagenet-object-localization-challenge.zip"), zipOf(t, all))
+	for _, path := range []string{top, filepath.Join(top, "ILSVRC"), filepath.Join(top, "ILSVRC/Data"), filepath.Join(top, "ILSVRC/Data/CLS-LOC"), archive} {
+		splits, err := Open(path, Options{Test: true})
+		if err != nil || len(splits) != 3 || splits[0].Name != "train" || splits[1].Name != "val" || splits[2].Name != "test" {
+			t.Fatalf("%s: %v, %v", path, splits, err)
+		}
+		train := few
+		if path == archive {
+			train = whole
+		}
+		if got := mustItems(t, splits[0]); !reflect.DeepEqual(got, train) {
+			t.Errorf("%s: train has %d items, want %d", path, len(got), len(train))
+		}
+		if got := mustItems(t, splits[1]); !reflect.DeepEqual(got, val) {
+			t.Errorf("%s: val %v, want %v", path, got, val)
+		}
+		if path == archive {
+			splits[2].ExpectClasses(splits[0].Classes())
+		}
+		if got := mustItems(t, splits[2]); len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 || len(splits[2].Classes()) != 1000 {
+			t.Errorf("%s: test %v", path, got)
+		}
+		if notes := strings.Join(splits[1].Notes(), "\n"); !strings.Contains(notes, kaggleSolution+", which agrees with ILSVRC2012") {
+			t.Errorf("%s: notes %s", path, notes)
+		}
+		if notes := strings.Join(splits[0].Notes(), "\n"); path == archive && !strings.Contains(notes, "has 1,281,167 images, and here are 1,000: 1,280,167 are missing") {
+			t.Errorf("%s: notes %s", path, notes)
+		}
+		if path == archive && splits[0].Output != filepath.Join(dir, "imagenet-object-localization-challenge-train-shards") {
+			t.Errorf("the zip's set would stand at %s", splits[0].Output)
+		}
+	}
+	if splits, err := Open(top, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes it too") {
+		t.Errorf("without --test: %v, %v", splits, err)
+	}
+	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{})
+	if got := mustItems(t, alone); alone.Name != "test" || len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 {
+		t.Errorf("test/ alone is %q: %v", alone.Name, got)
+	}
+	tar := sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_test_v10102019.tar"), sourcetest.Tar(t, sourcetest.File{Name: "./ILSVRC2012_test_00000002.JPEG", Data: []byte(jpegStart)}))
+	if got := mustItems(t, open(t, tar, Options{})); got["ILSVRC2012_test_00000002.JPEG"].label != -1 || len(got) != 1 {
+		t.Errorf("the tar of test images: %v", got)
+	}
+	wrong := strings.Replace(string(files[kaggleSolution]), ",n", ",n", 1)
+	wrong = strings.Replace(wrong, ilsvrcVal().classes[ilsvrcVal().labels[0]], "n01440764", 1)
+	given := sourcetest.Write(t, filepath.Join(dir, "other.csv"), []byte(wrong))
+	splits, err := Open(top, Options{ValLabels: given})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustItems(t, splits[1]); got["ILSVRC2012_val_00000001.JPEG"].label != 0 || !strings.Contains(strings.Join(splits[1].Notes(), "\n"), "of which 1 differ") {
+		t.Errorf("with a file of other labels: %v, notes %q", got, splits[1].Notes())
+	}
+}
+
+// TestZipOfFolders reads zips by Python's zipfile and by Go's writer: class folders, within a folder or not, and both splits.
+func TestZipOfFolders(t *testing.T) {
+	dir := t.TempDir()
+	prefixed := make(map[string][]byte)
+	for key, data := range tree() {
+		prefixed["data/"+key] = data
+	}
+	made := map[string]string{
+		"plain.zip":  sourcetest.Write(t, filepath.Join(dir, "plain.zip"), zipOf(t, tree())),
+		"inside.zip": sourcetest.Write(t, filepath.Join(dir, "inside.zip"), zipOf(t, prefixed)),
+	}
+	python, _ := pillowtest.Find(t)
+	root := writeTree(t, filepath.Join(dir, "train"), tree())
+	made["python.zip"] = filepath.Join(dir, "python.zip")
+	if out, err := exec.Command(python, "-m", "zipfile", "-c", made["python.zip"], root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, path := range made {
+		s := open(t, path, Options{})
+		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) || !slices.Equal(s.Classes(), []string{"n01", "n02", "n10"}) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestDamagedZips gives zips that are cut, changed or hostile.
+func TestDamagedZips(t *testing.T) {
+	whole := zipOf(t, tree())
+	dir := t.TempDir()
+	flipped := bytes.Clone(whole)
+	i := bytes.Index(flipped, []byte(jpegStart))
+	if i < 0 { // deflated
+		i = 60
+	}
+	flipped[i+5] ^= 0x55
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"cut.zip":     {whole[:len(whole)-30], "download is incomplete"},
+		"flipped.zip": {flipped, "flipped.zip"},
+		"up.zip":      {zipOf(t, map[string][]byte{"a/x.jpg": nil, "b/../../x.jpg": nil}), "climbs out"},
+		"abs.zip":     {zipOf(t, map[string][]byte{"/a/x.jpg": nil}), "absolute"},
+		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "occurs twice"},
+		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "unpack the zip"},
+		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
+	} {
+		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
+		splits, err := Open(path, Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// TestListsOfPython reads lists that Python's csv and json write, and compares them with what these read.
+func TestListsOfPython(t *testing.T) {
+	python := testenv.PythonWith(t, "csv")
+	dir := t.TempDir()
+	out, err := exec.Command(python, "testdata/lists.py", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said map[string][][2]string
+	if err := json.Unmarshal(out, &said); err != nil {
+		t.Fatal(err)
+	}
+	for name, rows := range said {
+		want, classes := make(map[string]item), make(map[string]bool)
+		for _, row := range rows {
+			classes[row[1]] = true
+		}
+		sorted := slices.Sorted(maps.Keys(classes))
+		for _, row := range rows {
+			want[path.Clean(row[0])] = item{label: int32(slices.Index(sorted, row[1])), data: jpegStart + row[0]}
+		}
+		s := open(t, filepath.Join(dir, name), Options{})
+		if got := mustItems(t, s); len(want) != 5 || !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), sorted) {
+			t.Errorf("%s: %v of the classes %q, want %v", name, got, s.Classes(), want)
+		}
+	}
+}
+
+// listOf writes a list and images a.jpg to d.jpg, of which b lies in a folder.
+func listOf(t testing.TB, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, image := range []string{"a.jpg", "sub/b.jpg", "c.jpg", "d.jpg"} {
+		sourcetest.Write(t, filepath.Join(dir, image), []byte(jpegStart+image))
+	}
+	return sourcetest.Write(t, filepath.Join(dir, name), []byte(text))
+}
+
+// shown says labels by key.
+func shown(t *testing.T, s *Split) string {
+	t.Helper()
+	var said []string
+	for key, it := range mustItems(t, s) {
+		if it.data != jpegStart+key && it.reason == "" {
+			t.Errorf("%s has other bytes", key)
+		}
+		said = append(said, fmt.Sprintf("%s=%d%s", key, it.label, it.reason))
+	}
+	slices.Sort(said)
+	return strings.Join(said, " ")
+}
+
+func TestListColumns(t *testing.T) {
+	names := sourcetest.Write(t, filepath.Join(t.TempDir(), "names"), []byte("dog\ncat\n"))
+	for name, tc := range map[string]struct {
+		file, text string
+		opts       Options
+		want       string
+		classes    string
+	}{
+		"numbers":             {"x.csv", "a.jpg,1\nsub/b.jpg,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"leading zeros":       {"x.csv", "a.jpg,001\nsub/b.jpg,010\n", Options{}, "a.jpg=1 sub/b.jpg=10", "00 01 02 03 04 05 06 07 08 09 10"},
+		"numbers, named":      {"x.csv", "a.jpg,1\nsub/b.jpg,0\n", Options{Classes: names}, "a.jpg=1 sub/b.jpg=0", "dog cat"},
+		"names":               {"x.csv", "a.jpg,dog\nsub/b.jpg,cat\n", Options{}, "a.jpg=1 sub/b.jpg=0", "cat dog"},
+		"names, in order":     {"x.csv", "a.jpg,dog\nsub/b.jpg,cat\nc.jpg,cow\n", Options{Classes: names}, "a.jpg=0 sub/b.jpg=1", "dog cat"},
+		"a header":            {"x.csv", "Label,Image_Path\n3,a.jpg\n0,c.jpg\n", Options{}, "a.jpg=3 c.jpg=0", "0 1 2 3"},
+		"a header of strange": {"x.csv", "what,which\na.jpg,1\nc.jpg,0\n", Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"more columns":        {"x.tsv", "\r\npath\tid\tlabel\r\na.jpg\t7\t1\r\n\r\nc.jpg\t9\t0\r\n", Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"which label":         {"x.csv", "path,fine,coarse\na.jpg,1,0\nc.jpg,0,0\n", Options{Label: "coarse"}, "a.jpg=0 c.jpg=0", "0"},
+		"which by number":     {"x.lst", "0\t1.0\ta.jpg\n1\t2.0\tc.jpg\n", Options{Label: "1"}, "a.jpg=0 c.jpg=1", "0 1"},
+		"fastai's":            {"x.csv", "path,noisy_labels_0,noisy_labels_1,is_valid\na.jpg,n02,n01,False\nsub/b.jpg,n01,n01,True\n", Options{Label: "noisy_labels_0"}, "a.jpg=1 sub/b.jpg=0", "n01 n02"},
+		"Caffe's":             {"val.txt", "a.jpg 65\nsub/b.jpg 970\n", Options{}, "a.jpg=65 sub/b.jpg=970", ""},
+		"no labels":           {"x.csv", "a.jpg,\nsub/b.jpg,\n", Options{Test: true}, "a.jpg=-1 sub/b.jpg=-1", ""},
+		"no column of labels": {"x.csv", "path\na.jpg\nsub/b.jpg\n", Options{Test: true}, "a.jpg=-1 sub/b.jpg=-1", ""},
+		"numbers as names":    {"x.csv", "a.jpg,1\nsub/b.jpg,cat\n", Options{ForceClasses: true}, "a.jpg=0 sub/b.jpg=1", "1 cat"},
+		"JSON":                {"x.jsonl", `{"file_name": "a.jpg", "label": 1, "more": [1, {}]}` + "\n\n" + `{"label": 0, "file_name": "c.jpg"}`, Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"JSON by key":         {"x.txt.jsonl", `{"path": "a.jpg", "alt": "x"}`, Options{Label: "json.alt"}, "a.jpg=0", "x"},
+		"absolute":            {"x.csv", "DIR/a.jpg,1\nDIR/sub/b.jpg,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+	} {
+		file := listOf(t, tc.file, "")
+		sourcetest.Write(t, file, []byte(strings.ReplaceAll(tc.text, "DIR", filepath.Dir(file))))
+		s := open(t, file, tc.opts)
+		if got := shown(t, s); got != tc.want || tc.classes != "" && strings.Join(s.Classes(), " ") != tc.classes {
+			t.Errorf("%s: %s, classes %q; want %s", name, got, s.Classes(), tc.want)
+		}
+		if want := strings.TrimSuffix(file, filepath.Ext(file)) + "-shards"; s.Output != want || s.Streamed() {
+			t.Errorf("%s: output %s, want %s", name, s.Output, want)
+		}
+	}
+	elsewhere := listOf(t, "x.csv", "a.jpg,1\nc.jpg,0\n")
+	other := sourcetest.Write(t, filepath.Join(t.TempDir(), "list.csv"), []byte("a.jpg,1\nc.jpg,0\n"))
+	if got := shown(t, open(t, other, Options{Images: filepath.Dir(elsewhere)})); got != "a.jpg=1 c.jpg=0" {
+		t.Errorf("images elsewhere: %s", got)
+	}
+}
+
+func TestListOfSplits(t *testing.T) {
+	file := listOf(t, "all.csv", "path,label,split\na.jpg,cat,train\nsub/b.jpg,dog,train\nc.jpg,dog,Validation\nd.jpg,cat,test\n")
+	splits, err := Open(file, Options{})
+	if err != nil || len(splits) != 3 {
+		t.Fatal(splits, err)
+	}
+	for i, want := range []string{"train all-train-shards a.jpg=0 sub/b.jpg=1", "val all-val-shards c.jpg=1", "test all-test-shards d.jpg=0"} {
+		s := splits[i]
+		if got := s.Name + " " + filepath.Base(s.Output) + " " + shown(t, s); got != want || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
+			t.Errorf("%s of %q, want %s", got, s.Classes(), want)
+		}
+	}
+	if got := shown(t, open(t, file, Options{Split: "val"})); got != "c.jpg=1" {
+		t.Errorf("val alone: %s", got)
+	}
+	if _, err := Open(file, Options{Split: "more"}); err == nil || !strings.Contains(err.Error(), `no row is of the split "more"`) {
+		t.Error(err)
+	}
+}
+
+func TestListsThatAreWrong(t *testing.T) {
+	var someWnids strings.Builder
+	for i, wnid := range ilsvrcVal().classes[:950] {
+		fmt.Fprintf(&someWnids, `{"path": "%d.jpg", "label": %q}`+"\n", i, wnid)
+	}
+	for name, tc := range map[string]struct {
+		file, text string
+		opts       Options
+		want       string
+	}{
+		"a file is missing":       {"x.csv", "path,label\na.jpg,1\nnone.jpg,0\nsub/none.jpg,0\n", Options{}, "x.csv: line 3: there is no file DIR/none.jpg, nor the files of 1 other lines"},
+		"all are missing":         {"x.csv", "p/a.jpg,1\np/b.jpg,0\n", Options{}, "--images DIR names the folder"},
+		"twice":                   {"x.csv", "a.jpg,1\nc.jpg,0\n./a.jpg,1\n", Options{}, "x.csv: line 3: names the image of line 1 again (a.jpg)"},
+		"a fraction":              {"x.csv", "a.jpg,1\nc.jpg,0.5\n", Options{}, "line 2: the label 0.5 is no whole number"},
+		"names and numbers":       {"x.csv", "a.jpg,1\nc.jpg,cat\n", Options{}, `line 2: the label "cat" is a name, and others are numbers (1)`},
+		"negative":                {"x.csv", "a.jpg,1\nc.jpg,-2\n", Options{}, "line 2: the label -2 is not from 0"},
+		"huge":                    {"x.csv", "a.jpg,99999999\n", Options{}, "line 1: the label 99999999 is not from 0"},
+		"no label":                {"x.csv", "a.jpg,1\nc.jpg,\n", Options{}, "line 2: no label"},
+		"no column of labels":     {"x.csv", "path\na.jpg\n", Options{}, "has no column of labels"},
+		"which column":            {"x.csv", "path,x,y\na.jpg,1,2\n", Options{}, "2 columns that may be the labels (path, x, y): say which by --label"},
+		"no such column":          {"x.csv", "path,x,y\na.jpg,1,2\n", Options{Label: "z"}, "--label z: there is no such column"},
+		"no paths":                {"x.csv", "x,y\n1,2\n", Options{}, "line 1: no column has the paths of images"},
+		"another number":          {"x.csv", "a.jpg,1\nb,c.jpg,0\n", Options{}, "line 2: another number of fields"},
+		"another number of words": {"x.txt", "a.jpg 1\nc.jpg\n", Options{}, "line 2: another number of fields"},
+		"a quote that is open":    {"x.csv", "a.jpg,1\n\"c.jpg,0\n" + strings.Repeat("d.jpg,1\n", 1<<18), Options{}, "a quote that is not closed"},
+		"a long line":             {"x.txt", "a.jpg 1\n" + strings.Repeat("x", 2<<20), Options{}, "line 2: a line of more than"},
+		"a stray quote":           {"x.csv", "a.jpg,1\nc\".jpg,0\n", Options{}, `line 2: bare " in`},
+		"climbing":                {"x.csv", "a.jpg,1\n../c.jpg,0\n", Options{}, `line 2: "../c.jpg" may not lie in DIR: `},
+		"elsewhere":               {"x.csv", "a.jpg,1\n/etc/passwd,0\n", Options{}, `line 2: "/etc/passwd" does not lie in DIR`},
+		"an address":              {"x.csv", "a.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "is an address"},
+		"a folder":                {"x.csv", "a.jpg,1\nsub,0\n", Options{}, "line 2: sub is a folder"},
+		"a strange split":         {"x.csv", "path,label,split\na.jpg,1,fold3\n", Options{}, `line 2: the split "fold3" is none`},
+		"UTF-16":                  {"x.csv", "\xff\xfea\x00", Options{}, "UTF-16"},
+		"empty":                   {"x.csv", "", Options{}, "names no images"},
+		"a header alone":          {"x.csv", "path,label\n", Options{}, "names no images"},
+		"a JSON array":            {"x.jsonl", "[{}]", Options{}, "one JSON array"},
+		"no JSON":                 {"x.jsonl", `{"path": "a.jpg", "label": 1}` + "\n{", Options{}, "line 2: no JSON object"},
+		"a JSON label":            {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{}, `line 1: "label": is [1], no string or number`},
+		"no path in JSON":         {"x.jsonl", `{"url": "a.jpg", "label": [1]}`, Options{}, "line 1: no key is called as a path is"},
+		"no label in JSON":        {"x.jsonl", `{"path": "a.jpg", "what": 1}`, Options{}, "line 1: no key is called as a label is (path, what)"},
+		"no list":                 {"x.txt", "some words\n", Options{}, "neither a tar nor a tar.gz"},
+		"a list in no tar":        {"x.tar", "\x00\x01,\x02.jpg\n", Options{}, "neither a tar nor a tar.gz"},
+		"no folder of images":     {"x.csv", "a.jpg,1\n", Options{Images: "/nowhere/at/all"}, "--images names no folder"},
+		"most of ILSVRC2012":      {"x.jsonl", someWnids.String(), Options{}, "has 950 of ILSVRC2012's 1,000 classes"},
+	} {
+		file := listOf(t, tc.file, tc.text)
+		splits, err := Open(file, tc.opts)
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if want := strings.ReplaceAll(tc.want, "DIR", filepath.Dir(file)); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestListNeedsFilesThatAreThere reads links and what is no regular file.
+func TestListNeedsFilesThatAreThere(t *testing.T) {
+	file := listOf(t, "x.csv", "a.jpg,1\nlink.jpg,0\ndangling.jpg,0\n")
+	for name, to := range map[string]string{"link.jpg": "c.jpg", "dangling.jpg": "nowhere"} {
+		if err := os.Symlink(to, filepath.Join(filepath.Dir(file), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := mustItems(t, open(t, file, Options{}))
+	if len(got) != 3 || got["link.jpg"].data != jpegStart+"c.jpg" || got["dangling.jpg"].reason != reasonDangling {
+		t.Errorf("%v", got)
+	}
+}
+
+// Whatever the bytes of a list, reading it gives labels of its classes or an error that names it.
+func FuzzList(f *testing.F) {
+	for _, text := range []string{"a.jpg,1\nc.jpg,0\n", "path\tlabel\r\na.jpg\tx\r\n", "\ufeff\"a.jpg\",\"x\ny\"\n", `{"path": "a.jpg", "label": 1}`, "a.jpg 3\nc.jpg 4\n",
+		"path,label,split\na.jpg,cat,train\nc.jpg,cat,val\n", "a.jpg;x\n"} {
+		f.Add([]byte(text))
+	}
+	file := filepath.Join(filepath.Dir(listOf(f, "x.csv", "")), "y.csv")
+	set := sourcetest.MemoryFile(f, file)
+	large := regexp.MustCompile(`[0-9]{5}`) // a label of a million is as good as any, and slow
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if large.Match(data) {
+			return
+		}
+		set(data)
+		splits, err := Open(file, Options{})
+		for _, s := range splits {
+			var got map[string]item
+			if got, err = items(s); err != nil {
+				break
+			}
+			for key, it := range got {
+				if it.label < -1 || int(it.label) >= len(s.Classes()) {
+					t.Errorf("%s has the label %d of %d classes", key, it.label, len(s.Classes()))
+				}
+			}
+		}
+		if err != nil && !strings.Contains(err.Error(), filepath.Dir(file)) {
+			t.Errorf("an error without the file's name: %v", err)
+		}
+	})
+}

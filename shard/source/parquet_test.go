@@ -1,0 +1,349 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// writtenRow is a row that pyarrow read.
+type writtenRow struct {
+	Data  []byte // as JSON has it, in base64
+	Path  *string
+	Label *int32
+}
+
+// TestParquetOfPyarrow reads files of pyarrow's writer with several options, and compares each row with what pyarrow's reader gives.
+func TestParquetOfPyarrow(t *testing.T) {
+	python := testenv.PythonWith(t, "pyarrow")
+	dir := t.TempDir()
+	out, err := exec.Command(python, "testdata/parquet.py", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Rows    map[string][]writtenRow
+		Version string
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("files by pyarrow %s", said.Version)
+	want := func(files ...string) map[string]item {
+		m := make(map[string]item)
+		for _, file := range files {
+			stem := strings.TrimSuffix(path.Base(file), ".parquet")
+			for i, row := range said.Rows[file] {
+				key, it := fmt.Sprintf("%s/%05d", stem, i), item{label: -1, data: string(row.Data)}
+				if row.Path != nil {
+					key += "-" + path.Base(*row.Path)
+				}
+				if row.Label != nil {
+					it.label = *row.Label
+				}
+				if row.Data == nil {
+					it.reason = "the row has no bytes of an image"
+				}
+				m[key] = it
+			}
+		}
+		return m
+	}
+	for _, name := range []string{"snappy", "plain", "zstd2", "dictionary", "binary"} {
+		splits, err := Open(filepath.Join(dir, name), Options{Test: true})
+		if err != nil || len(splits) != 3 {
+			t.Fatalf("%s: %v, %v", name, splits, err)
+		}
+		train, val, test := name+"/data/train-0000%d-of-00002.parquet", name+"/data/validation-00000-of-00001.parquet", name+"/data/test-00000-of-00001.parquet"
+		for i, want := range []map[string]item{want(fmt.Sprintf(train, 0), fmt.Sprintf(train, 1)), want(val), want(test)} {
+			s := splits[i]
+			if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %d items, which differ from the %d wanted", name, s.Name, len(got), len(want))
+			}
+			if !slices.Equal(s.Classes(), []string{"zebra", "ant", "bee"}) || s.Output != filepath.Join(dir, name)+"-"+s.Name+"-shards" {
+				t.Errorf("%s, %s: classes %q, output %s", name, s.Name, s.Classes(), s.Output)
+			}
+		}
+		if splits, err = Open(filepath.Join(dir, name), Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
+			t.Errorf("%s, without --test: %v, %v", name, splits, err)
+		}
+		if err := os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = Open(filepath.Join(dir, name), Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
+			t.Errorf("%s, a file less: %v", name, err)
+		}
+	}
+	odd := open(t, filepath.Join(dir, "odd"), Options{})
+	if got, want := mustItems(t, odd), want("odd/train.parquet"); !reflect.DeepEqual(got, want) {
+		t.Errorf("odd rows: %v, want %v", got, want)
+	}
+}
+
+type goImage struct {
+	Bytes []byte `parquet:"bytes"`
+	Path  string `parquet:"path"`
+}
+
+type goRow struct {
+	Image  goImage `parquet:"image"`
+	Label  int64   `parquet:"label"`
+	Coarse int32   `parquet:"coarse"`
+	Text   string  `parquet:"text"`
+}
+
+// goParquet is a file by parquet-go's writer, for where there is no Python.
+func goParquet(t testing.TB, features string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[goRow](&buf, parquet.KeyValueMetadata("huggingface", features), parquet.Compression(&parquet.Snappy))
+	for i := range 20 {
+		if _, err := w.Write([]goRow{{Image: goImage{[]byte(jpegStart + strings.Repeat("x", i)), fmt.Sprintf("%d.jpg", i)}, Label: int64(i % 2), Coarse: int32(i % 3)}}); err != nil {
+			t.Fatal(err)
+		}
+		if i%7 == 6 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestParquetColumns(t *testing.T) {
+	dir := t.TempDir()
+	one := `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}, "image": {"_type": "Image"}, "more": [{"_type": "Image"}]}}}`
+	file := sourcetest.Write(t, filepath.Join(dir, "train.parquet"), goParquet(t, one))
+	s := open(t, file, Options{})
+	got := mustItems(t, s)
+	if it := got["train/00003-3.jpg"]; len(got) != 20 || it.label != 1 || it.data != jpegStart+"xxx" || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
+		t.Errorf("items %v, classes %q", got, s.Classes())
+	}
+	s = open(t, file, Options{Label: "coarse"})
+	if got := mustItems(t, s); got["train/00005-5.jpg"].label != 2 || len(s.Classes()) != 3 {
+		t.Errorf("by another column: %v, classes %q", got, s.Classes())
+	}
+	names := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("x\ny\n"))
+	if s = open(t, file, Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
+		t.Errorf("classes %q", s.Classes())
+	}
+	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
+	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
+	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "holds no whole numbers": {Label: "text"}} {
+		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
+		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	whole := goParquet(t, one)
+	flipped := bytes.Clone(whole)
+	copy(flipped[40:], "damage damage damage")
+	for want, data := range map[string][]byte{
+		"download is incomplete": whole[:len(whole)-20], "no parquet file": []byte("PAR1"), "it is damaged": append(whole[:len(whole)-8:len(whole)-8], "\xff\xff\xff\x7fPAR1"...),
+		"cannot be read as parquet": flipped,
+	} {
+		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)
+		splits, err := Open(bad, Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// Rows of other encodings than the writer's own.
+type (
+	goDelta struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes,delta"`
+			Path  string `parquet:"path,delta"`
+		} `parquet:"image"`
+		Label int64 `parquet:"label,delta"`
+	}
+	goDictionary struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes,optional"`
+			Path  string `parquet:"path,dict,optional"`
+		} `parquet:"image,optional"`
+		Label int32 `parquet:"label,dict"`
+	}
+)
+
+// parquetSorts are small files of each sort of page that parquet-go's writer makes.
+func parquetSorts(f testing.TB) (files [][]byte) {
+	v1, v2 := parquet.DataPageVersion(1), parquet.DataPageVersion(2)
+	for _, options := range [][]parquet.WriterOption{
+		{parquet.Compression(&parquet.Snappy)}, {parquet.Compression(&parquet.Zstd), v2}, {parquet.Compression(&parquet.Gzip), v1},
+		{parquet.Compression(&parquet.Uncompressed), v1, parquet.PageBufferSize(64)}, {parquet.Compression(&parquet.Brotli), v2},
+	} {
+		files = append(files, parquetSort(f, func(i int) goRow {
+			return goRow{Image: goImage{[]byte(jpegStart + strings.Repeat("x", i)), "p.jpg"}, Label: int64(i % 2)}
+		}, options...))
+	}
+	for _, options := range [][]parquet.WriterOption{{v1}, {v2, parquet.Compression(&parquet.Zstd)}} {
+		files = append(files, parquetSort(f, func(i int) (r goDelta) {
+			r.Image.Bytes, r.Image.Path, r.Label = []byte(jpegStart+strings.Repeat("x", i)), "p.jpg", int64(i%2)
+			return r
+		}, options...), parquetSort(f, func(i int) (r goDictionary) {
+			r.Image.Bytes, r.Image.Path, r.Label = []byte(jpegStart+strings.Repeat("x", i)), "p.jpg", int32(i%2)
+			return r
+		}, options...))
+	}
+	return files
+}
+
+// parquetSort is a file of six rows.
+func parquetSort[Row any](t testing.TB, row func(i int) Row, options ...parquet.WriterOption) []byte {
+	const features = `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}}}`
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[Row](&buf, append(options, parquet.KeyValueMetadata("huggingface", features))...)
+	for i := range 6 {
+		if _, err := w.Write([]Row{row(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// TestParquetSorts reads each of them.
+func TestParquetSorts(t *testing.T) {
+	for i, data := range parquetSorts(t) {
+		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}))
+		for row := range 6 {
+			key := fmt.Sprintf("x/%05d-p.jpg", row)
+			if it := got[key]; it.label != int32(row%2) || it.data != jpegStart+strings.Repeat("x", row) {
+				t.Errorf("sort %d: %s is %+v", i, key, it)
+			}
+		}
+	}
+}
+
+// fuzzAllocatedMax bounds what reading a small file may allocate, whatever it says of itself.
+const fuzzAllocatedMax = 256 << 20
+
+// allocated returns how many bytes were allocated so far; runtime.ReadMemStats stops the world for more.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// Whatever the bytes of a file, reading it gives labels of its classes or an error that names it, in memory that does not depend on what the file
+// says of itself. Inputs are a good file and what is changed in it: nearly all others end at the first byte that is read.
+func FuzzParquet(f *testing.F) {
+	sorts := parquetSorts(f)
+	for i, data := range sorts {
+		f.Add(uint8(i), uint32(0), []byte{}, uint32(0), []byte{})
+		for at := 4; at < len(data)-8; at += 48 {
+			f.Add(uint8(i), uint32(at), []byte("\xff\xff\xff\xff\x0f"), uint32(at/2), []byte{0})
+		}
+	}
+	file := filepath.Join(f.TempDir(), "x.parquet")
+	set := sourcetest.MemoryFile(f, file)
+	f.Fuzz(func(t *testing.T, sort uint8, at uint32, change []byte, at2 uint32, change2 []byte) {
+		data := bytes.Clone(sorts[int(sort)%len(sorts)])
+		copy(data[int(at)%len(data):], change)
+		copy(data[int(at2)%len(data):], change2)
+		set(data)
+		before := allocated()
+		splits, err := Open(file, Options{})
+		var got map[string]item
+		if err == nil {
+			got, err = items(splits[0])
+		}
+		after := allocated()
+		if err != nil && !strings.Contains(err.Error(), file) {
+			t.Errorf("an error without the file's name: %v", err)
+		}
+		for key, it := range got {
+			if it.label < -1 || int(it.label) >= len(splits[0].Classes()) {
+				t.Errorf("%s has the label %d of %d classes", key, it.label, len(splits[0].Classes()))
+			}
+		}
+		if n := after - before; n > fuzzAllocatedMax/4 {
+			t.Errorf("%d bytes are allocated for a file of %d: %v", n, len(data), err)
+		}
+	})
+}
+
+// TestParquetPacked reads files whose packed bytes say of themselves that they unpack to more than their page has: memory is asked for by that number.
+func TestParquetPacked(t *testing.T) {
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd}
+	file := filepath.Join(t.TempDir(), "x.parquet")
+	set := sourcetest.MemoryFile(t, file)
+	for i, sort := range parquetSorts(t) {
+		if i > 1 { // of the others nothing says so
+			break
+		}
+		said := 0
+		for at := 4; at < len(sort)-8; at++ {
+			data := bytes.Clone(sort)
+			if i == 0 {
+				copy(data[at:], "\xff\xff\xff\x7f") // Snappy's number of bytes
+			} else if bytes.HasPrefix(data[at:], frame) {
+				copy(data[at+len(frame):], "\xa0\xff\xff\xff\x0f") // Zstandard's, in four bytes
+			}
+			set(data)
+			before := allocated()
+			splits, err := Open(file, Options{})
+			if err == nil {
+				_, err = items(splits[0])
+			}
+			if n := allocated() - before; n > 64<<20 {
+				t.Errorf("sort %d, changed at byte %d: %d bytes are allocated for a file of %d: %v", i, at, n, len(data), err)
+			}
+			if err != nil && strings.Contains(err.Error(), "what is packed in it unpacks to more") {
+				said++
+			}
+		}
+		if said == 0 {
+			t.Errorf("sort %d: no change was refused for what is packed in a page", i)
+		}
+	}
+}
+
+// TestParquetPages reads headers of pages: those of a real file, and such as ask for more than there is.
+func TestParquetPages(t *testing.T) {
+	good := []byte{0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 6, 0, 0} // type 0, 10 bytes unpacked, 5 packed, a data page of 3 values
+	if p, err := readParquetPage(good); err != nil || p != (parquetPage{unpacked: 10, packed: 5, values: 3, header: len(good)}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for at := range good {
+		if _, err := readParquetPage(good[:at]); err == nil {
+			t.Errorf("%d of %d bytes of a header pass", at, len(good))
+		}
+	}
+	for _, bad := range [][]byte{
+		{0x18, 0xff, 0xff, 0xff, 0xff, 0x0f, 0},       // a string of 4 GB
+		{0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 1, 2, 0}, // a list of so many numbers
+		{0x1b, 0xff, 0xff, 0x7f, 0x55, 1, 0},          // a map
+		bytes.Repeat([]byte{0x1c}, 100),               // structs in structs
+		{0x1d, 0},                                     // a type that there is not
+	} {
+		if err := checkParquetMetadata(bad); err == nil {
+			t.Errorf("% x passes", bad)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package source
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+func TestBraces(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"a":                       "a",
+		"a-{08..11}.tar":          "a-08.tar a-09.tar a-10.tar a-11.tar",
+		"{3..1}{a,b}":             "3a 3b 2a 2b 1a 1b",
+		"x{a,b{0..1},}y":          "xay xb0y xb1y xy",
+		"{a}{} {b,c}":             "{a}{} b {a}{} c",
+		"{0..x}-{,}":              "{0..x}- {0..x}-",
+		"{open,{1..2}":            "{open,1 {open,2",
+		"{000..2}":                "000 001 002",
+		"t-{train,val}-{0..1}.gz": "t-train-0.gz t-train-1.gz t-val-0.gz t-val-1.gz",
+	} {
+		got, ok := braces(pattern)
+		if !ok || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %s", pattern, got, want)
+		}
+		if bash, err := exec.LookPath("bash"); err == nil && !strings.Contains(pattern, " ") && !strings.Contains(pattern, "open") {
+			out, err := exec.Command(bash, "-c", "echo "+pattern).Output()
+			if said := strings.TrimSpace(string(out)); err != nil || said != want {
+				t.Errorf("%s: bash says %s, %v", pattern, said, err)
+			}
+		}
+	}
+	for _, pattern := range []string{"{0..4294967295}{0..4294967295}", strings.Repeat("{0..9}", 7), "{0..2000000},{1,2}"} {
+		if got, ok := braces(pattern); ok {
+			t.Errorf("%s: %d names", pattern, len(got))
+		}
+	}
+	if _, err := OpenAll([]string{strings.Repeat("{0..9}", 7)}, Options{}); err == nil || !strings.Contains(err.Error(), "more than 1048576 files") {
+		t.Error(err)
+	}
+}
+
+func TestSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 4 {
+		name := fmt.Sprintf("imagenet1k-train-%04d.tar", i)
+		sourcetest.Write(t, filepath.Join(dir, name), webDatasetTar(t, fmt.Sprintf("k%d.cls", i), fmt.Sprint(i), fmt.Sprintf("k%d.jpg", i), jpegStart))
+	}
+	sourcetest.Write(t, filepath.Join(dir, "v/imagenet1k-validation-00.tar"), webDatasetTar(t, "v.cls", "1", "v.jpg", jpegStart))
+	sourcetest.Write(t, filepath.Join(dir, "other.txt"), nil)
+	splits, err := OpenAll([]string{filepath.Join(dir, "imagenet1k-train-{0001..0003}.tar")}, Options{})
+	if err != nil || len(splits) != 1 {
+		t.Fatal(splits, err)
+	}
+	if got := mustItems(t, splits[0]); len(got) != 3 || got["k3"].label != 3 || splits[0].Output != filepath.Join(dir, "imagenet1k-train-shards") || splits[0].Name != "train" {
+		t.Errorf("%v to %s", got, splits[0].Output)
+	}
+	splits, err = OpenAll([]string{filepath.Join(dir, "v/imagenet1k-validation-00.tar"), filepath.Join(dir, "imagenet1k-train-000{0..3}.tar")}, Options{})
+	if err != nil || len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
+		t.Fatal(splits, err)
+	}
+	if got := mustItems(t, splits[1]); len(got) != 1 || splits[1].Output != dir+"-val-shards" {
+		t.Errorf("val %v to %s", got, splits[1].Output)
+	}
+	if got := mustItems(t, splits[0]); len(got) != 4 {
+		t.Errorf("train %v", got)
+	}
+	for _, tc := range []struct {
+		want  string
+		paths []string
+	}{
+		{"imagenet1k-train-0004.tar: there is no such file, of the 3 that are given", []string{"imagenet1k-train-{0002..0004}.tar"}},
+		{"is given twice", []string{"imagenet1k-train-0001.tar", "imagenet1k-train-0001.tar"}},
+		{"several paths must be files", []string{"v", "imagenet1k-train-0001.tar"}},
+		{"not of the sort of others", []string{"other.txt", "v/{imagenet1k-validation-00.tar,../other.txt.gz}"}},
+	} {
+		for i := range tc.paths {
+			tc.paths[i] = filepath.Join(dir, tc.paths[i])
+		}
+		sourcetest.Write(t, filepath.Join(dir, "other.txt.gz"), nil)
+		if _, err := OpenAll(tc.paths, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: %v, want %s", tc.paths, err, tc.want)
+		}
+	}
+	literal := sourcetest.Write(t, filepath.Join(dir, "x-{a,b}.tar"), webDatasetTar(t, "v.cls", "1", "v.jpg", jpegStart))
+	if splits, err := OpenAll([]string{literal}, Options{}); err != nil || splits[0].Path != literal {
+		t.Errorf("a file with braces in its name: %v, %v", splits, err)
+	}
+	if _, err := OpenAll([]string{literal, ""}, Options{}); err == nil {
+		t.Error("an empty path among others passes")
+	}
+}
+
+func TestSeveralLists(t *testing.T) {
+	file := listOf(t, "train.csv", "a.jpg,dog\nsub/b.jpg,cat\n")
+	val := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "val.csv"), []byte("c.jpg,dog\n"))
+	splits, err := OpenAll([]string{val, file}, Options{})
+	if err != nil || len(splits) != 2 || splits[0].Name != "train" {
+		t.Fatal(splits, err)
+	}
+	if got := shown(t, splits[0]); got != "a.jpg=1 sub/b.jpg=0" {
+		t.Error(got)
+	}
+	splits[1].ExpectClasses(splits[0].Classes())
+	if got := shown(t, splits[1]); got != "c.jpg=1" || splits[1].Output != strings.TrimSuffix(val, ".csv")+"-shards" {
+		t.Error(got)
+	}
+	again := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "train2.csv"), []byte("c.jpg,dog\n"))
+	if _, err := OpenAll([]string{again, file}, Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
+		t.Error(err)
+	}
+	if _, err := OpenAll([]string{val, file}, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), `cannot all be the split "x"`) {
+		t.Error(err)
+	}
+}
+
+// timmInfo is _info.json as it lies beside timm's tars.
+const timmInfo = `{"name": "imagenet12k", "splits": {
+	"train": {"name": "train", "filenames": ["x-train-0000.tar", "x-train-0001.tar"], "shard_lengths": [3, 1], "num_samples": 4, "alt_label": "alt_label"},
+	"validation": {"name": "validation", "filenames": ["x-validation-0000.tar"], "shard_lengths": [2], "num_samples": 2}}}`
+
+func TestTimmInfo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "wds")
+	sample := func(key string, cls, alt int) []string {
+		return []string{key + ".cls", fmt.Sprint(cls), key + ".jpg", jpegStart + key, key + ".json", fmt.Sprintf(`{"alt_label": %d, "label": %d}`, alt, cls)}
+	}
+	tar := func(name string, samples ...[]string) string {
+		return sourcetest.Write(t, filepath.Join(dir, name), webDatasetTar(t, slices.Concat(samples...)...))
+	}
+	first := tar("x-train-0000.tar", sample("a", 900, 1), sample("b", 901, -1), sample("c", 902, 0))
+	second := tar("x-train-0001.tar", sample("d", 903, 1))
+	tar("x-validation-0000.tar", sample("e", 1, 9))
+	sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(timmInfo))
+	requireNotes := func(s *Split, want ...string) {
+		t.Helper()
+		notes := strings.Join(s.Notes(), "\n")
+		for _, w := range want {
+			if !strings.Contains(notes, w) {
+				t.Errorf("no %q in the notes:\n%s", w, notes)
+			}
+		}
+	}
+	splits, err := Open(dir, Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(splits, err)
+	}
+	want := map[string]item{"a": {label: 1, data: jpegStart + "a"}, "c": {label: 0, data: jpegStart + "c"}, "d": {label: 1, data: jpegStart + "d"}}
+	if got := mustItems(t, splits[0]); !reflect.DeepEqual(got, want) {
+		t.Errorf("by the description's alt_label: %v, want %v", got, want)
+	}
+	requireNotes(splits[0], "there are 4 samples, as _info.json says", "the labels are those of json.alt_label", "1 sample is left out: a negative json.alt_label is no class")
+	if got := mustItems(t, splits[1]); got["e"].label != 1 {
+		t.Errorf("val: %v", got)
+	}
+	requireNotes(splits[1], "_info.json says 2 samples, and here are 1")
+	if splits, err = Open(dir, Options{Label: "json.label"}); err != nil || mustItems(t, splits[0])["b"].label != 901 {
+		t.Errorf("by another key: %v", err)
+	}
+	if splits, err = OpenAll([]string{second}, Options{}); err != nil || len(mustItems(t, splits[0])) != 1 {
+		t.Errorf("one tar of two: %v", err)
+	}
+	requireNotes(splits[0], "there are 1 samples")
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
+		t.Errorf("a tar less: %v", err)
+	}
+	if _, err = Open(dir, Options{AllowTruncated: true}); err != nil {
+		t.Error(err)
+	}
+	tar("y-train-0000.tar", sample("x", 1, 1))
+	splits, err = Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustItems(t, splits[0])
+	requireNotes(splits[0], "says nothing of these tars")
+	for bad, want := range map[string]string{`{"splits": 3}`: "cannot be read as timm's", `{"splits": {"train": {"filenames": ["a"]}}}`: "names 1 tars and the samples of 0"} {
+		sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(bad))
+		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestLabelOnlyInJSON asks for the key where there is no .cls, and takes it.
+func TestLabelOnlyInJSON(t *testing.T) {
+	for _, members := range [][]string{{"a.jpg", jpegStart, "a.json", `{"label": 3}`}, {"a.json", `{"label": 3}`, "a.jpg", jpegStart, "README.md", ""}} {
+		file := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, members...))
+		if _, err := Open(file, Options{}); err == nil || !strings.Contains(err.Error(), "--label json.KEY says which") {
+			t.Error(err)
+		}
+		if got := mustItems(t, open(t, file, Options{Label: "json.label"})); got["a"].label != 3 {
+			t.Error(got)
+		}
+	}
+}

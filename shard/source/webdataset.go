@@ -1,0 +1,509 @@
+package source
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
+// tar, under one name with an extension for each:
+//
+//	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
+//	                            n01440764_10026.jpg   the image
+//	                            n01440764_10026.json  anything else, which is left out here
+//	                            n01440764_10027.cls   …
+//
+// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
+// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split.
+var webDatasets = Kind{
+	Name:         "WebDataset",
+	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
+	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
+	open:         openWebDatasets,
+	takes:        []option{optionClasses, optionLabel},
+	testLabelled: true,
+}
+
+const (
+	labelExtension = "cls"
+	// labelBytesMax bounds the file of a label.
+	labelBytesMax = 64
+	// jsonLabelPrefix begins an Options.Label that is a key in a sample's JSON, whose size is bounded.
+	jsonLabelPrefix = "json."
+	jsonBytesMax    = 1 << 20
+	// numberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
+	numberedClassesMax = 1 << 20
+	// sniffedMembersMax is in how many files of a tar, from its front, a sample must begin for the tar to be WebDataset's.
+	sniffedMembersMax = 8
+	// extensionsShownMax is how many kinds of members that are left out are told apart.
+	extensionsShownMax = 8
+)
+
+// webDataset is the tars of one split.
+type webDataset struct {
+	inTars
+	names   classNames
+	label   string // as Options.Label has it
+	info    *wdsInfo
+	samples int // that there should be by info
+	fields  []Field
+}
+
+func (d *webDataset) describe() string {
+	if len(d.paths) == 1 {
+		return "a tar of WebDataset"
+	}
+	return fmt.Sprintf("%d tars of WebDataset", len(d.paths))
+}
+
+// labelMember is the extension of the member that holds a sample's label, by --label.
+func labelMember(label string) string {
+	if strings.HasPrefix(label, jsonLabelPrefix) {
+		return "json"
+	}
+	return labelExtension
+}
+
+// splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
+func splitMember(name string) (key, extension string) {
+	folder, file := path.Split(name)
+	base, extension, ok := strings.Cut(file, ".")
+	first, _, _ := strings.Cut(name, "/")
+	meta := len(first) > 3 && strings.HasPrefix(first, "__") && strings.HasSuffix(first, "__") // __meta__, of the tar and not of a sample
+	if !ok || base == "" || meta {
+		return "", ""
+	}
+	return folder + base, strings.ToLower(extension)
+}
+
+// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
+// written may.
+func sniffWebDataset(p *place) (is, empty bool, err error) {
+	last, image, label, meta, n := "", false, false, false, 0
+	member, unlabelled := labelMember(p.opts.Label), ""
+	for i := 0; n < sniffedMembersMax; i++ {
+		m, err := p.member(i)
+		if err == io.EOF && n > 0 {
+			break
+		}
+		if err == io.EOF {
+			return false, true, nil
+		}
+		if err != nil {
+			return false, false, err
+		}
+		if m.kind == tar.TypeDir {
+			continue
+		}
+		if namedTar(m.name) { // of a class, and to skip it takes reading it
+			return false, false, nil
+		}
+		n++
+		key, extension := splitMember(m.name)
+		if key != last {
+			last, image, label, meta = key, false, false, false
+		}
+		image = image || key != "" && imagefile.HasExtension(extension)
+		label = label || key != "" && extension == member
+		if image && label {
+			return true, false, nil
+		}
+		if meta = meta || extension == "json"; meta && image && !strings.Contains(key, "/") {
+			unlabelled = m.name
+		}
+	}
+	if unlabelled != "" {
+		return false, false, p.tar.errorf(unlabelled, "an image and its JSON as WebDataset has them, without a label .%s beside them: "+
+			"--label json.KEY says which key of the JSON is the label", labelExtension)
+	}
+	return false, false, nil
+}
+
+func openWebDatasets(p *place) ([]*Split, error) {
+	if !p.folder {
+		return openWebDatasetTar(p)
+	}
+	tars, others := p.tars()
+	if is, err := holdsWebDataset(p, tars); !is || err != nil {
+		return nil, err
+	}
+	if p.part {
+		return openWebDatasetPart(p, tars, others)
+	}
+	return openWebDatasetFolder(p, tars, others)
+}
+
+// holdsWebDataset says that a folder holds nothing but WebDataset's tars. The first tar with a file in it says so for all.
+func holdsWebDataset(p *place, tars []string) (bool, error) {
+	if len(p.folders) > 0 {
+		return false, nil
+	}
+	for _, name := range tars {
+		q, err := p.in(name, "")
+		if errors.Is(err, errNotTar) {
+			return false, nil // classTars says so
+		}
+		if err != nil {
+			return false, err
+		}
+		is, empty, err := sniffWebDataset(q)
+		q.close()
+		if is || err != nil || !empty {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// openWebDatasetFolder opens the splits of a folder of tars: one, or those that the tars' names tell apart, such as imagenet-train-000000.tar and
+// imagenet-val-000000.tar.
+func openWebDatasetFolder(p *place, tars, others []string) ([]*Split, error) {
+	groups := make(map[string][]string)
+	for _, name := range tars {
+		groups[namedSplit(name)] = append(groups[namedSplit(name)], name)
+	}
+	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
+		return nil, &FormatError{Path: p.path, Entry: unnamed[0], Msg: "other tars here are named for a split, and this one is not: " +
+			"rename it, or sort the tars into folders train/ and val/"}
+	}
+	if p.opts.Split != "" && len(groups) > 1 {
+		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("holds tars of several splits (%s), which cannot all be called %q",
+			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), p.opts.Split)}
+	}
+	var splits []*Split
+	for _, name := range []string{"train", "val", "test", ""} {
+		if groups[name] == nil {
+			continue
+		}
+		s, err := newWebDataset(p, p.path, groups[name], others, []string{p.path}, cmp.Or(name, p.split))
+		if err != nil {
+			return nil, err
+		}
+		if p.opts.Split == "" {
+			s.Name = cmp.Or(name, s.Name)
+		}
+		if len(groups) > 1 {
+			s.Output = cmp.Or(p.output, p.path) + "-" + name + "-shards"
+		}
+		splits = append(splits, s)
+	}
+	return splits, nil
+}
+
+// openWebDatasetPart opens a folder that is one split of several.
+func openWebDatasetPart(p *place, tars, others []string) ([]*Split, error) {
+	for _, t := range tars {
+		if other := namedSplit(t); other != "" && other != p.split {
+			return nil, &FormatError{Path: p.path, Entry: t, Msg: fmt.Sprintf("a tar that is named for the split %s among those of %s: move it elsewhere", other, p.split)}
+		}
+	}
+	s, err := newWebDataset(p, p.path, tars, others, []string{p.path, filepath.Dir(p.path)}, p.split)
+	return []*Split{s}, err
+}
+
+// openWebDatasetTar opens one tar.
+func openWebDatasetTar(p *place) ([]*Split, error) {
+	if is, _, err := sniffWebDataset(p); !is || err != nil {
+		return nil, err
+	}
+	dir, file := filepath.Split(p.path)
+	nameFolders := []string{filepath.Clean(dir)}
+	if p.stdin != nil {
+		nameFolders = nil
+	}
+	s, err := newWebDataset(p, dir, []string{file}, nil, nameFolders, p.split)
+	return []*Split{s}, err
+}
+
+// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a
+// split has, are looked for in nameFolders.
+func newWebDataset(p *place, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
+	if p.opts.Label != "" && labelMember(p.opts.Label) == labelExtension {
+		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", p.opts.Label)}
+	}
+	names, err := findClassNames(nameFolders, p.opts)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, t := range tars {
+		paths = append(paths, filepath.Join(dir, t))
+	}
+	in, err := p.inTars(paths...)
+	if err != nil {
+		return nil, err
+	}
+	d := &webDataset{inTars: in, names: names, label: p.opts.Label}
+	s := p.newSplit(d)
+	if d.info, err = findInfo(nameFolders, split); err != nil {
+		return nil, err
+	}
+	if d.info != nil {
+		d.label = cmp.Or(d.label, d.info.label())
+		d.samples, err = d.info.check(tars, p.folder && !p.given && !p.opts.AllowTruncated)
+		others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return slices.Contains(infoNames, f) })
+	}
+	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
+	if len(others) > 0 {
+		s.note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), someNames(others))
+	}
+	return s, err
+}
+
+// sample is what has been read of the sample that stands at the place that is being read.
+type sample struct {
+	key    string
+	image  string // the member's name; "": none yet
+	reason string // why the image cannot be read
+	label  int32  // -1: none yet
+	none   bool   // its JSON says that it has none, by a negative number
+}
+
+// webDatasetWalker is the state of one walk.
+type webDatasetWalker struct {
+	tarWalk
+	labelMember string // the extension of what holds the label
+	labelKey    string // the key in it, if it is JSON
+	sample      sample
+	content     bytes.Buffer // of the image, which may stand before its label
+	byKey       map[string]int32
+	incomplete  map[string]struct{} // keys of samples that lack image or label
+	counts      []int               // samples of each label
+	leftOut     map[string]int      // members that are neither image nor label, by extension
+	fields      fieldMembers
+	negative    int // samples whose JSON says that they have no label
+	complete    int // samples of this tar
+	members     int // of this tar
+}
+
+func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
+		incomplete: make(map[string]struct{}), leftOut: make(map[string]int), fields: fieldMembers{fields: d.fields}}
+	if err := d.each(s, func(t *tarReader) error { return w.tar(s, t) }); err != nil {
+		return labels{}, err
+	}
+	l, err := d.names.labels(s, w.counts)
+	if err != nil {
+		return labels{}, err
+	}
+	l.byKey = w.byKey
+	if d.info != nil {
+		d.info.noteSamples(s, d.samples, len(w.byKey))
+	}
+	if d.label != s.opts.Label {
+		s.note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
+	}
+	if w.negative > 0 {
+		s.note("%s left out: a negative %s is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
+	}
+	w.noteLeftOut(s)
+	return l, nil
+}
+
+// tar walks over one tar.
+func (w *webDatasetWalker) tar(s *Split, t *tarReader) error {
+	w.complete, w.members = 0, 0
+	err := w.files(t, func(h *tar.Header) error { return w.member(t, h) })
+	if err == nil {
+		err = w.flush(t)
+	}
+	if err == nil && w.members == 0 {
+		s.note("%s has no files", t.path)
+	} else if err == nil && w.complete == 0 {
+		err = t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
+	}
+	return err
+}
+
+// member takes one file of a tar.
+func (w *webDatasetWalker) member(t *tarReader, h *tar.Header) error {
+	w.members++
+	key, extension := splitMember(h.Name)
+	if key != "" && key != w.sample.key {
+		if err := w.flush(t); err != nil {
+			return err
+		}
+		w.sample.key = key
+	}
+	wanted := key != "" && w.fields.wants(extension)
+	if wanted {
+		if err := w.fields.read(t, h, extension); err != nil {
+			return err
+		}
+	}
+	switch {
+	case key != "" && extension == w.labelMember:
+		return w.readLabel(t, h)
+	case wanted:
+		return nil
+	case key != "" && imagefile.HasExtension(extension):
+		return w.readImage(t, h)
+	}
+	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
+		extension = ""
+	}
+	w.leftOut[extension]++
+	return nil
+}
+
+// readLabel reads the number in the member of a label.
+func (w *webDatasetWalker) readLabel(t *tarReader, h *tar.Header) error {
+	if w.sample.label >= 0 {
+		return t.errorf(h.Name, "a second label for %q", w.sample.key)
+	}
+	if w.labelKey != "" {
+		return w.readJSONLabel(t, h)
+	}
+	if h.Typeflag != tar.TypeReg || h.Size > labelBytesMax {
+		return t.errorf(h.Name, "a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
+	}
+	text, err := w.fields.text(t, h)
+	if err != nil {
+		return err
+	}
+	return w.setLabel(t, h, string(text))
+}
+
+// readJSONLabel reads the number that a key has in the member of a sample's JSON.
+func (w *webDatasetWalker) readJSONLabel(t *tarReader, h *tar.Header) error {
+	if h.Typeflag != tar.TypeReg || h.Size > jsonBytesMax {
+		return t.errorf(h.Name, "the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
+	}
+	text, err := w.fields.text(t, h)
+	if err != nil {
+		return err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return t.errorf(h.Name, "no JSON object: %v", err)
+	}
+	value, ok := values[w.labelKey]
+	if !ok || string(value) == "null" {
+		return nil // as a sample without a label
+	}
+	return w.setLabel(t, h, string(value))
+}
+
+// setLabel takes the text of a label.
+func (w *webDatasetWalker) setLabel(t *tarReader, h *tar.Header, text string) error {
+	label, err := strconv.Atoi(strings.TrimSpace(text))
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && label >= numberedClassesMax:
+		return t.errorf(h.Name, "the label %.40q is more than %d, the largest that is read", text, numberedClassesMax-1)
+	case err != nil:
+		return t.errorf(h.Name, "the label %.40q is no whole number", text)
+	case label < 0 && w.labelKey != "":
+		w.sample.none = true
+		return nil
+	case label < 0:
+		return t.errorf(h.Name, "the label %d is negative: leave out images without a class", label)
+	}
+	w.sample.label = int32(label)
+	return nil
+}
+
+// readImage keeps the image until its sample ends.
+func (w *webDatasetWalker) readImage(t *tarReader, h *tar.Header) error {
+	sm := &w.sample
+	if sm.image != "" {
+		return t.errorf(h.Name, "a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image))
+	}
+	sm.image, sm.reason = h.Name, imageReason(h)
+	if sm.reason != "" {
+		return nil
+	}
+	w.content.Reset()
+	_, err := w.content.ReadFrom(&entryReader{t: t, name: h.Name})
+	return err
+}
+
+// flush hands on the sample that has ended. One with neither image nor label is none, but some file like a README.
+func (w *webDatasetWalker) flush(t *tarReader) error {
+	sm := w.sample
+	w.sample = sample{label: -1}
+	defer w.fields.reset()
+	if sm.image == "" && sm.label < 0 {
+		return nil
+	}
+	if err := w.checkKey(t, sm); err != nil {
+		return err
+	}
+	if sm.none {
+		w.byKey[sm.key] = 0
+		w.negative++
+		w.complete++
+		return nil
+	}
+	it := Item{Key: sm.key, Reason: cmp.Or(nameReason(sm.key), sm.reason)}
+	switch {
+	case sm.image == "":
+		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.path))
+	case sm.label < 0:
+		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.path))
+	default:
+		w.complete++
+	}
+	if sm.image == "" || sm.label < 0 {
+		w.incomplete[sm.key] = struct{}{}
+	}
+	w.byKey[sm.key] = max(sm.label, 0) // what is left out needs no label
+	if sm.label >= 0 {
+		w.counts = append(w.counts, make([]int, max(0, int(sm.label)+1-len(w.counts)))...)
+		w.counts[sm.label]++
+	}
+	if it.Reason == "" {
+		it.Label, it.Labelled = sm.label, true
+		it.Size, it.Data = int64(w.content.Len()), bytes.NewReader(w.content.Bytes())
+		var err error
+		if it.Fields, err = w.fields.values(); err != nil {
+			return t.errorf(sm.image, "%v", err)
+		}
+	}
+	return w.fn(it)
+}
+
+// checkKey refuses a key that has occurred before.
+func (w *webDatasetWalker) checkKey(t *tarReader, sm sample) error {
+	if _, twice := w.byKey[sm.key]; !twice {
+		return nil
+	}
+	member := cmp.Or(sm.image, sm.key+"."+w.labelMember)
+	if _, ok := w.incomplete[sm.key]; ok || sm.image == "" || sm.label < 0 {
+		return t.errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
+	}
+	return t.errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ", sm.key)
+}
+
+// noteLeftOut says what members were left out.
+func (w *webDatasetWalker) noteLeftOut(s *Split) {
+	total := 0
+	var kinds []string
+	for _, extension := range slices.Sorted(maps.Keys(w.leftOut)) {
+		n := w.leftOut[extension]
+		total += n
+		if extension != "" {
+			kinds = append(kinds, fmt.Sprintf("%d .%.40s", n, extension))
+		}
+	}
+	if n := w.leftOut[""]; n > 0 {
+		kinds = append(kinds, bytesize.Counted(n, "other", "others"))
+	}
+	if total > 0 {
+		s.note("%s neither image nor label, and left out (%s)", bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
+	}
+}

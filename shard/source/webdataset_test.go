@@ -1,0 +1,244 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// webDatasetTar makes a tar of members: a name and its content, then the next.
+func webDatasetTar(t testing.TB, members ...string) []byte {
+	t.Helper()
+	var files []sourcetest.File
+	for pair := range slices.Chunk(members, 2) {
+		files = append(files, sourcetest.File{Name: pair[0], Data: []byte(pair[1])})
+	}
+	return sourcetest.Tar(t, files...)
+}
+
+func TestWebDatasetSamples(t *testing.T) {
+	dir := t.TempDir()
+	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000000.tar"), webDatasetTar(t,
+		"__meta__/a.cls", "7", "README.md", "text",
+		"n01/a.cls", "3", "n01/a.jpg", "A", "n01/a.json", "{}", // as ShardWriter sorts them
+		"./b.v1/b.JPEG", "B", "./b.v1/b.cls", " 0\n", // the image first, a dot in the folder
+		"c.cls", "12", "c.seg.png", "mask", "c.PNG", "C",
+		"d.cls", "1", "d.txt", "no image",
+		"e.webp", "no label"))
+	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000001.tar.gz"), sourcetest.Gzip(t, webDatasetTar(t, "f.jpeg", "F", "f.cls", "3")))
+	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000002.tar"), webDatasetTar(t))
+	sourcetest.Write(t, filepath.Join(dir, "wds/_info.json"), []byte("{}"))
+	s := open(t, filepath.Join(dir, "wds"), Options{})
+	if s.Layout() != "3 tars of WebDataset" || s.Name != "train" || s.Output != filepath.Join(dir, "wds-shards") || !s.Streamed() {
+		t.Errorf("%q, split %q, output %s", s.Layout(), s.Name, s.Output)
+	}
+	want := map[string]item{"n01/a": {label: 3, data: "A"}, "b.v1/b": {label: 0, data: "B"}, "c": {label: 12, data: "C"}, "f": {label: 3, data: "F"},
+		"d": {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
+		"e": {reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
+	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
+		t.Errorf("items %v, want %v", got, want)
+	}
+	if c := s.Classes(); len(c) != 13 || c[0] != "00" || c[12] != "12" {
+		t.Errorf("classes %q", c)
+	}
+	notes := strings.Join(s.Notes(), "\n")
+	for _, want := range []string{"_info.json", "000002.tar has no files", "called by their numbers, 00 to 12", "9 of the labels from 0 to 12 have no samples (2, 4",
+		"5 files in the tars are neither image nor label, and left out (1 .json, 1 .md, 1 .seg.png, 1 .txt, 1 other)"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in the notes:\n%s", want, notes)
+		}
+	}
+}
+
+func TestWebDatasetSplits(t *testing.T) {
+	sample := func(key string, label int) []byte {
+		return webDatasetTar(t, key+".cls", fmt.Sprint(label), key+".jpg", jpegStart+key)
+	}
+	for name, tc := range map[string]struct {
+		files []string
+		want  []string // "name output"
+	}{
+		"timm":       {[]string{"imagenet1k-train-0000.tar", "imagenet1k-train-0001.tar", "imagenet1k-validation-00.tar"}, []string{"train D-train-shards", "val D-val-shards"}},
+		"webdataset": {[]string{"imagenet-train-000000.tar", "imagenet-val-000000.tar", "imagenet-test-000000.tar"}, []string{"train D-train-shards", "val D-val-shards", "test D-test-shards"}},
+		"folders":    {[]string{"train/0.tar", "validation/0.tar", "test/0.tar"}, []string{"train D/train-shards", "val D/validation-shards", "test D/test-shards"}},
+		"val alone":  {[]string{"x-val-0.tar.gz"}, []string{"val D-shards"}},
+		"no names":   {[]string{"0.tar", "1.tar"}, []string{"train D-shards"}},
+	} {
+		root := filepath.Join(t.TempDir(), "wds")
+		for i, p := range tc.files {
+			data := sample(fmt.Sprint("k", i), len(tc.files)-i)
+			if strings.HasSuffix(p, ".gz") {
+				data = sourcetest.Gzip(t, data)
+			}
+			sourcetest.Write(t, filepath.Join(root, p), data)
+		}
+		splits, err := Open(root, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for i, s := range splits {
+			got = append(got, s.Name+" "+strings.Replace(s.Output, root, "D", 1))
+			if i > 0 {
+				s.ExpectClasses(splits[0].Classes())
+			}
+			mustItems(t, s)
+			if want := splits[0].Classes(); !slices.Equal(s.Classes(), want) {
+				t.Errorf("%s: %s has the classes %q, train %q", name, s.Name, s.Classes(), want)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0)), Options{})
+	if got := mustItems(t, s); s.Name != "val" || s.Layout() != "a tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
+		t.Errorf("one tar: split %s, %s, output %s, %v", s.Name, s.Layout(), s.Output, got)
+	}
+	more := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), sample("a", 10)), Options{})
+	more.ExpectClasses(s.Classes())
+	if _, err := items(more); err == nil || !strings.Contains(err.Error(), "has the label 10, and the other split has only 1 classes") {
+		t.Errorf("a label that train has not gives %v", err)
+	}
+}
+
+func TestWebDatasetClassNames(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "wds")
+	sourcetest.Write(t, filepath.Join(root, "train/0.tar"), webDatasetTar(t, "a.cls", "2", "a.jpg", "A"))
+	named := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("\ufeffcat\r\ntench, Tinca tinca\nowl\nnewt\n\n"))
+	classes := func(opts Options) ([]string, error) {
+		splits, err := Open(filepath.Join(root), opts)
+		if err != nil {
+			return nil, err
+		}
+		_, err = items(splits[0])
+		return splits[0].Classes(), err
+	}
+	for _, tc := range []struct {
+		file, content string
+		opts          Options
+		want          []string
+	}{
+		{"", "", Options{}, []string{"0", "1", "2"}},
+		{"", "", Options{Classes: named}, []string{"cat", "tench, Tinca tinca", "owl", "newt"}},
+		{"", "", Options{Classes: "ilsvrc2012"}, ilsvrcVal().classes},
+		{"classnames.txt", "a\nb\nc", Options{}, []string{"a", "b", "c"}},
+		{"train/classes.txt", "x\ny\nz\n", Options{}, []string{"x", "y", "z"}},
+	} {
+		if tc.file != "" {
+			sourcetest.Write(t, filepath.Join(root, tc.file), []byte(tc.content))
+		}
+		if got, err := classes(tc.opts); err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%+v: %q, %v", tc, got, err)
+		}
+	}
+	for content, want := range map[string]string{"a\nb\n": "names 2 classes, but", "a\n\nb\nc": "line 2 is empty", "a\nb\na\n": "lines 1 and 3", "": "is empty",
+		"a\nb\nc\xff\n": "line 3 cannot be a class"} {
+		file := sourcetest.Write(t, filepath.Join(dir, "bad"), []byte(content))
+		var format *FormatError
+		if _, err := classes(Options{Classes: file}); !errors.As(err, &format) || !strings.Contains(err.Error(), want) || format.Path != file {
+			t.Errorf("%q: error %v, want one with %q", content, err, want)
+		}
+	}
+	many := webDatasetTar(t, "a.cls", "999", "a.jpg", "A")
+	s := open(t, sourcetest.Write(t, filepath.Join(dir, "many.tar"), many), Options{})
+	if mustItems(t, s); s.Classes()[999] != "999" || !strings.Contains(strings.Join(s.Notes(), "\n"), "--classes ilsvrc2012") {
+		t.Errorf("1,000 numbers: the last class is %q, notes %q", s.Classes()[999], s.Notes())
+	}
+	if _, err := classes(Options{Classes: filepath.Join(dir, "nowhere")}); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := Open(writeTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
+		t.Errorf("--classes for validation images: %v", err)
+	}
+}
+
+func TestWebDatasetThatCannotBeRead(t *testing.T) {
+	good := []string{"a.cls", "1", "a.jpg", "A"}
+	with := func(more ...string) [][]byte {
+		return [][]byte{webDatasetTar(t, append(slices.Clone(good), more...)...)}
+	}
+	first := webDatasetTar(t, good...)
+	for name, tc := range map[string]struct {
+		tars [][]byte
+		want []string
+	}{
+		"word":        {with("b.jpg", "B", "b.cls", "dog"), []string{"0.tar", `"b.cls"`, "near byte", `"dog" is no whole number`}},
+		"fraction":    {with("b.cls", "1.5", "b.jpg", "B"), []string{"no whole number"}},
+		"empty label": {with("b.cls", "", "b.jpg", "B"), []string{"no whole number"}},
+		"negative":    {with("b.cls", "-1", "b.jpg", "B"), []string{`"b.cls"`, "-1 is negative"}},
+		"large":       {with("b.cls", "1048576", "b.jpg", "B"), []string{"is more than 1048575"}},
+		"huge":        {with("b.cls", "99999999999999999999", "b.jpg", "B"), []string{"is more than 1048575"}},
+		"long label":  {with("b.cls", strings.Repeat("0", 65), "b.jpg", "B"), []string{"at most 64 bytes"}},
+		"two labels":  {with("b.cls", "1", "b.CLS", "2"), []string{`"b.CLS"`, "second label"}},
+		"two images":  {with("b.cls", "1", "b.jpg", "B", "b.png", "B"), []string{`"b.png"`, "second image", "after b.jpg"}},
+		"repeated":    {[][]byte{first, first}, []string{"1.tar", `"a.jpg"`, `"a" occurs twice`}},
+		"apart":       {with("b.jpg", "B", "c.jpg", "C", "b.cls", "1", "c.cls", "1"), []string{"do not stand one after the other"}},
+		"other tar":   {[][]byte{first, webDatasetTar(t, "x.JPEG", "X", "y.JPEG", "Y")}, []string{"1.tar", "no sample of WebDataset"}},
+		"cut":         {[][]byte{first, first[:1200]}, []string{"1.tar", "incomplete"}},
+		"up":          {with("../b.jpg", "B"), []string{"climbs out"}},
+	} {
+		root := filepath.Join(t.TempDir(), "wds")
+		for i, data := range tc.tars {
+			sourcetest.Write(t, filepath.Join(root, fmt.Sprint(i, ".tar")), data)
+		}
+		_, err := items(open(t, root, Options{}))
+		var format *FormatError
+		if !errors.As(err, &format) {
+			t.Errorf("%s: error %v of type %T", name, err, err)
+			continue
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in %v", name, want, err)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		files []string
+		opts  Options
+		want  string
+	}{
+		"unnamed":  {[]string{"x-train-0.tar", "extra.tar"}, Options{}, "this one is not"},
+		"--split":  {[]string{"x-train-0.tar", "x-val-0.tar"}, Options{Split: "all"}, "cannot all be called"},
+		"misplace": {[]string{"train/x-train-0.tar", "train/x-val-0.tar", "val/x-val-1.tar"}, Options{}, "named for the split val"},
+	} {
+		root := t.TempDir()
+		for _, p := range tc.files {
+			sourcetest.Write(t, filepath.Join(root, p), first)
+		}
+		if _, err := Open(root, tc.opts); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestWebDatasetOddMembers(t *testing.T) {
+	data := sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("0")}, sourcetest.File{Name: "a.jpg", Data: []byte("A")},
+		sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Type: '2', Link: "/etc/passwd"},
+		sourcetest.File{Name: "folder/"}, sourcetest.File{Name: "._c.jpg", Data: []byte("junk")},
+		sourcetest.File{Name: "d\xff.cls", Data: []byte("1")}, sourcetest.File{Name: "d\xff.jpg", Data: []byte("D")})
+	data = data[:len(data)-2*tarBlockBytes]
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{AllowTruncated: true})
+	want := map[string]item{"a": {data: "A"}, "b": {label: 1, reason: reasonTarLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}}
+	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
+		t.Errorf("items %v, want %v", got, want)
+	}
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "taken though") {
+		t.Errorf("notes %s", notes)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	if err := s.Walk(ctx, func(Item) error { n++; cancel(); return nil }); !errors.Is(err, context.Canceled) || n != 1 {
+		t.Errorf("%v after %d items", err, n)
+	}
+}

@@ -1,0 +1,231 @@
+package source
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// goZip is the files of a zip as archive/zip reads them.
+func goZip(path string) (map[string]string, error) {
+	r, err := zip.OpenReader(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	files := make(map[string]string)
+	for _, f := range r.File {
+		if strings.HasSuffix(f.Name, "/") {
+			continue
+		}
+		m, err := f.Open()
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(m, 1<<20))
+		if err != nil {
+			return nil, err
+		}
+		files[f.Name] = string(data)
+	}
+	return files, nil
+}
+
+// treeFiles are the regular files below a folder of a tree.
+func treeFiles(t *zipTree, folder string, files map[string]string) error {
+	entries, err := t.list(filepath.Join(t.path, folder))
+	for _, e := range entries {
+		name := joinKey(folder, e.Name())
+		if e.IsDir() {
+			err = treeFiles(t, name, files)
+		} else if e.Type().IsRegular() {
+			var r io.ReadCloser
+			if r, err = t.open(filepath.Join(t.path, name)); err == nil {
+				var data []byte
+				data, err = io.ReadAll(io.LimitReader(r, 1<<20))
+				files[name] = string(data)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// TestZipsOfPython reads zips of Python's zipfile, and compares them with what archive/zip reads.
+func TestZipsOfPython(t *testing.T) {
+	python := testenv.PythonWith(t, "zipfile")
+	dir := t.TempDir()
+	if out, err := exec.Command(python, "testdata/zips.py", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range []string{"stored.zip", "packed.zip", "large.zip", "link.zip"} {
+		path := filepath.Join(dir, name)
+		want, err := goZip(path)
+		if err != nil || len(want) < 7 {
+			t.Fatalf("%s: %d files, %v", name, len(want), err)
+		}
+		delete(want, "cow/link.jpg")
+		z, err := openZip(path)
+		got := make(map[string]string)
+		if err == nil {
+			err = treeFiles(z, "", got)
+		}
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s: %q, want %q; %v", name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)), err)
+		}
+		for key, e := range map[string]bool{"": true, "cat": true, "cow": true, "cat/0é.jpg": false} {
+			if info, err := z.stat(filepath.Join(path, key)); err != nil || info.IsDir() != e || key != "" && info.Name() != filepath.Base(key) {
+				t.Errorf("%s: %q: %v, %v", name, key, info, err)
+			}
+		}
+		for _, key := range []string{"ca", "cat/", "cat/0", "x/y"} {
+			if _, err := z.stat(path + "/" + strings.TrimSuffix(key, "/") + "_"); err == nil {
+				t.Errorf("%s: %q is there", name, key)
+			}
+		}
+		if _, err := z.open(filepath.Join(path, "cat")); err == nil {
+			t.Errorf("%s: a folder can be opened", name)
+		}
+	}
+	s := open(t, filepath.Join(dir, "link.zip"), Options{})
+	if got := mustItems(t, s); got["cow/link.jpg"].reason != reasonNotRegular || got["cow/x.jpg"].data != jpegStart {
+		t.Errorf("a link: %v", got)
+	}
+	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), Options{})); err == nil || !strings.Contains(err.Error(), "packed by method 12") {
+		t.Error(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "packed.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := sourcetest.Write(t, filepath.Join(dir, "behind.zip"), append([]byte("PK\x03\x04 what unpacks itself"), data...))
+	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, Options{}))) != len(want) {
+		t.Errorf("behind another file: %v", err)
+	}
+	for want, change := range map[string]func([]byte) []byte{
+		"its content is damaged":                 func(d []byte) []byte { return bytes.Replace(d, []byte(jpegStart), []byte("\xff\xd8\xff\xe1"), 1) },
+		"list of its members is damaged after 0": func(d []byte) []byte { return bytes.Replace(d, []byte("PK\x01\x02"), []byte("PK\x01\x03"), 1) },
+		"where it should begin, it does not":     func(d []byte) []byte { return bytes.ReplaceAll(d, []byte("PK\x03\x04-"), []byte("PK\x03\x05-")) },
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, "stored.zip"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(want, "begin") {
+			at := bytes.LastIndex(data, []byte("PK\x03\x04"))
+			data[at+2] = 9
+		} else {
+			data = change(data)
+		}
+		bad := sourcetest.Write(t, filepath.Join(dir, "bad.zip"), data)
+		splits, err := Open(bad, Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// TestZipListIsSmall holds the memory of the list to what docs/packing.md says of it.
+func TestZipListIsSmall(t *testing.T) {
+	const n = 20_000
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	for i := range n {
+		if _, err := w.CreateRaw(&zip.FileHeader{Name: fmt.Sprintf("train/n%08d/n%08d_%d.JPEG", i/1000, i/1000, i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), buf.Bytes())
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	z, err := openZip(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := int64(after.HeapAlloc-before.HeapAlloc) / n; len(z.members) != n || each > 120 {
+		t.Errorf("%d members take %d bytes each", len(z.members), each)
+	}
+}
+
+// Whatever is changed in a zip, it is read as archive/zip reads it, or refused with its name, and takes no memory for what is not there.
+func FuzzZip(f *testing.F) {
+	var sorts [][]byte
+	for _, method := range []uint16{zip.Store, zip.Deflate} {
+		var buf bytes.Buffer
+		w := zip.NewWriter(&buf)
+		for _, name := range []string{"a/1.jpg", "b/2.jpg", "b/", "b/c/3.jpg"} {
+			m, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+			if err != nil {
+				f.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "/") {
+				m.Write([]byte(jpegStart + name))
+			}
+		}
+		w.Close()
+		sorts = append(sorts, buf.Bytes())
+		for at := 0; at < buf.Len(); at += 9 {
+			f.Add(uint8(len(sorts)-1), uint16(at), []byte{0xff, 0xff, 0xff, 0xff}, uint16(2*at), []byte{0})
+		}
+	}
+	path := filepath.Join(f.TempDir(), "x.zip")
+	set := sourcetest.MemoryFile(f, path)
+	f.Fuzz(func(t *testing.T, sort uint8, at uint16, change []byte, at2 uint16, change2 []byte) {
+		data := bytes.Clone(sorts[int(sort)%len(sorts)])
+		copy(data[int(at)%len(data):], change)
+		copy(data[int(at2)%len(data):], change2)
+		set(data)
+		before := allocated()
+		splits, err := Open(path, Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		after := allocated()
+		_, reject := errors.AsType[*RejectError](err) // names no path on purpose
+		if err != nil && !reject && !strings.Contains(err.Error(), path) {
+			t.Errorf("an error without the file's name: %v", err)
+		}
+		if n := after - before; n > fuzzAllocatedMax/4 {
+			t.Errorf("%d bytes are allocated for a file of %d: %v", n, len(data), err)
+		}
+		z, err := openZip(path)
+		if err != nil {
+			return
+		}
+		defer z.file.Close()
+		got := make(map[string]string)
+		want, wantErr := goZip(path)
+		if err := treeFiles(z, "", got); err != nil || wantErr != nil {
+			return
+		}
+		for name, data := range got {
+			if w, ok := want[name]; ok && w != data {
+				t.Errorf("%s is %q, and archive/zip reads %q", name, data, w)
+			}
+		}
+	})
+}

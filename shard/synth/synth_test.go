@@ -1,0 +1,157 @@
+package synth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"image"
+	"image/color"
+	_ "image/jpeg"
+	_ "image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+func TestWriteDependsOnItsOptionsAlone(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Classes: 3, Train: 5, Val: 2, Size: 40, Seed: 1, Jobs: 1}
+	sum, err := Write(context.Background(), filepath.Join(dir, "a"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Train != 15 || sum.Val != 6 || sum.Bytes < 1000 {
+		t.Errorf("summary %+v", sum)
+	}
+	want := sourcetest.ReadTree(t, filepath.Join(dir, "a"))
+	if len(want) != 21 || want["train/n90000002/n90000002_4.JPEG"] == nil || want["val/n90000001/ILSVRC2012_val_00000003.JPEG"] == nil {
+		t.Errorf("%d files", len(want))
+	}
+	o.Jobs = 4
+	if _, err := Write(context.Background(), filepath.Join(dir, "b"), o); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "b")), want) {
+		t.Error("more workers write other files")
+	}
+	o.Seed = 2
+	if _, err := Write(context.Background(), filepath.Join(dir, "c"), o); err != nil {
+		t.Fatal(err)
+	}
+	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "c")), want) {
+		t.Error("another seed writes the same files")
+	}
+}
+
+func TestImagesAreAsVariedAsImageNet(t *testing.T) {
+	sizes := make(map[image.Point]bool)
+	for k := range 30 {
+		data, err := Image("train", 0, k, Options{Size: 60})
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, format, err := image.Decode(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := img.Bounds().Size()
+		sizes[b] = true
+		if long := max(b.X, b.Y); long < 30 || long > 90 || min(b.X, b.Y) < 1 {
+			t.Errorf("image %d has %v pixels", k, b)
+		}
+		wantFormat, wantGrey := "jpeg", k == greyImage
+		if k == pngImage {
+			wantFormat = "png"
+		}
+		if format != wantFormat || (img.ColorModel() == color.GrayModel) != wantGrey {
+			t.Errorf("image %d is a %s of %T", k, format, img)
+		}
+	}
+	if len(sizes) < 20 {
+		t.Errorf("only %d sizes", len(sizes))
+	}
+	a, _ := Image("train", 1, 1, Options{Size: 60})
+	b, _ := Image("val", 1, 1, Options{Size: 60})
+	if bytes.Equal(a, b) {
+		t.Error("train and val have the same image")
+	}
+}
+
+// The drawing must not change by accident: other tests and documents count on the files.
+func TestDrawingIsStable(t *testing.T) {
+	data, err := Image("train", 0, pngImage, Options{Size: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pix []byte
+	switch m := img.(type) {
+	case *image.RGBA:
+		pix = m.Pix
+	case *image.NRGBA:
+		pix = m.Pix
+	}
+	sum := sha256.Sum256(pix)
+	if got, want := hex.EncodeToString(sum[:8]), "0394777b368c0da0"; got != want {
+		t.Errorf("the pixels have the hash %s, want %s", got, want)
+	}
+}
+
+// TestWriteRemovesWhatAKilledProcessLeft leaves folders of another process that lives, and of other outputs, alone.
+func TestWriteRemovesWhatAKilledProcessLeft(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".new.synth-1/train/a", ".new.synth-2/train/a", ".newer.synth-1/a"} {
+		sourcetest.Write(t, filepath.Join(dir, name), nil)
+	}
+	alive, err := lockFolder(filepath.Join(dir, ".new.synth-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	if _, err := Write(context.Background(), filepath.Join(dir, "new"), Options{Classes: 1, Train: 1, Val: -1, Size: 32}); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{".new.synth-2", ".newer.synth-1", "new"}; !slices.Equal(left, want) {
+		t.Errorf("the folder holds %v, want %v", left, want)
+	}
+}
+
+func TestWriteRefusesAFolderInUseAndCleansUp(t *testing.T) {
+	dir := t.TempDir()
+	sourcetest.Write(t, filepath.Join(dir, "used/file"), nil)
+	if _, err := Write(context.Background(), filepath.Join(dir, "used"), Options{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a folder in use: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Write(ctx, filepath.Join(dir, "new"), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+	for _, o := range []Options{{Classes: -1}, {Train: -1}, {Size: 1}, {Size: 10000}} {
+		if _, err := Write(context.Background(), filepath.Join(dir, "new"), o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Package affine maps RGB images with exactly the arithmetic of Pillow's Image.transform(size, AFFINE): the same bits, on
+// every platform, for nearest, bilinear and bicubic, with what lies outside the source in one colour.
+//
+// A [Matrix] says which point of the source each point of the result shows. Pixel (x, y) has its centre at (x + ½, y + ½):
+//
+//	x' = m0·(x + ½) + m1·(y + ½) + m2
+//	y' = m3·(x + ½) + m4·(y + ½) + m5
+//
+// Bilinear and bicubic do that in float64, as written, and interpolate between the centres around (x', y') in float64 too
+// (libImaging/Geometry.c, ImagingGenericTransform). Nearest goes one of three ways (ImagingTransformAffine), whose rounding
+// differs: without rotation and shear by sums of m0 and of m4 from the edge, else by numbers with 16 bits of fraction, and
+// by sums of float64 where those would overflow. One example, a turn by 90° of four pixels a b / c d about their middle:
+//
+//	m = (0, -1, 2, 1, 0, 0), pixel (0, 0): x' = -½ + 2 = 1.5, y' = ½ -> b
+//
+// The generic Go code is the reference. Accelerated kernels for AVX2, AVX-512 and NEON give the same bytes.
+package affine
+
+import (
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// A Matrix maps points of the result to points of the source.
+type Matrix [6]float64
+
+// Interpolates reports whether there is such an interpolation of maps: nearest, bilinear and bicubic are.
+func Interpolates(f resample.Filter) bool {
+	return f == resample.Nearest || f == resample.Bilinear || f == resample.Bicubic
+}
+
+// A Mapper maps images. It keeps its tables from call to call, so that nothing is allocated in the steady state. It serves
+// one goroutine at a time. The zero value runs the generic code.
+type Mapper struct {
+	kernels *kernels
+	group   *group
+	columns []int32
+	runs    []run
+	line    []byte // of the result, for rows behind which there is no room
+}
+
+// New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].
+func New(level kernel.Level) *Mapper {
+	k := kernelsOf(level)
+	if k == nil {
+		return new(Mapper)
+	}
+	g := new(group)
+	fill(g.forward[:], k.doubles)
+	return &Mapper{kernels: k, group: g}
+}
+
+// Map writes src, mapped by a, to dst, which has its size already, and nothing behind it. Pixels that show nothing of src become fill. The
+// images do not overlap and have pixels, src has imagefile.SlackBytes of capacity; f is one of which [Interpolates] is true, and the matrix has no
+// NaN and no infinity.
+func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill [3]byte) {
+	switch {
+	case f != resample.Nearest && m.kernels != nil:
+		m.interpolateGroups(dst, src, &a, fill, f == resample.Bicubic)
+	case f == resample.Bilinear:
+		interpolate(dst, src, &a, fill, bilinear)
+	case f == resample.Bicubic:
+		interpolate(dst, src, &a, fill, bicubic)
+	case a[1] == 0 && a[3] == 0:
+		m.scale(dst, src, &a, fill)
+	case a.fitsFixed(dst.Width, dst.Height):
+		m.fixed(dst, src, &a, fill)
+	default:
+		sums(dst, src, &a, fill)
+	}
+}
+
+// row returns row y of an image.
+func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width] }
+
+// spill is how many bytes kernels may write behind a row, at most.
+const spill = 16
+
+// fits reports whether what spills over row y stays in the image.
+func fits(dst *imagefile.RGB, y int) bool { return 3*dst.Width*(y+1)+spill <= len(dst.Pix) }
+
+// target returns where row y is to be written: in the image, unless what spills over would be behind it.
+func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
+	if fits(dst, y) {
+		return row(dst, y)
+	}
+	m.line = imagefile.Grown(m.line, 3*dst.Width)
+	return m.line
+}
+
+// settle brings row y from where target said to its place.
+func settle(dst *imagefile.RGB, y int, from []byte) {
+	if to := row(dst, y); &to[0] != &from[0] {
+		copy(to, from)
+	}
+}
+
+// paint gives pixels a colour.
+func paint(pix []byte, fill [3]byte) {
+	if fill == [3]byte{} {
+		clear(pix)
+		return
+	}
+	n := copy(pix, fill[:])
+	for n < len(pix) {
+		n += copy(pix[n:], pix[:n])
+	}
+}

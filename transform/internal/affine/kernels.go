@@ -1,0 +1,217 @@
+package affine
+
+import (
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+//go:generate go run ../lanes/generate nearest_avx2.go pieces_avx2.go interpolate_avx2.go
+
+// kernels are what one level does its own way: the arithmetic for many pixels at once. What they need of an image lies at offsets
+// of its own for each pixel, and is fetched between them, one pixel after the other.
+type kernels struct {
+	doubles float64                           // that a vector has
+	offsets func(g *group, x, y int32, n int) // sets those of a stretch's pixels, from positions with 16 bits of fraction
+
+	stretches func(g *group)                   // sets those of a block's rows, and goes on to the next block
+	pieces    func(g *group, from, behind int) // writes the moves of rows of the block
+	move      func(to, from unsafe.Pointer, moves *[2][movesMax]int32, orders *[pieceLen][16]uint8, n int)
+
+	places, placesCubic func(g *group, n int)
+	bilinear, bicubic   func(g *group, n int)
+}
+
+// groupLen are the pixels of a group: as many as one AVX-512 register has bytes.
+const groupLen = 64
+
+// A group is pixels of a row on their way through the kernels. Constants are there once for each place of the largest vector.
+type group struct {
+	// For nearest.
+	ramp, step [2][16]int32      // what x and y grow by up to each pixel of a vector, and from a pixel to the next
+	line       [16]int32         // bytes of a source row
+	places     [stretchLen]int32 // bytes from the source's first
+
+	// For nearest in pieces.
+	slope     slope
+	ahead     [16]int32                   // how far the pieces of a vector are behind its first
+	length    [16]int32                   // of a piece
+	repeats   [16]float32                 // what a part of x, with 16 bits of fraction, is of what a step lacks to a pixel
+	lines     [partsMax + piecesMax]int32 // bytes from a row of the source to those of the pieces that follow
+	block     block
+	stretches [rowStretches]stretch // of each row of the block, the first, the second …
+	perRow    int                   // how many of them there are
+	moves     [2][movesMax]int32    // bytes of the source; bytes of the block, with an order's place in the lowest byte
+	moved     int                   // how many there are
+
+	// For the others.
+	u, forward [8]float64    // the middles of the first pixels along x, and from there to the next vector's
+	matrix     [2][8]float64 // what x and y grow by along x
+	along      [2][8]float64 // what they have grown by along y
+	origin     [2][8]float64
+	last       [2][8]float64 // the last column that has one behind it, or 0, and the last row
+	reach      [8]float64    // 1, or 0 if there is one column only
+	stride     [8]float64    // bytes of a source row
+
+	offset   [4][groupLen]int32    // of the first tap of each row
+	column   [groupLen]int32       // of a cubic's second tap
+	fraction [2][groupLen]float64  // how far x and y are from the middle of the pixel before to that of the next
+	taps     [8][groupLen]uint64   // pixels around, two in each: R, G, B, R, G, B in the lower bytes
+	rows     [12][groupLen]float64 // R of four rows, G of four, B of four
+	result   [groupLen]uint64      // R, G, B in the lower bytes
+}
+
+func fill[T any](to []T, v T) {
+	for i := range to {
+		to[i] = v
+	}
+}
+
+// interpolateGroups is [interpolate] by kernels.
+func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3]byte, cubic bool) {
+	k, g := m.kernels, m.group
+	for i := range 2 {
+		fill(g.matrix[i][:], a[3*i])
+		fill(g.origin[i][:], a[3*i+2])
+	}
+	fill(g.last[0][:], float64(max(src.Width-2, 0)))
+	fill(g.last[1][:], float64(src.Height-1))
+	fill(g.reach[:], float64(min(src.Width-1, 1)))
+	fill(g.stride[:], float64(3*src.Width))
+	first, behind := 0, dst.Width
+	for y := range dst.Height {
+		to := m.target(dst, y)
+		v := float64(y) + 0.5
+		alongX, alongY := float64(a[1]*v), float64(a[4]*v)
+		fill(g.along[0][:], alongX)
+		fill(g.along[1][:], alongY)
+		first, behind = inside(first, behind, dst, src, a, alongX, alongY)
+		paint(to[:3*first], colour)
+		for at := first; at < behind; at += groupLen {
+			n := min(groupLen, behind-at)
+			for i := range g.u {
+				g.u[i] = float64(at+i) + 0.5
+			}
+			if cubic {
+				k.placesCubic(g, n)
+				g.fetchCubic(src, n)
+				k.bicubic(g, n)
+			} else {
+				k.places(g, n)
+				g.fetch(src, n)
+				k.bilinear(g, n)
+			}
+			storePixels(unsafe.Pointer(&to[3*at]), g.result[:n])
+		}
+		paint(to[3*behind:], colour)
+		settle(dst, y, to)
+	}
+}
+
+// inside returns the first pixel of a row that shows something of src, and the one behind the last, from those of the row above. Those
+// between show something, too: the terms along x grow or fall, and so does their rounded sum with others.
+func inside(first, behind int, dst, src *imagefile.RGB, a *Matrix, alongX, alongY float64) (int, int) {
+	w, h := float64(src.Width), float64(src.Height)
+	shows := func(x int) bool {
+		u := float64(x) + 0.5
+		atX := float64(a[0]*u) + alongX + a[2]
+		atY := float64(a[3]*u) + alongY + a[5]
+		return !(atX < 0 || atX >= w || atY < 0 || atY >= h)
+	}
+	for first < dst.Width && !shows(first) {
+		first++
+	}
+	if first == dst.Width {
+		for first = 0; first < dst.Width && !shows(first); first++ {
+		}
+	}
+	if first == dst.Width {
+		return 0, 0
+	}
+	for first > 0 && shows(first-1) {
+		first--
+	}
+	for behind = max(behind, first+1); !shows(behind - 1); behind-- {
+	}
+	for behind < dst.Width && shows(behind) {
+		behind++
+	}
+	return first, behind
+}
+
+// storePixels stores the lower three bytes of each, and one more behind the last.
+func storePixels(to unsafe.Pointer, pixels []uint64) {
+	for _, pixel := range pixels {
+		*(*uint32)(to) = uint32(pixel)
+		to = unsafe.Add(to, 3)
+	}
+}
+
+// fetch sets the first two taps of n pixels: two pixels of the row above, and two of the row below. It reads two bytes more.
+func (g *group) fetch(src *imagefile.RGB, n int) {
+	from := unsafe.Pointer(unsafe.SliceData(src.Pix))
+	for i := range min(n, groupLen) {
+		above, below := *(*uint64)(unsafe.Add(from, int(g.offset[0][i]))), *(*uint64)(unsafe.Add(from, int(g.offset[1][i])))
+		g.taps[0][i], g.taps[1][i] = above, below
+	}
+}
+
+// fetchCubic sets the taps of n pixels: pixels 0 and 1, and 2 and 3, of the four rows. It reads two bytes more.
+func (g *group) fetchCubic(src *imagefile.RGB, n int) {
+	from := unsafe.Pointer(unsafe.SliceData(src.Pix))
+	for i := range min(n, groupLen) {
+		column := int(g.column[i])
+		if uint(column-1) >= uint(max(src.Width-3, 0)) {
+			g.fetchEdge(src, i)
+			continue
+		}
+		for r := range 4 {
+			p := unsafe.Add(from, int(g.offset[r][i]))
+			g.taps[2*r][i], g.taps[2*r+1][i] = *(*uint64)(p), *(*uint64)(unsafe.Add(p, 6))
+		}
+	}
+}
+
+// fetchEdge is fetchCubic for a pixel near the left or the right edge, beyond which columns are repeated.
+func (g *group) fetchEdge(src *imagefile.RGB, i int) {
+	column := int(g.column[i])
+	for r := range 4 {
+		line := src.Pix[int(g.offset[r][i])-3*(column-1):][:3*src.Width]
+		for half := range 2 {
+			left, right := 3*clamp(column-1+2*half, src.Width), 3*clamp(column+2*half, src.Width)
+			tap := uint64(0)
+			for c := range 3 {
+				tap |= uint64(line[left+c])<<(8*c) | uint64(line[right+c])<<(8*c+24)
+			}
+			g.taps[2*r+half][i] = tap
+		}
+	}
+}
+
+// Tables of the kernels: where the bytes of a tap go, 0 to 5, a byte for each float64; the bits of 2⁵², in whose lower ones whole
+// numbers stand; and constants.
+var (
+	bytePlaces = func() (t [6][64]uint8) {
+		for k := range t {
+			for i := range t[k] {
+				if t[k][i] = 255; i%8 == 0 {
+					t[k][i] = uint8(i%16 + k)
+				}
+			}
+		}
+		return t
+	}()
+	wholeBits = func() (t [64]uint8) {
+		for i := 0; i < len(t); i += 8 {
+			t[i+6], t[i+7] = 0x30, 0x43
+		}
+		return t
+	}()
+	halves, ones, threes = constant(0.5), constant(1), constant(3)
+	wholes, bytesMax     = constant(1 << 52), constant(255)
+)
+
+func constant(x float64) (v [8]float64) {
+	fill(v[:], x)
+	return v
+}

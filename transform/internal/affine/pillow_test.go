@@ -1,0 +1,262 @@
+package affine
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
+)
+
+var everyFilter = []resample.Filter{resample.Nearest, resample.Bilinear, resample.Bicubic}
+
+// newImage returns an image of random colours, some of whose pixels are like their neighbours.
+func newImage(rng *rand.Rand, w, h int) *imagefile.RGB {
+	m := new(imagefile.RGB)
+	m.Resize(w, h)
+	for i := range m.Pix {
+		m.Pix[i] = byte(rng.Uint32())
+		if i >= 3 && rng.IntN(3) == 0 {
+			m.Pix[i] = m.Pix[i-3]
+		}
+	}
+	return m
+}
+
+// randomMatrix returns maps of every kind: turns, shears, scales, shifts by whole pixels and by fractions, and wild ones.
+func randomMatrix(rng *rand.Rand, w, h int) Matrix {
+	cx, cy := float64(w)/2, float64(h)/2
+	shift := func() float64 { return math.Round(rng.NormFloat64() * cx / 2) }
+	switch rng.IntN(7) {
+	case 0: // a turn
+		sin, cos := math.Sincos(rng.Float64() * 2 * math.Pi)
+		return Matrix{cos, sin, cx - cx*cos - cy*sin, -sin, cos, cy + cx*sin - cy*cos}
+	case 1:
+		return Matrix{1, rng.NormFloat64() / 2, shift(), 0, 1, 0}
+	case 2:
+		return Matrix{1, 0, 0, rng.NormFloat64() / 2, 1, shift()}
+	case 3:
+		return Matrix{1, 0, shift(), 0, 1, shift()}
+	case 4:
+		return Matrix{rng.NormFloat64() * 2, 0, shift(), 0, rng.NormFloat64() * 2, shift() / 3}
+	case 5: // for nearest, what does not fit 16 bits
+		scale := math.Exp(rng.Float64() * 12)
+		return Matrix{rng.NormFloat64() * scale, rng.NormFloat64(), shift(), rng.NormFloat64(), rng.NormFloat64() * scale, shift()}
+	}
+	return Matrix{rng.NormFloat64(), rng.NormFloat64(), shift() * 1.7, rng.NormFloat64(), rng.NormFloat64(), shift() * 1.3}
+}
+
+// pillow is a Python process that answers with Pillow's results; see testdata/pillow.py.
+type pillow struct {
+	t  *testing.T
+	in io.Writer
+	r  *bufio.Reader
+}
+
+func startPillow(t *testing.T) *pillow {
+	t.Helper()
+	python, _ := pillowtest.Find(t)
+	cmd := exec.Command(python, "-W", "ignore", "testdata/pillow.py")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	return &pillow{t, in, bufio.NewReader(out)}
+}
+
+// ask fills want with the answer to a question about src.
+func (p *pillow) ask(want, src *imagefile.RGB, question string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, question+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := p.in.Write(src.Pix); err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := io.ReadFull(p.r, want.Pix); err != nil {
+		p.t.Fatalf("no answer to %q: %v", question, err)
+	}
+}
+
+// TestPillow compares maps of every kind with Pillow's, at every level.
+func TestPillow(t *testing.T) {
+	p, rng := startPillow(t), rand.New(rand.NewPCG(3, 4))
+	var mappers []*Mapper
+	for _, level := range kernel.Available() {
+		mappers = append(mappers, New(level))
+	}
+	for i := range 3000 {
+		src, got, want := newImage(rng, 1+rng.IntN(90), 1+rng.IntN(60)), new(imagefile.RGB), new(imagefile.RGB)
+		w, h := src.Width, src.Height
+		if i%3 == 0 {
+			w, h = 1+rng.IntN(90), 1+rng.IntN(60)
+		}
+		a, f, fill := randomMatrix(rng, src.Width, src.Height), everyFilter[rng.IntN(3)], [3]byte{byte(i), byte(i >> 3), 7}
+		got.Resize(w, h)
+		want.Resize(w, h)
+		matrix := strings.Trim(fmt.Sprint([6]float64(a)), "[]")
+		question := fmt.Sprintf("map %d %d %d %d %v %d %d %d %s", src.Width, src.Height, w, h, f, fill[0], fill[1], fill[2], matrix)
+		p.ask(want, src, question)
+		for k, m := range mappers {
+			clear(got.Pix)
+			m.Map(got, src, a, f, fill)
+			if !bytes.Equal(got.Pix, want.Pix) {
+				t.Fatalf("%v: %s: %s", kernel.Available()[k], question, firstDifference(got, want))
+			}
+		}
+	}
+}
+
+// firstDifference says where images differ.
+func firstDifference(got, want *imagefile.RGB) string {
+	n, first := 0, -1
+	for i := range want.Pix {
+		if got.Pix[i] != want.Pix[i] {
+			if n++; first < 0 {
+				first = i
+			}
+		}
+	}
+	pixel := first / 3
+	return fmt.Sprintf("%d bytes differ, the first at (%d, %d) of %d×%d: %d, want %d",
+		n, pixel%want.Width, pixel/want.Width, want.Width, want.Height, got.Pix[first], want.Pix[first])
+}
+
+func TestTurnIsPillows(t *testing.T) {
+	p, rng := startPillow(t), rand.New(rand.NewPCG(5, 6))
+	for i := range 60 {
+		src, got, want := newImage(rng, 1+rng.IntN(20), 1+rng.IntN(20)), new(imagefile.RGB), new(imagefile.RGB)
+		quarters, w, h := 1+i%3, src.Width, src.Height
+		if quarters != 2 {
+			w, h = h, w
+		}
+		got.Resize(w, h)
+		want.Resize(w, h)
+		p.ask(want, src, fmt.Sprintf("turn %d %d %d", src.Width, src.Height, quarters))
+		if Turn(got, src, quarters); !bytes.Equal(got.Pix, want.Pix) {
+			t.Fatalf("%d quarters of %d×%d: %s", quarters, src.Width, src.Height, firstDifference(got, want))
+		}
+	}
+}
+
+// TestLevels compares the levels' kernels with the generic code, on images and maps of every kind, and looks for bytes that were changed behind.
+func TestLevels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	var generic Mapper
+	for range 3000 {
+		src, got, want := newImage(rng, 1+rng.IntN(150), 1+rng.IntN(9)), new(imagefile.RGB), new(imagefile.RGB)
+		got.Resize(1+rng.IntN(150), 1+rng.IntN(9))
+		want.Resize(got.Width, got.Height)
+		a, f := randomMatrix(rng, src.Width, src.Height), everyFilter[rng.IntN(3)]
+		if rng.IntN(8) == 0 { // along y, shifted, with runs of every length
+			a, f = Matrix{1, 0, math.Round(20 * rng.NormFloat64()), rng.NormFloat64() / 5, 1, 3 * rng.NormFloat64()}, resample.Nearest
+		}
+		generic.Map(want, src, a, f, [3]byte{1, 2, 3})
+		for _, level := range kernel.Available() {
+			clear(got.Pix)
+			behind := got.Pix[len(got.Pix):][:64]
+			clear(behind)
+			if New(level).Map(got, src, a, f, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
+				t.Fatalf("%v: %v of %d×%d by %v: %s", level, f, src.Width, src.Height, a, firstDifference(got, want))
+			}
+			if !bytes.Equal(behind, make([]byte, len(behind))) {
+				t.Fatalf("%v: %v of %d×%d by %v: bytes behind the result were changed", level, f, src.Width, src.Height, a)
+			}
+		}
+	}
+}
+
+// TestPieces compares turns and maps like them of larger images with the generic code: rows of several stretches, more of them than are taken, and many blocks
+// of rows.
+func TestPieces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	var generic Mapper
+	for i := range 1200 {
+		src, got, want := newImage(rng, 1+rng.IntN(700), 1+rng.IntN(60)), new(imagefile.RGB), new(imagefile.RGB)
+		switch got.Resize(1+rng.IntN(700), 1+rng.IntN(40)); i % 61 {
+		case 20:
+			src = newImage(rng, 4500, 30)
+			got.Resize(500+rng.IntN(4000), 1+rng.IntN(20))
+		case 40:
+			src = newImage(rng, 60, 800)
+			got.Resize(1+rng.IntN(60), 800)
+		}
+		want.Resize(got.Width, got.Height)
+		sin, cos := math.Sincos(rng.NormFloat64() * math.Exp(-6*rng.Float64()))
+		a := Matrix{cos, sin, rng.NormFloat64() * 50, -sin, cos, float64(src.Height)/2 + rng.NormFloat64()*20}
+		switch i % 4 {
+		case 0: // any steps that pieces have
+			a[0], a[3] = 0.8+0.2*rng.Float64(), 0.7*rng.Float64()-0.35
+		case 2: // columns grow by one
+			a[0] = 1
+		case 1: // rows begin and end at whole pixels
+			for k := range a {
+				a[k] = math.Round(a[k]*64) / 64
+			}
+		}
+		generic.Map(want, src, a, resample.Nearest, [3]byte{1, 2, 3})
+		for _, level := range kernel.Available() {
+			clear(got.Pix)
+			if New(level).Map(got, src, a, resample.Nearest, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
+				t.Fatalf("%v: %d×%d by %v: %s", level, src.Width, src.Height, a, firstDifference(got, want))
+			}
+		}
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	src, dst := newImage(rng, 90, 70), new(imagefile.RGB)
+	dst.Resize(90, 70)
+	for _, level := range kernel.Available() {
+		m := New(level)
+		run := func() {
+			for _, f := range everyFilter {
+				m.Map(dst, src, Matrix{1, 0.1, 2, 0.2, 1, 3}, f, [3]byte{})
+				m.Map(dst, src, Matrix{2, 0, 2, 0, 2, 3}, f, [3]byte{})
+				m.Map(dst, src, Matrix{0.96, 0.25, 2, -0.25, 0.96, 3}, f, [3]byte{})
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(20, run); n != 0 {
+			t.Errorf("%v: %v allocations", level, n)
+		}
+	}
+}
+
+func BenchmarkMap(b *testing.B) {
+	src, dst := newImage(rand.New(rand.NewPCG(13, 14)), 224, 224), new(imagefile.RGB)
+	dst.Resize(224, 224)
+	sin, cos := math.Sincos(15 * math.Pi / 180)
+	for name, a := range map[string]Matrix{
+		"rotate": {cos, sin, 112 - 112*cos - 112*sin, -sin, cos, 112 + 112*sin - 112*cos}, "shear-x": {1, 0.2, 0, 0, 1, 0}, "shear-y": {1, 0, 0, 0.2, 1, 0},
+	} {
+		for _, f := range everyFilter {
+			for _, level := range kernel.Available() {
+				b.Run(fmt.Sprintf("%s/%v/%v", name, f, level), func(b *testing.B) {
+					m := New(level)
+					for b.Loop() {
+						m.Map(dst, src, a, f, [3]byte{})
+					}
+				})
+			}
+		}
+	}
+}

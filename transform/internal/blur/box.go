@@ -1,0 +1,98 @@
+package blur
+
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+// passes are the box blurs that Pillow makes of a Gaussian one.
+const passes = 3
+
+// RadiusMax bounds the radius of a Pillow's blur. What is blurred more shows one colour, and takes time in proportion.
+const RadiusMax = 100
+
+// A box is what one blur weighs: 2·radius + 1 values by inner, and the two beyond by outer, of 1<<24.
+type box struct {
+	radius       int
+	inner, outer uint32
+}
+
+// boxOf returns the box that, used three times, is as wide as a Gaussian with a standard deviation of radius: Pillow's
+// _gaussian_blur_radius and what ImagingHorizontalBoxBlur makes of its result, in float32 and float64 as there.
+func boxOf(radius float32) box {
+	sigma2 := float32(radius*radius) / passes
+	length := float32(math.Sqrt(float64(12*float64(sigma2)) + 1))
+	l := float32(math.Floor((float64(length) - 1) / 2))
+	a := float32((float32(2*l) + 1) * (float32(l*(l+1)) - float32(3*sigma2)))
+	a /= float32(6 * (sigma2 - float32((l+1)*(l+1))))
+	width := l + a
+	b := box{radius: int(width)}
+	b.inner = uint32(float32(1<<24) / (float32(width*2) + 1))
+	b.outer = (1<<24 - uint32(2*b.radius+1)*b.inner) / 2
+	return b
+}
+
+// Pillow writes src, blurred as ImageFilter.GaussianBlur(radius), to dst, of the same size. radius is from 0 to RadiusMax. The images
+// do not overlap; dst has imagefile.SlackBytes of capacity.
+func (r *Blurrer) Pillow(dst, src *imagefile.RGB, radius float64) {
+	if float32(radius) == 0 {
+		copy(dst.Pix, src.Pix)
+		return
+	}
+	b := boxOf(float32(radius))
+	run := b.kernel(r.kernels)
+	w, h, stride, margin := src.Width, src.Height, 3*src.Width, b.radius+1
+	for i := range 2 {
+		r.lines[i] = grown(r.lines[i], stride+6*margin)
+		r.planes[i] = grown(r.planes[i], (h+2*margin)*stride)
+	}
+	line, other, image, next := r.lines[0], r.lines[1], r.planes[0], r.planes[1]
+	for y := range h {
+		copy(line[3*margin:], src.Pix[y*stride:][:stride])
+		extend(line, margin, w)
+		run(other[3*margin:], line, 3, stride, b)
+		extend(other, margin, w)
+		run(line[3*margin:], other, 3, stride, b)
+		extend(line, margin, w)
+		run(image[(margin+y)*stride:], line, 3, stride, b)
+	}
+	for pass := range passes {
+		for i := range margin {
+			copy(image[i*stride:][:stride], image[margin*stride:])
+			copy(image[(margin+h+i)*stride:][:stride], image[(margin+h-1)*stride:])
+		}
+		result := next[margin*stride:]
+		if pass == passes-1 {
+			result = dst.Pix[:cap(dst.Pix)]
+		}
+		for y := range h {
+			run(result[y*stride:], image[y*stride:], stride, stride, b)
+		}
+		image, next = next, image
+	}
+}
+
+// A boxKernel blurs n values: those of dst are made of those of src from the same place on, each step values after the one
+// before. It may write up to vectorMax more behind dst's, and read as many.
+type boxKernel func(dst, src []byte, step, n int, b box)
+
+// kernel returns the kernel for a box: words hold sums of up to 128 bytes, and the outer weight can be none, by a rounding error.
+func (b box) kernel(k *kernels) boxKernel {
+	if k == nil || b.radius > 60 || b.outer > 1<<23 {
+		return boxGeneric
+	}
+	return k.box
+}
+
+func boxGeneric(dst, src []byte, step, n int, b box) {
+	behind := (2*b.radius + 2) * step
+	for i := range n {
+		var sum uint32
+		for at := i + step; at < i+behind; at += step {
+			sum += uint32(src[at])
+		}
+		total := sum*b.inner + (uint32(src[i])+uint32(src[i+behind]))*b.outer
+		dst[i] = byte((total + 1<<23) >> 24)
+	}
+}
