@@ -34,7 +34,7 @@ const (
 // Once it finds everything in memory it is warm, and looks at a sample now and then.
 type ahead struct {
 	stream *Stream
-	set    Set
+	set    Dataset
 	budget *aheadBudget
 
 	cold   atomic.Bool
@@ -106,7 +106,7 @@ func (b *aheadBudget) tell() {
 }
 
 func newAhead(s *Stream, budget *aheadBudget) *ahead {
-	a := &ahead{stream: s, set: s.cfg.Set, plan: s.cfg.Plan, budget: budget, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	a := &ahead{stream: s, set: s.cfg.Dataset, plan: s.cfg.Plan, budget: budget, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	a.past.init(s, budget, &a.taken)
 	a.setCold(true) // until it is known better
 	return a

@@ -110,7 +110,7 @@ func TestAheadFollowsThePlan(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Supply.Put(b.Slot)
+		cfg.Slots.Put(b.Slot)
 	}
 	ahead := func() []int { asked, _ := set.state(); return asked }
 	// Those that workers have come to by themselves are passed over; at the end, 30 samples of the next epoch are asked for.
@@ -193,7 +193,7 @@ func TestAheadRests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Supply.Put(b.Slot)
+			cfg.Slots.Put(b.Slot)
 		}
 		next()
 		next()

@@ -156,13 +156,13 @@ func during(d time.Duration, pool *Pool, least int64, failed <-chan error) error
 }
 
 // serveBatches serves the plan as a client would have it, but for the client.
-func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Set, order *plan.Plan) error {
+func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Dataset, order *plan.Plan) error {
 	slots := make([]*Slot, BenchSlotsMin+p.Threads()*8/cfg.BatchSize) // more for small batches
 	for i := range slots {
 		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Views)
 	}
-	supply := NewSupply(slots...)
-	stream, err := p.NewStream(StreamConfig{Set: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Supply: supply, OnError: cfg.OnError})
+	supply := NewSlotPool(slots...)
+	stream, err := p.NewStream(StreamConfig{Dataset: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Slots: supply, OnError: cfg.OnError})
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Set, order
 
 // decodeWhole reads and decodes whole images on as many goroutines as the pool has workers, with the workers' engines
 // and counters; the pool has no stream meanwhile.
-func (p *Pool) decodeWhole(ctx context.Context, set Set, order *plan.Plan) error {
+func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var (
 		next    atomic.Int64
@@ -213,7 +213,7 @@ func (p *Pool) decodeWhole(ctx context.Context, set Set, order *plan.Plan) error
 	return context.Cause(ctx)
 }
 
-func (w *worker) decodeWhole(set Set, index int) error {
+func (w *worker) decodeWhole(set Dataset, index int) error {
 	started := time.Now()
 	record, buf, err := set.Read(index, w.buf)
 	w.keep(buf)
@@ -239,7 +239,7 @@ func cpuSeconds() float64 {
 // A repeatedSet is a set as large as a plan takes, whose samples are those of a shard set, over and over: a measurement
 // then has no epochs with their ends. Of a set that lies here in part, it has the first partition that is here.
 type repeatedSet struct {
-	Set
+	Dataset
 	only        []int // sample i stands for only[i mod count]
 	first, step int   // or, without only, for first + step · (i mod count)
 	count       int
@@ -251,7 +251,7 @@ func newRepeatedSet(set *shard.Set, only []int) (*repeatedSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &repeatedSet{Set: served, only: only, step: 1, count: set.Len()}
+	r := &repeatedSet{Dataset: served, only: only, step: 1, count: set.Len()}
 	switch {
 	case only != nil:
 		r.count = len(only)
@@ -279,19 +279,19 @@ func (r *repeatedSet) index(i int) int {
 }
 
 func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
-	return r.Set.Read(r.index(i), buf)
+	return r.Dataset.Read(r.index(i), buf)
 }
 
-func (r *repeatedSet) Label(i int) (int32, bool) { return r.Set.Label(r.index(i)) }
+func (r *repeatedSet) Label(i int) (int32, bool) { return r.Dataset.Label(r.index(i)) }
 
-func (r *repeatedSet) Key(i int) (string, error) { return r.Set.Key(r.index(i)) }
+func (r *repeatedSet) Key(i int) (string, error) { return r.Dataset.Key(r.index(i)) }
 
-func (r *repeatedSet) Resident(i int) (resident, waits bool) { return r.Set.Resident(r.index(i)) }
+func (r *repeatedSet) Resident(i int) (resident, waits bool) { return r.Dataset.Resident(r.index(i)) }
 
-func (r *repeatedSet) Prefetch(i int) int64 { return r.Set.Prefetch(r.index(i)) }
+func (r *repeatedSet) Prefetch(i int) int64 { return r.Dataset.Prefetch(r.index(i)) }
 
 func (r *repeatedSet) Direct(bytes int64, count int) (Direct, error) {
-	d, err := r.Set.Direct(bytes, count)
+	d, err := r.Dataset.Direct(bytes, count)
 	if err != nil {
 		return nil, err
 	}
@@ -308,6 +308,6 @@ func (d repeatedDirect) Start(n int64, i int, cached bool) (int64, error) {
 	return d.Direct.Start(n, d.set.index(i), cached)
 }
 
-func (r *repeatedSet) Mapped(i int) []byte { return r.Set.Mapped(r.index(i)) }
+func (r *repeatedSet) Mapped(i int) []byte { return r.Dataset.Mapped(r.index(i)) }
 
-func (r *repeatedSet) Corrupt(i int, err error) error { return r.Set.Corrupt(r.index(i), err) }
+func (r *repeatedSet) Corrupt(i int, err error) error { return r.Dataset.Corrupt(r.index(i), err) }

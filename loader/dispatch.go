@@ -17,7 +17,7 @@ func (s *Stream) dispatch() {
 		}
 		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, s.cfg.Views) || !s.cfg.Fields.fit(slot, n) {
 			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Views.OutputBytes())
-			s.cfg.Supply.Put(slot)
+			s.cfg.Slots.Put(slot)
 			return
 		}
 		b := s.newBatch(number, slot)
@@ -38,7 +38,7 @@ func (s *Stream) takeSlot() *Slot {
 		return nil
 	}
 	select {
-	case slot := <-s.cfg.Supply.free:
+	case slot := <-s.cfg.Slots.free:
 		return slot
 	default:
 	}
@@ -49,7 +49,7 @@ func (s *Stream) takeSlot() *Slot {
 		s.slotWait.Add(int64(time.Since(started)))
 	}()
 	select {
-	case slot := <-s.cfg.Supply.free:
+	case slot := <-s.cfg.Slots.free:
 		return slot
 	case <-s.ctx.Done():
 		return nil

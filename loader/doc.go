@@ -2,12 +2,12 @@
 // workers, and hands finished batches out in order, some of them before they are asked for.
 //
 // A [Pool] owns the worker goroutines and is shared by all streams of a process. A [Stream] is one epoch, or the rest of
-// one, for one consumer. Pixels go straight into [Slot]s that the consumer provides through a [Supply] (a shared-memory
+// one, for one consumer. Pixels go straight into [Slot]s that the consumer provides through a [SlotPool] (a shared-memory
 // ring, say) and gives back when it has used them, so a slow consumer stops its own stream and nobody else's.
 //
 //	plan ─► dispatch ─► scheduler ─► workers ─► Next ─► consumer
 //	           ▲                                           │
-//	           └───────────── Supply of slots ◄────────────┘
+//	           └───────────── pool of slots ◄────────────┘
 //
 // One goroutine of each stream (dispatch) takes a free slot, lists the batch's samples and publishes the batch to the pool's
 // scheduler, which says what batch a worker works on next. Workers take samples of it by adding to its atomic counter, a few

@@ -44,8 +44,8 @@ func epoch(dir string) error {
 	}
 	pool := loader.NewPool(loader.PoolConfig{Threads: 2})
 	defer pool.Close()
-	supply := loader.NewSupply(loader.NewSlot(0, 2, transform.Views{spec}), loader.NewSlot(1, 2, transform.Views{spec}))
-	stream, err := pool.NewStream(loader.StreamConfig{Set: set, Plan: order, Views: transform.Views{spec}, Layout: transform.NCHW, Supply: supply})
+	supply := loader.NewSlotPool(loader.NewSlot(0, 2, transform.Views{spec}), loader.NewSlot(1, 2, transform.Views{spec}))
+	stream, err := pool.NewStream(loader.StreamConfig{Dataset: set, Plan: order, Views: transform.Views{spec}, Layout: transform.NCHW, Slots: supply})
 	if err != nil {
 		return err
 	}

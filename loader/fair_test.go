@@ -41,7 +41,7 @@ func TestStreamsShareByImage(t *testing.T) {
 				if err != nil {
 					return
 				}
-				cfg.Supply.Put(b.Slot)
+				cfg.Slots.Put(b.Slot)
 			}
 		})
 	}

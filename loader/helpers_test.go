@@ -142,11 +142,11 @@ func newSlots(n, batch int, spec *transform.Spec) []*Slot {
 }
 
 // testStream is the configuration of a stream over set, with quiet logs.
-func testStream(t testing.TB, set Set, cfg plan.Config, slots int) StreamConfig {
+func testStream(t testing.TB, set Dataset, cfg plan.Config, slots int) StreamConfig {
 	t.Helper()
 	spec := mustSpec(t, testSpec)
 	return StreamConfig{
-		Set: set, Plan: mustPlan(t, cfg), Views: transform.Views{spec}, Supply: NewSupply(newSlots(slots, cfg.BatchSize, spec)...),
+		Dataset: set, Plan: mustPlan(t, cfg), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(slots, cfg.BatchSize, spec)...),
 		Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -181,7 +181,7 @@ func drain(t testing.TB, s *Stream, cfg StreamConfig) (e epoch, err error) {
 		for i := range b.Slot.Images[0] {
 			b.Slot.Images[0][i] = 0xEE
 		}
-		cfg.Supply.Put(b.Slot)
+		cfg.Slots.Put(b.Slot)
 	}
 }
 
@@ -213,7 +213,7 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			}
 			pix := make([]byte, cfg.Views[0].OutputBytes())
 			params, err := engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, record.Source,
-				transform.NewViewDraws(order.Seed, order.Epoch, index, repetition, 0))
+				transform.NewViewRNG(order.Seed, order.Epoch, index, repetition, 0))
 			if err != nil {
 				t.Fatal(err)
 			}

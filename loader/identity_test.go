@@ -100,8 +100,8 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 	if err != nil {
 		t.Fatal(err)
 	}
-	supply := NewSupply(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
-	stream, err := pool.NewStream(StreamConfig{Set: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Supply: supply})
+	supply := NewSlotPool(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
+	stream, err := pool.NewStream(StreamConfig{Dataset: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Slots: supply})
 	if err != nil {
 		t.Fatal(err)
 	}

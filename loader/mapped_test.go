@@ -67,10 +67,10 @@ func TestFileCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 2)
-		supply := NewSupply(NewSlot(0, 12, transform.Views{spec}))
+		supply := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
 		steady := steadySet{served.(*shardSet)}
 		steady.copies.Store(k == 0)
-		stream, err := pool.NewStream(StreamConfig{Set: steady, Plan: order, Views: transform.Views{spec}, Supply: supply, OnError: Blank})
+		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: supply, OnError: Blank})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 1)
-		stream, err := pool.NewStream(StreamConfig{Set: &cuttingSet{steadySet{served.(*shardSet)}, path}, Plan: order, Views: transform.Views{spec}, Supply: NewSupply(NewSlot(0, 4, transform.Views{spec}))})
+		stream, err := pool.NewStream(StreamConfig{Dataset: &cuttingSet{steadySet{served.(*shardSet)}, path}, Plan: order, Views: transform.Views{spec}, Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec}))})
 		if err != nil {
 			t.Fatal(err)
 		}

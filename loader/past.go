@@ -49,7 +49,7 @@ var (
 // wants reports whether a sample that is not in memory is to be read past the page cache.
 func (p *pastCache) wants(index int) bool {
 	if p.room < 0 {
-		p.room = p.stream.cfg.Set.Room()
+		p.room = p.stream.cfg.Dataset.Room()
 	}
 	hash := uint32(index+1) * 0x9E3779B1 // of Fibonacci hashing: its upper bits are even over any indices
 	if p.room < 1 {
@@ -116,7 +116,7 @@ func (p *pastCache) open() *directReads {
 		p.denied = askAgainAfter
 		return nil
 	}
-	d, err := p.stream.cfg.Set.Direct(bytes, aheadSamplesMax)
+	d, err := p.stream.cfg.Dataset.Direct(bytes, aheadSamplesMax)
 	if err != nil {
 		p.budget.release(bytes)
 		p.refuse(err)

@@ -39,9 +39,9 @@ func TestFromTheDisk(t *testing.T) {
 		set, served := openTestSet(t, dir)
 		spec := mustSpec(t, `[{"op":"RandomResizedCrop","size":24}]`)
 		order := plan.Config{Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 7, Shuffle: true, Seed: 5}
-		run := func(set Set) epoch {
+		run := func(set Dataset) epoch {
 			t.Helper()
-			got, err := serve(t, newTestPool(t, 2), StreamConfig{Set: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Supply: NewSupply(newSlots(3, 7, spec)...)})
+			got, err := serve(t, newTestPool(t, 2), StreamConfig{Dataset: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestFromTheDisk(t *testing.T) {
 	}
 }
 
-func residents(set Set, samples int) (n int) {
+func residents(set Dataset, samples int) (n int) {
 	for i := range samples {
 		if resident, _ := set.Resident(i); resident {
 			n++

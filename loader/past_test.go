@@ -158,7 +158,7 @@ func TestPartsComeIntoThePageCache(t *testing.T) {
 		times := map[int]int{}
 		for epoch := range c.epochs {
 			p := pastCache{
-				stream: &Stream{pool: newTestPool(t, 1), began: time.Now().Add(-time.Minute), epoch: epoch, cfg: StreamConfig{Set: set}},
+				stream: &Stream{pool: newTestPool(t, 1), began: time.Now().Add(-time.Minute), epoch: epoch, cfg: StreamConfig{Dataset: set}},
 				room:   1, slow: c.slow,
 			}
 			switch c.limit {
@@ -260,7 +260,7 @@ func TestMemoryForReadingAhead(t *testing.T) {
 		if b, err := stream.Next(context.Background()); err != nil {
 			t.Fatal(err)
 		} else {
-			stream.cfg.Supply.Put(b.Slot)
+			stream.cfg.Slots.Put(b.Slot)
 		}
 		streams, sets = append(streams, stream), append(sets, set)
 		if held := pool.ahead.held.Load(); held > 8<<20 {
@@ -312,7 +312,7 @@ func TestMemoryOfAStreamThatEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.cfg.Supply.Put(b.Slot)
+		s.cfg.Slots.Put(b.Slot)
 	}
 	first, stream := open(100)
 	next(stream)

@@ -89,7 +89,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 // bad deals with a sample that could not be served.
 func (b *pendingBatch) bad(w *worker, position int, err error) {
 	cfg := &b.stream.cfg
-	bad := BadSample{newSampleError(cfg.Set, b.indices[position], err), position, -1}
+	bad := BadSample{newSampleError(cfg.Dataset, b.indices[position], err), position, -1}
 	switch cfg.OnError {
 	case Substitute:
 		tried := 0

@@ -83,8 +83,8 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 	case shown.Bad != nil:
 		shown.Index = shown.Bad.By
 	}
-	shown.Key, _ = cfg.Set.Key(shown.Index) // an error is Read's too
-	record, buf, err := cfg.Set.Read(shown.Index, p.record)
+	shown.Key, _ = cfg.Dataset.Key(shown.Index) // an error is Read's too
+	record, buf, err := cfg.Dataset.Read(shown.Index, p.record)
 	p.record = buf
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
 	defer func() {
@@ -93,7 +93,7 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 			if fault == nil {
 				panic(failure)
 			}
-			shown.Err = newSampleError(cfg.Set, shown.Index, cfg.Set.Corrupt(shown.Index, fault))
+			shown.Err = newSampleError(cfg.Dataset, shown.Index, cfg.Dataset.Corrupt(shown.Index, fault))
 		}
 		if shown.Err != nil {
 			shown.Original, shown.Views, shown.Fields = Picture{}, nil, nil
@@ -102,14 +102,14 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 	if err == nil {
 		shown.Label = record.Label
 		if shown.Fields, err = cfg.Fields.of(record.Fields); err != nil {
-			err = cfg.Set.Corrupt(shown.Index, err)
+			err = cfg.Dataset.Corrupt(shown.Index, err)
 		}
 	}
 	if err == nil {
 		err = p.draw(&shown, position, record.Source, side)
 	}
 	if err != nil {
-		shown.Err = newSampleError(cfg.Set, shown.Index, err)
+		shown.Err = newSampleError(cfg.Dataset, shown.Index, err)
 	}
 	return shown
 }
@@ -133,8 +133,8 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		pix := rest[:spec.OutputBytes():spec.OutputBytes()]
 		rest = rest[len(pix):]
 		height, width := spec.OutputSize()
-		draws := cfg.Views.Draws(p.stream.seed, p.stream.epoch, shown.Index, repetition, v)
-		p.views = append(p.views, transform.View{Spec: spec, Dst: transform.Output{Pix: pix, Layout: transform.NHWC}, Draws: draws})
+		draws := cfg.Views.RNG(p.stream.seed, p.stream.epoch, shown.Index, repetition, v)
+		p.views = append(p.views, transform.View{Spec: spec, Dst: transform.Output{Pix: pix, Layout: transform.NHWC}, RNG: draws})
 		shown.Views = append(shown.Views, Picture{width, height, pix})
 	}
 	if err := p.engine.ApplyViews(src, p.views); err != nil {

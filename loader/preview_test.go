@@ -35,7 +35,7 @@ func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
 			}
 			return b, p
 		}
-		cfg.Supply.Put(b.Slot)
+		cfg.Slots.Put(b.Slot)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// FromShards makes an open shard set a [Set]. It reads the encoding's parameters once; one that this program
+// FromShards makes an open shard set a [Dataset]. It reads the encoding's parameters once; one that this program
 // cannot decode is an error. The set stays the caller's to close.
-func FromShards(set *shard.Set) (Set, error) {
+func FromShards(set *shard.Set) (Dataset, error) {
 	e, err := encodingOf(set)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *shardSet) Room() float64 {
 	return room / 2 / size
 }
 
-// Direct implements [Set].
+// Direct implements [Dataset].
 func (s *shardSet) Direct(bytes int64, count int) (Direct, error) {
 	d, err := s.set.NewDirect(bytes, count)
 	if err != nil {

@@ -84,7 +84,7 @@ func sortedKeys(n int) []string {
 	return keys
 }
 
-func openTestSet(t testing.TB, dir string) (*shard.Set, Set) {
+func openTestSet(t testing.TB, dir string) (*shard.Set, Dataset) {
 	t.Helper()
 	set, err := shard.OpenSet(dir)
 	if err != nil {
@@ -220,7 +220,7 @@ func BenchmarkStream(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			cfg := testStream(b, served, plan.Config{Samples: 256, BatchSize: 64, Shuffle: true}, 3)
 			cfg.Views = transform.Views{mustSpec(b, name)}
-			cfg.Supply = NewSupply(newSlots(3, 64, cfg.Views[0])...)
+			cfg.Slots = NewSlotPool(newSlots(3, 64, cfg.Views[0])...)
 			pool := newTestPool(b, 1)
 			for b.Loop() {
 				s, err := pool.NewStream(cfg)
@@ -232,7 +232,7 @@ func BenchmarkStream(b *testing.B) {
 					if err != nil {
 						break
 					}
-					cfg.Supply.Put(batch.Slot)
+					cfg.Slots.Put(batch.Slot)
 				}
 				s.Close()
 			}

@@ -3,7 +3,7 @@ package loader
 import "github.com/imgfeed/imgfeed/transform"
 
 // A Slot is the memory for one batch of up to len(Labels) samples. The stream writes it between taking it from its
-// [Supply] and handing it out with a [Batch]; in between nobody else may touch it.
+// [SlotPool] and handing it out with a [Batch]; in between nobody else may touch it.
 type Slot struct {
 	// ID is the owner's name for the slot; the loader does not look at it.
 	ID int
@@ -59,15 +59,15 @@ func (s *Slot) blank(position int, views transform.Views) {
 	s.Labels[position] = BlankLabel
 }
 
-// A Supply holds the free slots of one consumer. Streams take from it and put back what they did not hand out; the
+// A SlotPool holds the free slots of one consumer. Streams take from it and put back what they did not hand out; the
 // consumer puts back what it has used. It may serve one stream after another. Safe for concurrent use.
-type Supply struct {
+type SlotPool struct {
 	free chan *Slot
 }
 
-// NewSupply returns a supply that holds the given slots, all free.
-func NewSupply(slots ...*Slot) *Supply {
-	s := &Supply{free: make(chan *Slot, max(1, len(slots)))}
+// NewSlotPool returns a supply that holds the given slots, all free.
+func NewSlotPool(slots ...*Slot) *SlotPool {
+	s := &SlotPool{free: make(chan *Slot, max(1, len(slots)))}
 	for _, slot := range slots {
 		s.free <- slot
 	}
@@ -75,7 +75,7 @@ func NewSupply(slots ...*Slot) *Supply {
 }
 
 // Put gives a slot back. It never blocks; giving back more slots than there are is the caller's bug and panics.
-func (s *Supply) Put(slot *Slot) {
+func (s *SlotPool) Put(slot *Slot) {
 	select {
 	case s.free <- slot:
 	default:
@@ -84,7 +84,7 @@ func (s *Supply) Put(slot *Slot) {
 }
 
 // Take takes a free slot away for good, or returns nil where none is free.
-func (s *Supply) Take() *Slot {
+func (s *SlotPool) Take() *Slot {
 	select {
 	case slot := <-s.free:
 		return slot
@@ -94,7 +94,7 @@ func (s *Supply) Take() *Slot {
 }
 
 // Free returns the number of slots that wait to be filled.
-func (s *Supply) Free() int { return len(s.free) }
+func (s *SlotPool) Free() int { return len(s.free) }
 
 // Cap returns the number of slots that the supply was made with.
-func (s *Supply) Cap() int { return cap(s.free) }
+func (s *SlotPool) Cap() int { return cap(s.free) }

@@ -15,10 +15,10 @@ import (
 
 // StreamConfig says what a stream serves and where to.
 type StreamConfig struct {
-	Set    Set
-	Plan   *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
-	Views  transform.Views // what becomes of each: one result, or several
-	Layout transform.Layout
+	Dataset Dataset
+	Plan    *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
+	Views   transform.Views // what becomes of each: one result, or several
+	Layout  transform.Layout
 	// Fields are those of the set's fields that are delivered; nil: none.
 	Fields *Fields
 	// OnError says what becomes of bad samples.
@@ -27,8 +27,8 @@ type StreamConfig struct {
 	Bad func(BadSample)
 	// Timed chooses, before each batch, whether its way is timed; nil: none is.
 	Timed func() bool
-	// Supply has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
-	Supply *Supply
+	// Slots has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
+	Slots *SlotPool
 	// Log receives a line for each of these; nil means slog.Default().
 	Log *slog.Logger
 }
@@ -82,16 +82,16 @@ type Stream struct {
 // NewStream starts to prepare batches. The stream must be closed.
 func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	switch {
-	case cfg.Set == nil || cfg.Plan == nil || len(cfg.Views) == 0 || cfg.Supply == nil:
+	case cfg.Dataset == nil || cfg.Plan == nil || len(cfg.Views) == 0 || cfg.Slots == nil:
 		return nil, fmt.Errorf("loader: a stream needs a set, a plan, a transform and a supply of slots")
 	case cfg.Layout > transform.NCHW:
 		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)
 	}
 	s := &Stream{
 		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch, began: time.Now(),
-		order: make(chan *pendingBatch, cfg.Supply.Cap()), dispatched: make(chan struct{}),
+		order: make(chan *pendingBatch, cfg.Slots.Cap()), dispatched: make(chan struct{}),
 		// A batch that is not spare has a slot, or a worker that is about to leave it.
-		spare: make(chan *pendingBatch, cfg.Supply.Cap()+p.Threads()),
+		spare: make(chan *pendingBatch, cfg.Slots.Cap()+p.Threads()),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -193,11 +193,11 @@ func (s *Stream) Close() {
 		defer s.mu.Unlock()
 		s.end(ErrClosed)
 		if s.head != nil {
-			s.cfg.Supply.Put(s.head.slot)
+			s.cfg.Slots.Put(s.head.slot)
 			s.head = nil
 		}
 		for b := range s.order {
-			s.cfg.Supply.Put(b.slot)
+			s.cfg.Slots.Put(b.slot)
 		}
 	})
 }

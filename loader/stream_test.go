@@ -51,8 +51,8 @@ func TestStream(t *testing.T) {
 						t.Fatalf("batch %d is %+v", i, b)
 					}
 				}
-				if cfg.Supply.Free() != slots {
-					t.Fatalf("%d of %d slots are free afterwards", cfg.Supply.Free(), slots)
+				if cfg.Slots.Free() != slots {
+					t.Fatalf("%d of %d slots are free afterwards", cfg.Slots.Free(), slots)
 				}
 			}
 		}
@@ -151,8 +151,8 @@ func TestBadSampleFails(t *testing.T) {
 		t.Errorf("a failed stream is waiting for %s", s.WaitingFor())
 	}
 	s.Close()
-	if cfg.Supply.Free() != 4 {
-		t.Errorf("%d of 4 slots came back", cfg.Supply.Free())
+	if cfg.Slots.Free() != 4 {
+		t.Errorf("%d of 4 slots came back", cfg.Slots.Free())
 	}
 }
 
@@ -217,14 +217,14 @@ func TestCancel(t *testing.T) {
 		}
 		time.Sleep(time.Duration(taken) * time.Millisecond)
 		within(t, "Close", s.Close)
-		if got, want := cfg.Supply.Free(), 4-len(lent); got != want {
+		if got, want := cfg.Slots.Free(), 4-len(lent); got != want {
 			t.Fatalf("%d slots came back, want %d", got, want)
 		}
 		if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Fatalf("Next after Close: %v", err)
 		}
-		for range cfg.Supply.Free() {
-			slot := <-cfg.Supply.free
+		for range cfg.Slots.Free() {
+			slot := <-cfg.Slots.free
 			for i := range slot.Images[0] {
 				slot.Images[0][i] = 0x11
 			}
@@ -281,8 +281,8 @@ func TestPoolClose(t *testing.T) {
 		t.Errorf("Next: %v, want ErrClosed", err)
 	}
 	within(t, "Stream.Close", s.Close)
-	if cfg.Supply.Free() != 3 {
-		t.Errorf("%d of 3 slots came back", cfg.Supply.Free())
+	if cfg.Slots.Free() != 3 {
+		t.Errorf("%d of 3 slots came back", cfg.Slots.Free())
 	}
 	if _, err := pool.NewStream(cfg); !errors.Is(err, ErrClosed) {
 		t.Errorf("NewStream on a closed pool: %v", err)
@@ -295,7 +295,7 @@ func TestStreamConfigErrors(t *testing.T) {
 		t.Error("an empty configuration is accepted")
 	}
 	cfg := testStream(t, newMemorySet(t, 4), plan.Config{Samples: 4, BatchSize: 4}, 1)
-	cfg.Supply = NewSupply(NewSlot(0, 3, cfg.Views))
+	cfg.Slots = NewSlotPool(NewSlot(0, 3, cfg.Views))
 	s, err := pool.NewStream(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Supply.Put(b.Slot)
+			cfg.Slots.Put(b.Slot)
 		}
 	}
 	take(200)
@@ -353,7 +353,7 @@ func TestCounters(t *testing.T) {
 		t.Errorf("a stream whose reads are slow waits for %s", w)
 	}
 	for range 3 {
-		cfg.Supply.Put(newSlots(1, 10, cfg.Views[0])[0])
+		cfg.Slots.Put(newSlots(1, 10, cfg.Views[0])[0])
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {
 		if int(set.reads.Load()) > (number+2)*batch {
 			late++
 		}
-		cfg.Supply.Put(b.Slot)
+		cfg.Slots.Put(b.Slot)
 	}
 	if late > cfg.Plan.Batches()/10 {
 		t.Errorf("%d of %d batches came when a later one was finished already", late, cfg.Plan.Batches())

@@ -6,13 +6,13 @@ import "iter"
 // alternatives that are of its class.
 func (s *Stream) alike(index, repetition int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		label, known := s.cfg.Set.Label(index)
+		label, known := s.cfg.Dataset.Label(index)
 		left := SubstitutesMax
 		for candidate := range s.cfg.Plan.Alternatives(index, repetition) {
 			if !known || left == 0 {
 				return
 			}
-			if of, ok := s.cfg.Set.Label(candidate); !ok || of != label {
+			if of, ok := s.cfg.Dataset.Label(candidate); !ok || of != label {
 				continue
 			}
 			left--
@@ -32,7 +32,7 @@ func (s *Stream) tell(bad BadSample) {
 		s.log.Warn("blank sample", "index", bad.Index, "key", bad.Key, "error", bad.Err)
 		return
 	}
-	by, err := s.cfg.Set.Key(bad.By)
+	by, err := s.cfg.Dataset.Key(bad.By)
 	if err != nil {
 		by = ""
 	}

@@ -12,7 +12,7 @@ import (
 const twoViews = `{"views": [[{"op":"RandomResizedCrop","size":8},{"op":"RandomHorizontalFlip"}], {"repeat": 2, "ops": [{"op":"RandomResizedCrop","size":[3,5]}]}]}`
 
 // viewStream is a testStream of several views, and its slots.
-func viewStream(t *testing.T, set Set, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
+func viewStream(t *testing.T, set Dataset, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
 	t.Helper()
 	views, err := transform.ParseViews(twoViews, transform.Pillow13)
 	if err != nil {
@@ -24,7 +24,7 @@ func viewStream(t *testing.T, set Set, cfg plan.Config, slots int) (StreamConfig
 	for i := range made {
 		made[i] = NewSlot(i, cfg.BatchSize, views)
 	}
-	stream.Supply = NewSupply(made...)
+	stream.Slots = NewSlotPool(made...)
 	return stream, views
 }
 
@@ -54,7 +54,7 @@ func TestViewsOfABatch(t *testing.T) {
 				record, _, _ := set.Read(index, nil)
 				for v, spec := range views {
 					want := make([]byte, spec.OutputBytes())
-					params, err := engine.Apply(spec, transform.Output{Pix: want}, record.Source, transform.NewViewDraws(5, 2, index, again[i], v))
+					params, err := engine.Apply(spec, transform.Output{Pix: want}, record.Source, transform.NewViewRNG(5, 2, index, again[i], v))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -66,7 +66,7 @@ func TestViewsOfABatch(t *testing.T) {
 					}
 				}
 			}
-			cfg.Supply.Put(got.Slot)
+			cfg.Slots.Put(got.Slot)
 		}
 		stream.Close()
 	}
@@ -106,7 +106,7 @@ func TestSlotsOfViews(t *testing.T) {
 	few := NewSlot(0, 3, views)
 	few.Repetitions = few.Repetitions[:2]
 	for _, slot := range []*Slot{NewSlot(0, 3, views[:2]), NewSlot(0, 2, views), short, without, few} {
-		cfg.Supply = NewSupply(slot)
+		cfg.Slots = NewSlotPool(slot)
 		stream, err := newTestPool(t, 1).NewStream(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func Whole(set *shard.Set, i int) (Image, error) {
 	}
 	image := Image{width, height, record.Label, make([]byte, spec.OutputBytes())}
 	source := transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: stored}
-	_, err = transform.NewEngine(transform.ActiveLevel()).Apply(spec, transform.Output{Pix: image.Pix}, source, transform.Draws{})
+	_, err = transform.NewEngine(transform.ActiveLevel()).Apply(spec, transform.Output{Pix: image.Pix}, source, transform.RNG{})
 	if err != nil {
 		return Image{}, fmt.Errorf("loader: sample %d: %w", i, err)
 	}

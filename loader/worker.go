@@ -41,7 +41,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 			if err = shard.FaultError(p, record.Image); err == nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			} else {
-				err = cfg.Set.Corrupt(index, err)
+				err = cfg.Dataset.Corrupt(index, err)
 			}
 			w.engine, w.buf, w.counted = transform.NewEngine(w.level), nil, transform.Times{}
 		}
@@ -56,7 +56,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 		record, held, ok = b.stream.ahead.past.take(n)
 	}
 	if !ok { // not read ahead, or to be told what is wrong with it
-		record, w.buf, err = cfg.Set.Read(index, w.buf)
+		record, w.buf, err = cfg.Dataset.Read(index, w.buf)
 		w.keep(w.buf)
 	}
 	w.pending.Read += time.Since(started)
@@ -67,7 +67,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
 
 	if next != position {
-		record.Prefetch = cfg.Set.Mapped(b.indices[next])
+		record.Prefetch = cfg.Dataset.Mapped(b.indices[next])
 	}
 	record.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
 	w.views = w.views[:0]
@@ -75,7 +75,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 		size := spec.OutputBytes()
 		w.views = append(w.views, transform.View{
 			Spec: spec, Dst: transform.Output{Pix: slot.Images[v][position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout},
-			Draws: cfg.Views.Draws(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
+			RNG: cfg.Views.RNG(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
 		})
 	}
 	if err := w.engine.ApplyViews(record.Source, w.views); err != nil {
@@ -83,7 +83,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	}
 	if cfg.Fields.Len() > 0 {
 		if w.values, err = cfg.Fields.put(slot, position, record.Fields, w.values); err != nil {
-			return cfg.Set.Corrupt(index, err)
+			return cfg.Dataset.Corrupt(index, err)
 		}
 	}
 	slot.Labels[position] = int64(record.Label)

@@ -138,7 +138,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		return nil, nil, err
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Set: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Supply: s.supply, Log: s.connection.log,
+		Dataset: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
 		Timed: s.server.cfg.Traces.chooser(),
 	})
 	return st, p, err

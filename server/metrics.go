@@ -223,7 +223,7 @@ func (s *Server) batchesInFlight() values {
 func (s *Server) slotsByState() values {
 	free, lent, all := 0, 0, 0
 	for _, sess := range s.openSessions() {
-		free += sess.supply.Free()
+		free += sess.slotPool.Free()
 		lent += sess.ring.Lent()
 		all += sess.ring.Usable()
 	}

@@ -16,12 +16,12 @@ type session struct {
 	openConfig
 	connection *connection
 	server     *Server
-	samples    loader.Set
+	samples    loader.Dataset
 	ring       *ring.Ring
-	slots      []*loader.Slot // by number: views of the ring
-	supply     *loader.Supply // the slots that are neither lent nor in a stream
-	lentAt     []atomic.Int64 // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
-	heardOf    atomic.Int64   // when a slot came back last, or was lent while the client had none, by the same clock
+	slots      []*loader.Slot   // by number: views of the ring
+	slotPool   *loader.SlotPool // the slots that are neither lent nor in a stream
+	lentAt     []atomic.Int64   // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
+	heardOf    atomic.Int64     // when a slot came back last, or was lent while the client had none, by the same clock
 	totals     *splitTotals
 	traces     slotTraces
 
@@ -87,7 +87,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	if s.cfg.Traces != nil {
 		sess.traces = make(slotTraces, slots)
 	}
-	sess.supply = loader.NewSupply(sess.slots...)
+	sess.slotPool = loader.NewSlotPool(sess.slots...)
 	c.session.Store(sess)
 	return sess, nil
 }

@@ -83,7 +83,7 @@ func (s *session) giveUp(want int64) (promised int64, more bool) {
 		s.surplus = usable - target
 		s.shrunk.Store(int64(target))
 		for s.surplus > 0 && s.sparesLocked() {
-			slot := s.supply.Take()
+			slot := s.slotPool.Take()
 			if slot == nil {
 				break
 			}
@@ -114,7 +114,7 @@ func (s *session) putBack(slot int) {
 		s.retireLocked(slot)
 		return
 	}
-	s.supply.Put(s.slots[slot])
+	s.slotPool.Put(s.slots[slot])
 }
 
 // holdBack waits before a batch is sent that would lend the client the last slot, while slots are to be given up: until they are, since

@@ -42,7 +42,7 @@ func (s *session) stats(statsRequest) error {
 			"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "thread_wait": c.Wait.Seconds(),
 			"slot_wait": time.Duration(s.slotWait.Load()).Seconds(), "write": time.Duration(s.writeTime.Load()).Seconds(),
 		},
-		SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), Threads: s.server.pool.Threads(),
+		SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), Threads: s.server.pool.Threads(),
 	})
 }
 
@@ -54,7 +54,7 @@ func (s *session) verdict() (loader.WaitingFor, string) {
 		return loader.Idle, idle
 	}
 	stats := st.Stats()
-	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", s.ring.Lent(), s.ring.Usable(), s.supply.Free())
+	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", s.ring.Lent(), s.ring.Usable(), s.slotPool.Free())
 	switch stats.WaitingFor {
 	case loader.Client:
 		if s.shared {

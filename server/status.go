@@ -159,7 +159,7 @@ func (s *session) status() SessionStatus {
 		WaitingFor: waiting, Verdict: verdict, Advice: advice[waiting],
 		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), Substitutes: s.subs.Load(), ImagesPerSecond: s.rate.perSecond(),
 		SlotWait: time.Duration(s.slotWait.Load()).Seconds(), Write: time.Duration(s.writeTime.Load()).Seconds(),
-		Slots: s.ring.Usable(), SlotsFree: s.supply.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
 	if stream := s.stream.Load(); stream != nil {
 		p := stream.Plan()

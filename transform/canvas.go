@@ -13,7 +13,7 @@ import (
 // so far is rendered to an image in memory, from which the next one starts.
 type canvas struct {
 	engine *Engine
-	draws  Draws
+	draws  RNG
 	params Params
 	log    *recorder // nil unless it is asked for
 

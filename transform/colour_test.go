@@ -12,47 +12,47 @@ import (
 
 var plainAdjuster = pointwise.New(kernel.Generic)
 
-func (o RandomInvert) naive(m *naiveImage, d *Draws) error {
+func (o RandomInvert) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		plainAdjuster.Invert(m.pix, m.pix)
 	}
 	return nil
 }
 
-func (Grayscale) naive(m *naiveImage, _ *Draws) error {
+func (Grayscale) naive(m *naiveImage, _ *RNG) error {
 	plainAdjuster.Gray(m.pix, m.pix)
 	return nil
 }
 
-func (o RandomGrayscale) naive(m *naiveImage, d *Draws) error {
+func (o RandomGrayscale) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		plainAdjuster.Gray(m.pix, m.pix)
 	}
 	return nil
 }
 
-func (o RandomAutocontrast) naive(m *naiveImage, d *Draws) error {
+func (o RandomAutocontrast) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		plainAdjuster.Autocontrast(m.pix, m.pix)
 	}
 	return nil
 }
 
-func (o RandomEqualize) naive(m *naiveImage, d *Draws) error {
+func (o RandomEqualize) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		plainAdjuster.Equalize(m.pix, m.pix)
 	}
 	return nil
 }
 
-func (o RandomPosterize) naive(m *naiveImage, d *Draws) error {
+func (o RandomPosterize) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		plainAdjuster.Posterize(m.pix, m.pix, o.Bits)
 	}
 	return nil
 }
 
-func (o RandomSolarize) naive(m *naiveImage, d *Draws) error {
+func (o RandomSolarize) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		for i, v := range m.pix {
 			if float64(v) >= o.Threshold {
@@ -69,14 +69,14 @@ func (m *naiveImage) sharpness(factor float64) {
 	m.pix = out
 }
 
-func (o RandomAdjustSharpness) naive(m *naiveImage, d *Draws) error {
+func (o RandomAdjustSharpness) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		m.sharpness(o.Factor)
 	}
 	return nil
 }
 
-func (o ColorJitter) naive(m *naiveImage, d *Draws) error {
+func (o ColorJitter) naive(m *naiveImage, d *RNG) error {
 	order := []int{0, 1, 2, 3}
 	for i := 3; i > 0; i-- {
 		j := d.below(i + 1)
@@ -138,7 +138,7 @@ func TestColourDoesNotAllocate(t *testing.T) {
 		dst := Output{Pix: make([]byte, spec.OutputBytes())}
 		run := func() {
 			i++
-			if _, err := engine.Apply(spec, dst, Source{Image: data, Aux: index}, NewDraws(1, 1, i%50)); err != nil {
+			if _, err := engine.Apply(spec, dst, Source{Image: data, Aux: index}, NewRNG(1, 1, i%50)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -177,7 +177,7 @@ func TestColorJitterDraws(t *testing.T) {
 	const n = 100000
 	orders, cells := map[[4]int]float64{}, [10]float64{}
 	for i := range n {
-		d := NewDraws(3, 4, i)
+		d := NewRNG(3, 4, i)
 		order := [4]int{0, 1, 2, 3}
 		d.shuffle(order[:])
 		orders[order]++

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func naiveAll(ops []Op, m *naiveImage, d *Draws) error {
+func naiveAll(ops []Op, m *naiveImage, d *RNG) error {
 	for _, op := range ops {
 		if err := op.(naiveOp).naive(m, d); err != nil {
 			return err
@@ -16,14 +16,14 @@ func naiveAll(ops []Op, m *naiveImage, d *Draws) error {
 	return nil
 }
 
-func (o RandomApply) naive(m *naiveImage, d *Draws) error {
+func (o RandomApply) naive(m *naiveImage, d *RNG) error {
 	if d.unit() >= o.P {
 		return nil
 	}
 	return naiveAll(o.Transforms, m, d)
 }
 
-func (o RandomChoice) naive(m *naiveImage, d *Draws) error {
+func (o RandomChoice) naive(m *naiveImage, d *RNG) error {
 	if o.P == nil {
 		i := d.below(len(o.Transforms))
 		return naiveAll(o.Transforms[i:i+1], m, d)
@@ -41,7 +41,7 @@ func (o RandomChoice) naive(m *naiveImage, d *Draws) error {
 	return errors.New("nothing is chosen")
 }
 
-func (o RandomOrder) naive(m *naiveImage, d *Draws) error {
+func (o RandomOrder) naive(m *naiveImage, d *RNG) error {
 	ops := append([]Op{}, o.Transforms...)
 	for i := len(ops) - 1; i > 0; i-- {
 		j := d.below(i + 1)
@@ -120,7 +120,7 @@ func TestWeightedDraws(t *testing.T) {
 	weights := []float64{1, 0, 3, 0.5, 0}
 	counts := make([]float64, len(weights))
 	for i := range n {
-		d := NewDraws(5, 6, i)
+		d := NewRNG(5, 6, i)
 		counts[d.weighted(weights)]++
 	}
 	for i, w := range weights {

@@ -6,7 +6,7 @@ import "math"
 
 // normal returns a number of the normal distribution with mean 0 and deviation 1: Marsaglia's polar method, whose second number is
 // left.
-func (d *Draws) normal() float64 {
+func (d *RNG) normal() float64 {
 	for {
 		x, y := d.uniform(-1, 1), d.uniform(-1, 1)
 		if s := float64(x*x) + float64(y*y); 0 < s && s < 1 {
@@ -17,7 +17,7 @@ func (d *Draws) normal() float64 {
 
 // gamma returns a number of the gamma distribution of shape alpha > 0 and scale 1: Marsaglia and Tsang, "A simple method for generating
 // gamma variables" (2000). A shape below 1 is one above it times a power of an even number.
-func (d *Draws) gamma(alpha float64) float64 {
+func (d *RNG) gamma(alpha float64) float64 {
 	boost := 1.0
 	if alpha < 1 {
 		boost = exp(max(log(1-d.unit())/alpha, -690))
@@ -39,7 +39,7 @@ func (d *Draws) gamma(alpha float64) float64 {
 }
 
 // dirichlet fills weights, whose sum is 1, from the Dirichlet distribution that has alpha for all.
-func (d *Draws) dirichlet(alpha float64, weights []float32) {
+func (d *RNG) dirichlet(alpha float64, weights []float32) {
 	var drawn [mixWidthMax]float64
 	sum := 0.0
 	for i := range weights {
@@ -52,7 +52,7 @@ func (d *Draws) dirichlet(alpha float64, weights []float32) {
 }
 
 // distinct fills places with indices of weights, none of them twice, each drawn by the weights of those that are left.
-func (d *Draws) distinct(weights []float64, places []int) {
+func (d *RNG) distinct(weights []float64, places []int) {
 	var left [opsMax]float64
 	copy(left[:], weights)
 	for i := range places {

@@ -82,8 +82,8 @@ func (e *Engine) Times() Times { return e.times }
 //
 // On success every byte of the output is written. On error its contents are undefined; the error is an [*ImageError],
 // a [*SizeError], or says that the destination is too small.
-func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws Draws) (Params, error) {
-	e.alone[0] = View{Spec: spec, Dst: dst, Draws: draws}
+func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws RNG) (Params, error) {
+	e.alone[0] = View{Spec: spec, Dst: dst, RNG: draws}
 	err := e.ApplyViews(src, e.alone[:])
 	return e.alone[0].Params, err
 }
@@ -95,7 +95,7 @@ func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
 		return fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.Draws, log: e.log, from: from, step: whole}
+	*c = canvas{engine: e, draws: v.RNG, log: e.log, from: from, step: whole}
 	c.params.setCrop(whole.keep)
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); err != nil {

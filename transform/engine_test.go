@@ -93,7 +93,7 @@ type naiveImage struct {
 }
 
 type naiveOp interface {
-	naive(m *naiveImage, d *Draws) error
+	naive(m *naiveImage, d *RNG) error
 }
 
 // cut replaces the image by r of it, with black where it has no pixels.
@@ -118,7 +118,7 @@ func (m *naiveImage) resize(toW, toH int, i Interpolation, r Resampler) error {
 }
 
 // naive applies a transform as torchvision does: one operation after the other, on whole images. It returns NHWC pixels.
-func naive(t *testing.T, spec *Spec, pix []byte, w, h int, d Draws) []byte {
+func naive(t *testing.T, spec *Spec, pix []byte, w, h int, d RNG) []byte {
 	t.Helper()
 	m := &naiveImage{pix, w, h}
 	for _, op := range spec.ops {
@@ -224,7 +224,7 @@ func encodeJPEG(t testing.TB, pix []byte, w, h int) (data, index []byte) {
 func compareWithNaive(t *testing.T, engine *Engine, spec *Spec, sources []Source, pix []byte, w, h int) {
 	t.Helper()
 	for index := range 4 {
-		draws := NewDraws(5, 0, index)
+		draws := NewRNG(5, 0, index)
 		whole := naive(t, spec, bytes.Clone(pix), w, h, draws)
 		for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
 			want := toLayout(whole, layout)
@@ -258,20 +258,20 @@ func TestParamsReplay(t *testing.T) {
 		spec := mustParse(text)
 		for index := range 20 {
 			got := make([]byte, spec.OutputBytes())
-			p, err := engine.Apply(spec, resample.Output{Pix: got}, src, NewDraws(1, 1, index))
+			p, err := engine.Apply(spec, resample.Output{Pix: got}, src, NewRNG(1, 1, index))
 			if err != nil {
 				t.Fatal(err)
 			}
 			pad := 8 // CenterCrop of a padded window replays a crop anywhere
 			replay := fmt.Sprintf(`[{"op":"RandomCrop","size":[%d,%d],"padding":%d}]`, h+2*pad, w+2*pad, pad)
-			whole := naive(t, mustParse(replay), pix, w, h, Draws{})
+			whole := naive(t, mustParse(replay), pix, w, h, RNG{})
 			want := make([]byte, 0, len(got))
 			for y := range p.Height {
 				at := ((y+p.Top+pad)*(w+2*pad) + p.Left + pad) * 3
 				want = append(want, whole[at:at+3*p.Width]...)
 			}
 			tail := fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]},{"op":"RandomHorizontalFlip","p":%d}]`, spec.height, spec.width, p.Int32s()[4])
-			if want = naive(t, mustParse(tail), want, p.Width, p.Height, Draws{}); !bytes.Equal(got, want) {
+			if want = naive(t, mustParse(tail), want, p.Width, p.Height, RNG{}); !bytes.Equal(got, want) {
 				t.Fatalf("%s: parameters %v give other pixels", text, p)
 			}
 		}
@@ -289,7 +289,7 @@ func TestStoredResizeIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		toW, toH := resample.ResizeShortSide(w, h, 256)
-		resized := naive(t, mustParse(fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]}]`, toH, toW)), bytes.Clone(whole), w, h, Draws{})
+		resized := naive(t, mustParse(fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]}]`, toH, toW)), bytes.Clone(whole), w, h, RNG{})
 		params := &testEncoding{}
 		stored := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, resized, toW, toH), Encoding: params}
 		for _, name := range []string{"eval", "train-resize"} {
@@ -299,7 +299,7 @@ func TestStoredResizeIsExact(t *testing.T) {
 				var drawn [2]Params
 				for k, src := range []Source{{Image: data, Aux: index}, stored} {
 					got[k] = make([]byte, spec.OutputBytes())
-					if drawn[k], err = engine.Apply(spec, resample.Output{Pix: got[k]}, src, NewDraws(3, 0, i)); err != nil {
+					if drawn[k], err = engine.Apply(spec, resample.Output{Pix: got[k]}, src, NewRNG(3, 0, i)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -318,7 +318,7 @@ func TestTrim(t *testing.T) {
 	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Encoding: params}
 	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
 	engine := NewEngine(kernel.Active())
-	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{}); err != nil {
+	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := cap(engine.region); n > imagefile.KeepBytesMax {
@@ -331,7 +331,7 @@ func TestApplyErrors(t *testing.T) {
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
 	spec := mustParse(`[{"op":"RandomCrop","size":16}]`)
 	var size *SizeError
-	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, 16*16*3)}, src, Draws{}); !errors.As(err, &size) || size.Height != 10 {
+	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, 16*16*3)}, src, RNG{}); !errors.As(err, &size) || size.Height != 10 {
 		t.Errorf("an image that is too small: %v, want a SizeError", err)
 	}
 	long := Source{Image: encodePNG(t, randomImage(1, 2000, 1), 1, 2000)}
@@ -342,18 +342,18 @@ func TestApplyErrors(t *testing.T) {
 		`[{"op":"RandomHorizontalFlip","p":1},{"op":"RandomResizedCrop","size":16},{"op":"RandomCrop","size":17}]`: "RandomCrop cannot take an image of 16×16: the crop is 17×17",
 	} {
 		dst := Output{Pix: make([]byte, 17*17*3)}
-		if _, err := engine.Apply(mustParse(text), dst, long, Draws{}); !errors.As(err, &size) || !strings.Contains(err.Error(), want) {
+		if _, err := engine.Apply(mustParse(text), dst, long, RNG{}); !errors.As(err, &size) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want a SizeError with %q", text, err, want)
 		}
 	}
 	eval := mustParse("eval")
-	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, Draws{}); !errors.Is(err, resample.ErrArgument) {
+	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, RNG{}); !errors.Is(err, resample.ErrArgument) {
 		t.Errorf("a small destination: %v, want ErrArgument", err)
 	}
 	var bad *ImageError
 	dst := resample.Output{Pix: make([]byte, eval.OutputBytes())}
 	for _, src := range []Source{{}, {Image: []byte("GIF89a")}, {Format: imagefile.Encoded, Image: make([]byte, 100)}, {Format: 99, Image: src.Image}} {
-		if _, err := engine.Apply(eval, dst, src, Draws{}); !errors.As(err, &bad) {
+		if _, err := engine.Apply(eval, dst, src, RNG{}); !errors.As(err, &bad) {
 			t.Errorf("%v: %v, want an ImageError", src, err)
 		}
 	}
@@ -374,7 +374,7 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 			index := 0
 			run := func() {
 				index++
-				if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, index%50)); err != nil {
+				if _, err := engine.Apply(spec, dst, src, NewRNG(1, 1, index%50)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -396,7 +396,7 @@ func BenchmarkApply(b *testing.B) {
 			engine, spec := NewEngine(kernel.Active()), mustParse(name)
 			dst := resample.Output{Pix: make([]byte, spec.OutputBytes())}
 			for i := 0; b.Loop(); i++ {
-				if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, i)); err != nil {
+				if _, err := engine.Apply(spec, dst, src, NewRNG(1, 1, i)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -37,7 +37,7 @@ func Example() {
 	}
 	engine := transform.NewEngine(transform.ActiveLevel())
 	out := transform.Output{Pix: make([]byte, spec.OutputBytes()), Layout: transform.NHWC}
-	params, err := engine.Apply(spec, out, transform.Source{Image: gradient()}, transform.Draws{})
+	params, err := engine.Apply(spec, out, transform.Source{Image: gradient()}, transform.RNG{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -50,7 +50,7 @@ func Example() {
 }
 
 // The draws of a sample depend on the seed, the epoch and the sample's index, and on nothing else.
-func ExampleNewDraws() {
+func ExampleNewRNG() {
 	spec, err := transform.Parse("train")
 	if err != nil {
 		fmt.Println(err)
@@ -59,7 +59,7 @@ func ExampleNewDraws() {
 	engine := transform.NewEngine(transform.ActiveLevel())
 	out := transform.Output{Pix: make([]byte, spec.OutputBytes())}
 	for epoch := range 3 {
-		p, err := engine.Apply(spec, out, transform.Source{Image: gradient()}, transform.NewDraws(42, epoch, 7))
+		p, err := engine.Apply(spec, out, transform.Source{Image: gradient()}, transform.NewRNG(42, epoch, 7))
 		if err != nil {
 			fmt.Println(err)
 			return

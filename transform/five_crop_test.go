@@ -21,7 +21,7 @@ func mirrored(t *testing.T, m naiveImage, vertically bool) naiveImage {
 	if vertically {
 		op = RandomVerticalFlip{P: 1}
 	}
-	if err := op.naive(&m, &Draws{}); err != nil {
+	if err := op.naive(&m, &RNG{}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -57,13 +57,13 @@ func TestFiveAndTenCrops(t *testing.T) {
 
 func compareCrops(t *testing.T, engine *Engine, views Views, src Source, m naiveImage, layout resample.Layout) {
 	t.Helper()
-	draws := NewDraws(7, 1, 3)
+	draws := NewRNG(7, 1, 3)
 	if err := views[0].ops[0].(naiveOp).naive(&m, &draws); err != nil {
 		t.Fatal(err)
 	}
 	made := make([]View, len(views))
 	for v, spec := range views {
-		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, Draws: views.Draws(7, 1, 3, 0, v)}
+		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, RNG: views.RNG(7, 1, 3, 0, v)}
 	}
 	if err := engine.ApplyViews(src, made); err != nil {
 		t.Fatalf("%s: %v", views, err)
@@ -96,13 +96,13 @@ func TestCropsAmongViews(t *testing.T) {
 		}
 	}
 	views := mustParseViews(t, `{"views": ["eval", {"repeat": 2, "ops": `+five+`}]}`)
-	var seen []Draws
+	var seen []RNG
 	for v := range views {
-		if d := views.Draws(1, 2, 3, 4, v); !slices.Contains(seen, d) {
+		if d := views.RNG(1, 2, 3, 4, v); !slices.Contains(seen, d) {
 			seen = append(seen, d)
 		}
 	}
-	if len(seen) != 3 || seen[1] != NewViewDraws(1, 2, 3, 4, 1) || seen[2] != NewViewDraws(1, 2, 3, 4, 6) {
+	if len(seen) != 3 || seen[1] != NewViewRNG(1, 2, 3, 4, 1) || seen[2] != NewViewRNG(1, 2, 3, 4, 6) {
 		t.Errorf("%d draws of one view and two times five crops, want those of views 0, 1 and 6", len(seen))
 	}
 }

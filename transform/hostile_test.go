@@ -103,7 +103,7 @@ func applyHostile(t *testing.T, engine *Engine, views Views, src Source) {
 	for index := range 3 {
 		made := make([]View, len(views))
 		for v, spec := range views {
-			made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, Draws: views.Draws(1, 1, index, 0, v)}
+			made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, RNG: views.RNG(1, 1, index, 0, v)}
 		}
 		var size *SizeError
 		if err := engine.ApplyViews(src, made); err != nil && !errors.As(err, &size) {

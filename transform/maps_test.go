@@ -44,15 +44,15 @@ func (m *naiveImage) turn(quarters int) {
 	}
 }
 
-func (o RandomVerticalFlip) naive(m *naiveImage, d *Draws) error {
+func (o RandomVerticalFlip) naive(m *naiveImage, d *RNG) error {
 	if d.unit() < o.P {
 		m.turn(2)
-		return RandomHorizontalFlip{P: 1}.naive(m, &Draws{})
+		return RandomHorizontalFlip{P: 1}.naive(m, &RNG{})
 	}
 	return nil
 }
 
-func (o RandomRotation) naive(m *naiveImage, d *Draws) error {
+func (o RandomRotation) naive(m *naiveImage, d *RNG) error {
 	degrees := d.uniform(o.Degrees[0], o.Degrees[1])
 	if quarters := degrees / 90; o.Center == nil && quarters == math.Trunc(quarters) && (o.Expand || m.w == m.h || int(quarters)%2 == 0) {
 		m.turn((int(quarters)%4 + 4) % 4)
@@ -70,7 +70,7 @@ func (o RandomRotation) naive(m *naiveImage, d *Draws) error {
 	return nil
 }
 
-func (o RandomAffine) naive(m *naiveImage, d *Draws) error {
+func (o RandomAffine) naive(m *naiveImage, d *RNG) error {
 	angle, translate, scale, shear := o.draw(m.w, m.h, d)
 	center := [2]float64{float64(m.w) / 2, float64(m.h) / 2}
 	if o.Center != nil {
@@ -80,7 +80,7 @@ func (o RandomAffine) naive(m *naiveImage, d *Draws) error {
 	return nil
 }
 
-func (o GaussianBlur) naive(m *naiveImage, d *Draws) error {
+func (o GaussianBlur) naive(m *naiveImage, d *RNG) error {
 	sigma := d.uniform(o.Sigma[0], o.Sigma[1])
 	var r blur.Blurrer
 	from, to := imagefile.RGB{Pix: m.pix, Width: m.w, Height: m.h}, imagefile.RGB{}
@@ -90,7 +90,7 @@ func (o GaussianBlur) naive(m *naiveImage, d *Draws) error {
 	return nil
 }
 
-func (o PILGaussianBlur) naive(m *naiveImage, d *Draws) error {
+func (o PILGaussianBlur) naive(m *naiveImage, d *RNG) error {
 	if d.unit() >= o.P {
 		return nil
 	}
@@ -142,7 +142,7 @@ func TestMapsDoNotAllocate(t *testing.T) {
 		dst := Output{Pix: make([]byte, spec.OutputBytes())}
 		run := func() {
 			i++
-			if _, err := engine.Apply(spec, dst, src, NewDraws(1, 1, i%50)); err != nil {
+			if _, err := engine.Apply(spec, dst, src, NewRNG(1, 1, i%50)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -320,7 +320,7 @@ func TestAffineDraws(t *testing.T) {
 	const n = 100000
 	var sums, squares [6]float64
 	for i := range n {
-		d := NewDraws(3, 1, i)
+		d := NewRNG(3, 1, i)
 		angle, translate, scale, shear := op.draw(80, 50, &d)
 		for k, v := range [6]float64{(angle - 10) / 20, translate[0] / 8, translate[1] / 12.5, (scale - 1) / 0.5, shear[0] / 5, (shear[1] - 10) / 10} {
 			if k < 3 && k > 0 && translate[k-1] != math.Trunc(translate[k-1]) || v < -1.001 || v > 1.001 {
@@ -397,7 +397,7 @@ func TestHostileMaps(t *testing.T) {
 		} {
 			spec := mustParse(`[{"op":"CenterCrop","size":[12,18]},{"op":"RandomAffine",` + text + `,"fill":200,"interpolation":"` + how + `"}]`)
 			out := make([]byte, spec.OutputBytes())
-			if _, err := engine.Apply(spec, Output{Pix: out}, src, NewDraws(1, 1, 1)); err != nil {
+			if _, err := engine.Apply(spec, Output{Pix: out}, src, NewRNG(1, 1, 1)); err != nil {
 				t.Fatal(err)
 			}
 			for i, v := range out {
@@ -417,7 +417,7 @@ func TestBlurOfSmallImages(t *testing.T) {
 		`[{"op":"GaussianBlur","kernel_size":[3,5]},{"op":"CenterCrop","size":2}]`:   "half of its kernel of 3×5 must be smaller",
 		`[{"op":"PILGaussianBlur","radius":100,"p":1},{"op":"CenterCrop","size":2}]`: "",
 	} {
-		_, err := NewEngine(kernel.Active()).Apply(mustParse(text), Output{Pix: make([]byte, 12)}, src, Draws{})
+		_, err := NewEngine(kernel.Active()).Apply(mustParse(text), Output{Pix: make([]byte, 12)}, src, RNG{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

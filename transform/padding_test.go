@@ -27,7 +27,7 @@ func (m *naiveImage) pad(p [4]int, mode PaddingMode, fill Fill) {
 	*m = *out
 }
 
-func (o Pad) naive(m *naiveImage, _ *Draws) error {
+func (o Pad) naive(m *naiveImage, _ *RNG) error {
 	m.pad(o.Padding, o.Mode, o.Fill)
 	return nil
 }
@@ -67,7 +67,7 @@ func TestPaddingDoesNotAllocate(t *testing.T) {
 	spec := mustParse(paddingSpecs[6])
 	dst := Output{Pix: make([]byte, spec.OutputBytes())}
 	decoding := testing.AllocsPerRun(100, func() { engine.DecodeFull(src) }) // Go's own decoder of PNG
-	if n := testing.AllocsPerRun(100, func() { engine.Apply(spec, dst, src, NewDraws(1, 1, 1)) }); n > decoding {
+	if n := testing.AllocsPerRun(100, func() { engine.Apply(spec, dst, src, NewRNG(1, 1, 1)) }); n > decoding {
 		t.Errorf("%v allocations an image, of which decoding makes %v", n, decoding)
 	}
 }
@@ -143,7 +143,7 @@ func TestMaxSize(t *testing.T) {
 	}
 	long := &naiveImage{w: 5000, h: 1, pix: bytes.Repeat([]byte{1}, 15000)}
 	spec := mustParse(`[{"op":"Resize","size":4,"max_size":9},{"op":"CenterCrop","size":3}]`)
-	_, err := NewEngine(kernel.Active()).Apply(spec, Output{Pix: make([]byte, 27)}, Source{Image: encodePNG(t, long.pix, 5000, 1)}, Draws{})
+	_, err := NewEngine(kernel.Active()).Apply(spec, Output{Pix: make([]byte, 27)}, Source{Image: encodePNG(t, long.pix, 5000, 1)}, RNG{})
 	if want := "the result would be 9×0"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a result without pixels: %v, want %q", err, fmt.Sprint(want))
 	}

@@ -110,7 +110,7 @@ func sendPhotographs(t *testing.T, w io.Writer, folder string, draws int, algori
 					spec = v.small
 				}
 				head := map[string]any{"file": file, "transform": v.name}
-				if err := sendRecord(w, engine, spec, src, NewViewDraws(1, d, i, 0, v.view), head, nil); err != nil {
+				if err := sendRecord(w, engine, spec, src, NewViewRNG(1, d, i, 0, v.view), head, nil); err != nil {
 					return fmt.Errorf("%s: %s: %w", file, v.name, err)
 				}
 			}

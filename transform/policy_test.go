@@ -73,7 +73,7 @@ func drawnRecords(t *testing.T, text string, n int) [][]map[string]any {
 	engine.between[0].Resize(8, 8)
 	for i := range records {
 		log.text = log.text[:0]
-		c := &canvas{engine: engine, draws: NewDraws(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
+		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
 		if err := op.apply(c); err != nil {
 			t.Fatal(err)
 		}
@@ -173,9 +173,9 @@ func TestRandAugmentDraws(t *testing.T) {
 // TestDistributions compares mean and variance of normal and gamma numbers, and of the parts of a whole.
 func TestDistributions(t *testing.T) {
 	const n = 100000
-	moments := func(draw func(d *Draws) float64) (mean, variance float64) {
+	moments := func(draw func(d *RNG) float64) (mean, variance float64) {
 		for i := range n {
-			d := NewDraws(6, 7, i)
+			d := NewRNG(6, 7, i)
 			x := draw(&d)
 			mean += x / n
 			variance += x * x / n
@@ -188,14 +188,14 @@ func TestDistributions(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	mean, variance := moments((*Draws).normal)
+	mean, variance := moments((*RNG).normal)
 	near("the normal mean", mean, 0, 1)
 	near("the normal variance", variance, 1, math.Sqrt2)
 	for _, alpha := range []float64{0.1, 0.5, 1, 2.5, 40} {
-		mean, variance := moments(func(d *Draws) float64 { return d.gamma(alpha) })
+		mean, variance := moments(func(d *RNG) float64 { return d.gamma(alpha) })
 		near(fmt.Sprintf("the mean of gamma(%v)", alpha), mean, alpha, math.Sqrt(alpha))
 		near(fmt.Sprintf("the variance of gamma(%v)", alpha), variance, alpha, math.Sqrt(2*alpha*alpha+6*alpha))
-		mean, variance = moments(func(d *Draws) float64 {
+		mean, variance = moments(func(d *RNG) float64 {
 			var parts [3]float32
 			d.dirichlet(alpha, parts[:])
 			if sum := float64(parts[0]) + float64(parts[1]) + float64(parts[2]); math.Abs(sum-1) > 1e-6 {

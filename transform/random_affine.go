@@ -92,7 +92,7 @@ func (o RandomAffine) apply(c *canvas) error {
 
 // draw draws for an image of w × h pixels: the angle; of what there is, the shift along x and y in whole pixels, the scale,
 // and the shear along x and y. A pair of zeros for the shear along y draws none.
-func (o RandomAffine) draw(w, h int, d *Draws) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
+func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
 	angle = d.uniform(o.Degrees[0], o.Degrees[1])
 	if o.Translate != [2]float64{} {
 		for i, side := range [2]int{w, h} {

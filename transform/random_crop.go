@@ -73,7 +73,7 @@ func (o RandomCrop) missing(w, h int) (x, y int) {
 
 // box pads a w × h image, and places the crop evenly: top, then left, where there is a choice. It reports whether the
 // crop fits.
-func (o RandomCrop) box(w, h int, d *Draws) (r image.Rectangle, ok bool) {
+func (o RandomCrop) box(w, h int, d *RNG) (r image.Rectangle, ok bool) {
 	cropH, cropW := o.Size[0], o.Size[1]
 	missingX, missingY := o.missing(w, h)
 	paddedW, paddedH := w+o.Padding[0]+o.Padding[2]+2*missingX, h+o.Padding[1]+o.Padding[3]+2*missingY

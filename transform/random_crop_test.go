@@ -6,7 +6,7 @@ import (
 )
 
 // naive pads as torchvision does, in steps, before it crops.
-func (o RandomCrop) naive(m *naiveImage, d *Draws) error {
+func (o RandomCrop) naive(m *naiveImage, d *RNG) error {
 	w, h := m.w, m.h
 	r, ok := o.box(w, h, d)
 	if !ok {

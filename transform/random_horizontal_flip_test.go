@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func (o RandomHorizontalFlip) naive(m *naiveImage, d *Draws) error {
+func (o RandomHorizontalFlip) naive(m *naiveImage, d *RNG) error {
 	if d.unit() >= o.P {
 		return nil
 	}
@@ -26,7 +26,7 @@ func TestFlipProbability(t *testing.T) {
 		const n = 100000
 		flips := 0.0
 		for i := range n {
-			c := &canvas{draws: NewDraws(9, 9, i), step: wholeImage(1, 1)}
+			c := &canvas{draws: NewRNG(9, 9, i), step: wholeImage(1, 1)}
 			if err := op.apply(c); err != nil {
 				t.Fatal(err)
 			}

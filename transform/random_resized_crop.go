@@ -81,7 +81,7 @@ func (o RandomResizedCrop) apply(c *canvas) error {
 
 // box is torchvision's get_params: ten attempts at an area and a ratio, the ratio evenly in its logarithm, and the
 // largest central box of an allowed ratio if none fits.
-func (o *RandomResizedCrop) box(w, h int, d *Draws) image.Rectangle {
+func (o *RandomResizedCrop) box(w, h int, d *RNG) image.Rectangle {
 	area := float64(w * h)
 	for range 10 {
 		target := float64(area * d.uniform(o.Scale[0], o.Scale[1]))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func (o RandomResizedCrop) naive(m *naiveImage, d *Draws) error {
+func (o RandomResizedCrop) naive(m *naiveImage, d *RNG) error {
 	m.cut(o.box(m.w, m.h, d))
 	return m.resize(o.Size[1], o.Size[0], o.Interpolation, o.Resampler)
 }
@@ -18,7 +18,7 @@ func TestRandomBoxMatchesTorchvision(t *testing.T) {
 		op := mustParse(c.spec).ops[0].(RandomResizedCrop)
 		const n = 100000
 		var got [4][10]float64 // area, ratio, top, left
-		d := NewDraws(1, 2, 3)
+		d := NewRNG(1, 2, 3)
 		for range n {
 			r := op.box(c.w, c.h, &d)
 			if r.Empty() || !r.In(image.Rect(0, 0, c.w, c.h)) {
@@ -67,7 +67,7 @@ func TestRandomBoxFallsBackToTheCentre(t *testing.T) {
 		{10, 1000, image.Rect(0, 493, 10, 506)}, // 10 / (3/4) = 13
 	} {
 		spec := must(NewSpec(RandomResizedCrop{Size: Size{5}, Scale: [2]float64{0.9, 1}}))
-		op, d := spec.ops[0].(RandomResizedCrop), NewDraws(0, 0, 0)
+		op, d := spec.ops[0].(RandomResizedCrop), NewRNG(0, 0, 0)
 		if got := op.box(c.w, c.h, &d); got != c.want {
 			t.Errorf("%d×%d: %v, want %v", c.w, c.h, got, c.want)
 		}
@@ -77,7 +77,7 @@ func TestRandomBoxFallsBackToTheCentre(t *testing.T) {
 // TestScaleFromNothing: torchvision takes a scale from 0 on, and tries again where a box of that area has no pixel.
 func TestScaleFromNothing(t *testing.T) {
 	op := mustParse(`[{"op":"RandomResizedCrop","size":9,"scale":[0,1e-3]}]`).ops[0].(RandomResizedCrop)
-	d, most := NewDraws(1, 2, 3), 0
+	d, most := NewRNG(1, 2, 3), 0
 	for range 1000 {
 		r := op.box(100, 100, &d)
 		if r.Empty() || !r.In(image.Rect(0, 0, 100, 100)) {

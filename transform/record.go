@@ -52,7 +52,7 @@ func (r *recorder) String() string {
 //	[{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}, {"op": "adjust_hue", "hue_factor": 0.031}]
 //
 // docs/transforms.md lists the functions. Unlike Apply it allocates memory.
-func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws Draws) (Params, string, error) {
+func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws RNG) (Params, string, error) {
 	var r recorder
 	e.log = &r
 	defer func() { e.log = nil }()

@@ -55,7 +55,7 @@ func TestPoliciesAtEveryLevel(t *testing.T) {
 		spec := mustParse(text)
 		want, got := make([]byte, spec.OutputBytes()), make([]byte, spec.OutputBytes())
 		for i := range 40 {
-			draws := NewDraws(2, 3, i)
+			draws := NewRNG(2, 3, i)
 			_, record, err := NewEngine(kernel.Generic).ApplyRecorded(spec, Output{Pix: want}, src, draws)
 			if err != nil || !json.Valid([]byte(record)) {
 				t.Fatalf("%s: %v: %s", text, err, record)
@@ -77,7 +77,7 @@ func TestPoliciesDoNotAllocate(t *testing.T) {
 		dst := Output{Pix: make([]byte, spec.OutputBytes())}
 		run := func() {
 			i++
-			if _, err := engine.Apply(spec, dst, Source{Image: data, Aux: index}, NewDraws(1, 1, i%50)); err != nil {
+			if _, err := engine.Apply(spec, dst, Source{Image: data, Aux: index}, NewRNG(1, 1, i%50)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -95,14 +95,14 @@ func TestRecord(t *testing.T) {
 	spec := mustParse(`[{"op":"RandomHorizontalFlip","p":1},{"op":"Resize","size":[9,8]},{"op":"CenterCrop","size":4},` +
 		`{"op":"RandomPosterize","bits":3,"p":1},{"op":"RandomInvert","p":0},{"op":"ColorJitter","hue":[0.25,0.25]}]`)
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
-	_, record, err := NewEngine(kernel.Active()).ApplyRecorded(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, Draws{})
+	_, record, err := NewEngine(kernel.Active()).ApplyRecorded(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{})
 	want := `[{"op": "hflip"}, {"op": "resize", "size": [9, 8], "interpolation": "bilinear"}, ` +
 		`{"op": "crop", "top": 2, "left": 2, "height": 4, "width": 4}, {"op": "posterize", "bits": 3}, {"op": "adjust_hue", "hue_factor": 0.25}]`
 	if err != nil || record != want {
 		t.Errorf("%v, %s, want %s", err, record, want)
 	}
 	nothing := mustParse(`[{"op":"CenterCrop","size":[10,20]},{"op":"RandomInvert","p":0}]`)
-	if _, record, err = NewEngine(kernel.Active()).ApplyRecorded(nothing, Output{Pix: make([]byte, 600)}, src, Draws{}); err != nil ||
+	if _, record, err = NewEngine(kernel.Active()).ApplyRecorded(nothing, Output{Pix: make([]byte, 600)}, src, RNG{}); err != nil ||
 		record != `[{"op": "crop", "top": 0, "left": 0, "height": 10, "width": 20}]` {
 		t.Errorf("%v, %s", err, record)
 	}
@@ -173,7 +173,7 @@ func sendGenerated(t *testing.T, w io.Writer, draws int, algorithm Resampler) er
 			spec := must(ParseWith(strings.NewReplacer(`,"resampler":"pillow-12"`, "").Replace(text), algorithm))
 			for d := range draws {
 				head := map[string]any{"transform": text, "width": width, "height": height}
-				if err := sendRecord(w, engine, spec, src, NewDraws(1, d, s), head, pix); err != nil {
+				if err := sendRecord(w, engine, spec, src, NewRNG(1, d, s), head, pix); err != nil {
 					return fmt.Errorf("%s: %w", text, err)
 				}
 			}
@@ -182,7 +182,7 @@ func sendGenerated(t *testing.T, w io.Writer, draws int, algorithm Resampler) er
 	return nil
 }
 
-func sendRecord(w io.Writer, engine *Engine, spec *Spec, src Source, draws Draws, head map[string]any, pix []byte) error {
+func sendRecord(w io.Writer, engine *Engine, spec *Spec, src Source, draws RNG, head map[string]any, pix []byte) error {
 	made := make([]byte, spec.OutputBytes())
 	_, record, err := engine.ApplyRecorded(spec, Output{Pix: made}, src, draws)
 	if _, small := errors.AsType[*SizeError](err); small {

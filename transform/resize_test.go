@@ -1,6 +1,6 @@
 package transform
 
-func (o Resize) naive(m *naiveImage, _ *Draws) error {
+func (o Resize) naive(m *naiveImage, _ *RNG) error {
 	w, h, err := o.Resized(m.w, m.h)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func eachRecord(t *testing.T, text string, w, h, n int, visit func(record string
 	engine.between[0].Resize(w, h)
 	for i := range n {
 		log.text = log.text[:0]
-		c := &canvas{engine: engine, draws: NewDraws(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(w, h), rendered: 1}
+		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(w, h), rendered: 1}
 		if err := op.apply(c); err != nil {
 			t.Fatal(err)
 		}

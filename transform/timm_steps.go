@@ -99,7 +99,7 @@ func (p *timmPlan) do(c *canvas, step timmStep) error {
 }
 
 // negated changes the sign of a level by chance.
-func negated(d *Draws, level float64) float64 {
+func negated(d *RNG, level float64) float64 {
 	if d.unit() > 0.5 {
 		return -level
 	}
@@ -107,7 +107,7 @@ func negated(d *Draws, level float64) float64 {
 }
 
 // interpolation draws how a step maps the image.
-func (p *timmPlan) interpolation(d *Draws) Interpolation {
+func (p *timmPlan) interpolation(d *RNG) Interpolation {
 	if len(p.maps) == 1 {
 		return p.maps[0]
 	}

@@ -92,7 +92,7 @@ func writeRecords(w io.Writer, folder string, draws int, algorithm resample.Algo
 				if d > 0 && !spec.Random() {
 					break
 				}
-				if err := writeRecord(w, engine, file, name, spec, src, NewDraws(11, d, i)); err != nil {
+				if err := writeRecord(w, engine, file, name, spec, src, NewRNG(11, d, i)); err != nil {
 					return fmt.Errorf("%s %s: %w", file, name, err)
 				}
 			}
@@ -101,7 +101,7 @@ func writeRecords(w io.Writer, folder string, draws int, algorithm resample.Algo
 	return nil
 }
 
-func writeRecord(w io.Writer, engine *Engine, file, name string, spec *Spec, src Source, draws Draws) error {
+func writeRecord(w io.Writer, engine *Engine, file, name string, spec *Spec, src Source, draws RNG) error {
 	pix := make([]byte, spec.OutputBytes())
 	params, err := engine.Apply(spec, resample.Output{Pix: pix}, src, draws)
 	if _, small := err.(*SizeError); small {

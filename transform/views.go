@@ -51,9 +51,9 @@ func severalError(o severalOp) error {
 	return fmt.Errorf("it makes %d views of an image, and one is wanted", o.results())
 }
 
-// Draws returns the source of the random parameters of a view, by its number: of what makes several results of one image, all have the first's.
-func (v Views) Draws(seed int64, epoch, index, repetition, view int) Draws {
-	return NewViewDraws(seed, epoch, index, repetition, view-v[view].part)
+// RNG returns the source of the random parameters of a view, by its number: of what makes several results of one image, all have the first's.
+func (v Views) RNG(seed int64, epoch, index, repetition, view int) RNG {
+	return NewViewRNG(seed, epoch, index, repetition, view-v[view].part)
 }
 
 // ViewsMax bounds the views of an image.
@@ -193,9 +193,9 @@ func (v Views) String() string {
 
 // A View is one result of an image.
 type View struct {
-	Spec  *Spec
-	Dst   Output // as of [Engine.Apply]
-	Draws Draws
+	Spec *Spec
+	Dst  Output // as of [Engine.Apply]
+	RNG  RNG
 	// Params are what was drawn; ApplyViews sets them.
 	Params Params
 }
@@ -284,7 +284,7 @@ var errNeedsPixels = errors.New("transform: an operation needs pixels")
 // firstNeed returns the region of an image of w × h pixels that a view reads.
 func (e *Engine) firstNeed(v *View, w, h int) (image.Rectangle, error) {
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.Draws, from: &e.stored, step: wholeImage(w, h), dry: true}
+	*c = canvas{engine: e, draws: v.RNG, from: &e.stored, step: wholeImage(w, h), dry: true}
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); errors.Is(err, errNeedsPixels) {
 			break

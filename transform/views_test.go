@@ -27,7 +27,7 @@ func mustParseViews(t testing.TB, text string) Views {
 func makeViews(views Views, layout resample.Layout, index int) []View {
 	made := make([]View, len(views))
 	for v, spec := range views {
-		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, Draws: NewViewDraws(7, 1, index, 0, v)}
+		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, RNG: NewViewRNG(7, 1, index, 0, v)}
 	}
 	return made
 }
@@ -72,7 +72,7 @@ func TestViewsAreThoseOfSingleTransforms(t *testing.T) {
 					}
 					for v, got := range made {
 						want := make([]byte, len(got.Dst.Pix))
-						drawn, err := alone.Apply(views[v], Output{Pix: want, Layout: layout}, src, NewViewDraws(7, 1, index, 0, v))
+						drawn, err := alone.Apply(views[v], Output{Pix: want, Layout: layout}, src, NewViewRNG(7, 1, index, 0, v))
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -105,21 +105,21 @@ func TestViewsDrawApart(t *testing.T) {
 	if len(boxes) != 8 {
 		t.Errorf("8 views have %d boxes", len(boxes))
 	}
-	first, err := engine.Apply(views[0], Output{Pix: make([]byte, views[0].OutputBytes())}, src, NewDraws(7, 1, 4))
+	first, err := engine.Apply(views[0], Output{Pix: make([]byte, views[0].OutputBytes())}, src, NewRNG(7, 1, 4))
 	if err != nil || first != made[0].Params {
 		t.Errorf("the first view draws %v, the transform alone %v (%v)", made[0].Params, first, err)
 	}
-	seen := map[Draws][2]int{}
+	seen := map[RNG][2]int{}
 	for repetition := range 50 {
 		for view := range 50 {
-			d := NewViewDraws(1, 2, 3, repetition, view)
+			d := NewViewRNG(1, 2, 3, repetition, view)
 			if other, ok := seen[d]; ok {
 				t.Fatalf("repetition and view %v and %v draw the same", [2]int{repetition, view}, other)
 			}
 			seen[d] = [2]int{repetition, view}
 		}
 	}
-	d := NewViewDraws(42, 3, 1000, 2, 5)
+	d := NewViewRNG(42, 3, 1000, 2, 5)
 	if got, want := d.pcg.Uint64(), uint64(0x8db50705ef9bf0f5); got != want {
 		t.Errorf("view 5 of repetition 2 draws %#x, want %#x", got, want)
 	}
@@ -204,7 +204,7 @@ func TestViewPresets(t *testing.T) {
 		}
 		for v, got := range made[:min(len(made), 4)] {
 			whole := make([]byte, len(got.Dst.Pix))
-			if _, err := alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewDraws(7, 1, 3, 0, v)); err != nil || !bytes.Equal(whole, got.Dst.Pix) {
+			if _, err := alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewRNG(7, 1, 3, 0, v)); err != nil || !bytes.Equal(whole, got.Dst.Pix) {
 				t.Errorf("%s: view %d differs from its transform alone (%v)", name, v, err)
 			}
 		}
@@ -249,7 +249,7 @@ func TestViewsDoNotAllocate(t *testing.T) {
 			}
 			run := func() {
 				for v := range made {
-					made[v].Draws = NewViewDraws(1, 1, index%samples, 0, v)
+					made[v].RNG = NewViewRNG(1, 1, index%samples, 0, v)
 				}
 				index++
 				if err := engine.ApplyViews(src, made); err != nil {
@@ -276,7 +276,7 @@ func BenchmarkViews(b *testing.B) {
 			engine, made := NewEngine(kernel.Active()), makeViews(views, resample.NHWC, 0)
 			for i := 0; b.Loop(); i++ {
 				for v := range made {
-					made[v].Draws = NewViewDraws(1, 1, i, 0, v)
+					made[v].RNG = NewViewRNG(1, 1, i, 0, v)
 				}
 				for first := 0; first < len(made); first += at {
 					if err := engine.ApplyViews(Source{Image: data, Aux: aux}, made[first:first+at]); err != nil {

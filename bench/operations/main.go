@@ -151,7 +151,7 @@ func measure(level kernel.Level, op string, src transform.Source, seconds float6
 	for began := time.Now(); time.Since(began).Seconds() < seconds; {
 		for i, spec := range specs {
 			started := time.Now()
-			if _, err := engine.Apply(spec, dst, src, transform.NewDraws(1, 1, 1)); err != nil {
+			if _, err := engine.Apply(spec, dst, src, transform.NewRNG(1, 1, 1)); err != nil {
 				return 0, err
 			}
 			least[i] = min(least[i], float64(time.Since(started).Nanoseconds())/1000)

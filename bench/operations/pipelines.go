@@ -67,7 +67,7 @@ func measurePipelines(level kernel.Level, texts []string, images []transform.Sou
 		for at, src := range images {
 			for i, views := range pipelines {
 				for k := range views {
-					views[k].Draws = transform.NewViewDraws(1, 0, at, 0, k)
+					views[k].RNG = transform.NewViewRNG(1, 0, at, 0, k)
 				}
 				started := threadTime()
 				if err := engine.ApplyViews(src, views); err != nil {

@@ -281,7 +281,7 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	v.pix = append(v.pix[:0], make([]byte, v.spec.OutputBytes())...)
 	h, w = v.spec.OutputSize()
 	for draw := range v.flags.draws {
-		draws := transform.NewDraws(v.flags.seed, v.flags.epoch+draw, max(sample.Index, 0))
+		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, max(sample.Index, 0))
 		if _, err := v.engine.Apply(v.spec, transform.Output{Pix: v.pix}, src, draws); err != nil {
 			return err
 		}

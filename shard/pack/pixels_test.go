@@ -180,7 +180,7 @@ func TestPixelsSizes(t *testing.T) {
 func apply(t *testing.T, e *transform.Engine, spec *transform.Spec, src transform.Source) []byte {
 	t.Helper()
 	pix := make([]byte, spec.OutputBytes())
-	if _, err := e.Apply(spec, resample.Output{Pix: pix}, src, transform.NewDraws(1, 2, 3)); err != nil {
+	if _, err := e.Apply(spec, resample.Output{Pix: pix}, src, transform.NewRNG(1, 2, 3)); err != nil {
 		t.Fatal(err)
 	}
 	return pix

@@ -6,9 +6,9 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Set is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
+// A Dataset is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
 // What a set cannot do it answers as the method's comment says.
-type Set interface {
+type Dataset interface {
 	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer or in
 	// a mapped file, and the buffer for the next call. It has checked the sample's checksum.
 	Read(i int, buf []byte) (Record, []byte, error)
@@ -79,7 +79,7 @@ func (e *SampleError) Error() string {
 
 func (e *SampleError) Unwrap() error { return e.Err }
 
-func newSampleError(set Set, index int, err error) *SampleError {
+func newSampleError(set Dataset, index int, err error) *SampleError {
 	key, keyErr := set.Key(index)
 	if keyErr != nil {
 		key = ""

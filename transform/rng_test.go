@@ -8,7 +8,7 @@ import (
 
 // TestDrawsGolden pins the draws: a change would give other crops to a run that is resumed.
 func TestDrawsGolden(t *testing.T) {
-	d := NewDraws(42, 3, 1000)
+	d := NewRNG(42, 3, 1000)
 	var got []uint64
 	for range 3 {
 		got = append(got, d.pcg.Uint64())
@@ -19,7 +19,7 @@ func TestDrawsGolden(t *testing.T) {
 	train := mustParse("train").ops[0].(RandomResizedCrop)
 	var boxes []Params
 	for index := range 4 {
-		d := NewDraws(-1, 7, index)
+		d := NewRNG(-1, 7, index)
 		var p Params
 		p.setCrop(train.box(500, 375, &d))
 		boxes = append(boxes, p)
@@ -34,7 +34,7 @@ func TestDrawsDifferByKey(t *testing.T) {
 	for seed := range 20 {
 		for epoch := range 20 {
 			for index := range 20 {
-				d := NewDraws(int64(seed-10), epoch, index)
+				d := NewRNG(int64(seed-10), epoch, index)
 				v, key := d.pcg.Uint64(), [3]int{seed, epoch, index}
 				if other, ok := seen[v]; ok {
 					t.Fatalf("%v and %v draw the same", key, other)
@@ -50,19 +50,19 @@ func TestRepetitionsDifferByKey(t *testing.T) {
 	seen := map[uint64][2]int{}
 	for index := range 100 {
 		for repetition := range 100 {
-			d := NewViewDraws(3, 1, index, repetition, 0)
+			d := NewViewRNG(3, 1, index, repetition, 0)
 			v, key := d.pcg.Uint64(), [2]int{index, repetition}
 			if other, ok := seen[v]; ok {
 				t.Fatalf("%v and %v draw the same", key, other)
 			}
 			seen[v] = key
 		}
-		first, plain := NewViewDraws(3, 1, index, 0, 0), NewDraws(3, 1, index)
+		first, plain := NewViewRNG(3, 1, index, 0, 0), NewRNG(3, 1, index)
 		if first != plain {
 			t.Fatalf("sample %d: repetition 0 has other draws than the sample", index)
 		}
 	}
-	d := NewViewDraws(42, 3, 1000, 2, 0)
+	d := NewViewRNG(42, 3, 1000, 2, 0)
 	if got, want := d.pcg.Uint64(), uint64(0x4bdb5a97c36e391a); got != want {
 		t.Errorf("repetition 2 draws %#x, want %#x", got, want)
 	}
