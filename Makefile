@@ -1,5 +1,5 @@
 # make demo   packs a dataset, serves it to two ranks, iterates an epoch of each, and leaves a contact sheet in demo/
-# make test   the quick tests, Go and Python; make test-all those that take long too, as CI does
+# make test   the quick tests, Go and Python; make test-all those that take long too; make nightly soaks, fuzzes and starts containers besides
 # make help   the rest
 
 GO     ?= go
@@ -43,7 +43,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,6 +83,12 @@ test-all: build $(READY) ## every test: as test, with those that take long, star
 	@rm -f $(REPORTS)/*.xml
 	@$(PART_RUN) 2 test-go $(LONG_PARTS) $(filter-out test-go,$(PARTS)) -- $(PART_MAKE) GO_ONLY=
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
+
+# Some of these share ports, namespaces and daemons, so they run one after the other.
+NIGHTLY := soak fuzz test-versions test-containers
+nightly: published ## what no single change needs: test-all, then soak, fuzz, test-versions and test-containers; takes hours
+	$(MAKE) test-all
+	@$(PART_RUN) 1 $(NIGHTLY) -- $(PART_MAKE) MINUTES=$(or $(NIGHTLY_MINUTES),30) T=$(or $(NIGHTLY_T),60s)
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run, of all, watches the pointers of the
 # packages that use unsafe: one that leaves its allocation ends the test.
