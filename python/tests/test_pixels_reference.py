@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-TESTDATA = HERE.parents[1] / "internal" / "pixels" / "testdata"
+TESTDATA = HERE.parents[1] / "internal" / "image" / "pixelcodec" / "testdata"
 
 _spec = importlib.util.spec_from_file_location("pixels_reference", HERE / "pixels_reference.py")
 reference = importlib.util.module_from_spec(_spec)

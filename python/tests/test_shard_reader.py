@@ -27,7 +27,7 @@ from imgfeed.launcher import find_binary
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = sorted((ROOT / "shard" / "testdata").glob("v*/*-shards"))
-JPEGS = ROOT / "internal" / "jpeg" / "testdata" / "files"
+JPEGS = ROOT / "internal" / "image" / "jpeg" / "testdata" / "files"
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SEED = (1 << 63) - 1  # a double has no such number
