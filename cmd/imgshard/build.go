@@ -33,7 +33,7 @@ const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 What SRC is, is told by what it holds:
 
 %s
-Several SRC are files of one dataset, as WebDataset's tars; "imagenet1k-train-{0000..1023}.tar" stands for as many.
+Several SRC are files of one dataset, as WebDataset's tars; the shell makes them of imagenet1k-train-{0000..1023}.tar.
 SRC may be - for a tar on standard input, which is read once: curl … | imgshard build - -o OUT.
 The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
 beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become

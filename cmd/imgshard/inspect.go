@@ -81,7 +81,7 @@ imgshard build would pack: how they are laid out, their images and classes as fa
 ten keys with labels and classes (of ILSVRC2012's wnids WordNet's words too), what build would warn of or refuse, and the command that packs them. Nothing is changed.
 The images of tars are not counted, and their labels not known before all is read where names stand for classes.
 
-Several PATHs are files of one dataset, and braces stand for several, as build takes them.
+Several PATHs are files of one dataset, as build takes them.
 
 With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
 "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",

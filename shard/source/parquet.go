@@ -39,8 +39,6 @@ const (
 	parquetExtension = ".parquet"
 	// parquetBatch is how many values are taken of a page at a time.
 	parquetBatch = 64
-	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
-	parquetFooterBytesMax = 64 << 20
 )
 
 func openParquetFiles(p *place) ([]*Split, error) {
@@ -260,13 +258,9 @@ type parquetFile struct {
 	image, imagePath, label int // columns; -1: there is none
 	classes                 []string
 	fields                  []parquetColumn
-	buffers                 parquetBuffers
 }
 
-func (f *parquetFile) Close() error {
-	f.buffers.close()
-	return f.file.Close()
-}
+func (f *parquetFile) Close() error { return f.file.Close() }
 
 // file calls fn for every row of a file.
 func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
@@ -448,29 +442,4 @@ func openParquet(name, label string) (f *parquetFile, err error) {
 	}
 	f = &parquetFile{File: opened, file: file}
 	return f, f.findColumns(name, label)
-}
-
-// checkParquetFooter reads the end of a file, which says how long the metadata before it are:
-//
-//	… | metadata | their length, 4 bytes | "PAR1"
-func checkParquetFooter(file io.ReaderAt, size int64) error {
-	var end [8]byte
-	if size < 12 {
-		return fmt.Errorf("%d bytes are no parquet file", size)
-	}
-	if _, err := file.ReadAt(end[:], size-8); err != nil {
-		return err
-	}
-	length := int64(end[0]) | int64(end[1])<<8 | int64(end[2])<<16 | int64(end[3])<<24
-	switch {
-	case string(end[4:]) != "PAR1":
-		return fmt.Errorf("does not end as parquet files do: the download is incomplete, or it is a pointer of Git LFS (git lfs pull)")
-	case length > size-12 || length > parquetFooterBytesMax:
-		return fmt.Errorf("says that its metadata have %d bytes, of %d in the file: it is damaged", length, size)
-	}
-	metadata := make([]byte, length)
-	if _, err := file.ReadAt(metadata, size-8-length); err != nil {
-		return err
-	}
-	return checkParquetMetadata(metadata)
 }

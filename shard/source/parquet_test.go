@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -250,8 +252,11 @@ func allocated() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// Whatever the bytes of a file, reading it gives labels of its classes or an error that names it, in memory that does not depend on what the file
-// says of itself. Inputs are a good file and what is changed in it: nearly all others end at the first byte that is read.
+// parquetAllocatedMax bounds what reading a small parquet file may allocate: an unpacked page, and what Snappy claims of itself.
+const parquetAllocatedMax = 2 * parquetPageBytesMax
+
+// Whatever the bytes of a file, reading it gives labels of its classes or an error that names it, in memory that does not depend on the sizes that
+// its metadata claim. Inputs are a good file and what is changed in it: nearly all others end at the first byte that is read.
 func FuzzParquet(f *testing.F) {
 	sorts := parquetSorts(f)
 	for i, data := range sorts {
@@ -282,56 +287,20 @@ func FuzzParquet(f *testing.F) {
 				t.Errorf("%s has the label %d of %d classes", key, it.label, len(splits[0].Classes()))
 			}
 		}
-		if n := after - before; n > fuzzAllocatedMax/4 {
+		if n := after - before; n > parquetAllocatedMax {
 			t.Errorf("%d bytes are allocated for a file of %d: %v", n, len(data), err)
 		}
 	})
 }
 
-// TestParquetPacked reads files whose packed bytes say of themselves that they unpack to more than their page has: memory is asked for by that number.
-func TestParquetPacked(t *testing.T) {
-	frame := []byte{0x28, 0xb5, 0x2f, 0xfd}
-	file := filepath.Join(t.TempDir(), "x.parquet")
-	set := sourcetest.MemoryFile(t, file)
-	for i, sort := range parquetSorts(t) {
-		if i > 1 { // of the others nothing says so
-			break
-		}
-		said := 0
-		for at := 4; at < len(sort)-8; at++ {
-			data := bytes.Clone(sort)
-			if i == 0 {
-				copy(data[at:], "\xff\xff\xff\x7f") // Snappy's number of bytes
-			} else if bytes.HasPrefix(data[at:], frame) {
-				copy(data[at+len(frame):], "\xa0\xff\xff\xff\x0f") // Zstandard's, in four bytes
-			}
-			set(data)
-			before := allocated()
-			splits, err := Open(file, Options{})
-			if err == nil {
-				_, err = items(splits[0])
-			}
-			if n := allocated() - before; n > 64<<20 {
-				t.Errorf("sort %d, changed at byte %d: %d bytes are allocated for a file of %d: %v", i, at, n, len(data), err)
-			}
-			if err != nil && strings.Contains(err.Error(), "what is packed in it unpacks to more") {
-				said++
-			}
-		}
-		if said == 0 {
-			t.Errorf("sort %d: no change was refused for what is packed in a page", i)
-		}
-	}
-}
-
-// TestParquetPages reads headers of pages: those of a real file, and such as ask for more than there is.
-func TestParquetPages(t *testing.T) {
+// TestParquetMetadata goes over structs of Thrift: the header of a page, and what claims more than there is.
+func TestParquetMetadata(t *testing.T) {
 	good := []byte{0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 6, 0, 0} // type 0, 10 bytes unpacked, 5 packed, a data page of 3 values
-	if p, err := readParquetPage(good); err != nil || p != (parquetPage{unpacked: 10, packed: 5, values: 3, header: len(good)}) {
-		t.Errorf("%+v, %v", p, err)
+	if n, ok := compactStruct(append(good, 1, 2, 3)); !ok || n != len(good) {
+		t.Errorf("%d, %v", n, ok)
 	}
 	for at := range good {
-		if _, err := readParquetPage(good[:at]); err == nil {
+		if _, ok := compactStruct(good[:at]); ok {
 			t.Errorf("%d of %d bytes of a header pass", at, len(good))
 		}
 	}
@@ -340,10 +309,41 @@ func TestParquetPages(t *testing.T) {
 		{0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 1, 2, 0}, // a list of so many numbers
 		{0x1b, 0xff, 0xff, 0x7f, 0x55, 1, 0},          // a map
 		bytes.Repeat([]byte{0x1c}, 100),               // structs in structs
-		{0x1d, 0},                                     // a type that there is not
+		{0x1d, 0},                                     // a type that does not exist
 	} {
-		if err := checkParquetMetadata(bad); err == nil {
+		if _, ok := compactStruct(bad); ok {
 			t.Errorf("% x passes", bad)
+		}
+	}
+}
+
+// TestParquetClaims reads columns with pages that claim too much.
+func TestParquetClaims(t *testing.T) {
+	for _, c := range []struct {
+		packed, unpacked, values int
+		want                     string
+	}{
+		{9, 100, 10, ""},
+		{9, 9, 1 << 30, "its 9 bytes have 1073741824 values, which is too many"},
+		{9, 9, -1, "its 9 bytes have -1 values, which is too many"},
+		{9, 1 << 30, 1, "its 9 bytes unpack to 1073741824, which is too many"},
+		{10, 10, 1, "it has 10 bytes, more than its column"},
+		{-1, 10, 1, "it has -1 bytes, more than its column"},
+	} {
+		page := []byte("PAR1")
+		number := func(head byte, n int) { page = binary.AppendVarint(append(page, head), int64(n)) }
+		number(0x15, int(format.DataPage))
+		number(0x15, c.unpacked)
+		number(0x15, c.packed)
+		page = append(page, 0x2c) // the header of a data page, field 5
+		number(0x15, c.values)
+		number(0x15, int(format.Plain))
+		number(0x15, int(format.RLE))
+		number(0x15, int(format.RLE))
+		page = append(page, make([]byte, 2+9)...) // the ends of both headers, and the page
+		err := checkParquetChunk(bytes.NewReader(page), int64(len(page)), &format.ColumnMetaData{DataPageOffset: 4, TotalCompressedSize: int64(len(page) - 4)})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "the page at byte 4 says that "+c.want)) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
