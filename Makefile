@@ -43,7 +43,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-sse check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -193,6 +193,10 @@ check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without ac
 	$(VENV)/bin/ruff format --check python trainer deploy scripts
 	cd python && ../$(VENV)/bin/mypy
 	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
+
+check-sse: ## no legacy SSE among AVX in either program, built for x86-64 with the kernels; needs GNU objdump
+	GOARCH=amd64 GOEXPERIMENT=simd $(GO) build -ldflags=-w -o build/sse/ ./cmd/imgfeed ./cmd/imgshard
+	$(PYTHON) scripts/check_sse.py build/sse/imgfeed build/sse/imgshard
 
 check-kubernetes: build $(READY) ## the manifests in deploy/kubernetes against the published schemas of Kubernetes and Kubeflow
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/kubernetes/requirements.txt

@@ -11,7 +11,7 @@ brackets the cycles for 64 bytes that it stores, bytes stored twice counted twic
 It needs llvm-mca and llvm-objdump, 19 or later for all processors (Debian 12: apt install llvm-19); Debian's llvm-14 has no model of
 Zen 4 and the Neoverses and none of its own for Sapphire Rapids.
 
-What a model leaves out, or has wrong: caches, mispredicted branches, legacy SSE among AVX (go test ./internal/alternation finds that), lower clocks
+What a model leaves out, or has wrong: caches, mispredicted branches, legacy SSE among AVX (make check-sse finds that), lower clocks
 under 512 bits. LLVM has VPERM2I128 for microcoded on Zen 2, as it was on Zen 1: VINSERTI128 stands in for it. Stores past the caches
 (VMOVNTDQ) are far too slow in its model of Sapphire Rapids. A loop with branches in it is taken as if all of it ran at every iteration.
 So compare a loop with itself: before and after a change, or between processors.

@@ -33,7 +33,6 @@ var (
 	ImageMagick = &Program{"ImageMagick", []string{"magick", "convert"}, "-version", "ImageMagick", "apt install imagemagick"}
 	Tmux        = &Program{"tmux", []string{"tmux"}, "-V", "tmux", "apt install tmux"}
 	Make        = &Program{"GNU make", []string{"make"}, "--version", "GNU Make", "apt install make"}
-	Objdump     = &Program{"objdump of GNU binutils", []string{"objdump"}, "--version", "GNU objdump", "apt install binutils"}
 	Go          = &Program{"the go command", []string{"go"}, "version", "go version", "put it on PATH"}
 )
 

@@ -1,4 +1,4 @@
-//go:generate go run ../lanes/generate -neon rows_avx2.go chunks_avx2.go
+//go:generate go run ../../lanes/generate -neon rows_avx2.go chunks_avx2.go
 
 package pixelcodec
 

@@ -4,7 +4,7 @@ package affine
 
 import "github.com/imgfeed/imgfeed/internal/kernel"
 
-var neon = kernels{doubles: 2, offsets: offsetsNEON, stretches: stretchesNEON, pieces: piecesNEON, move: move,
+var neon = kernels{doubles: 2, offsets: offsetsNEON,
 	places: placesNEON, placesCubic: placesCubicNEON, bilinear: bilinearNEON, bicubic: bicubicNEON,
 }
 

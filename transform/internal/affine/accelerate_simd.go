@@ -5,10 +5,10 @@ package affine
 import "github.com/imgfeed/imgfeed/internal/kernel"
 
 var (
-	avx2 = kernels{doubles: 4, offsets: offsetsAVX2, stretches: stretchesAVX2, pieces: piecesAVX2, move: move,
+	avx2 = kernels{doubles: 4, offsets: offsetsAVX2,
 		places: placesAVX2, placesCubic: placesCubicAVX2, bilinear: bilinearAVX2, bicubic: bicubicAVX2,
 	}
-	avx512 = kernels{doubles: 8, offsets: offsetsAVX512, stretches: stretchesAVX512, pieces: piecesAVX512, move: move,
+	avx512 = kernels{doubles: 8, offsets: offsetsAVX512,
 		places: placesAVX512, placesCubic: placesCubicAVX512, bilinear: bilinearAVX512, bicubic: bicubicAVX512,
 	}
 )

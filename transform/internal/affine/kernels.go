@@ -6,17 +6,13 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-//go:generate go run ../lanes/generate nearest_avx2.go pieces_avx2.go interpolate_avx2.go
+//go:generate go run ../../../internal/lanes/generate nearest_avx2.go interpolate_avx2.go
 
 // kernels are what one level does its own way: the arithmetic for many pixels at once. What they need of an image lies at offsets
 // of its own for each pixel, and is fetched between them, one pixel after the other.
 type kernels struct {
 	doubles float64                           // that a vector has
 	offsets func(g *group, x, y int32, n int) // sets those of a stretch's pixels, from positions with 16 bits of fraction
-
-	stretches func(g *group)                   // sets those of a block's rows, and goes on to the next block
-	pieces    func(g *group, from, behind int) // writes the moves of rows of the block
-	move      func(to, from unsafe.Pointer, moves *[2][movesMax]int32, orders *[pieceLen][16]uint8, n int)
 
 	places, placesCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
@@ -31,18 +27,6 @@ type group struct {
 	ramp, step [2][16]int32      // what x and y grow by up to each pixel of a vector, and from a pixel to the next
 	line       [16]int32         // bytes of a source row
 	places     [stretchLen]int32 // bytes from the source's first
-
-	// For nearest in pieces.
-	slope     slope
-	ahead     [16]int32                   // how far the pieces of a vector are behind its first
-	length    [16]int32                   // of a piece
-	repeats   [16]float32                 // what a part of x, with 16 bits of fraction, is of what a step lacks to a pixel
-	lines     [partsMax + piecesMax]int32 // bytes from a row of the source to those of the pieces that follow
-	block     block
-	stretches [rowStretches]stretch // of each row of the block, the first, the second …
-	perRow    int                   // how many of them there are
-	moves     [2][movesMax]int32    // bytes of the source; bytes of the block, with an order's place in the lowest byte
-	moved     int                   // how many there are
 
 	// For the others.
 	u, forward [8]float64    // the middles of the first pixels along x, and from there to the next vector's

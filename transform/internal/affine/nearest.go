@@ -120,10 +120,6 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 		m.findRuns(src, f.startX, f.startY, f.stepY, first, behind)
 	} else if m.kernels != nil {
 		m.group.startFixed(src, f.stepX, f.stepY)
-		if m.group.startPieces(dst, src, &f) {
-			m.fixedPieces(dst, src, fill)
-			return
-		}
 	}
 	for y := range dst.Height {
 		to := m.target(dst, y)

@@ -183,9 +183,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestPieces compares turns and maps like them of larger images with the generic code: rows of several stretches, more of them than are taken, and many blocks
-// of rows.
-func TestPieces(t *testing.T) {
+// TestLargeMaps compares turns and maps like them of larger images with the generic code: rows of several stretches.
+func TestLargeMaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	var generic Mapper
 	for i := range 1200 {
@@ -202,7 +201,7 @@ func TestPieces(t *testing.T) {
 		sin, cos := math.Sincos(rng.NormFloat64() * math.Exp(-6*rng.Float64()))
 		a := Matrix{cos, sin, rng.NormFloat64() * 50, -sin, cos, float64(src.Height)/2 + rng.NormFloat64()*20}
 		switch i % 4 {
-		case 0: // any steps that pieces have
+		case 0: // small steps along y
 			a[0], a[3] = 0.8+0.2*rng.Float64(), 0.7*rng.Float64()-0.35
 		case 2: // columns grow by one
 			a[0] = 1

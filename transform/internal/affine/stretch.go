@@ -6,9 +6,9 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// Nearest by kernels. In general a row is copied in stretches: a kernel finds where each pixel of a stretch lies in the source, from where
-// they are copied one by one (pieces.go has turns by little). In a shear along y pixels lie side by side until the source's row changes, at the same columns in each row
-// of the result: those runs are found once.
+// Nearest by kernels. In general a row is copied in stretches: a kernel finds where each pixel of a stretch lies in the source, and
+// copyPixels copies them from there one by one. In a shear along y, pixels lie side by side until the source's row changes, at the
+// same columns in each row of the result: those runs are found once.
 
 // stretchLen is the number of pixels in a stretch.
 const stretchLen = 256

@@ -1,6 +1,6 @@
 package blur
 
-//go:generate go run ../lanes/generate box_avx2.go gaussian_avx2.go
+//go:generate go run ../../../internal/lanes/generate box_avx2.go gaussian_avx2.go
 
 // kernels are what one level does its own way.
 type kernels struct {

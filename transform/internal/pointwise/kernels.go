@@ -1,7 +1,7 @@
 package pointwise
 
-//go:generate go run ../lanes/generate pointwise_avx2.go hue_avx2.go
-//go:generate go run ../lanes/generate -neon line_avx2.go
+//go:generate go run ../../../internal/lanes/generate pointwise_avx2.go hue_avx2.go
+//go:generate go run ../../../internal/lanes/generate -neon line_avx2.go
 
 // kernels are what one level does its own way. Those that return a number did that many bytes, from the first on, and leave the
 // rest to the generic code.
