@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/imgfeed/imgfeed/cmd/internal/seed"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -61,7 +61,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(intFlag{&c.BatchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
 	flags.Var(durationFlag{&c.Duration, time.Millisecond}, "seconds", "time to measure for")
 	flags.Var(durationFlag{&c.WarmUp, 0}, "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
-	flags.Var((*seed.Draws)(&c.Seed), "seed", "seed of the order and of the random parameters")
+	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
@@ -75,7 +75,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	var err error
 	if f.transform != "full" {
 		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
-			return usageError{fmt.Errorf("--transform: %w", err)}
+			return cliutil.Usagef("--transform: %w", err)
 		}
 	}
 	if err := checkBatches(c.BatchSize, c.Views); err != nil {
@@ -107,7 +107,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 func checkBatches(size int, views transform.Views) error {
 	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), server.MachineMemory()/2
 	if need > most {
-		return usageError{fmt.Errorf("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))}
+		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/cmd/imgfeed/internal/capacity"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -140,14 +141,14 @@ func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
 func (f *planFlags) run(cmd *cobra.Command, path string) error {
 	need, err := f.need(cmd.Flags().Changed)
 	if err = cmp.Or(err, f.checkMachine(cmd.Flags().Changed)); err != nil {
-		return usageError{err}
+		return cliutil.Usage(err)
 	}
 	views, err := transform.ParseViews(f.transform, resample.Pillow13)
 	if err != nil {
-		return usageError{fmt.Errorf("--transform: %w", err)}
+		return cliutil.Usagef("--transform: %w", err)
 	}
 	if _, err := pixels.ParseResize(f.resize, ""); err != nil {
-		return usageError{fmt.Errorf("--%w", err)}
+		return cliutil.Usagef("--%w", err)
 	}
 	if err := cmp.Or(checkBatches(f.batchSize, views), kernel.CheckEnv()); err != nil {
 		return err

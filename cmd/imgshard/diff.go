@@ -2,14 +2,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -60,47 +62,36 @@ An image that was moved to another class's folder has another key: where file na
 A line for each difference: its kind, the key, for relabelled the two classes, and B's key where it differs; then a line that counts. With --json each
 difference is an object, and so is the last line. Only samples in partitions that are on this machine count.
 The exit status is 1 when something differs, so that scripts can ask.`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := openSet(args[0])
+			a, err := openSet(args[0], shard.OpenSet)
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			b, err := openSet(args[1])
+			b, err := openSet(args[1], shard.OpenSet)
 			if err != nil {
 				return err
 			}
 			defer b.Close()
 			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			d := differ{a: a, b: b, tell: textDifference(out)}
-			if asJSON {
-				enc := json.NewEncoder(out)
-				enc.SetEscapeHTML(false)
-				d.tell = func(x difference) error { return enc.Encode(x) }
-			}
-			if quiet {
+			d := differ{a: a, b: b, tell: func(x difference) error { return x.print(out) }}
+			switch {
+			case quiet:
 				d.tell = func(difference) error { return nil }
+			case asJSON:
+				d.tell = func(x difference) error { return cliutil.PrintJSON(out, x) }
 			}
-			sum, err := d.run(cmd.Context())
-			if err != nil {
-				return err
+			err = d.run(cmd.Context())
+			if err == nil && asJSON {
+				err = cliutil.PrintJSON(out, d.sum)
+			} else if err == nil {
+				d.sum.print(out)
 			}
-			if asJSON {
-				err = json.NewEncoder(out).Encode(sum)
-			} else {
-				sum.print(out)
+			if err = cmp.Or(err, out.Flush()); err == nil && d.sum.Added+d.sum.Removed+d.sum.Relabelled+d.sum.Changed > 0 {
+				err = errors.New("the sets differ") // makes the exit status 1
 			}
-			if err != nil {
-				return err
-			}
-			if err := out.Flush(); err != nil {
-				return err
-			}
-			if sum.Added+sum.Removed+sum.Relabelled+sum.Changed > 0 {
-				return errDifferent
-			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each difference, and one that counts")
@@ -108,22 +99,17 @@ The exit status is 1 when something differs, so that scripts can ask.`,
 	return cmd
 }
 
-// errDifferent makes the exit status 1.
-var errDifferent = fmt.Errorf("the sets differ")
-
-// textDifference writes differences as lines of columns.
-func textDifference(out io.Writer) func(difference) error {
-	return func(d difference) error {
-		line := d.Kind + "\t" + termsafe.Text(d.Key)
-		if d.Kind == diffRelabelled {
-			line += "\t" + termsafe.Text(d.Before) + "\t" + termsafe.Text(d.After)
-		}
-		if d.Now != "" {
-			line += "\t" + termsafe.Text(d.Now)
-		}
-		_, err := fmt.Fprintln(out, line)
-		return err
+// print writes a difference as a line of columns.
+func (d *difference) print(out io.Writer) error {
+	line := d.Kind + "\t" + termsafe.Text(d.Key)
+	if d.Kind == diffRelabelled {
+		line += "\t" + termsafe.Text(d.Before) + "\t" + termsafe.Text(d.After)
 	}
+	if d.Now != "" {
+		line += "\t" + termsafe.Text(d.Now)
+	}
+	_, err := fmt.Fprintln(out, line)
+	return err
 }
 
 func (s *diffSummary) print(out io.Writer) {
@@ -137,44 +123,19 @@ func (s *diffSummary) print(out io.Writer) {
 	}
 }
 
-// A differ compares two sets.
+// A differ compares two sets: it joins them by key. It keeps all of B's samples in memory, about 120 bytes each.
 type differ struct {
 	a, b *shard.Set
 	tell func(difference) error
 	sum  diffSummary
-	gone []int // of A, whose keys B has not
 }
 
-// run compares by keys. It keeps B's keys in memory: about 120 bytes a sample.
-func (d *differ) run(ctx context.Context) (*diffSummary, error) {
-	ma, mb := d.a.Manifest(), d.b.Manifest()
-	d.sum = diffSummary{
-		Before: d.a.Dir(), After: d.b.Dir(), SameOrder: ma.Fingerprint == mb.Fingerprint,
-		Compared: ma.Encoding.String() == mb.Encoding.String() && len(ma.Fields) == len(mb.Fields),
-	}
-	inB := make(map[string]int, d.b.Len())
-	if err := eachHere(ctx, d.b, func(i int) error {
-		key, err := d.b.Key(i)
-		inB[key] = i
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if err := eachHere(ctx, d.a, func(i int) error { return d.compare(i, inB) }); err != nil {
-		return nil, err
-	}
-	if err := d.gonesOrMoved(ctx, inB); err != nil {
-		return nil, err
-	}
-	err := eachHere(ctx, d.b, func(i int) error { // in B's order
-		key, err := d.b.Key(i)
-		if _, left := inB[key]; err != nil || !left {
-			return err
-		}
-		d.sum.Added++
-		return d.tell(difference{Kind: diffAdded, Key: key})
-	})
-	return &d.sum, err
+// A sample is what samples are compared by.
+type sample struct {
+	key              string
+	label            int32
+	length, checksum uint32
+	met              bool // in the other set
 }
 
 // A fileIdentity is what an image keeps when it is moved to another folder.
@@ -183,112 +144,112 @@ type fileIdentity struct {
 	length, checksum uint32
 }
 
-func identityOf(key string, e shard.Entry) fileIdentity {
-	return fileIdentity{path.Base(key), e.ImageLength, e.Checksum}
+func (s *sample) identity() fileIdentity {
+	return fileIdentity{path.Base(s.key), s.length, s.checksum}
 }
 
-// gonesOrMoved tells of the samples whose keys only A has. Those that B has in another class's folder are taken out of inB.
-func (d *differ) gonesOrMoved(ctx context.Context, inB map[string]int) error {
-	moved := map[fileIdentity][]string{} // keys that only B has
-	if d.sum.Compared && len(d.gone) > 0 {
-		if err := eachHere(ctx, d.b, func(j int) error {
-			key, err := d.b.Key(j)
-			if _, left := inB[key]; err != nil || !left {
-				return err
-			}
-			e, err := d.b.Entry(j)
-			id := identityOf(key, e)
-			moved[id] = append(moved[id], key)
-			return err
-		}); err != nil {
+// eachSample calls do for each sample that is on this machine.
+func eachSample(ctx context.Context, set *shard.Set, do func(sample) error) error {
+	return eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+		key, err := set.Key(i)
+		if err != nil {
 			return err
 		}
+		return do(sample{key: key, label: e.Label, length: e.ImageLength, checksum: e.Checksum})
+	})
+}
+
+// run tells of the samples that both sets have in A's order, of those that only A has, and of those that only B has in B's order.
+func (d *differ) run(ctx context.Context) error {
+	ma, mb := d.a.Manifest(), d.b.Manifest()
+	d.sum = diffSummary{
+		Before: d.a.Dir(), After: d.b.Dir(), SameOrder: ma.Fingerprint == mb.Fingerprint,
+		Compared: ma.Encoding.String() == mb.Encoding.String() && len(ma.Fields) == len(mb.Fields),
 	}
-	for _, i := range d.gone {
-		key, err := d.a.Key(i)
-		if err != nil {
-			return err
+	var inB, gone []sample
+	at := make(map[string]int32, d.b.Len()) // of keys in inB
+	if err := eachSample(ctx, d.b, func(s sample) error {
+		at[s.key] = int32(len(inB))
+		inB = append(inB, s)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := eachSample(ctx, d.a, func(s sample) error {
+		if j, both := at[s.key]; both {
+			inB[j].met = true
+			return d.compare(&s, &inB[j])
 		}
-		e, err := d.a.Entry(i)
-		if err != nil {
-			return err
-		}
-		x := difference{Kind: diffRemoved, Key: key}
-		id := identityOf(key, e)
-		if keys := moved[id]; len(keys) > 0 {
-			to, err := d.b.Entry(inB[keys[0]])
-			if err != nil {
+		gone = append(gone, s)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := d.removedOrMoved(gone, inB); err != nil {
+		return err
+	}
+	for _, s := range inB {
+		if !s.met {
+			d.sum.Added++
+			if err := d.tell(difference{Kind: diffAdded, Key: s.key}); err != nil {
 				return err
 			}
-			if was, is := d.a.Manifest().Class(e.Label), d.b.Manifest().Class(to.Label); was != is {
-				x = difference{diffRelabelled, key, was, is, keys[0]}
-				delete(inB, keys[0])
-				moved[id] = keys[1:]
-			}
-		}
-		if x.Kind == diffRelabelled {
-			d.sum.Relabelled++
-		} else {
-			d.sum.Removed++
-		}
-		if err := d.tell(x); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// compare compares sample i of A with B's of the same key, and takes that out of inB.
-func (d *differ) compare(i int, inB map[string]int) error {
-	key, err := d.a.Key(i)
-	if err != nil {
+// compare compares the samples of one key in both sets.
+func (d *differ) compare(before, after *sample) error {
+	relabelled, err := d.relabelled(before, after)
+	changed := d.sum.Compared && (before.checksum != after.checksum || before.length != after.length)
+	switch {
+	case err != nil:
 		return err
-	}
-	j, both := inB[key]
-	if !both {
-		d.gone = append(d.gone, i)
-		return nil
-	}
-	delete(inB, key)
-	before, err := d.a.Entry(i)
-	if err != nil {
-		return err
-	}
-	after, err := d.b.Entry(j)
-	if err != nil {
-		return err
-	}
-	same := true
-	if was, is := d.a.Manifest().Class(before.Label), d.b.Manifest().Class(after.Label); was != is {
-		same = false
-		d.sum.Relabelled++
-		if err := d.tell(difference{Kind: diffRelabelled, Key: key, Before: was, After: is}); err != nil {
-			return err
-		}
-	}
-	if d.sum.Compared && (before.Checksum != after.Checksum || before.ImageLength != after.ImageLength) {
-		same = false
+	case changed:
 		d.sum.Changed++
-		if err := d.tell(difference{Kind: diffChanged, Key: key}); err != nil {
-			return err
-		}
-	}
-	if same {
+		return d.tell(difference{Kind: diffChanged, Key: before.key})
+	case !relabelled:
 		d.sum.Same++
 	}
 	return nil
 }
 
-// eachHere calls do for each sample that is on this machine.
-func eachHere(ctx context.Context, set *shard.Set, do func(i int) error) error {
-	for i := range set.Len() {
-		if i&0xfff == 0 && ctx.Err() != nil {
-			return ctx.Err()
+// relabelled tells of a sample whose class has another name in B, and reports whether it has.
+func (d *differ) relabelled(before, after *sample) (bool, error) {
+	x := difference{Kind: diffRelabelled, Key: before.key, Before: d.a.Manifest().Class(before.label), After: d.b.Manifest().Class(after.label)}
+	if x.Before == x.After {
+		return false, nil
+	}
+	if after.key != before.key {
+		x.Now = after.key
+	}
+	d.sum.Relabelled++
+	return true, d.tell(x)
+}
+
+// removedOrMoved tells of the samples that B has not by their keys. Those that it has in another class's folder are relabelled.
+func (d *differ) removedOrMoved(gone, inB []sample) error {
+	moved := map[fileIdentity][]*sample{}
+	for j := range inB {
+		if s := &inB[j]; d.sum.Compared && len(gone) > 0 && !s.met {
+			moved[s.identity()] = append(moved[s.identity()], s)
 		}
-		if !set.Has(i % set.Partitions()) {
-			continue
+	}
+	for i := range gone {
+		s := &gone[i]
+		if to := moved[s.identity()]; len(to) > 0 {
+			relabelled, err := d.relabelled(s, to[0])
+			if err != nil {
+				return err
+			}
+			if to[0].met = relabelled; relabelled {
+				moved[s.identity()] = to[1:]
+				continue
+			}
 		}
-		if err := do(i); err != nil {
+		d.sum.Removed++
+		if err := d.tell(difference{Kind: diffRemoved, Key: s.key}); err != nil {
 			return err
 		}
 	}
