@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -94,7 +93,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if f.json {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+		return cliutil.PrintJSON(cmd.OutOrStdout(), result)
 	}
 	printBench(cmd.OutOrStdout(), dir, &result)
 	if notice := kernel.Notice(); notice != "" {
@@ -112,32 +111,17 @@ func checkBatches(size int, views transform.Views) error {
 	return nil
 }
 
-// chooseSet returns the folder of the set that is meant: the named split's, the only one, or train's.
+// chooseSet returns the folder of the set that is meant.
 func chooseSet(path, split string) (string, error) {
 	found, err := shard.FindAll(path)
 	if err != nil {
 		return "", err
 	}
-	sets := found.Sets
-	if len(sets) == 0 {
+	if len(found.Sets) == 0 {
 		return "", found.Err()
 	}
-	if split != "" {
-		if dir, ok := sets[split]; ok {
-			return dir, nil
-		}
-		return "", fmt.Errorf("%s has no split %q, only %s", path, split, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
-	}
-	if dir, ok := sets["train"]; ok || len(sets) > 1 {
-		if !ok {
-			return "", fmt.Errorf("%s holds the splits %s; choose one by --split", path, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
-		}
-		return dir, nil
-	}
-	for _, dir := range sets {
-		return dir, nil
-	}
-	return "", fmt.Errorf("%s holds no set", path)
+	split, err = cliutil.ChooseSplit(path, split, slices.Sorted(maps.Keys(found.Sets)))
+	return found.Sets[split], err
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {

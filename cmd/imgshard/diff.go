@@ -74,13 +74,13 @@ The exit status is 1 when something differs, so that scripts can ask.`,
 				return err
 			}
 			defer b.Close()
-			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			d := differ{a: a, b: b, tell: func(x difference) error { return x.print(out) }}
+			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16) // which keeps its first error for Flush
+			d := differ{a: a, b: b, tell: func(x difference) { x.print(out) }}
 			switch {
 			case quiet:
-				d.tell = func(difference) error { return nil }
+				d.tell = func(difference) {}
 			case asJSON:
-				d.tell = func(x difference) error { return cliutil.PrintJSON(out, x) }
+				d.tell = func(x difference) { cliutil.PrintJSON(out, x) }
 			}
 			err = d.run(cmd.Context())
 			if err == nil && asJSON {
@@ -100,7 +100,7 @@ The exit status is 1 when something differs, so that scripts can ask.`,
 }
 
 // print writes a difference as a line of columns.
-func (d *difference) print(out io.Writer) error {
+func (d *difference) print(out io.Writer) {
 	line := d.Kind + "\t" + termsafe.Text(d.Key)
 	if d.Kind == diffRelabelled {
 		line += "\t" + termsafe.Text(d.Before) + "\t" + termsafe.Text(d.After)
@@ -108,8 +108,7 @@ func (d *difference) print(out io.Writer) error {
 	if d.Now != "" {
 		line += "\t" + termsafe.Text(d.Now)
 	}
-	_, err := fmt.Fprintln(out, line)
-	return err
+	fmt.Fprintln(out, line)
 }
 
 func (s *diffSummary) print(out io.Writer) {
@@ -126,14 +125,13 @@ func (s *diffSummary) print(out io.Writer) {
 // A differ compares two sets: it joins them by key. It keeps all of B's samples in memory, about 120 bytes each.
 type differ struct {
 	a, b *shard.Set
-	tell func(difference) error
+	tell func(difference)
 	sum  diffSummary
 }
 
 // A sample is what samples are compared by.
 type sample struct {
-	key              string
-	label            int32
+	key, class       string
 	length, checksum uint32
 	met              bool // in the other set
 }
@@ -149,13 +147,13 @@ func (s *sample) identity() fileIdentity {
 }
 
 // eachSample calls do for each sample that is on this machine.
-func eachSample(ctx context.Context, set *shard.Set, do func(sample) error) error {
+func eachSample(ctx context.Context, set *shard.Set, do func(*sample)) error {
 	return eachEntry(ctx, set, func(i int, e *shard.Entry) error {
 		key, err := set.Key(i)
-		if err != nil {
-			return err
+		if err == nil {
+			do(&sample{key: key, class: set.Manifest().Class(e.Label), length: e.ImageLength, checksum: e.Checksum})
 		}
-		return do(sample{key: key, label: e.Label, length: e.ImageLength, checksum: e.Checksum})
+		return err
 	})
 }
 
@@ -166,92 +164,68 @@ func (d *differ) run(ctx context.Context) error {
 		Before: d.a.Dir(), After: d.b.Dir(), SameOrder: ma.Fingerprint == mb.Fingerprint,
 		Compared: ma.Encoding.String() == mb.Encoding.String() && len(ma.Fields) == len(mb.Fields),
 	}
-	var inB, gone []sample
-	at := make(map[string]int32, d.b.Len()) // of keys in inB
-	if err := eachSample(ctx, d.b, func(s sample) error {
-		at[s.key] = int32(len(inB))
+	var inB, gone []*sample
+	byKey := make(map[string]*sample, d.b.Len())
+	if err := eachSample(ctx, d.b, func(s *sample) {
+		byKey[s.key] = s
 		inB = append(inB, s)
-		return nil
 	}); err != nil {
 		return err
 	}
-	if err := eachSample(ctx, d.a, func(s sample) error {
-		if j, both := at[s.key]; both {
-			inB[j].met = true
-			return d.compare(&s, &inB[j])
+	if err := eachSample(ctx, d.a, func(s *sample) {
+		if after := byKey[s.key]; after != nil {
+			after.met = true
+			d.compare(s, after)
+		} else {
+			gone = append(gone, s)
 		}
-		gone = append(gone, s)
-		return nil
 	}); err != nil {
 		return err
 	}
-	if err := d.removedOrMoved(gone, inB); err != nil {
-		return err
-	}
+	d.removedOrMoved(gone, inB)
 	for _, s := range inB {
 		if !s.met {
 			d.sum.Added++
-			if err := d.tell(difference{Kind: diffAdded, Key: s.key}); err != nil {
-				return err
-			}
+			d.tell(difference{Kind: diffAdded, Key: s.key})
 		}
 	}
 	return nil
 }
 
 // compare compares the samples of one key in both sets.
-func (d *differ) compare(before, after *sample) error {
-	relabelled, err := d.relabelled(before, after)
+func (d *differ) compare(before, after *sample) {
+	relabelled := before.class != after.class
 	changed := d.sum.Compared && (before.checksum != after.checksum || before.length != after.length)
-	switch {
-	case err != nil:
-		return err
-	case changed:
+	if relabelled {
+		d.sum.Relabelled++
+		d.tell(difference{Kind: diffRelabelled, Key: before.key, Before: before.class, After: after.class})
+	}
+	if changed {
 		d.sum.Changed++
-		return d.tell(difference{Kind: diffChanged, Key: before.key})
-	case !relabelled:
+		d.tell(difference{Kind: diffChanged, Key: before.key})
+	}
+	if !relabelled && !changed {
 		d.sum.Same++
 	}
-	return nil
 }
 
-// relabelled tells of a sample whose class has another name in B, and reports whether it has.
-func (d *differ) relabelled(before, after *sample) (bool, error) {
-	x := difference{Kind: diffRelabelled, Key: before.key, Before: d.a.Manifest().Class(before.label), After: d.b.Manifest().Class(after.label)}
-	if x.Before == x.After {
-		return false, nil
-	}
-	if after.key != before.key {
-		x.Now = after.key
-	}
-	d.sum.Relabelled++
-	return true, d.tell(x)
-}
-
-// removedOrMoved tells of the samples that B has not by their keys. Those that it has in another class's folder are relabelled.
-func (d *differ) removedOrMoved(gone, inB []sample) error {
+// removedOrMoved tells of the samples whose keys B has not. Those that B has in another class's folder are relabelled.
+func (d *differ) removedOrMoved(gone, inB []*sample) {
 	moved := map[fileIdentity][]*sample{}
-	for j := range inB {
-		if s := &inB[j]; d.sum.Compared && len(gone) > 0 && !s.met {
+	for _, s := range inB {
+		if d.sum.Compared && len(gone) > 0 && !s.met {
 			moved[s.identity()] = append(moved[s.identity()], s)
 		}
 	}
-	for i := range gone {
-		s := &gone[i]
-		if to := moved[s.identity()]; len(to) > 0 {
-			relabelled, err := d.relabelled(s, to[0])
-			if err != nil {
-				return err
-			}
-			if to[0].met = relabelled; relabelled {
-				moved[s.identity()] = to[1:]
-				continue
-			}
+	for _, s := range gone {
+		if to := moved[s.identity()]; len(to) > 0 && to[0].class != s.class {
+			to[0].met = true
+			moved[s.identity()] = to[1:]
+			d.sum.Relabelled++
+			d.tell(difference{diffRelabelled, s.key, s.class, to[0].class, to[0].key})
+			continue
 		}
 		d.sum.Removed++
-		if err := d.tell(difference{Kind: diffRemoved, Key: s.key}); err != nil {
-			return err
-		}
+		d.tell(difference{Kind: diffRemoved, Key: s.key})
 	}
-	return nil
 }
