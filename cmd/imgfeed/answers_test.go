@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
@@ -89,11 +90,11 @@ func FuzzAnswers(f *testing.F) {
 		s.says = says
 		var out bytes.Buffer
 		if page {
-			told(&out, look.run(t.Context(), &out, s.address))
+			cliutil.Report(&out, newRootCommand(), look.run(t.Context(), &out, s.address))
 		} else {
-			told(&out, printStatus(&out, s.socket, time.Minute))
-			told(&out, reload(&out, s.socket, time.Minute))
-			told(&out, look.run(t.Context(), &out, s.socket))
+			cliutil.Report(&out, newRootCommand(), printStatus(&out, s.socket, time.Minute))
+			cliutil.Report(&out, newRootCommand(), reload(&out, s.socket, time.Minute))
+			cliutil.Report(&out, newRootCommand(), look.run(t.Context(), &out, s.socket))
 		}
 		if i := strings.IndexFunc(out.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
 			t.Errorf("%q", out.String()[max(0, i-20):min(i+20, out.Len())])

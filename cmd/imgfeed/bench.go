@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/imgfeed/imgfeed/cmd/internal/seed"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -61,7 +60,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(intFlag{&c.BatchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
 	flags.Var(durationFlag{&c.Duration, time.Millisecond}, "seconds", "time to measure for")
 	flags.Var(durationFlag{&c.WarmUp, 0}, "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
-	flags.Var((*seed.Draws)(&c.Seed), "seed", "seed of the order and of the random parameters")
+	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
@@ -75,7 +74,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	var err error
 	if f.transform != "full" {
 		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
-			return usageError{fmt.Errorf("--transform: %w", err)}
+			return cliutil.Usagef("--transform: %w", err)
 		}
 	}
 	if err := checkBatches(c.BatchSize, c.Views); err != nil {
@@ -94,7 +93,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if f.json {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+		return cliutil.PrintJSON(cmd.OutOrStdout(), result)
 	}
 	printBench(cmd.OutOrStdout(), dir, &result)
 	if notice := kernel.Notice(); notice != "" {
@@ -107,37 +106,22 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 func checkBatches(size int, views transform.Views) error {
 	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), server.MachineMemory()/2
 	if need > most {
-		return usageError{fmt.Errorf("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))}
+		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))
 	}
 	return nil
 }
 
-// chooseSet returns the folder of the set that is meant: the named split's, the only one, or train's.
+// chooseSet returns the folder of the set that is meant.
 func chooseSet(path, split string) (string, error) {
 	found, err := shard.FindAll(path)
 	if err != nil {
 		return "", err
 	}
-	sets := found.Sets
-	if len(sets) == 0 {
+	if len(found.Sets) == 0 {
 		return "", found.Err()
 	}
-	if split != "" {
-		if dir, ok := sets[split]; ok {
-			return dir, nil
-		}
-		return "", fmt.Errorf("%s has no split %q, only %s", path, split, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
-	}
-	if dir, ok := sets["train"]; ok || len(sets) > 1 {
-		if !ok {
-			return "", fmt.Errorf("%s holds the splits %s; choose one by --split", path, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
-		}
-		return dir, nil
-	}
-	for _, dir := range sets {
-		return dir, nil
-	}
-	return "", fmt.Errorf("%s holds no set", path)
+	split, err = cliutil.ChooseSplit(path, split, slices.Sorted(maps.Keys(found.Sets)))
+	return found.Sets[split], err
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"image"
 	"image/png"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/loader"
@@ -102,7 +102,7 @@ func TestBenchCommandErrors(t *testing.T) {
 			continue
 		}
 		data := slices.Contains([]string{"no split \"train\"", "no such file", "it holds nothing"}, want)
-		if _, usage := errors.AsType[usageError](err); data == usage {
+		if usage := cliutil.ExitStatus(err) == 2; data == usage {
 			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/cmd/imgfeed/internal/capacity"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -140,14 +140,14 @@ func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
 func (f *planFlags) run(cmd *cobra.Command, path string) error {
 	need, err := f.need(cmd.Flags().Changed)
 	if err = cmp.Or(err, f.checkMachine(cmd.Flags().Changed)); err != nil {
-		return usageError{err}
+		return cliutil.Usage(err)
 	}
 	views, err := transform.ParseViews(f.transform, resample.Pillow13)
 	if err != nil {
-		return usageError{fmt.Errorf("--transform: %w", err)}
+		return cliutil.Usagef("--transform: %w", err)
 	}
 	if _, err := pixels.ParseResize(f.resize, ""); err != nil {
-		return usageError{fmt.Errorf("--%w", err)}
+		return cliutil.Usagef("--%w", err)
 	}
 	if err := cmp.Or(checkBatches(f.batchSize, views), kernel.CheckEnv()); err != nil {
 		return err
@@ -161,9 +161,7 @@ func (f *planFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if f.json {
-		enc := json.NewEncoder(cmd.OutOrStdout())
-		enc.SetEscapeHTML(false)
-		return enc.Encode(p)
+		return cliutil.PrintJSON(cmd.OutOrStdout(), p)
 	}
 	printPlan(cmd.OutOrStdout(), p)
 	return nil
@@ -181,14 +179,11 @@ func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, v
 	if f.samples > 0 {
 		sample.Samples, sample.Counted = f.samples, true
 	}
-	machine := capacity.Machine{Cores: f.cores, MemoryBytes: int64(f.memory), DiskBytesPerSecond: float64(f.disk)}
-	if machine.Cores == 0 {
-		machine.Cores = runtime.GOMAXPROCS(0)
+	machine := capacity.Machine{
+		Cores: cmp.Or(f.cores, runtime.GOMAXPROCS(0)), MemoryBytes: cmp.Or(int64(f.memory), server.MachineMemory()), DiskBytesPerSecond: float64(f.disk),
 	}
-	if machine.MemoryBytes == 0 {
-		machine.MemoryBytes = server.MachineMemory()
-	}
-	measured, err := capacity.Measure(ctx, sample, capacity.MeasureConfig{
+	p := &capacity.Plan{Sample: sample, Need: need}
+	p.Encodings, err = capacity.Measure(ctx, sample, capacity.MeasureConfig{
 		Views: views, BatchSize: f.batchSize, Threads: min(capacity.FeedCores(machine, need), runtime.GOMAXPROCS(0)), Duration: f.seconds, Resize: f.resize, Progress: tell,
 	})
 	if err != nil {
@@ -196,22 +191,21 @@ func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, v
 	}
 	if f.disk == 0 {
 		tell("measuring the disk")
-		machine.DiskBytesPerSecond, err = capacity.DiskRate(ctx, sample, measured[0].StoredBytes, min(f.seconds/5, 2*time.Second))
+		machine.DiskBytesPerSecond, err = capacity.DiskRate(ctx, sample, p.Encodings[0].ImageBytes, min(f.seconds/5, 2*time.Second))
 		if errors.Is(err, errors.ErrUnsupported) {
 			sample.Notes = append(sample.Notes, fmt.Sprintf("the disk was not measured (%v): --disk says what it reads in a second", err))
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	return capacity.Compute(capacity.Input{
-		Sample: sample, Measurements: measured, Views: views, BatchSize: f.batchSize, Machine: machine, Need: need, BitExact: f.bitExact,
-	})
+	p.Machine = machine
+	return p, p.Compute(views, f.batchSize, f.bitExact)
 }
 
 // printRates prints the table of published rates.
 func (f *planFlags) printRates(out io.Writer) error {
 	if f.json {
-		return json.NewEncoder(out).Encode(capacity.Rates())
+		return cliutil.PrintJSON(out, capacity.Rates())
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "GPU\tMODEL\tIMAGES/S OF ONE\tAS PUBLISHED")

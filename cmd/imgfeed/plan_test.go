@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/cmd/imgfeed/internal/capacity"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
@@ -115,7 +116,7 @@ func TestPlanMistakes(t *testing.T) {
 		{[]string{t.TempDir()}, "no dataset to pack", 1},
 	} {
 		_, _, err := runPlanCommand(t.Context(), c.args...)
-		if err == nil || !strings.Contains(err.Error(), c.want) || exitStatus(err) != c.status {
+		if err == nil || !strings.Contains(err.Error(), c.want) || cliutil.ExitStatus(err) != c.status {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}

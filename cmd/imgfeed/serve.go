@@ -112,20 +112,20 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	given, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
 	for _, err := range []error{cliutil.Output("--socket", f.socket), checkDataEnv(cmd.Flags().NArg())} {
 		if err != nil {
-			return usageError{err}
+			return cliutil.Usage(err)
 		}
 	}
 	switch {
 	case given("rank") != given("world"):
-		return usageError{errors.New("--rank and --world go together: give both or neither")}
+		return cliutil.Usagef("--rank and --world go together: give both or neither")
 	case f.pprof && f.metrics == "":
-		return usageError{errors.New("--pprof needs --metrics, at whose address profiles are served")}
+		return cliutil.Usagef("--pprof needs --metrics, at whose address profiles are served")
 	case given("world") && (world < 1 || rank < 0 || rank >= world):
-		return usageError{fmt.Errorf("--rank %d --world %d: the rank must be 0 to world-1", rank, world)}
+		return cliutil.Usagef("--rank %d --world %d: the rank must be 0 to world-1", rank, world)
 	}
 	memory, most := f.config.MemoryBytes, server.MachineMemory()
 	if given("memory") && (memory < memoryMin || memory > most) {
-		return usageError{fmt.Errorf("--memory is %s: want 1 MiB to %s, which is all that there is here", bytesize.Format(memory), bytesize.Format(most))}
+		return cliutil.Usagef("--memory is %s: want 1 MiB to %s, which is all that there is here", bytesize.Format(memory), bytesize.Format(most))
 	}
 	if text := os.Getenv("LOCAL_WORLD_SIZE"); text != "" && !given("sessions") {
 		if err := cmd.Flags().Set("sessions", text); err != nil {

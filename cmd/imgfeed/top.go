@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/wire"
@@ -58,12 +58,12 @@ func newTopCommand() *cobra.Command {
 
 func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 	if f.json && !f.once {
-		return usageError{errors.New("--json goes with --once")}
+		return cliutil.Usagef("--json goes with --once")
 	}
 	ask, where := f.asker(place)
 	if !f.once {
 		if !term.IsTerminal(int(os.Stdout.Fd())) {
-			return usageError{errors.New("the output is no terminal: --once prints one look, --once --json as data")}
+			return cliutil.Usagef("the output is no terminal: --once prints one look, --once --json as data")
 		}
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 		defer stop()

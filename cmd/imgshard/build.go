@@ -3,26 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -57,156 +50,74 @@ func sourcesHelp() string {
 	return b.String()
 }
 
-// shardBytesMin keeps a slip of the unit from making a million files.
-const shardBytesMin = bytesize.Size(1 << 20)
-
-func checkShardSize(size bytesize.Size) error {
-	if size < shardBytesMin {
-		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &size)
-	}
-	return nil
-}
-
-// shardSizeUsage describes --shard-size.
-var shardSizeUsage = fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
-
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
-	out        string
-	partitions int
-	seed       uint64
-	size       bytesize.Size
-	jobs       int
-	strict     bool
-	force      bool
-	dedupe     bool
-	sources    source.Options
-	encoding   *registry.Flags
+	packFlags
+	strict  bool
+	dedupe  bool
+	sources source.Options
 }
 
 func newBuildCommand() *cobra.Command {
-	f := buildFlags{size: shard.ShardBytesDefault}
+	var f buildFlags
 	c := &cobra.Command{
 		Use:   "build SRC... [-o OUT]",
 		Short: "Pack a dataset into a shard set",
 		Long:  fmt.Sprintf(buildHelp, sourcesHelp()),
 		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --partitions 8\n" +
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.sources.Stdin = c.InOrStdin()
-			return runBuild(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args, f)
+			return runBuild(c, args, f)
 		},
 	}
 	fl := c.Flags()
+	f.register(fl, false)
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
-	f.encoding = registry.AddFlags(fl, false)
 	fl.IntVar(&f.partitions, "partitions", 1, "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
-	fl.Var((*seed.Packs)(&f.seed), "seed", "seed of the order of the samples")
-	fl.Var(&f.size, "shard-size", shardSizeUsage)
+	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples")
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
-	fl.BoolVar(&f.force, "force", false, "replace a finished set")
 	fl.BoolVar(&f.dedupe, "dedupe", false, "leave out images that have the same bytes as another of their split, or, in train, as one of another split; reads all of SRC twice")
 	addSourceFlags(fl, &f.sources)
 	return c
 }
 
-// addSourceFlags adds the flags that say what looking at a source cannot tell.
-func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
-	fl.StringVar(&o.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
-	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
-	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, or ilsvrc2012 for its wnids: names numbers, as WebDataset's (default classes.txt beside the tars), and selects and orders class folders and tars")
-	fl.StringVar(&o.Label, "label", "", "column of a parquet file or a list with the labels (default the likeliest), json.KEY for a key in the JSON of WebDataset's samples, or coarse for CIFAR-100")
-	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
-	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
-	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
-	fl.Var(fieldFlags{&o.Fields}, "field", "a value to keep of each sample beside its label, as NAME=SOURCE[:TYPE]: a column of parquet or of a list, or json, json.KEY, txt or npy beside the image; for each field once")
-	fl.BoolVar(&o.Test, "test", false, "take the folder test/ too, although its images have no labels: theirs are -1")
-	fl.BoolVar(&o.ForceClasses, "force-classes", false, "take folders for classes, as torchvision's ImageFolder would, although that is nearly certainly a mistake")
-	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "take what is there of tars that were cut off")
-}
-
-// checkSourceFlags refuses values of these flags that mean nothing.
-func checkSourceFlags(o source.Options) error {
-	switch {
-	case o.ClassesFrom < 1 || o.ClassesFrom > source.ClassesFromMax:
-		return fmt.Errorf("--classes-from %d: a class is a folder from 1 to %d levels deep", o.ClassesFrom, source.ClassesFromMax)
-	case o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString:
-		return fmt.Errorf("--class-order %q: %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
-	}
-	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Local("--val-labels", o.ValLabels), cliutil.Local("--images", o.Images))
-}
-
-// jobsMax is far beyond what helps with the slowest source: more is a slip that would take all of a machine's memory.
-const jobsMax = 4096
-
-// checkJobs refuses a number of workers that cannot be meant.
-func checkJobs(jobs int) error {
-	if jobs < 0 || jobs > jobsMax {
-		return fmt.Errorf("--jobs %d: want 1 to %d, or 0 for one on each CPU", jobs, jobsMax)
-	}
-	return nil
-}
-
-func runBuild(ctx context.Context, stdout, stderr io.Writer, src []string, f buildFlags) error {
-	if f.partitions < 1 || f.partitions > shard.PartitionsMax {
-		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
-	}
-	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), cliutil.Output("--output", f.out), f.encoding.Check()} {
-		if err != nil {
-			return usageError{err}
-		}
+func runBuild(c *cobra.Command, src []string, f buildFlags) error {
+	if err := cmp.Or(f.check(c.Flags()), f.encoding.Check()); err != nil {
+		return cliutil.Usage(err)
 	}
 	if src[0] == source.StandardInput && f.out == "" {
-		return usageError{errors.New("standard input has no place that a set could stand beside: name a folder by --output")}
+		return cliutil.Usagef("standard input has no place that a set could stand beside: name a folder by --output")
 	}
 	if err := checkSourceFlags(f.sources); err != nil {
-		return usageError{err}
+		return cliutil.Usage(err)
 	}
-	ctx, stop := untilHangup(ctx)
-	defer stop()
-
-	splits, err := source.OpenAll(src, f.sources)
-	if err != nil {
-		return err
-	}
-	for _, s := range splits {
-		fmt.Fprintf(stderr, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
-	}
-	decoded := !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
-	stored, err := f.encoding.Encoding(decoded)
-	if err != nil {
-		return usageError{err}
-	}
-	if decoded && !f.encoding.Chosen() {
-		fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
-	}
-	show := newProgress(stderr)
-	options := pack.Options{
-		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs,
-		Strict: f.strict, Replace: f.force, Dedupe: f.dedupe, Encoding: stored, Progress: show.update,
-	}
-	err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
-		show.finish()
-		printSummary(stdout, s)
+	stderr := c.ErrOrStderr()
+	return withProgress(c.Context(), stderr, "the unfinished set is removed", func(ctx context.Context, show *progress) error {
+		splits, err := source.OpenAll(src, f.sources)
+		if err != nil {
+			return err
+		}
+		for _, s := range splits {
+			fmt.Fprintf(stderr, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
+		}
+		small := !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
+		stored, err := f.encoding.Encoding(small)
+		if err != nil {
+			return cliutil.Usage(err)
+		}
+		if small && !f.encoding.Chosen() {
+			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
+		}
+		options := f.options(stored, show)
+		options.Strict, options.Dedupe = f.strict, f.dedupe
+		return pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
+			show.finish()
+			printSummary(c.OutOrStdout(), s)
+		})
 	})
-	show.finish()
-	if err != nil && errors.Is(err, context.Canceled) {
-		return errors.New("interrupted; the unfinished set is removed")
-	}
-	return err
-}
-
-// untilHangup ends a context also when the terminal goes away, unless the program was started to outlive it (nohup). Once it has ended, whether by
-// that or by Ctrl-C, the next signal ends the program at once.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	stop := func() {}
-	if !signal.Ignored(syscall.SIGHUP) {
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
-	}
-	context.AfterFunc(ctx, func() { endAtOnce(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
-	return ctx, stop
 }
 
 // reasonsShown is how many reasons are printed.

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -24,9 +20,9 @@ A sample is named by its index (a number, as ls prints it) or by its key (n01440
 With --field NAME the value of that field is written: text, JSON and bytes as they are, numbers as a line of JSON.
 The record's checksum is checked first: nothing is written of a damaged one. Of the set only the shards are read that the
 sample lies in, or that are looked at to find its key: what is wrong with others, verify says.`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := openLazily(args[0])
+			set, err := openSet(args[0], shard.OpenLazily)
 			if err != nil {
 				return err
 			}
@@ -45,7 +41,11 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 					return err
 				}
 			}
-			return writeImage(cmd.OutOrStdout(), file, content)
+			if file != "" {
+				return os.WriteFile(file, content, 0o666)
+			}
+			_, err = cmd.OutOrStdout().Write(content)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&field, "field", "", "write this field's value instead of the image")
@@ -53,24 +53,22 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 	return cmd
 }
 
-// findSample returns the index of the sample that name means: a number is an index, unless it is a sample's key.
-func findSample(set *shard.Set, name string) (int, error) {
-	index, numErr := strconv.Atoi(name)
-	if numErr == nil && index >= 0 && index < set.Len() {
-		return index, nil
+// fieldContent returns what cat writes of a sample's field.
+func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]byte, error) {
+	fields := set.Manifest().Fields
+	k := fields.Index(name)
+	if k < 0 {
+		if len(fields) == 0 {
+			return nil, fmt.Errorf("no field %q: samples of the set have a label alone", name)
+		}
+		return nil, fmt.Errorf("no field %q: the set has %v", name, fields)
 	}
-	found, err := set.Find(name)
-	if numErr == nil && errors.Is(err, shard.ErrNotFound) {
-		return 0, fmt.Errorf("index %d: %w: the set has %s, the first of which is 0", index, shard.ErrNotFound, bytesize.Counted(set.Len(), "sample", "samples"))
+	values, err := fields.Split(record.Fields, nil)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
 	}
-	return found, err
-}
-
-// writeImage writes to a file, or to out if it has no name.
-func writeImage(out io.Writer, file string, image []byte) error {
-	if file != "" {
-		return os.WriteFile(file, image, 0o666)
+	if !fields[k].Numeric() {
+		return values[k], nil
 	}
-	_, err := out.Write(image)
-	return err
+	return append(fields[k].JSON(values[k]), '\n'), nil
 }

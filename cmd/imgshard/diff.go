@@ -2,14 +2,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -60,47 +62,36 @@ An image that was moved to another class's folder has another key: where file na
 A line for each difference: its kind, the key, for relabelled the two classes, and B's key where it differs; then a line that counts. With --json each
 difference is an object, and so is the last line. Only samples in partitions that are on this machine count.
 The exit status is 1 when something differs, so that scripts can ask.`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := openSet(args[0])
+			a, err := openSet(args[0], shard.OpenSet)
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			b, err := openSet(args[1])
+			b, err := openSet(args[1], shard.OpenSet)
 			if err != nil {
 				return err
 			}
 			defer b.Close()
-			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			d := differ{a: a, b: b, tell: textDifference(out)}
-			if asJSON {
-				enc := json.NewEncoder(out)
-				enc.SetEscapeHTML(false)
-				d.tell = func(x difference) error { return enc.Encode(x) }
+			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16) // which keeps its first error for Flush
+			d := differ{a: a, b: b, tell: func(x difference) { x.print(out) }}
+			switch {
+			case quiet:
+				d.tell = func(difference) {}
+			case asJSON:
+				d.tell = func(x difference) { cliutil.PrintJSON(out, x) }
 			}
-			if quiet {
-				d.tell = func(difference) error { return nil }
+			err = d.run(cmd.Context())
+			if err == nil && asJSON {
+				err = cliutil.PrintJSON(out, d.sum)
+			} else if err == nil {
+				d.sum.print(out)
 			}
-			sum, err := d.run(cmd.Context())
-			if err != nil {
-				return err
+			if err = cmp.Or(err, out.Flush()); err == nil && d.sum.Added+d.sum.Removed+d.sum.Relabelled+d.sum.Changed > 0 {
+				err = errors.New("the sets differ") // makes the exit status 1
 			}
-			if asJSON {
-				err = json.NewEncoder(out).Encode(sum)
-			} else {
-				sum.print(out)
-			}
-			if err != nil {
-				return err
-			}
-			if err := out.Flush(); err != nil {
-				return err
-			}
-			if sum.Added+sum.Removed+sum.Relabelled+sum.Changed > 0 {
-				return errDifferent
-			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each difference, and one that counts")
@@ -108,22 +99,16 @@ The exit status is 1 when something differs, so that scripts can ask.`,
 	return cmd
 }
 
-// errDifferent makes the exit status 1.
-var errDifferent = fmt.Errorf("the sets differ")
-
-// textDifference writes differences as lines of columns.
-func textDifference(out io.Writer) func(difference) error {
-	return func(d difference) error {
-		line := d.Kind + "\t" + termsafe.Text(d.Key)
-		if d.Kind == diffRelabelled {
-			line += "\t" + termsafe.Text(d.Before) + "\t" + termsafe.Text(d.After)
-		}
-		if d.Now != "" {
-			line += "\t" + termsafe.Text(d.Now)
-		}
-		_, err := fmt.Fprintln(out, line)
-		return err
+// print writes a difference as a line of columns.
+func (d *difference) print(out io.Writer) {
+	line := d.Kind + "\t" + termsafe.Text(d.Key)
+	if d.Kind == diffRelabelled {
+		line += "\t" + termsafe.Text(d.Before) + "\t" + termsafe.Text(d.After)
 	}
+	if d.Now != "" {
+		line += "\t" + termsafe.Text(d.Now)
+	}
+	fmt.Fprintln(out, line)
 }
 
 func (s *diffSummary) print(out io.Writer) {
@@ -137,44 +122,18 @@ func (s *diffSummary) print(out io.Writer) {
 	}
 }
 
-// A differ compares two sets.
+// A differ compares two sets: it joins them by key. It keeps all of B's samples in memory, about 120 bytes each.
 type differ struct {
 	a, b *shard.Set
-	tell func(difference) error
+	tell func(difference)
 	sum  diffSummary
-	gone []int // of A, whose keys B has not
 }
 
-// run compares by keys. It keeps B's keys in memory: about 120 bytes a sample.
-func (d *differ) run(ctx context.Context) (*diffSummary, error) {
-	ma, mb := d.a.Manifest(), d.b.Manifest()
-	d.sum = diffSummary{
-		Before: d.a.Dir(), After: d.b.Dir(), SameOrder: ma.Fingerprint == mb.Fingerprint,
-		Compared: ma.Encoding.String() == mb.Encoding.String() && len(ma.Fields) == len(mb.Fields),
-	}
-	inB := make(map[string]int, d.b.Len())
-	if err := eachHere(ctx, d.b, func(i int) error {
-		key, err := d.b.Key(i)
-		inB[key] = i
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if err := eachHere(ctx, d.a, func(i int) error { return d.compare(i, inB) }); err != nil {
-		return nil, err
-	}
-	if err := d.gonesOrMoved(ctx, inB); err != nil {
-		return nil, err
-	}
-	err := eachHere(ctx, d.b, func(i int) error { // in B's order
-		key, err := d.b.Key(i)
-		if _, left := inB[key]; err != nil || !left {
-			return err
-		}
-		d.sum.Added++
-		return d.tell(difference{Kind: diffAdded, Key: key})
-	})
-	return &d.sum, err
+// A sample is what samples are compared by.
+type sample struct {
+	key, class       string
+	length, checksum uint32
+	met              bool // in the other set
 }
 
 // A fileIdentity is what an image keeps when it is moved to another folder.
@@ -183,114 +142,90 @@ type fileIdentity struct {
 	length, checksum uint32
 }
 
-func identityOf(key string, e shard.Entry) fileIdentity {
-	return fileIdentity{path.Base(key), e.ImageLength, e.Checksum}
+func (s *sample) identity() fileIdentity {
+	return fileIdentity{path.Base(s.key), s.length, s.checksum}
 }
 
-// gonesOrMoved tells of the samples whose keys only A has. Those that B has in another class's folder are taken out of inB.
-func (d *differ) gonesOrMoved(ctx context.Context, inB map[string]int) error {
-	moved := map[fileIdentity][]string{} // keys that only B has
-	if d.sum.Compared && len(d.gone) > 0 {
-		if err := eachHere(ctx, d.b, func(j int) error {
-			key, err := d.b.Key(j)
-			if _, left := inB[key]; err != nil || !left {
-				return err
-			}
-			e, err := d.b.Entry(j)
-			id := identityOf(key, e)
-			moved[id] = append(moved[id], key)
-			return err
-		}); err != nil {
-			return err
+// eachSample calls do for each sample that is on this machine.
+func eachSample(ctx context.Context, set *shard.Set, do func(*sample)) error {
+	return eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+		key, err := set.Key(i)
+		if err == nil {
+			do(&sample{key: key, class: set.Manifest().Class(e.Label), length: e.ImageLength, checksum: e.Checksum})
 		}
+		return err
+	})
+}
+
+// run tells of the samples that both sets have in A's order, of those that only A has, and of those that only B has in B's order.
+func (d *differ) run(ctx context.Context) error {
+	ma, mb := d.a.Manifest(), d.b.Manifest()
+	d.sum = diffSummary{
+		Before: d.a.Dir(), After: d.b.Dir(), SameOrder: ma.Fingerprint == mb.Fingerprint,
+		Compared: ma.Encoding.String() == mb.Encoding.String() && len(ma.Fields) == len(mb.Fields),
 	}
-	for _, i := range d.gone {
-		key, err := d.a.Key(i)
-		if err != nil {
-			return err
-		}
-		e, err := d.a.Entry(i)
-		if err != nil {
-			return err
-		}
-		x := difference{Kind: diffRemoved, Key: key}
-		id := identityOf(key, e)
-		if keys := moved[id]; len(keys) > 0 {
-			to, err := d.b.Entry(inB[keys[0]])
-			if err != nil {
-				return err
-			}
-			if was, is := d.a.Manifest().Class(e.Label), d.b.Manifest().Class(to.Label); was != is {
-				x = difference{diffRelabelled, key, was, is, keys[0]}
-				delete(inB, keys[0])
-				moved[id] = keys[1:]
-			}
-		}
-		if x.Kind == diffRelabelled {
-			d.sum.Relabelled++
+	var inB, gone []*sample
+	byKey := make(map[string]*sample, d.b.Len())
+	if err := eachSample(ctx, d.b, func(s *sample) {
+		byKey[s.key] = s
+		inB = append(inB, s)
+	}); err != nil {
+		return err
+	}
+	if err := eachSample(ctx, d.a, func(s *sample) {
+		if after := byKey[s.key]; after != nil {
+			after.met = true
+			d.compare(s, after)
 		} else {
-			d.sum.Removed++
+			gone = append(gone, s)
 		}
-		if err := d.tell(x); err != nil {
-			return err
+	}); err != nil {
+		return err
+	}
+	d.removedOrMoved(gone, inB)
+	for _, s := range inB {
+		if !s.met {
+			d.sum.Added++
+			d.tell(difference{Kind: diffAdded, Key: s.key})
 		}
 	}
 	return nil
 }
 
-// compare compares sample i of A with B's of the same key, and takes that out of inB.
-func (d *differ) compare(i int, inB map[string]int) error {
-	key, err := d.a.Key(i)
-	if err != nil {
-		return err
-	}
-	j, both := inB[key]
-	if !both {
-		d.gone = append(d.gone, i)
-		return nil
-	}
-	delete(inB, key)
-	before, err := d.a.Entry(i)
-	if err != nil {
-		return err
-	}
-	after, err := d.b.Entry(j)
-	if err != nil {
-		return err
-	}
-	same := true
-	if was, is := d.a.Manifest().Class(before.Label), d.b.Manifest().Class(after.Label); was != is {
-		same = false
+// compare compares the samples of one key in both sets.
+func (d *differ) compare(before, after *sample) {
+	relabelled := before.class != after.class
+	changed := d.sum.Compared && (before.checksum != after.checksum || before.length != after.length)
+	if relabelled {
 		d.sum.Relabelled++
-		if err := d.tell(difference{Kind: diffRelabelled, Key: key, Before: was, After: is}); err != nil {
-			return err
-		}
+		d.tell(difference{Kind: diffRelabelled, Key: before.key, Before: before.class, After: after.class})
 	}
-	if d.sum.Compared && (before.Checksum != after.Checksum || before.ImageLength != after.ImageLength) {
-		same = false
+	if changed {
 		d.sum.Changed++
-		if err := d.tell(difference{Kind: diffChanged, Key: key}); err != nil {
-			return err
-		}
+		d.tell(difference{Kind: diffChanged, Key: before.key})
 	}
-	if same {
+	if !relabelled && !changed {
 		d.sum.Same++
 	}
-	return nil
 }
 
-// eachHere calls do for each sample that is on this machine.
-func eachHere(ctx context.Context, set *shard.Set, do func(i int) error) error {
-	for i := range set.Len() {
-		if i&0xfff == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !set.Has(i % set.Partitions()) {
-			continue
-		}
-		if err := do(i); err != nil {
-			return err
+// removedOrMoved tells of the samples whose keys B has not. Those that B has in another class's folder are relabelled.
+func (d *differ) removedOrMoved(gone, inB []*sample) {
+	moved := map[fileIdentity][]*sample{}
+	for _, s := range inB {
+		if d.sum.Compared && len(gone) > 0 && !s.met {
+			moved[s.identity()] = append(moved[s.identity()], s)
 		}
 	}
-	return nil
+	for _, s := range gone {
+		if to := moved[s.identity()]; len(to) > 0 && to[0].class != s.class {
+			to[0].met = true
+			moved[s.identity()] = to[1:]
+			d.sum.Relabelled++
+			d.tell(difference{diffRelabelled, s.key, s.class, to[0].class, to[0].key})
+			continue
+		}
+		d.sum.Removed++
+		d.tell(difference{Kind: diffRemoved, Key: s.key})
+	}
 }

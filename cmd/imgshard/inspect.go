@@ -2,19 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
@@ -87,20 +84,17 @@ With --json it is one object, for programs: {"sets": [{"split", "path", "samples
 "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
 "label", "class", "words", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
 Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSourceFlags(options); err != nil {
-				return usageError{err}
-			}
-			if slices.Contains(args, source.StandardInput) {
-				return usageError{errors.New("standard input would be used up by looking at it: build it, or save it as a file")}
+				return cliutil.Usage(err)
 			}
 			report, err := inspect(cmd.Context(), args, options)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+				return cliutil.PrintJSON(cmd.OutOrStdout(), report)
 			}
 			report.print(cmd.OutOrStdout())
 			return nil
@@ -114,25 +108,9 @@ Where neither is there, or a set is damaged, the exit status is 1, and the error
 // inspect looks for sets, and where there is none for datasets.
 func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
-	if len(paths) > 1 {
-		splits, err := source.OpenAll(paths, options)
-		if err != nil {
-			return report, err
-		}
-		return report, report.addSources(ctx, paths, splits)
-	}
-	path := paths[0]
-	found, err := shard.FindSets(path)
+	found, splits, err := cliutil.FindData(paths, options)
 	if err != nil {
-		// A tar is no folder, and can be packed; and there need be no file that is called as a pattern is.
-		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrNotExist) {
-			return report, err
-		}
-		splits, why := source.OpenAll(paths, options)
-		if why != nil {
-			return report, fmt.Errorf("%w; and no dataset to pack: %w", err, why)
-		}
-		return report, report.addSources(ctx, paths, splits)
+		return report, err
 	}
 	for _, split := range slices.Sorted(maps.Keys(found)) {
 		m, err := shard.ReadManifest(found[split])
@@ -144,7 +122,10 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 			Fingerprint: m.Fingerprint, Classes: m.Classes, Fields: m.Fields,
 		})
 	}
-	return report, nil
+	if splits != nil {
+		err = report.addSources(ctx, paths, splits)
+	}
+	return report, err
 }
 
 // addSources looks into the splits of a dataset. The classes of the first are those of the others, as in a build.
@@ -197,6 +178,17 @@ func shellQuoted(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// printFields names the fields of a set.
+func printFields(w io.Writer, fields shard.Fields) {
+	for i, f := range fields {
+		title := ""
+		if i == 0 {
+			title = "fields"
+		}
+		fmt.Fprintf(w, "  %-9s %s\n", title, f)
+	}
 }
 
 // print writes what people read.

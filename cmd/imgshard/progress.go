@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,11 +33,25 @@ type progress struct {
 }
 
 func newProgress(w io.Writer) *progress {
-	p := &progress{w: w, now: time.Now}
-	if f, ok := w.(*os.File); ok {
-		p.terminal = term.IsTerminal(int(f.Fd()))
+	return &progress{w: w, terminal: isTerminal(w), now: time.Now}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// withProgress calls work, and shows on stderr how far it is. The context ends also when the terminal goes away; left says what is left then.
+func withProgress(ctx context.Context, stderr io.Writer, left string, work func(ctx context.Context, show *progress) error) error {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
+	show := newProgress(stderr)
+	err := work(ctx, show)
+	show.finish()
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted; " + left)
 	}
-	return p
+	return err
 }
 
 // update takes a report of the builder; it is called for every image, and mostly does nothing.

@@ -1,17 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
@@ -21,8 +21,70 @@ const repackHelp = `Make another set of the samples of one that keeps the origin
 The set is what imgshard build makes of the original files with the same flags, to the byte. Partitions and seed are those
 of SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`
 
-// repackFlags are the flags of imgshard repack.
-type repackFlags struct {
+func newRepackCommand() *cobra.Command {
+	var f packFlags
+	c := &cobra.Command{
+		Use:     "repack SET -o OUT",
+		Short:   "Make another set of the samples of a set of original files",
+		Long:    repackHelp,
+		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return runRepack(c, args[0], f) },
+	}
+	fl := c.Flags()
+	f.register(fl, true)
+	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
+	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
+	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
+	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	return c
+}
+
+func runRepack(c *cobra.Command, path string, f packFlags) error {
+	if f.out == "" {
+		return cliutil.Usagef("repack needs -o OUT, where the new set shall stand")
+	}
+	stored, err := f.encoding.Encoding(false)
+	if err = cmp.Or(f.check(c.Flags()), err); err != nil {
+		return cliutil.Usage(err)
+	}
+	set, err := openSet(path, shard.OpenSet)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	if !c.Flags().Changed("partitions") {
+		f.partitions = set.Partitions()
+	}
+	if !c.Flags().Changed("seed") {
+		f.seed = set.Manifest().Seed
+	}
+	return withProgress(c.Context(), c.ErrOrStderr(), "the unfinished set is removed", func(ctx context.Context, show *progress) error {
+		summary, err := pack.Repack(ctx, set, f.out, f.options(stored, show))
+		show.finish()
+		if err == nil {
+			printSummary(c.OutOrStdout(), summary)
+		}
+		return err
+	})
+}
+
+// shardBytesMin keeps a slip of the unit from making a million files.
+const shardBytesMin = bytesize.Size(1 << 20)
+
+// jobsMax is far beyond what helps with the slowest source: more is a slip that would take all of a machine's memory.
+const jobsMax = 4096
+
+// checkJobs refuses a number of workers that cannot be meant.
+func checkJobs(jobs int) error {
+	if jobs < 0 || jobs > jobsMax {
+		return fmt.Errorf("--jobs %d: want 1 to %d, or 0 for one on each CPU", jobs, jobsMax)
+	}
+	return nil
+}
+
+// packFlags are the flags that build and repack share.
+type packFlags struct {
 	out        string
 	partitions int
 	seed       uint64
@@ -32,69 +94,28 @@ type repackFlags struct {
 	encoding   *registry.Flags
 }
 
-func newRepackCommand() *cobra.Command {
-	f := repackFlags{size: shard.ShardBytesDefault}
-	c := &cobra.Command{
-		Use:     "repack SET -o OUT",
-		Short:   "Make another set of the samples of a set of original files",
-		Long:    repackHelp,
-		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
-		Args:    usageArgs(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, args []string) error {
-			return runRepack(c, c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
-		},
-	}
-	fl := c.Flags()
-	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
-	f.encoding = registry.AddFlags(fl, true)
-	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
-	fl.Var((*seed.Packs)(&f.seed), "seed", "seed of the order of the samples (default as SET)")
-	fl.Var(&f.size, "shard-size", shardSizeUsage)
-	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+// register lists those whose text is the same in both commands.
+func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
+	f.size = shard.ShardBytesDefault
+	f.encoding = registry.AddFlags(fl, repack)
+	fl.Var(&f.size, "shard-size", fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax)))
 	fl.BoolVar(&f.force, "force", false, "replace a finished set")
-	return c
 }
 
-func runRepack(c *cobra.Command, stdout, stderr io.Writer, path string, f repackFlags) error {
-	given := c.Flags().Changed
+// check refuses values that cannot be meant.
+func (f *packFlags) check(fl *pflag.FlagSet) error {
 	switch {
-	case f.out == "":
-		return usageError{errors.New("repack needs -o OUT, where the new set shall stand")}
-	case given("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
-		return usageError{fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)}
+	case fl.Changed("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
+		return fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)
+	case f.size < shardBytesMin:
+		return cmp.Or(checkJobs(f.jobs), fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size))
 	}
-	for _, err := range []error{checkJobs(f.jobs), checkShardSize(f.size), cliutil.Output("--output", f.out)} {
-		if err != nil {
-			return usageError{err}
-		}
+	return cmp.Or(checkJobs(f.jobs), cliutil.Output("--output", f.out))
+}
+
+// options are what the packer is told.
+func (f *packFlags) options(stored encoding.Encoding, show *progress) pack.Options {
+	return pack.Options{
+		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored, Progress: show.update,
 	}
-	stored, err := f.encoding.Encoding(false)
-	if err != nil {
-		return usageError{err}
-	}
-	set, err := openSet(path)
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	options := pack.Options{Partitions: set.Partitions(), Seed: set.Manifest().Seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored}
-	if given("partitions") {
-		options.Partitions = f.partitions
-	}
-	if given("seed") {
-		options.Seed = f.seed
-	}
-	ctx, stop := untilHangup(c.Context())
-	defer stop()
-	show := newProgress(stderr)
-	options.Progress = show.update
-	summary, err := pack.Repack(ctx, set, f.out, options)
-	show.finish()
-	switch {
-	case err == nil:
-		printSummary(stdout, summary)
-	case errors.Is(err, context.Canceled):
-		err = errors.New("interrupted; the unfinished set is removed")
-	}
-	return err
 }

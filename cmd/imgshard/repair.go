@@ -47,9 +47,9 @@ func newRepairCommand() *cobra.Command {
 		Long:  repairHelp,
 		Example: "  imgshard repair /nvme/train-shards --from /data/train\n" +
 			"  imgshard repair /nvme/train-shards --from /backup/train-shards && imgfeed reload",
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runRepair(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], f)
+			return runRepair(c, args[0], f)
 		},
 	}
 	fl := c.Flags()
@@ -59,20 +59,20 @@ func newRepairCommand() *cobra.Command {
 	return c
 }
 
-func runRepair(ctx context.Context, stdout, stderr io.Writer, path string, f repairFlags) error {
+func runRepair(c *cobra.Command, path string, f repairFlags) error {
 	switch {
 	case len(f.from) == 0:
-		return usageError{errors.New("repair needs --from SRC, where the originals are")}
+		return cliutil.Usagef("repair needs --from SRC, where the originals are")
 	case slices.Contains(f.from, source.StandardInput):
-		return usageError{errors.New("--from cannot be standard input, which is read once: name a file or folder")}
+		return cliutil.Usagef("--from cannot be standard input, which is read once: name a file or folder")
 	}
 	for _, from := range f.from {
 		if err := cliutil.Local("--from", from); err != nil {
-			return usageError{err}
+			return cliutil.Usage(err)
 		}
 	}
 	if err := cmp.Or(checkJobs(f.jobs), checkSourceFlags(f.sources)); err != nil {
-		return usageError{err}
+		return cliutil.Usage(err)
 	}
 	dir, err := setDir(path)
 	if err != nil {
@@ -89,30 +89,32 @@ func runRepair(ctx context.Context, stdout, stderr io.Writer, path string, f rep
 	if from.Set != nil {
 		defer from.Set.Close()
 	}
-	ctx, stop := untilHangup(ctx)
-	defer stop()
-	show := newProgress(stderr)
-	options := pack.RepairOptions{Jobs: f.jobs, Progress: show.update, Problem: func(err error) { fmt.Fprintln(stderr, "found:", err) }}
-	report, err := pack.Repair(ctx, dir, from, options)
-	show.finish()
-	if errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted; what was put back so far stays, and the rest is as it was")
-	}
-	if report.Damaged == 0 && err == nil {
-		fmt.Fprintf(stdout, "%s: every checksum is right, and nothing is to be repaired\n", dir)
-		return nil
-	}
-	for _, left := range report.Left {
-		fmt.Fprintln(stderr, "not repaired:", left)
-	}
-	if report.Damaged > 0 {
-		fmt.Fprintf(stdout, "%s: %s put back, %d of %s as built\n", dir, bytesize.Counted(report.Records, "record", "records"), len(report.Whole),
-			bytesize.Counted(report.Damaged, "damaged shard is", "damaged shards are"))
-	}
+	var report pack.RepairReport
+	err = withProgress(c.Context(), c.ErrOrStderr(), "what was put back so far stays, and the rest is as it was", func(ctx context.Context, show *progress) (err error) {
+		report, err = pack.Repair(ctx, dir, from, pack.RepairOptions{
+			Jobs: f.jobs, Progress: show.update, Problem: func(err error) { fmt.Fprintln(c.ErrOrStderr(), "found:", err) },
+		})
+		return err
+	})
+	printRepair(c.OutOrStdout(), c.ErrOrStderr(), dir, &report, err == nil)
 	if err == nil && len(report.Whole) < report.Damaged {
 		err = fmt.Errorf("%s: %s damaged still", dir, bytesize.Counted(report.Damaged-len(report.Whole), "shard is", "shards are"))
 	}
 	return err
+}
+
+// printRepair says what was repaired, and what could not be.
+func printRepair(out, diag io.Writer, dir string, report *pack.RepairReport, finished bool) {
+	if report.Damaged == 0 && finished {
+		fmt.Fprintf(out, "%s: every checksum is right, and nothing is to be repaired\n", dir)
+	}
+	for _, left := range report.Left {
+		fmt.Fprintln(diag, "not repaired:", left)
+	}
+	if report.Damaged > 0 {
+		fmt.Fprintf(out, "%s: %s put back, %d of %s as built\n", dir, bytesize.Counted(report.Records, "record", "records"), len(report.Whole),
+			bytesize.Counted(report.Damaged, "damaged shard is", "damaged shards are"))
+	}
 }
 
 // openOriginals finds where the samples of a split come from: a set, as much of it as is whole, or a split of a source.
@@ -124,7 +126,7 @@ func openOriginals(f repairFlags, split, damaged string) (pack.Originals, error)
 				return pack.Originals{}, fmt.Errorf("%s has no set of the split %s", f.from[0], split)
 			}
 			if same, err := sameFolder(dir, damaged); err != nil || same {
-				return pack.Originals{}, errors.Join(err, usageError{fmt.Errorf("--from %s is the set that is to be repaired", f.from[0])})
+				return pack.Originals{}, errors.Join(err, cliutil.Usagef("--from %s is the set that is to be repaired", f.from[0]))
 			}
 			set, err := shard.OpenWhole(dir, nil)
 			return pack.Originals{Set: set}, err

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -98,27 +94,24 @@ aspect ratios, formats and bytes, how a thousand of its JPEGs are coded and whic
 
 It reads the index, and decodes a thousand images. Only samples in partitions that are on this machine count.
 With --json it is one object; with -o FILE.html a page with plots, complete in itself.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := openSet(args[0])
+			set, err := openSet(args[0], shard.OpenSet)
 			if err != nil {
 				return err
 			}
 			defer set.Close()
 			stats, err := collectStats(cmd.Context(), set)
-			if err != nil {
-				return err
-			}
-			switch {
+			switch out := cmd.OutOrStdout(); {
+			case err != nil:
 			case output != "":
-				return writeFile(output, cmd.OutOrStdout(), stats.writeHTML)
+				err = writeFile(output, out, func(w io.Writer) error { return pages.ExecuteTemplate(w, "stats", stats) })
 			case asJSON:
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetEscapeHTML(false)
-				return enc.Encode(stats)
+				err = cliutil.PrintJSON(out, stats)
+			default:
+				stats.print(out)
 			}
-			stats.print(cmd.OutOrStdout())
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -264,23 +257,4 @@ func readRejects(dir string) (rejectStats, error) {
 	})
 	st.Reasons = reasons.List()
 	return st, err
-}
-
-// writeFile writes to a file that is there in full or not at all; "-" is out.
-func writeFile(path string, out io.Writer, write func(io.Writer) error) error {
-	if path == "-" {
-		return write(out)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	unfinished.Store(f.Name(), nil)
-	defer unfinished.Delete(f.Name())
-	defer os.Remove(f.Name())
-	w := bufio.NewWriter(f)
-	if err := errors.Join(write(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

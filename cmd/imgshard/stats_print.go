@@ -3,7 +3,6 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -33,7 +32,7 @@ func (st *setStats) print(out io.Writer) {
 
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tmin\t5 %\tmedian\t95 %\tmax\t")
-	for _, row := range st.distributions() {
+	for _, row := range st.Rows() {
 		d := row.Of
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Write(d.Min), row.Write(d.P5), row.Write(d.Median), row.Write(d.P95), row.Write(d.Max), sparkline(d.Histogram))
 	}
@@ -64,7 +63,8 @@ type namedDistribution struct {
 	Write func(float64) string // a value, for people
 }
 
-func (st *setStats) distributions() []namedDistribution {
+// Rows are the distributions, as the table and the page have them.
+func (st *setStats) Rows() []namedDistribution {
 	return []namedDistribution{
 		{"samples of a class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number}, {"width / height", st.Aspect, number},
 		{"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
@@ -115,43 +115,4 @@ func number(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.2f", x)
-}
-
-//go:embed stats.html
-var statsHTML string
-
-var statsPage = template.Must(template.New("stats").Funcs(template.FuncMap{
-	"word":  firstWord,
-	"bytes": bytesize.Format,
-	"bars":  bars,
-	"share": func(n int, of []classCount) float64 {
-		return 100 * float64(n) / float64(max(1, slices.MaxFunc(of, func(a, b classCount) int { return a.Samples - b.Samples }).Samples))
-	},
-}).Parse(statsHTML))
-
-// A bar is one of a histogram, in units of an SVG of 400 × 100.
-type bar struct {
-	X, Y, Height float64
-	Title        string
-}
-
-func bars(row namedDistribution) []bar {
-	d := row.Of
-	highest := slices.Max(append([]int{1}, d.Histogram...))
-	step := (d.High - d.Low) / histogramBins
-	list := make([]bar, len(d.Histogram))
-	for i, n := range d.Histogram {
-		height := 100 * float64(n) / float64(highest)
-		title := fmt.Sprintf("%s to %s: %d", row.Write(d.Low+float64(i)*step), row.Write(d.Low+float64(i+1)*step), n)
-		list[i] = bar{X: float64(10 * i), Y: 100 - height, Height: height, Title: title}
-	}
-	return list
-}
-
-// writeHTML writes a page that is complete in itself.
-func (st *setStats) writeHTML(out io.Writer) error {
-	return statsPage.Execute(out, struct {
-		*setStats
-		Rows []namedDistribution
-	}{st, st.distributions()})
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/cmd/internal/seed"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
@@ -22,17 +21,17 @@ func newSynthCommand() *cobra.Command {
 		Short:   "Write a small synthetic dataset to try things with",
 		Long:    synthHelp,
 		Example: "  imgshard synth /tmp/demo --classes 10 --train 200 && imgshard build /tmp/demo",
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cmp.Or(cliutil.Output("OUT", args[0]), checkJobs(o.Jobs)); err != nil {
-				return usageError{err}
+				return cliutil.Usage(err)
 			}
 			for _, flag := range []struct {
 				name string
 				n    int
 			}{{"classes", o.Classes}, {"train", o.Train}, {"size", o.Size}} {
 				if flag.n < 1 {
-					return usageError{fmt.Errorf("--%s %d: want 1 or more", flag.name, flag.n)}
+					return cliutil.Usagef("--%s %d: want 1 or more", flag.name, flag.n)
 				}
 			}
 			if o.Val == 0 {
@@ -52,7 +51,7 @@ func newSynthCommand() *cobra.Command {
 	fl.IntVar(&o.Train, "train", 100, "training images of each class")
 	fl.IntVar(&o.Val, "val", 10, "validation images of each class; 0 for none")
 	fl.IntVar(&o.Size, "size", 400, "mean of the longer sides, in pixels")
-	fl.Var((*seed.Packs)(&o.Seed), "seed", "seed of the images")
+	fl.Var(cliutil.Seed(&o.Seed), "seed", "seed of the images")
 	fl.IntVarP(&o.Jobs, "jobs", "j", 0, "workers (default one for each CPU)")
 	return c
 }

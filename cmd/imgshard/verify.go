@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
@@ -35,10 +34,10 @@ exit status is 1. Of a set without all its partitions, those that are here are v
 
 Checksums tell damage. With --images each image is decoded too, and the row index of each JPEG made anew and compared
 with the stored one: for sets of somebody that you do not trust.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkJobs(jobs); err != nil {
-				return usageError{err}
+				return cliutil.Usage(err)
 			}
 			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], jobs, images)
 		},
@@ -84,8 +83,8 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
 	}
 	clearBar := func() {}
-	if diag == os.Stderr && term.IsTerminal(int(os.Stderr.Fd())) {
-		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true),
+	if isTerminal(diag) {
+		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true),
 			progressbar.OptionSetDescription("verifying"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		options.Progress = func(p shard.VerifyProgress) {
 			bar.ChangeMax64(p.BytesTotal)

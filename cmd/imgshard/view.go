@@ -1,23 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/cmd/internal/seed"
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
-	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -27,7 +23,7 @@ const (
 	// of any.
 	thumbnailSide    = 160
 	thumbnailSideMax = 320
-	// viewLimit is how long the samples of a dataset that is not packed are looked for.
+	// viewLimit is how long view looks for the samples of a dataset that is not packed.
 	viewLimit = 3 * time.Second
 	// viewSamplesMax bounds a sheet: each picture takes some kilobytes in it.
 	viewSamplesMax = 20000
@@ -55,10 +51,10 @@ and where it lies; and beside it, with --transform, what a training would get, d
 -o FILE.html is a page that is complete in itself, with a field that searches by class, key and index; -o FILE.png one picture;
 -o - the page on standard output. Samples are spread evenly over the set, or are those that --class, --find and --index name.
 Of a dataset that is not packed those count that three seconds of looking find.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(args); err != nil {
-				return usageError{err}
+			if err := cmp.Or(f.check(), checkSourceFlags(f.source)); err != nil {
+				return cliutil.Usage(err)
 			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
@@ -71,28 +67,26 @@ Of a dataset that is not packed those count that three seconds of looking find.`
 	flags.IntSliceVar(&f.indices, "index", nil, "these samples of a set, by index")
 	flags.StringVar(&f.transform, "transform", "", "show what it gives too: a preset, or a JSON list of operations")
 	flags.IntVar(&f.draws, "draws", 0, "how often the transform is drawn (default 8, or 1 if it draws nothing)")
-	flags.Var((*seed.Draws)(&f.seed), "seed", "seed of the draws, as the loader's")
+	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the draws, as the loader's")
 	flags.IntVar(&f.epoch, "epoch", 0, "epoch of the first draw; the others are those of the epochs after it")
 	addSourceFlags(flags, &f.source)
 	return cmd
 }
 
-func (f *viewFlags) check(args []string) error {
+func (f *viewFlags) check() error {
 	switch {
 	case f.samples < 1 || f.samples > viewSamplesMax:
 		return fmt.Errorf("--samples %d: a sheet has from 1 to %d samples", f.samples, viewSamplesMax)
 	case f.draws < 0 || f.draws > viewDrawsMax:
 		return fmt.Errorf("--draws %d: a sample is drawn up to %d times", f.draws, viewDrawsMax)
 	case f.draws > 0 && f.transform == "":
-		return errors.New("--draws needs --transform")
+		return fmt.Errorf("--draws needs --transform")
 	case f.epoch < 0:
 		return fmt.Errorf("--epoch %d: epochs begin at 0", f.epoch)
-	case args[0] == source.StandardInput:
-		return errors.New("standard input would be used up by looking at it: save it as a file")
 	case f.output != "-" && !strings.HasSuffix(f.output, ".html") && !strings.HasSuffix(f.output, ".png"):
 		return fmt.Errorf("-o %s: a sheet is a file that ends in .html or .png, or - for the page on standard output", f.output)
 	}
-	return checkSourceFlags(f.source)
+	return nil
 }
 
 func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
@@ -100,7 +94,7 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 	if f.transform != "" {
 		var err error
 		if v.spec, err = transform.Parse(f.transform); err != nil {
-			return usageError{err}
+			return cliutil.Usage(err)
 		}
 		if f.draws == 0 {
 			f.draws = 1
@@ -116,7 +110,7 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 	if len(sheet.Samples) == 0 {
 		return fmt.Errorf("%s: no sample of that kind is there", path)
 	}
-	write := sheet.writeHTML
+	write := func(w io.Writer) error { return pages.ExecuteTemplate(w, "view", sheet) }
 	if strings.HasSuffix(f.output, ".png") {
 		write = sheet.writePNG
 	}
@@ -129,7 +123,7 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 	return nil
 }
 
-// A viewSheet is what is shown.
+// A viewSheet is what view shows.
 type viewSheet struct {
 	Title     string
 	All       int // samples that there are, as far as was looked
@@ -145,12 +139,14 @@ type viewSample struct {
 	Class    string
 	Width    int
 	Height   int
-	Bytes    int
+	Bytes    int64
 	Format   string
 	Where    string
 	Original *thumbnail.Picture
 	Draws    []*thumbnail.Picture
 	Error    string
+
+	read func(*viewSample) (transform.Source, error)
 }
 
 // A viewer makes the pictures.
@@ -161,20 +157,19 @@ type viewer struct {
 	pix    []byte
 }
 
-// look finds a set at path, or else a dataset.
+// look finds a set at path, or else a dataset, and shows samples of it.
 func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
+	sets, splits, err := cliutil.FindData([]string{path}, v.flags.source)
+	if err != nil {
+		return nil, err
+	}
 	var sheet *viewSheet
-	set, err := openSet(path)
-	switch {
-	case err == nil:
-		defer set.Close()
-		sheet, err = v.lookAtSet(ctx, set)
-	case errors.Is(err, shard.ErrNotSet) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist):
-		splits, why := source.OpenAll([]string{path}, v.flags.source)
-		if why != nil {
-			return nil, fmt.Errorf("%w; and no dataset: %w", err, why)
-		}
-		sheet, err = v.lookAtSource(ctx, splits)
+	if splits != nil {
+		sheet, err = v.ofDataset(ctx, splits)
+	} else {
+		var close func() error
+		sheet, close, err = v.ofSet(ctx, path, sets)
+		defer close()
 	}
 	if err != nil {
 		return nil, err
@@ -182,81 +177,21 @@ func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
 	if v.spec != nil {
 		sheet.Transform = v.spec.String()
 	}
-	slices.SortStableFunc(sheet.Samples, func(a, b viewSample) int { return int(a.Label) - int(b.Label) })
-	return sheet, nil
-}
-
-// lookAtSet shows samples of a set.
-func (v *viewer) lookAtSet(ctx context.Context, set *shard.Set) (*viewSheet, error) {
-	encoding, err := registry.Open(set.Manifest().Encoding)
-	if err != nil {
-		return nil, err
-	}
-	wanted := v.flags.indices
-	if wanted == nil {
-		if err := eachHere(ctx, set, func(i int) error {
-			takes, err := v.takes(set, i)
-			if takes {
-				wanted = append(wanted, i)
-			}
-			return err
-		}); err != nil {
-			return nil, err
-		}
-	}
-	sheet := &viewSheet{Title: set.Dir(), All: set.Len()}
-	for _, i := range spread(wanted, v.flags.samples) {
+	for i := range sheet.Samples {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		entry, err := set.Entry(i)
-		if err != nil {
-			return nil, err
-		}
-		line, err := describe(set, i, &entry)
-		if err != nil {
-			return nil, err
-		}
-		sample := viewSample{
-			Index: i, Key: line.Key, Label: line.Label, Class: line.Class, Width: int(line.Width), Height: int(line.Height), Bytes: int(line.Bytes),
-			Format: line.Format, Where: line.Shard,
-		}
-		record, _, err := set.Read(i, nil)
+		sample := &sheet.Samples[i]
+		src, err := sample.read(sample)
 		if err == nil {
-			err = v.draw(&sample, transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding})
+			err = v.draw(sample, src)
 		}
 		if err != nil {
 			sample.Error = err.Error()
 		}
-		sheet.Samples = append(sheet.Samples, sample)
 	}
+	slices.SortStableFunc(sheet.Samples, func(a, b viewSample) int { return int(a.Label) - int(b.Label) })
 	return sheet, nil
-}
-
-// takes reports whether sample i is one of those that were asked for.
-func (v *viewer) takes(set *shard.Set, i int) (bool, error) {
-	if v.flags.class != "" {
-		if label, err := set.Label(i); err != nil || set.Manifest().Class(label) != v.flags.class {
-			return false, err
-		}
-	}
-	if v.flags.find == "" {
-		return true, nil
-	}
-	key, err := set.Key(i)
-	return err == nil && strings.Contains(key, v.flags.find), err
-}
-
-// spread returns n of the items, evenly spread.
-func spread[T any](items []T, n int) []T {
-	if len(items) <= n {
-		return items
-	}
-	list := make([]T, n)
-	for k := range list {
-		list[k] = items[k*len(items)/n]
-	}
-	return list
 }
 
 // draw makes the pictures of a sample: as it is stored, and what the transform gives.

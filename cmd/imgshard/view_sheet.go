@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"image"
 	"image/color"
 	"image/draw"
@@ -16,19 +15,8 @@ import (
 	"golang.org/x/image/font/basicfont"
 	"golang.org/x/image/math/fixed"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
-
-//go:embed view.html
-var viewHTML string
-
-var viewPage = template.Must(template.New("view").Funcs(template.FuncMap{
-	"src":   func(p *thumbnail.Picture) template.URL { return template.URL(p.URL()) },
-	"words": wordnet.Words,
-	"bytes": func(n int) string { return bytesize.Format(int64(n)) },
-}).Parse(viewHTML))
 
 // A viewClass is the samples of one class.
 type viewClass struct {
@@ -37,8 +25,8 @@ type viewClass struct {
 	Samples []viewSample
 }
 
-// writeHTML writes a page that is complete in itself.
-func (s *viewSheet) writeHTML(out io.Writer) error {
+// ByClass groups the samples for the page.
+func (s *viewSheet) ByClass() []viewClass {
 	var classes []viewClass
 	for _, sample := range s.Samples {
 		last := len(classes) - 1
@@ -48,10 +36,7 @@ func (s *viewSheet) writeHTML(out io.Writer) error {
 		}
 		classes[last].Samples = append(classes[last].Samples, sample)
 	}
-	return viewPage.Execute(out, struct {
-		*viewSheet
-		ByClass []viewClass
-	}{s, classes})
+	return classes
 }
 
 const (

@@ -4,13 +4,88 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/transform"
 )
+
+// ofSet chooses samples of the only set of those that were found at path. The set stays open for them until close is called.
+func (v *viewer) ofSet(ctx context.Context, path string, sets map[string]string) (sheet *viewSheet, close func() error, err error) {
+	dir, err := onlySet(path, sets)
+	if err != nil {
+		return nil, func() error { return nil }, err
+	}
+	set, err := shard.OpenSet(dir)
+	if err != nil {
+		return nil, func() error { return nil }, err
+	}
+	encoding, err := registry.Open(set.Manifest().Encoding)
+	if err != nil {
+		return nil, set.Close, err
+	}
+	wanted := v.flags.indices
+	if wanted == nil {
+		if err := eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+			takes, err := v.takes(set, i, e)
+			if takes {
+				wanted = append(wanted, i)
+			}
+			return err
+		}); err != nil {
+			return nil, set.Close, err
+		}
+	}
+	sheet = &viewSheet{Title: set.Dir(), All: set.Len()}
+	for _, i := range spread(wanted, v.flags.samples) {
+		entry, err := set.Entry(i)
+		if err != nil {
+			return nil, set.Close, err
+		}
+		line, err := describe(set, i, &entry)
+		if err != nil {
+			return nil, set.Close, err
+		}
+		sheet.Samples = append(sheet.Samples, viewSample{
+			Index: i, Key: line.Key, Label: line.Label, Class: line.Class, Width: int(line.Width), Height: int(line.Height), Bytes: int64(line.Bytes),
+			Format: line.Format, Where: line.Shard,
+			read: func(*viewSample) (transform.Source, error) {
+				record, _, err := set.Read(i, nil)
+				return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding}, err
+			},
+		})
+	}
+	return sheet, set.Close, nil
+}
+
+// takes reports whether sample i is one of those that --class and --find name.
+func (v *viewer) takes(set *shard.Set, i int, e *shard.Entry) (bool, error) {
+	if v.flags.class != "" && set.Manifest().Class(e.Label) != v.flags.class {
+		return false, nil
+	}
+	if v.flags.find == "" {
+		return true, nil
+	}
+	key, err := set.Key(i)
+	return err == nil && strings.Contains(key, v.flags.find), err
+}
+
+// spread returns n of the items, evenly spread.
+func spread[T any](items []T, n int) []T {
+	if len(items) <= n {
+		return items
+	}
+	list := make([]T, n)
+	for k := range list {
+		list[k] = items[k*len(items)/n]
+	}
+	return list
+}
 
 // errSeenEnough ends a walk over a dataset.
 var errSeenEnough = errors.New("enough was seen")
@@ -24,9 +99,8 @@ type foundItem struct {
 	data     []byte // of a split whose images come by themselves; else nil
 }
 
-// lookAtSource shows samples of a dataset before it is packed.
-func (v *viewer) lookAtSource(ctx context.Context, splits []*source.Split) (*viewSheet, error) {
-	sheet := &viewSheet{}
+// ofDataset chooses samples of a dataset before it is packed.
+func (v *viewer) ofDataset(ctx context.Context, splits []*source.Split) (*viewSheet, error) {
 	var found []foundItem
 	var paths []string
 	for _, split := range splits {
@@ -39,27 +113,25 @@ func (v *viewer) lookAtSource(ctx context.Context, splits []*source.Split) (*vie
 			paths = append(paths, split.Path)
 		}
 	}
-	sheet.Title, sheet.All = strings.Join(paths, ", ")+" (not packed)", len(found)
+	sheet := &viewSheet{Title: strings.Join(paths, ", ") + " (not packed)", All: len(found)}
 	for _, item := range spread(found, v.flags.samples) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		sheet.Samples = append(sheet.Samples, v.drawItem(item))
+		sample := viewSample{Index: -1, Key: item.key, Where: item.split.Path, read: item.read}
+		sample.Label, sample.Class = item.class()
+		sheet.Samples = append(sheet.Samples, sample)
 	}
 	return sheet, nil
 }
 
-// walk collects the samples that are met in time and that were asked for.
+// walk collects the samples that it meets in time and that the flags ask for.
 func (v *viewer) walk(ctx context.Context, split *source.Split, limit time.Duration) ([]foundItem, error) {
 	var found []foundItem
 	until := time.Now().Add(limit)
-	err := split.Walk(ctx, func(it source.Item) error {
+	err := split.Walk(ctx, func(it source.Item) (err error) {
 		item := foundItem{split: split, key: it.Key, label: it.Label, labelled: it.Labelled}
-		switch {
-		case it.Reason != "" || v.flags.find != "" && !strings.Contains(it.Key, v.flags.find):
+		if it.Reason != "" || v.flags.find != "" && !strings.Contains(it.Key, v.flags.find) {
 			return nil
-		case it.Data != nil:
-			var err error
+		}
+		if it.Data != nil {
 			if item.data, err = io.ReadAll(it.Data); err != nil {
 				return err
 			}
@@ -76,13 +148,10 @@ func (v *viewer) walk(ctx context.Context, split *source.Split, limit time.Durat
 	if v.flags.class == "" {
 		return found, nil
 	}
-	kept := found[:0]
-	for _, item := range found {
-		if _, class := item.class(); class == v.flags.class {
-			kept = append(kept, item)
-		}
-	}
-	return kept, nil
+	return slices.DeleteFunc(found, func(item foundItem) bool {
+		_, class := item.class()
+		return class != v.flags.class
+	}), nil
 }
 
 // class returns the label and the class's name, as far as they are known: a walk that was cut short knows of folders only.
@@ -98,20 +167,14 @@ func (item *foundItem) class() (int32, string) {
 	return -1, folder
 }
 
-// drawItem makes the pictures of a sample.
-func (v *viewer) drawItem(item foundItem) viewSample {
-	sample := viewSample{Index: -1, Key: item.key, Where: item.split.Path}
-	sample.Label, sample.Class = item.class()
-	data, err := item.data, error(nil)
-	if data == nil {
-		data, err = item.split.Read(item.key, nil)
+// read reads the image, and says what it is.
+func (item *foundItem) read(sample *viewSample) (src transform.Source, err error) {
+	src.Image = item.data
+	if src.Image == nil {
+		src.Image, err = item.split.Read(item.key, nil)
 	}
 	if err == nil {
-		sample.Bytes, sample.Format = len(data), imagefile.Sniff(data).String()
-		err = v.draw(&sample, transform.Source{Image: data})
+		sample.Bytes, sample.Format = int64(len(src.Image)), imagefile.Sniff(src.Image).String()
 	}
-	if err != nil {
-		sample.Error = err.Error()
-	}
-	return sample
+	return src, err
 }

@@ -1,4 +1,3 @@
-// Package cliutil says what to do about errors that a user can do something about: the operating system's, and those of command lines.
 package cliutil
 
 import (
@@ -46,9 +45,9 @@ func Add(err error) string {
 	return err.Error()
 }
 
-// Flag returns an error of reading a command's flags in our words: the flag with its value and what is wanted, or the flag that is
+// adviseFlag returns an error of reading a command's flags in our words: the flag with its value and what is wanted, or the flag that is
 // meant where there is one much like the one given.
-func Flag(cmd *cobra.Command, err error) error {
+func adviseFlag(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid))
 	}
@@ -94,23 +93,23 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// Args returns a command's check of its arguments, whose errors say how many there are and what is wanted. Texts that are empty, and
-// addresses where a path is meant, are refused by the name that the command's usage gives them; empty flags, too.
-func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// checkArgs returns a command's check of its arguments, whose errors say how many there are and what is wanted. It refuses empty texts and
+// addresses where a path is meant, by the name that the command's usage gives them, and empty flags.
+func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) != nil {
-			return fmt.Errorf("%s with %s: want %s", cmd.CommandPath(), bytesize.Counted(len(args), "argument", "arguments"), cmd.UseLine())
+			return Usagef("%s with %s: want %s", cmd.CommandPath(), bytesize.Counted(len(args), "argument", "arguments"), cmd.UseLine())
 		}
 		for i, text := range args {
 			name := argumentName(cmd, i)
 			if text == "" {
-				return empty(name)
+				return Usage(empty(name))
 			}
 			if err := Local(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
-				return err
+				return Usage(err)
 			}
 		}
-		return emptyFlag(cmd)
+		return Usage(emptyFlag(cmd))
 	}
 }
 
@@ -160,23 +159,6 @@ func Local(name, path string) error {
 		return fmt.Errorf("%s %s is an address: write the path alone, %s", name, path, rest)
 	}
 	return fmt.Errorf("%s %s is an address, and only paths of this machine are read and written: copy or mount what is there, and name that", name, path)
-}
-
-// Root has a program of commands show its help when there is none, and tell of one that there is not.
-func Root(root *cobra.Command) {
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	root.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		var names []string
-		for _, c := range cmd.Commands() {
-			if !c.Hidden {
-				names = append(names, c.Name())
-			}
-		}
-		return fmt.Errorf("unknown command %q%s", args[0], suggest.Hint(args[0], names))
-	}
 }
 
 // Output refuses a place to write to that begins with the home folder's sign, or is an address: either would become a folder of that

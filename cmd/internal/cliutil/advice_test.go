@@ -53,7 +53,7 @@ func TestFlag(t *testing.T) {
 		"-t":         "unknown shorthand flag: 't' in -t (an argument that begins with - stands after --: serve … -- -t)",
 		"--socket":   "unknown flag: --socket",
 	} {
-		if got := Flag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
+		if got := adviseFlag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
 			t.Errorf("%s: %q, want %q", given, got, want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestArgs(t *testing.T) {
 		{"serve [SET]", []string{"x", "--split=a", "--from=b"}, ""},
 	} {
 		var got string
-		cmd := &cobra.Command{Use: c.use, SilenceErrors: true, SilenceUsage: true, Args: Args(cobra.ArbitraryArgs), Run: func(*cobra.Command, []string) {}}
+		cmd := &cobra.Command{Use: c.use, SilenceErrors: true, SilenceUsage: true, Args: checkArgs(cobra.ArbitraryArgs), Run: func(*cobra.Command, []string) {}}
 		cmd.Flags().String("split", "", "")
 		cmd.Flags().StringArray("from", nil, "")
 		cmd.SetArgs(c.args)

@@ -3,14 +3,6 @@ package resample
 import "image"
 
 // Copy writes the part keep of an image to dst without resizing, with dst's flip and layout. src holds interleaved RGB,
-// rows stride bytes apart, of the region have, which must contain keep. It runs the generic code; [Resampler.Copy] is
-// the same with a Resampler's kernels.
-func Copy(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
-	var r Resampler
-	return r.Copy(dst, src, stride, have, keep)
-}
-
-// Copy writes the part keep of an image to dst without resizing, with dst's flip and layout. src holds interleaved RGB,
 // rows stride bytes apart, of the region have, which must contain keep.
 func (r *Resampler) Copy(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
 	if keep.Empty() {

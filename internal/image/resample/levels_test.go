@@ -156,7 +156,7 @@ func TestCopyBetweenGuardPages(t *testing.T) {
 		for variant := range 4 {
 			layout, flip := Layout(variant&1), variant&2 != 0
 			want := Output{make([]byte, 3*w*h), w, h, layout, flip}
-			if err := Copy(want, c.src, 3*w, keep, keep); err != nil {
+			if err := new(Resampler).Copy(want, c.src, 3*w, keep, keep); err != nil {
 				t.Fatal(err)
 			}
 			for _, level := range kernel.Available() {

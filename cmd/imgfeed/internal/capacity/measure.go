@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -29,17 +30,6 @@ type MeasureConfig struct {
 	Progress  func(what string)
 }
 
-// A Measurement is what one encoding has given.
-type Measurement struct {
-	Encoding    encoding.Encoding
-	Flags       []string // of imgshard build and repack; nil for a set that is there
-	StoredBytes float64  // of an image, with its index and its share of the shard
-	PerCPU      float64  // images in a second of a core's time
-	PerSecond   float64  // images by the clock, on all threads
-	Rejected    int      // images of the sample that could not be packed
-	Reasons     []pack.Reason
-}
-
 // candidates are the command lines of the encodings that could be packed, the one that keeps the files first.
 func (c *MeasureConfig) candidates() (all [][]string) {
 	all = append(all, []string{"--encoding", "original"})
@@ -66,44 +56,36 @@ func parse(flags []string, small bool) (encoding.Encoding, error) {
 	return f.Encoding(small)
 }
 
-// Measure measures the encodings, one after the other. What it packs lies in a folder for temporary files, and is gone when it returns.
-func Measure(ctx context.Context, s *Sample, c MeasureConfig) ([]Measurement, error) {
+// Measure measures the encodings, one after the other, a set that is there first. What it packs lies in a folder for temporary files, and is gone when
+// it returns.
+func Measure(ctx context.Context, s *Sample, c MeasureConfig) ([]Option, error) {
 	dir, err := os.MkdirTemp("", "imgfeed-plan-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	var todo [][]string
-	var ready *Measurement // the set that is there, as it is
-	if s.set != nil {
-		stored, err := registry.Open(s.set.Manifest().Encoding)
-		if err != nil {
-			return nil, err
-		}
-		ready = &Measurement{Encoding: stored}
-	}
 	if s.files != nil {
 		todo = c.candidates()
 	}
-	if ready != nil && s.files != nil {
-		todo = todo[1:] // it is the set
+	switch {
+	case s.set != nil && s.files != nil:
+		todo[0] = nil // the set is that one
+	case s.set != nil:
+		todo = append(todo, nil)
 	}
-	each := c.Duration / time.Duration(max(1, len(todo)+1))
-	var all []Measurement
-	if ready != nil {
-		c.tell("measuring %v", ready.Encoding)
-		if err := ready.run(ctx, s.set, s.indices, each, &c); err != nil {
-			return nil, err
-		}
-		ready.StoredBytes = storedBytes(s.set.Manifest())
-		all = append(all, *ready)
-	}
+	c.Duration /= time.Duration(len(todo))
+	var all []Option
 	for _, flags := range todo {
-		m, err := measurePacked(ctx, s, flags, filepath.Join(dir, "set"), each, &c)
+		measure := func() (Option, error) { return c.measurePacked(ctx, s, flags, filepath.Join(dir, "set")) }
+		if flags == nil {
+			measure = func() (Option, error) { return c.measureSet(ctx, s) }
+		}
+		o, err := measure()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, m)
+		all = append(all, o)
 	}
 	return all, nil
 }
@@ -123,52 +105,62 @@ func storedBytes(m *shard.Manifest) float64 {
 	return float64(bytes) / float64(max(1, m.Samples))
 }
 
+// measureSet measures the set that is there.
+func (c *MeasureConfig) measureSet(ctx context.Context, s *Sample) (Option, error) {
+	e, err := registry.Open(s.set.Manifest().Encoding)
+	if err != nil {
+		return Option{}, err
+	}
+	c.tell("measuring %v", e)
+	o := c.option(e, nil, s.set)
+	return o, c.run(ctx, &o, s.set, s.indices)
+}
+
 // measurePacked packs the sample in one encoding and measures that.
-func measurePacked(ctx context.Context, s *Sample, flags []string, dir string, d time.Duration, c *MeasureConfig) (Measurement, error) {
+func (c *MeasureConfig) measurePacked(ctx context.Context, s *Sample, flags []string, dir string) (Option, error) {
 	e, err := parse(flags, s.small)
 	if err != nil {
-		return Measurement{}, err
+		return Option{}, err
 	}
-	m := Measurement{Encoding: e, Flags: flags}
 	c.tell("packing and measuring %v", e)
 	sum, err := pack.BuildFiles(ctx, s.files, dir, pack.Options{Jobs: c.Threads, Encoding: e})
 	if err != nil {
-		return m, err
+		return Option{}, err
 	}
 	defer os.RemoveAll(dir)
-	m.Rejected, m.Reasons, m.StoredBytes = sum.Rejected, sum.Reasons.List(), storedBytes(sum.Manifest)
 	set, err := shard.OpenSet(dir)
 	if err != nil {
-		return m, err
+		return Option{}, err
 	}
 	defer set.Close()
-	return m, m.run(ctx, set, nil, d, c)
+	o := c.option(e, flags, set)
+	o.Rejected, o.Reasons = sum.Rejected, sum.Reasons.List()
+	return o, c.run(ctx, &o, set, nil)
+}
+
+// option says what is known of an encoding before it is measured.
+func (c *MeasureConfig) option(e encoding.Encoding, flags []string, set *shard.Set) Option {
+	o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: storedBytes(set.Manifest())}
+	for _, spec := range c.Views {
+		o.NotBitExact = cmp.Or(o.NotBitExact, e.NotBitExact(spec))
+	}
+	return o
 }
 
 // run serves samples of a set over and over, as imgfeed bench does, all of them once before it counts, and once more at least. What the transform
 // cannot do, as to images that are too narrow, is counted as any other image.
-func (m *Measurement) run(ctx context.Context, set *shard.Set, indices []int, d time.Duration, c *MeasureConfig) error {
+func (c *MeasureConfig) run(ctx context.Context, o *Option, set *shard.Set, indices []int) error {
 	r, err := loader.Bench(ctx, loader.BenchConfig{
-		Set: set, Indices: indices, Views: c.Views, Threads: c.Threads, BatchSize: c.BatchSize, Duration: d, ImagesMin: int64(max(c.BatchSize, sampleImages)),
+		Set: set, Indices: indices, Views: c.Views, Threads: c.Threads, BatchSize: c.BatchSize, Duration: c.Duration, ImagesMin: int64(max(c.BatchSize, sampleImages)),
 		OnError: loader.Blank,
 	})
-	m.PerCPU, m.PerSecond = r.ImagesPerCPU, r.ImagesPerSecond
+	o.PerCore = r.ImagesPerCPU
 	return err
 }
 
-// notBitExact says why results from an encoding are not those of the originals, "" if they are.
-func (m *Measurement) notBitExact(views transform.Views) string {
-	for _, spec := range views {
-		if why := m.Encoding.NotBitExact(spec); why != "" {
-			return why
-		}
-	}
-	return ""
-}
-
 // name is the encoding as a table has it: "original", "pixels bitpack".
-func (m *Measurement) name() string {
-	kind, parameters, _ := strings.Cut(m.Encoding.String(), " (")
+func name(e encoding.Encoding) string {
+	kind, parameters, _ := strings.Cut(e.String(), " (")
 	codec, _, _ := strings.Cut(parameters, ",")
 	return strings.TrimSpace(kind + " " + codec)
 }

@@ -96,15 +96,15 @@ func TestMeasure(t *testing.T) {
 		}
 		var names []string
 		for i, m := range all {
-			names = append(names, m.name())
-			if m.PerCPU <= 0 || m.PerSecond <= 0 || m.StoredBytes <= 0 || m.Rejected != c.rejected && (i > 0 || s.set == nil) || (m.Flags == nil) != (i == 0 && s.set != nil) {
+			names = append(names, m.Name)
+			if m.PerCore <= 0 || m.ImageBytes <= 0 || m.Rejected != c.rejected && (i > 0 || s.set == nil) || (m.Flags == nil) != (i == 0 && s.set != nil) {
 				t.Errorf("%s: %+v", c.path, m)
 			}
 		}
 		if got := strings.Join(names, ", "); got != c.names || s.Samples != c.samples || !s.Counted || !strings.Contains(strings.Join(s.Notes, "\n"), c.note) {
 			t.Errorf("%s: %s of %d: %v", c.path, got, s.Samples, s.Notes)
 		}
-		rate, err := DiskRate(ctx, s, all[0].StoredBytes, 20*time.Millisecond)
+		rate, err := DiskRate(ctx, s, all[0].ImageBytes, 20*time.Millisecond)
 		if rate <= 0 && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: the disk gives %v, %v", c.path, rate, err)
 		}

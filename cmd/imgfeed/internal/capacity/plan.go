@@ -3,7 +3,6 @@ package capacity
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/server"
@@ -37,17 +36,6 @@ type Need struct {
 	Rate            *Rate   `json:"rate,omitempty"`    // where it was published
 }
 
-// Input is all that a plan follows from.
-type Input struct {
-	Sample       *Sample
-	Measurements []Measurement
-	Views        transform.Views
-	BatchSize    int
-	Machine      Machine
-	Need         Need
-	BitExact     bool // take no encoding whose results are not those of the originals
-}
-
 // What ends an encoding's rate.
 const (
 	LimitCPU  = "cpu"
@@ -55,15 +43,9 @@ const (
 	LimitGPU  = "gpu" // the feed is ahead
 )
 
-// A Plan says what feeds the GPUs.
+// A Plan says what feeds the GPUs. [Plan.Compute] makes all of it of the sample, the machine, the need, and what was measured of the encodings.
 type Plan struct {
-	Path     string   `json:"path"`
-	Split    string   `json:"split"`
-	Layout   string   `json:"layout"`
-	Samples  int      `json:"samples"`
-	Counted  bool     `json:"counted"`
-	Measured int      `json:"measured"` // samples
-	Notes    []string `json:"notes"`
+	*Sample
 
 	Machine   Machine `json:"machine"`
 	Need      Need    `json:"need"`
@@ -83,21 +65,21 @@ type Plan struct {
 	Verdict    string `json:"verdict"`
 }
 
-// An Option is an encoding, and what it would take.
+// An Option is an encoding, what was measured of it, and what it would take.
 type Option struct {
 	Name        string        `json:"name"`
 	Encoding    string        `json:"encoding"`
-	Flags       []string      `json:"flags,omitempty"` // of imgshard build; null for what is packed already
-	ImageBytes  float64       `json:"image_bytes"`     // stored, of an image
+	Flags       []string      `json:"flags,omitempty"` // of imgshard build; nil for what is packed already
+	ImageBytes  float64       `json:"image_bytes"`     // stored, of an image, with its index and its share of the shard
 	SetBytes    int64         `json:"set_bytes"`
-	PerCore     float64       `json:"images_per_core_second"`
+	PerCore     float64       `json:"images_per_core_second"`       // measured
 	PerSecond   float64       `json:"images_per_second"`            // on the feed's cores, were reading free
 	DiskLimit   float64       `json:"disk_images_per_second"`       // what the disk gives; 0: not known
 	Cached      bool          `json:"cached"`                       // the set stays in memory after the first epoch
 	CoresNeeded int           `json:"cores_needed"`                 // to decode what the GPUs take; 0: nothing was said of them
 	ReadRate    float64       `json:"read_bytes_per_second_needed"` // what they take, or what the cores can decode
 	NotBitExact string        `json:"not_bit_exact,omitempty"`
-	Rejected    int           `json:"rejected"`
+	Rejected    int           `json:"rejected"` // images of the sample that could not be packed
 	Reasons     []pack.Reason `json:"reasons,omitempty"`
 }
 
@@ -112,37 +94,31 @@ func (o *Option) rate() (imagesPerSecond float64, limit string) {
 // FeedCores returns how many cores the training processes leave to the feed.
 func FeedCores(m Machine, n Need) int { return max(1, m.Cores-trainingCores*n.GPUs) }
 
-// Compute makes the plan.
-func Compute(in Input) (*Plan, error) {
-	s := in.Sample
-	p := &Plan{
-		Path: s.Path, Split: s.Split, Layout: s.Layout, Samples: s.Samples, Counted: s.Counted, Measured: s.Images(), Notes: slices.Clone(s.Notes),
-		Machine: in.Machine, Need: in.Need, Rings: max(1, in.Need.GPUs),
-	}
-	p.FeedCores = FeedCores(in.Machine, in.Need)
+// Compute completes the plan, for batches of these views. With bitExact it takes no encoding whose results are not those of the originals.
+func (p *Plan) Compute(views transform.Views, batchSize int, bitExact bool) error {
+	p.Rings = max(1, p.Need.GPUs)
+	p.FeedCores = FeedCores(p.Machine, p.Need)
 	var err error
-	if p.Slots, p.SlotBytes, err = server.RingSize(in.Views, in.BatchSize, in.Machine.MemoryBytes/2, p.Rings); err != nil {
-		return nil, err
+	if p.Slots, p.SlotBytes, err = server.RingSize(views, batchSize, p.Machine.MemoryBytes/2, p.Rings); err != nil {
+		return err
 	}
 	p.FeedBytes = int64(p.Rings)*int64(p.Slots)*p.SlotBytes + int64(p.FeedCores)*threadBytes + int64(p.Samples)*indexBytes
-	p.UploadRate = int64(in.Need.ImagesPerSecond * float64(in.Views.OutputBytes()))
-	for i := range in.Measurements {
-		p.Encodings = append(p.Encodings, p.option(&in, &in.Measurements[i]))
+	p.UploadRate = int64(p.Need.ImagesPerSecond * float64(views.OutputBytes()))
+	for i := range p.Encodings {
+		p.Encodings[i].compute(p)
 	}
-	if !p.choose(in.BitExact) {
-		return nil, fmt.Errorf("%s: results of %v are not those of the originals, and nothing else can be packed of it: plan without --bit-exact, or with what the set was made from",
-			s.Path, p.Encodings[0].Encoding)
+	if !p.choose(bitExact) {
+		return fmt.Errorf("%s: results of %v are not those of the originals, and nothing else can be packed of it: plan without --bit-exact, or with what the set was made from",
+			p.Path, p.Encodings[0].Encoding)
 	}
 	p.judge()
-	return p, nil
+	return nil
 }
 
-// option says what an encoding would take.
-func (p *Plan) option(in *Input, m *Measurement) Option {
-	o := Option{
-		Name: m.name(), Encoding: m.Encoding.String(), Flags: m.Flags, ImageBytes: m.StoredBytes, SetBytes: int64(m.StoredBytes * float64(p.Samples)),
-		PerCore: m.PerCPU, PerSecond: m.PerCPU * float64(p.FeedCores), NotBitExact: m.notBitExact(in.Views), Rejected: m.Rejected, Reasons: m.Reasons,
-	}
+// compute says what an encoding would take.
+func (o *Option) compute(p *Plan) {
+	o.SetBytes = int64(o.ImageBytes * float64(p.Samples))
+	o.PerSecond = o.PerCore * float64(p.FeedCores)
 	o.DiskLimit = p.Machine.DiskBytesPerSecond / o.ImageBytes
 	o.Cached = float64(o.SetBytes) <= cacheShare*float64(p.Machine.MemoryBytes-p.FeedBytes)
 	wanted := o.PerSecond
@@ -151,7 +127,6 @@ func (p *Plan) option(in *Input, m *Measurement) Option {
 		o.CoresNeeded = int(math.Ceil(wanted * headroom / o.PerCore))
 	}
 	o.ReadRate = wanted * o.ImageBytes
-	return o
 }
 
 // choose says what to pack: of the encodings that feed the GPUs the files themselves, as nothing is lost by them, or else the smallest; if none

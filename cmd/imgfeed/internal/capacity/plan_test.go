@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -20,19 +19,23 @@ func views(t *testing.T, text string) transform.Views {
 }
 
 // measured are encodings as a processor of today serves ImageNet.
-func measured(t *testing.T) []Measurement {
+func measured(t *testing.T, v transform.Views) []Option {
 	t.Helper()
-	parsed := func(flags ...string) encoding.Encoding {
+	option := func(bytes, perCore float64, flags ...string) Option {
 		e, err := parse(flags, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e
+		o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: bytes, PerCore: perCore}
+		for _, spec := range v {
+			o.NotBitExact += e.NotBitExact(spec)
+		}
+		return o
 	}
-	return []Measurement{
-		{Encoding: parsed("--encoding", "original"), Flags: []string{"--encoding", "original"}, StoredBytes: 112e3, PerCPU: 2000},
-		{Encoding: parsed("--encoding", "pixels"), Flags: []string{"--encoding", "pixels"}, StoredBytes: 139e3, PerCPU: 20000},
-		{Encoding: parsed("--encoding", "pixels", "--codec", "none"), Flags: []string{"--codec", "none"}, StoredBytes: 271e3, PerCPU: 18000},
+	return []Option{
+		option(112e3, 2000, "--encoding", "original"),
+		option(139e3, 20000, "--encoding", "pixels"),
+		option(271e3, 18000, "--encoding", "pixels", "--codec", "none"),
 	}
 }
 
@@ -58,11 +61,9 @@ func TestCompute(t *testing.T) {
 		{"one core for all", Machine{1, tib, 3e9}, Need{1, 1000, nil}, "eval", true, "original", LimitGPU, 1, ""},
 		{"the same bits by pixels", Machine{1, tib, 3e9}, Need{1, 10000, nil}, "eval", true, "pixels bitpack", LimitGPU, 1, ""},
 	} {
-		p, err := Compute(Input{
-			Sample: &Sample{Path: "/data", Samples: 1281167, Counted: true}, Measurements: measured(t), Views: views(t, c.transform), BatchSize: 256,
-			Machine: c.machine, Need: c.need, BitExact: c.bitExact,
-		})
-		if err != nil {
+		v := views(t, c.transform)
+		p := &Plan{Sample: &Sample{Path: "/data", Samples: 1281167, Counted: true}, Encodings: measured(t, v), Machine: c.machine, Need: c.need}
+		if err := p.Compute(v, 256, c.bitExact); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		o := &p.Encodings[p.Chosen]
@@ -74,11 +75,11 @@ func TestCompute(t *testing.T) {
 
 // TestSizes holds a plan's sizes to what the README says of a server.
 func TestSizes(t *testing.T) {
-	p, err := Compute(Input{
-		Sample: &Sample{Samples: 1281167}, Measurements: measured(t), Views: views(t, "train"), BatchSize: 256,
-		Machine: Machine{Cores: 40, MemoryBytes: 1 << 40}, Need: Need{GPUs: 8, ImagesPerSecond: 16000},
-	})
-	if err != nil {
+	v := views(t, "train")
+	p := &Plan{
+		Sample: &Sample{Samples: 1281167}, Encodings: measured(t, v), Machine: Machine{Cores: 40, MemoryBytes: 1 << 40}, Need: Need{GPUs: 8, ImagesPerSecond: 16000},
+	}
+	if err := p.Compute(v, 256, false); err != nil {
 		t.Fatal(err)
 	}
 	const slot = 38_539_264 // 256 × (224·224·3 + 8 + 8): images, labels and indices, in whole pages
@@ -93,12 +94,12 @@ func TestSizes(t *testing.T) {
 
 // TestOnlyInexact asks for the originals' bits of a set that has not the originals.
 func TestOnlyInexact(t *testing.T) {
-	in := Input{Sample: &Sample{Path: "/data", Samples: 10}, Measurements: measured(t)[1:], Views: views(t, "train"), BatchSize: 2, Machine: Machine{Cores: 2, MemoryBytes: 1 << 30}, BitExact: true}
-	if _, err := Compute(in); err == nil || !strings.Contains(err.Error(), "without --bit-exact") {
+	v := views(t, "train")
+	p := Plan{Sample: &Sample{Path: "/data", Samples: 10}, Encodings: measured(t, v)[1:], Machine: Machine{Cores: 2, MemoryBytes: 1 << 30}}
+	if err := p.Compute(v, 2, true); err == nil || !strings.Contains(err.Error(), "without --bit-exact") {
 		t.Error(err)
 	}
-	in.BatchSize = 1 << 60
-	if _, err := Compute(in); err == nil || !strings.Contains(err.Error(), "impossible") {
+	if err := p.Compute(v, 1<<60, true); err == nil || !strings.Contains(err.Error(), "impossible") {
 		t.Error(err)
 	}
 }

@@ -1,3 +1,12 @@
+// Package capacity says what a machine needs to feed GPUs: it measures, for some seconds, how fast this machine serves a sample of a dataset in each
+// encoding that could be packed, and how fast its disk reads; the rest is arithmetic.
+//
+//	Sample ──► Measure ──► Compute ──► Plan
+//	some of    CPU time    what the    what to pack, how many cores,
+//	the data   an image    GPUs want   which disk, which link, how much memory
+//
+// What is measured is CPU time, so that other work on the machine shows little: a core gives so many images in a second of its time, and cores
+// add up.
 package capacity
 
 import (
@@ -5,39 +14,93 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
+const (
+	// sampleImages is how many images are measured: their pixels are more than caches hold, and what decoding takes is known to some percent.
+	sampleImages = 512
+	// sampleBytes bounds the files of the sample.
+	sampleBytes = 256 << 20
+	// countLimit is how long the images of a dataset that is not packed are counted.
+	countLimit = 10 * time.Second
+)
+
 // SetLayout begins the layout of what is packed already.
 const SetLayout = "a shard set"
 
-// sampleSet takes samples of a set, evenly spread: a set's order is a shuffle, so they are as good as drawn.
-func sampleSet(ctx context.Context, dir string) (*Sample, error) {
-	set, err := shard.OpenSet(dir)
+// A Sample is some of a dataset's images.
+type Sample struct {
+	Path     string   `json:"path"` // of the set, or of what would be packed
+	Split    string   `json:"split"`
+	Layout   string   `json:"layout"`   // what it is, in words
+	Samples  int      `json:"samples"`  // of all; an estimate or too few unless Counted
+	Counted  bool     `json:"counted"`  // Samples is exact
+	Measured int      `json:"measured"` // how many images are measured
+	Notes    []string `json:"notes"`
+
+	set     *shard.Set  // what is packed already, else nil
+	indices []int       // of the sample in it
+	files   []pack.File // the images' files; nil when the set does not keep them
+	small   bool        // the dataset's images are best packed in their own size
+}
+
+// Close closes the set.
+func (s *Sample) Close() error {
+	if s.set == nil {
+		return nil
+	}
+	return s.set.Close()
+}
+
+// TakeSample takes a sample of the shard set at path, or of the dataset there that is not packed yet. split chooses where there are several; "" takes
+// train, or the only one.
+func TakeSample(ctx context.Context, path, split string) (*Sample, error) {
+	// What a build would refuse of classes and of ends of tars does not matter here, where labels are not looked at.
+	sets, splits, err := cliutil.FindData([]string{path}, source.Options{ForceClasses: true, AllowTruncated: true})
 	if err != nil {
 		return nil, err
 	}
-	s := &Sample{Path: dir, Split: set.Manifest().Split, Samples: set.Len(), Counted: true, set: set}
-	if err := s.readSet(ctx); err != nil {
-		set.Close()
+	names := slices.Sorted(maps.Keys(sets))
+	for _, s := range splits {
+		names = append(names, s.Name)
+	}
+	if split, err = cliutil.ChooseSplit(path, split, names); err != nil {
 		return nil, err
 	}
+	s := &Sample{Split: split, Path: sets[split]}
+	if splits == nil {
+		err = s.ofSet(ctx)
+	} else {
+		err = s.ofSource(ctx, splits[slices.Index(names, split)])
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.Measured = max(len(s.indices), len(s.files))
 	return s, nil
 }
 
-func (s *Sample) readSet(ctx context.Context) error {
+// ofSet takes samples of a set, evenly spread: a set's order is a shuffle, so they are as good as drawn.
+func (s *Sample) ofSet(ctx context.Context) (err error) {
+	if s.set, err = shard.OpenSet(s.Path); err != nil {
+		return err
+	}
 	stored, err := registry.Open(s.set.Manifest().Encoding)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Path, err)
 	}
-	s.Layout = fmt.Sprintf("%s (%v)", SetLayout, stored)
+	s.Samples, s.Counted, s.Layout = s.set.Len(), true, fmt.Sprintf("%s (%v)", SetLayout, stored)
 	var here []int
 	for i := range s.set.Len() {
 		if s.set.Has(i % s.set.Partitions()) {
@@ -45,7 +108,7 @@ func (s *Sample) readSet(ctx context.Context) error {
 		}
 	}
 	n := min(sampleImages, len(here))
-	bytes, damaged := 0, 0
+	bytes := 0
 	for k := range n {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -53,8 +116,9 @@ func (s *Sample) readSet(ctx context.Context) error {
 		i := here[k*len(here)/n]
 		record, _, err := s.set.Read(i, nil)
 		if err != nil {
-			damaged++
-			s.note(damaged, "records cannot be read: %v", err)
+			if s.Notes == nil {
+				s.note("some records cannot be read: %v", err)
+			}
 			continue
 		}
 		s.indices = append(s.indices, i)
@@ -69,24 +133,21 @@ func (s *Sample) readSet(ctx context.Context) error {
 		return fmt.Errorf("%s has no sample here to measure with", s.Path)
 	}
 	if !stored.HoldsOriginals() {
-		s.Notes = append(s.Notes, fmt.Sprintf("the set keeps %v and no files, so that other encodings are not compared: plan with what it was made from", stored))
+		s.note("the set keeps %v and no files, so that other encodings are not compared: plan with what it was made from", stored)
 	}
 	return nil
 }
 
-// note notes the first of several mishaps.
-func (s *Sample) note(nth int, format string, args ...any) {
-	if nth == 1 {
-		s.Notes = append(s.Notes, "some "+fmt.Sprintf(format, args...))
-	}
+func (s *Sample) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
 // errCounted ends a walk that has taken long enough.
 var errCounted = errors.New("counted for long enough")
 
-// sampleSource counts the images of a split, as far as that goes in time, and draws some of them.
-func sampleSource(ctx context.Context, split *source.Split) (*Sample, error) {
-	s := &Sample{Path: split.Path, Split: split.Name, Layout: split.Layout(), small: split.Decoded()}
+// ofSource counts the images of a split, as far as that goes in time, and draws some of them.
+func (s *Sample) ofSource(ctx context.Context, split *source.Split) error {
+	s.Path, s.Layout, s.small = split.Path, split.Layout(), split.Decoded()
 	d := drawing{random: rand.New(rand.NewPCG(1, 2))}
 	until := time.Now().Add(countLimit)
 	var walked int64
@@ -105,21 +166,18 @@ func sampleSource(ctx context.Context, split *source.Split) (*Sample, error) {
 		return nil
 	})
 	if s.Counted = err == nil; err != nil && !errors.Is(err, errCounted) {
-		return nil, err
+		return err
 	}
 	if !s.Counted && split.Streamed() && walked > 0 {
 		s.Samples = max(s.Samples, int(float64(split.Bytes())/float64(walked)*float64(s.Samples)))
-		s.Notes = append(s.Notes, "the images are those at the beginning of the tars, and their number is a guess by the tars' size: --samples gives it")
+		s.note("the images are those at the beginning of the tars, and their number is a guess by the tars' size: --samples gives it")
 	} else if !s.Counted {
-		s.Notes = append(s.Notes, fmt.Sprintf("counting ended after %v: there are more images, and --samples gives their number", countLimit))
+		s.note("counting ended after %v: there are more images, and --samples gives their number", countLimit)
 	}
-	if s.files, err = d.read(ctx, split); err != nil {
-		return nil, err
+	if s.files, err = d.read(ctx, split); err == nil && len(s.files) == 0 {
+		err = fmt.Errorf("%s has no image to measure with", s.Path)
 	}
-	if len(s.files) == 0 {
-		return nil, fmt.Errorf("%s has no image to measure with", s.Path)
-	}
-	return s, nil
+	return err
 }
 
 // A drawing keeps sampleImages of the items that it is offered, each of them as likely as the others (Vitter's algorithm R).

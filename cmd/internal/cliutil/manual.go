@@ -1,5 +1,4 @@
-// Package manual writes the manual pages and the shell completions of the two programs, which a release holds.
-package manual
+package cliutil
 
 import (
 	"fmt"
@@ -12,21 +11,21 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
-// NewCommand returns a command that writes the files of the program that it is part of. Help does not show it: it is for packagers.
-func NewCommand() *cobra.Command {
+// newManualCommand returns a command that writes the manual pages and shell completions of its program, which a release holds. Help does not show it: it is for packagers.
+func newManualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "manual DIR",
 		Short:  "Write manual pages and shell completions",
 		Long:   "Write the manual pages to DIR/man/man1, and the completions of bash, zsh and fish to DIR/completions.",
 		Args:   cobra.ExactArgs(1),
 		Hidden: true,
-		RunE:   func(cmd *cobra.Command, args []string) error { return Write(cmd.Root(), args[0]) },
+		RunE:   func(cmd *cobra.Command, args []string) error { return writeManual(cmd.Root(), args[0]) },
 	}
 }
 
-// Write writes the pages of a command and its subcommands to dir/man/man1, named as git's are (imgshard-build.1), and its
+// writeManual writes the pages of a command and its subcommands to dir/man/man1, named as git's are (imgshard-build.1), and its
 // completions to dir/completions. The pages bear the date that SOURCE_DATE_EPOCH tells, else today's.
-func Write(root *cobra.Command, dir string) error {
+func writeManual(root *cobra.Command, dir string) error {
 	pages, completions := filepath.Join(dir, "man", "man1"), filepath.Join(dir, "completions")
 	for _, folder := range []string{pages, completions} {
 		if err := os.MkdirAll(folder, 0o777); err != nil {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,4 +88,31 @@ func readPiece(path string, piece []byte, random *rand.Rand) (int, error) {
 		return 0, &os.PathError{Op: "read", Path: path, Err: err}
 	}
 	return n, nil
+}
+
+// diskFiles returns files to measure the disk with: those of the set's shards that are here, or those below the dataset's path.
+func (s *Sample) diskFiles(ctx context.Context) ([]string, error) {
+	const enough = 4096
+	root := s.Path
+	if s.set != nil {
+		root = s.set.Dir()
+	}
+	var files []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		case d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".") && filepath.Ext(d.Name()) != ".json":
+			if files = append(files, path); len(files) == enough {
+				return fs.SkipAll
+			}
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: %w", root, os.ErrNotExist)
+	}
+	return files, err
 }

@@ -1,4 +1,4 @@
-package manual
+package cliutil
 
 import (
 	"os"
@@ -14,7 +14,7 @@ func program() *cobra.Command {
 	root := &cobra.Command{Use: "tool", Short: "Do things", SilenceUsage: true, SilenceErrors: true}
 	sub := &cobra.Command{Use: "pack SRC", Short: "Pack a source", Run: func(*cobra.Command, []string) {}}
 	sub.Flags().Int("world", 1, "deal the samples to `N` partitions")
-	root.AddCommand(sub, NewCommand())
+	root.AddCommand(sub, newManualCommand())
 	return root
 }
 
@@ -72,7 +72,7 @@ func TestManualNamesItsFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(program(), file); err == nil || !strings.Contains(err.Error(), file) {
+	if err := writeManual(program(), file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,15 +1,9 @@
-package seed
+package cliutil
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/spf13/pflag"
-)
-
-func TestRanges(t *testing.T) {
-	var draws Draws
-	var packs Packs
-	_, _ = pflag.Value(&draws), pflag.Value(&packs)
+func TestSeed(t *testing.T) {
+	draws, packs := Seed(new(int64)), Seed(new(uint64))
 	for _, test := range []struct {
 		text         string
 		draws, packs bool
@@ -26,6 +20,6 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	if draws.String() != "-9223372036854775808" || packs.String() != "9223372036854775807" {
-		t.Errorf("the last ones are %v and %v", &draws, &packs)
+		t.Errorf("the last ones are %v and %v", draws, packs)
 	}
 }

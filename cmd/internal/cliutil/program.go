@@ -1,0 +1,108 @@
+// Package cliutil holds what the command lines of both programs share: the root command and its exit status, advice on errors, checks of arguments
+// and flags, the search for sets and datasets, and the manual.
+package cliutil
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/suggest"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/internal/version"
+)
+
+// A usageError is a mistake on the command line. Its exit status is 2, that of any other error 1.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage marks err as a mistake on the command line; nil stays nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// Usagef is [Usage] of an error with a text of its own.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// ExitStatus returns 0 without an error, 2 for mistakes on the command line, and 1 for everything else.
+func ExitStatus(err error) int {
+	if _, mistake := errors.AsType[usageError](err); mistake {
+		return 2
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// Report prints how a command failed, if it did, with advice, and returns the exit status of the program.
+func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
+	status, name := ExitStatus(err), cmd.Root().Name()
+	if err != nil {
+		fmt.Fprintln(termsafe.Writer{Writer: stderr}, name+":", Add(err))
+	}
+	if status == 2 {
+		fmt.Fprintf(stderr, "%s: see %s --help\n", name, cmd.CommandPath())
+	}
+	return status
+}
+
+// Root completes a program's root command: with its subcommands and the hidden one that writes the manual, whose arguments and flags are checked in
+// our words, with the version, and with the help where no command is named.
+func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	root.Version = version.Get().String()
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.AddCommand(append(commands, newManualCommand())...)
+	var names []string
+	for _, cmd := range root.Commands() {
+		if cmd.Args != nil {
+			cmd.Args = checkArgs(cmd.Args)
+		}
+		if !cmd.Hidden {
+			names = append(names, cmd.Name())
+		}
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return Usagef("unknown command %q%s", args[0], suggest.Hint(args[0], names))
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Usage(adviseFlag(cmd, err)) })
+	return root
+}
+
+// NewVersionCommand returns the command that prints a program's version: describe returns the lines for people, and the object for programs.
+func NewVersionCommand(short string, describe func() (text string, info any)) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, info := describe()
+			if asJSON {
+				return PrintJSON(cmd.OutOrStdout(), info)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// PrintJSON writes a value as JSON on one line, in which <, > and & stay as they are.
+func PrintJSON(out io.Writer, value any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}
