@@ -65,24 +65,6 @@ type stopRequest struct {
 	Generation uint64 `json:"generation,omitempty"` // the epoch that is meant, so that a late one ends no other; 0 is whichever runs
 }
 
-// Kind implements [wire.Message].
-func (startRequest) Kind() string { return "start" }
-
-// Kind implements [wire.Message].
-func (startedReply) Kind() string { return "started" }
-
-// Kind implements [wire.Message].
-func (batchMessage) Kind() string { return "batch" }
-
-// Kind implements [wire.Message].
-func (endMessage) Kind() string { return "end" }
-
-// Kind implements [wire.Message].
-func (releaseRequest) Kind() string { return "release" }
-
-// Kind implements [wire.Message].
-func (stopRequest) Kind() string { return "stop" }
-
 // An epoch is one start request at work: a goroutine that takes finished batches from the loader and sends them.
 type epoch struct {
 	session    *session

@@ -15,10 +15,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
+
+// ProtocolVersion is the version of the protocol that clients must speak.
+const ProtocolVersion = wire.Version
 
 // Config says what to serve, and with what.
 type Config struct {
@@ -91,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Threads = runtime.GOMAXPROCS(0)
 	}
 	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = MachineMemory() / 2
+		cfg.MemoryBytes = memory.OfMachine() / 2
 	}
 	switch {
 	case cfg.Threads < 1:

@@ -26,12 +26,6 @@ type statsReply struct {
 	Threads     int                `json:"threads"`
 }
 
-// Kind implements [wire.Message].
-func (statsRequest) Kind() string { return "stats" }
-
-// Kind implements [wire.Message].
-func (statsReply) Kind() string { return "stats" }
-
 func (s *session) stats(statsRequest) error {
 	waiting, verdict := s.verdict()
 	c := s.server.pool.Counters()

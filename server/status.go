@@ -90,18 +90,7 @@ type SessionStatus struct {
 	RingBytes int64 `json:"ring_bytes"`
 }
 
-// Kind implements [wire.Message].
-func (statusRequest) Kind() string { return "status" }
-
-// Kind implements [wire.Message].
-func (Status) Kind() string { return "status" }
-
 func (c *connection) status(m statusRequest) error { return c.send(c.server.Status(m.Since)) }
-
-// AskStatus asks the server on a socket what it is doing, with the history after since; the answer must come in time.
-func AskStatus(socket string, timeout time.Duration, since float64) (Status, error) {
-	return ask[Status](socket, timeout, statusRequest{Since: since})
-}
 
 // advice says what to do about what a session waits for.
 var advice = map[loader.WaitingFor]string{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/version"
-	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/server"
 )
 
 // A versionInfo is what imgfeed version prints.
@@ -27,7 +27,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version, and which accelerated code is in use",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: wire.Version, Notice: kernel.Notice()}
+			v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: server.ProtocolVersion, Notice: kernel.Notice()}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 			}
