@@ -223,7 +223,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if fewer := s.shrunk.Swap(0); fewer > 0 {
 		m.Slots = int(fewer)
 	}
-	s.count(b, size) // before the client can know of it and ask
+	s.count(delivery{Counts: countsOf(b, size)}) // before the client can know of it and ask
 	started := time.Now()
 	traced := e.trace.batch(b, size, started)
 	if s.shared {
@@ -247,7 +247,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		traced.end("send")
 	}
 	slotWait := e.stream.Stats().SlotWait
-	s.countTimes(time.Since(started), slotWait-e.slotWait)
+	s.count(delivery{write: time.Since(started), slotWait: slotWait - e.slotWait})
 	s.totals.batchWait.Observe(max(0, nextTook-(slotWait-e.slotWait)).Seconds())
 	e.slotWait = slotWait
 	return nil

@@ -26,7 +26,7 @@ var page embed.FS
 // what of the data is damaged, a line each, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.metrics()...)
+	registry.MustRegister(collector{s, metrics()}, s.totals.batchWait, s.totals.slotHeld)
 	registry.MustRegister(s.cfg.Metrics...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()

@@ -213,3 +213,25 @@ func (s *Server) Close() error {
 	s.pool.Close()
 	return s.catalog.Load().close()
 }
+
+// list returns the connections in the order in which they came.
+func (s *Server) list() []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*connection, 0, len(s.connections))
+	for _, c := range s.connections {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *connection) int { return int(a.id) - int(b.id) })
+	return list
+}
+
+// openSessions returns the sessions in the order in which their connections came.
+func (s *Server) openSessions() (sessions []*session) {
+	for _, c := range s.list() {
+		if sess := c.session.Load(); sess != nil {
+			sessions = append(sessions, sess)
+		}
+	}
+	return sessions
+}
