@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -63,7 +62,7 @@ func TestRoomFor(t *testing.T) {
 		if got == nil || len(got) != test.want {
 			t.Errorf("%d names: %d of them, want %d", len(test.names), len(got), test.want)
 		}
-		if _, err := wire.AppendFrame(nil, classesReply{Classes: got}); err != nil {
+		if _, err := appendFrame(nil, classesReply{Classes: got}); err != nil {
 			t.Errorf("%d names: %v", len(test.names), err)
 		}
 	}

@@ -8,14 +8,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // testTimeout is what any step of a test may take before it counts as a hang.
@@ -33,7 +35,7 @@ type testServer struct {
 // startServer serves the sets in dir until the test ends.
 func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	t.Helper()
-	found, _, _, err := Discover(dir)
+	found, err := shard.FindAll(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,7 @@ func (ts *testServer) checkIdle() {
 type client struct {
 	t      testing.TB
 	conn   *net.UnixConn
-	rights *wire.RightsReader
+	rights *rightsReader
 	frames *wire.Reader
 	opened openedReply
 	ring   []byte
@@ -108,7 +110,7 @@ func (ts *testServer) dial() *client {
 		ts.t.Fatal(err)
 	}
 	conn.SetDeadline(time.Now().Add(testTimeout))
-	rights := wire.NewRightsReader(conn)
+	rights := newRightsReader(conn)
 	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.ReplyBytesMax)}
 	ts.t.Cleanup(c.close)
 	return c
@@ -116,7 +118,7 @@ func (ts *testServer) dial() *client {
 
 func (c *client) close() {
 	c.conn.Close()
-	for _, f := range c.rights.Take() {
+	for _, f := range c.rights.take() {
 		f.Close()
 	}
 	if c.ring != nil {
@@ -125,9 +127,9 @@ func (c *client) close() {
 	}
 }
 
-func (c *client) send(m wire.Message) {
+func (c *client) send(m any) {
 	c.t.Helper()
-	frame, err := wire.AppendFrame(nil, m)
+	frame, err := appendFrame(nil, m)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -142,21 +144,31 @@ func (c *client) sendRaw(b []byte) {
 }
 
 // receive returns the next message.
-func (c *client) receive() wire.Message {
+func (c *client) receive() any {
 	c.t.Helper()
 	text, err := c.frames.Next()
 	if err != nil {
 		c.t.Fatalf("receiving: %v", err)
 	}
-	m, err := replyTypes.DecodeReply(text)
+	_, m, err := replies.DecodeReply(text)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return m
 }
 
+// appendFrame appends the frame of a request or a reply.
+func appendFrame(dst []byte, m any) ([]byte, error) {
+	for _, r := range requests {
+		if reflect.TypeOf(r.empty) == reflect.TypeOf(m) {
+			return requestMessages.AppendFrame(dst, m)
+		}
+	}
+	return replies.AppendFrame(dst, m)
+}
+
 // expect returns the next message, which must be an M.
-func expect[M wire.Message](c *client) M {
+func expect[M any](c *client) M {
 	c.t.Helper()
 	got := c.receive()
 	m, ok := got.(M)
@@ -189,7 +201,7 @@ func (c *client) expectClosed() {
 func (c *client) hello() *client {
 	c.t.Helper()
 	c.send(helloRequest{Version: wire.Version})
-	expect[Hello](c)
+	expect[helloReply](c)
 	return c
 }
 
@@ -213,7 +225,7 @@ func (c *client) open(m openRequest) *client {
 // mapRing maps the memory that came with opened.
 func (c *client) mapRing() {
 	c.t.Helper()
-	files := c.rights.Take()
+	files := c.rights.take()
 	if len(files) != 1 {
 		c.t.Fatalf("%d descriptors came with opened, want 1", len(files))
 	}

@@ -6,14 +6,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 const wireDocument = "../docs/format/wire.md"
@@ -94,7 +96,7 @@ func (r *replay) step(at, line string) {
 	case what == "C":
 		c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(len(rest))))
 		c.sendRaw([]byte(rest))
-		if m, err := requestTypes.DecodeRequest([]byte(rest)); err == nil {
+		if _, m, err := requestMessages.DecodeRequest([]byte(rest)); err == nil {
 			r.kinds[fmt.Sprintf("%T", m)] = true
 		}
 	case what == "S" && rest == "closed":
@@ -138,7 +140,7 @@ func (r *replay) receive(at, want string, withFD bool) {
 	if !matches(got, expected) {
 		c.t.Fatalf("%s: the server sent\n%s\nthe document says\n%s", at, text, want)
 	}
-	m, err := replyTypes.DecodeReply(text)
+	_, m, err := replies.DecodeReply(text)
 	if err != nil {
 		c.t.Fatalf("%s: %v", at, err)
 	}
@@ -146,17 +148,9 @@ func (r *replay) receive(at, want string, withFD bool) {
 	if withFD {
 		c.opened = m.(openedReply)
 		c.mapRing()
-	} else if files := c.rights.Take(); len(files) > 0 {
+	} else if files := c.rights.take(); len(files) > 0 {
 		c.t.Fatalf("%s: a descriptor came with %s", at, text)
 	}
-}
-
-// allMessages returns an empty value of every message.
-func allMessages() (list []wire.Message) {
-	for _, r := range requests {
-		list = append(append(list, r.message), r.replies...)
-	}
-	return list
 }
 
 // matches compares two JSON values; "…" in the document matches anything that is not empty.
@@ -227,23 +221,23 @@ func TestDocumentNamesEveryField(t *testing.T) {
 			t.Errorf("the document does not explain %s of %s", name, in)
 		}
 	}
-	for _, m := range append(allMessages(), message(ServedSet{}), message(ring.Array{})) {
+	for kind := range emptyRequests() {
+		find(kind, "the protocol")
+	}
+	for kind := range emptyReplies {
+		find(kind, "the protocol")
+	}
+	for _, m := range append(allMessages(), ServedSet{}, ring.Array{}) {
 		typ := reflect.TypeOf(m)
-		if w, ok := m.(wrapped); ok {
-			typ = reflect.TypeOf(w.value)
-		} else {
-			find(m.Kind(), "the protocol")
-		}
-		for i := range typ.NumField() {
-			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			find(name, typ.Name())
+		for _, field := range reflect.VisibleFields(typ) {
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); field.IsExported() && !field.Anonymous {
+				find(name, typ.Name())
+			}
 		}
 	}
 }
 
-// wrapped makes a message of a part of one.
-type wrapped struct{ value any }
-
-func (wrapped) Kind() string { return "" }
-
-func message(value any) wire.Message { return wrapped{value} }
+// allMessages returns an empty value of every message.
+func allMessages() []any {
+	return slices.AppendSeq(slices.Collect(maps.Values(emptyRequests())), maps.Values(emptyReplies))
+}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 const (
@@ -83,14 +83,15 @@ func (c *connection) serve() (err error) {
 		if err != nil {
 			return err
 		}
-		m, err := requestTypes.DecodeRequest(text)
+		kind, m, err := requestMessages.DecodeRequest(text)
 		if err == nil {
-			if err = c.handle(m); err == nil {
-				continue
-			}
+			err = c.handle(kind, m)
 		}
-		if err := c.answerError(m, err); err != nil {
-			return err
+		if err != nil {
+			// Nobody knows what follows a select that cannot be read.
+			if err = c.answerError(kind, err, m == nil && kind == "select"); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -102,16 +103,10 @@ func (e *lostError) Error() string { return e.err.Error() }
 
 func (e *lostError) Unwrap() error { return e.err }
 
-// answerError sends what went wrong with a request. It returns an error if the connection cannot go on.
-func (c *connection) answerError(m wire.Message, err error) error {
-	request := ""
-	if m != nil {
-		request = m.Kind()
-	} else if re, ok := errors.AsType[*wire.RequestError](err); ok {
-		request = re.Type
-	}
-	unread := m == nil && request == selectRequest{}.Kind() // and so is the length of what follows
-	if is[*wire.SyntaxError](err) || is[*lostError](err) || unread || !c.greeted {
+// answerError sends what went wrong with a request. It returns an error if the connection cannot go on; lost says that
+// nobody knows where the next request begins.
+func (c *connection) answerError(request string, err error, lost bool) error {
+	if lost || is[*wire.SyntaxError](err) || is[*lostError](err) || !c.greeted {
 		return c.fatal(request, err)
 	}
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {
@@ -147,14 +142,14 @@ func (c *connection) sayGoodbye() {
 	}
 	defer c.writeMu.Unlock()
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	frame, err := wire.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
+	frame, err := replies.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
 	if err == nil {
 		c.conn.Write(frame)
 	}
 }
 
 // send writes one message, and the bytes that follow it.
-func (c *connection) send(m wire.Message, raw ...[]byte) error {
+func (c *connection) send(m any, raw ...[]byte) error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
 	if err := c.encode(m); err != nil {
@@ -171,8 +166,8 @@ func (c *connection) send(m wire.Message, raw ...[]byte) error {
 }
 
 // encode puts m's frame into c.frame; writeMu is held.
-func (c *connection) encode(m wire.Message) (err error) {
-	c.frame, err = wire.AppendFrame(c.frame[:0], m)
+func (c *connection) encode(m any) (err error) {
+	c.frame, err = replies.AppendFrame(c.frame[:0], m)
 	return err
 }
 
@@ -185,6 +180,3 @@ type errorMessage struct {
 	Request    string `json:"request,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
 }
-
-// Kind implements [wire.Message].
-func (errorMessage) Kind() string { return "error" }

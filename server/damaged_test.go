@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // damagedSets makes a folder with a whole set (val), one of three partitions of which rank 1 lacks its shard (train), one
@@ -34,7 +34,7 @@ func damagedSets(t *testing.T) string {
 }
 
 // ask sends an open request on a connection of its own and returns the answer.
-func (ts *testServer) ask(m openRequest) wire.Message {
+func (ts *testServer) ask(m openRequest) any {
 	ts.t.Helper()
 	m.Transform, m.BatchSize, m.Transport = onePixel, 2, transportSocket
 	c := ts.dial().hello()
@@ -105,14 +105,14 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 func TestOnlyAWholeSetIsImplied(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "val"), "val", 4, 1)
-	if m := startServer(t, dir, nil).ask(openRequest{}); m.Kind() != "opened" {
+	if m, ok := startServer(t, dir, nil).ask(openRequest{}).(openedReply); !ok {
 		t.Errorf("the only set: %+v", m)
 	}
 	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
 	if err := os.Remove(filepath.Join(dir, "train/rank-0000/00000.imgshard")); err != nil {
 		t.Fatal(err)
 	}
-	if m := startServer(t, dir, nil).ask(openRequest{}); m.Kind() != "error" {
+	if m, ok := startServer(t, dir, nil).ask(openRequest{}).(errorMessage); !ok {
 		t.Errorf("beside a damaged set: %+v", m)
 	}
 }
@@ -123,7 +123,7 @@ func TestNothingToServe(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "val")); err != nil {
 		t.Fatal(err)
 	}
-	found, _, _, err := Discover(dir)
+	found, err := shard.FindAll(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

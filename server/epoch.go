@@ -65,24 +65,6 @@ type stopRequest struct {
 	Generation uint64 `json:"generation,omitempty"` // the epoch that is meant, so that a late one ends no other; 0 is whichever runs
 }
 
-// Kind implements [wire.Message].
-func (startRequest) Kind() string { return "start" }
-
-// Kind implements [wire.Message].
-func (startedReply) Kind() string { return "started" }
-
-// Kind implements [wire.Message].
-func (batchMessage) Kind() string { return "batch" }
-
-// Kind implements [wire.Message].
-func (endMessage) Kind() string { return "end" }
-
-// Kind implements [wire.Message].
-func (releaseRequest) Kind() string { return "release" }
-
-// Kind implements [wire.Message].
-func (stopRequest) Kind() string { return "stop" }
-
 // An epoch is one start request at work: a goroutine that takes finished batches from the loader and sends them.
 type epoch struct {
 	session    *session
@@ -241,7 +223,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if fewer := s.shrunk.Swap(0); fewer > 0 {
 		m.Slots = int(fewer)
 	}
-	s.count(b, size) // before the client can know of it and ask
+	s.count(delivery{Counts: countsOf(b, size)}) // before the client can know of it and ask
 	started := time.Now()
 	traced := e.trace.batch(b, size, started)
 	if s.shared {
@@ -265,7 +247,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		traced.end("send")
 	}
 	slotWait := e.stream.Stats().SlotWait
-	s.countTimes(time.Since(started), slotWait-e.slotWait)
+	s.count(delivery{write: time.Since(started), slotWait: slotWait - e.slotWait})
 	s.totals.batchWait.Observe(max(0, nextTook-(slotWait-e.slotWait)).Seconds())
 	e.slotWait = slotWait
 	return nil

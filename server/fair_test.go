@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/imgfeed/imgfeed/internal/wire"
 )
 
 // costly takes long enough for the workers to be what all wait for: about 0.2 ms.
@@ -59,10 +57,10 @@ func (c *client) consume(images *atomic.Int64) {
 		if err != nil {
 			return
 		}
-		m, err := replyTypes.DecodeReply(text)
+		_, m, err := replies.DecodeReply(text)
 		if b, ok := m.(batchMessage); ok && err == nil {
 			images.Add(int64(b.Count))
-			frame, _ := wire.AppendFrame(nil, releaseRequest{Slot: *b.Slot})
+			frame, _ := appendFrame(nil, releaseRequest{Slot: *b.Slot})
 			if _, err := c.conn.Write(frame); err != nil {
 				return
 			}
@@ -82,8 +80,8 @@ func hostile(ts *testServer) {
 		c.conn.SetDeadline(time.Time{})
 		c.send(startRequest{})
 	}
-	for c, m := range map[*client]wire.Message{floods: statsRequest{}, lies: releaseRequest{Slot: 7}} {
-		frame, _ := wire.AppendFrame(nil, m)
+	for c, m := range map[*client]any{floods: statsRequest{}, lies: releaseRequest{Slot: 7}} {
+		frame, _ := appendFrame(nil, m)
 		go func() {
 			for _, err := c.conn.Write(frame); err == nil; _, err = c.conn.Write(frame) {
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
@@ -32,11 +31,19 @@ const (
 type history struct {
 	mu      sync.Mutex
 	moments []Moment
-
-	counted loader.Counters // as of the last moment
-	images  int64
-	at      time.Time
+	looks   []look // of the last rateSpan seconds, the newest last
 }
+
+// A look is what a moment is compared with later.
+type look struct {
+	at     time.Time
+	pool   loader.Counters
+	images int64
+	sent   map[uint64]int64 // images, by session
+}
+
+// rateSpan is how many seconds a rate looks back.
+const rateSpan = 5
 
 // watch adds a moment each second until ctx ends.
 func (s *Server) watch(ctx context.Context) {
@@ -53,36 +60,55 @@ func (s *Server) watch(ctx context.Context) {
 }
 
 func (s *Server) addMoment(now time.Time) {
+	st := s.sample()
+	next := look{at: now, pool: s.pool.Counters(), images: st.Images, sent: map[uint64]int64{}}
 	h := &s.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.at.IsZero() {
-		h.at = s.started
+	last := look{at: s.started}
+	if len(h.looks) > 0 {
+		last = h.looks[len(h.looks)-1]
 	}
-	elapsed := now.Sub(h.at).Seconds()
+	elapsed := now.Sub(last.at).Seconds()
 	if elapsed <= 0 {
 		return // two within the clock's resolution
 	}
-	counters := s.pool.Counters()
-	images := s.totals.all().images
-	did := counters.Sub(h.counted)
-	threads := elapsed * float64(s.pool.Threads())
+	did := next.pool.Sub(last.pool)
+	threads := elapsed * float64(st.Threads)
 	m := Moment{
-		Time: s.moment(now), Images: float64(images-h.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
+		Time: s.moment(now), Images: float64(next.images-last.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
 		Read: did.Read.Seconds() / threads, Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
-	for _, sess := range s.openSessions() {
-		sess.rate.add(sess.images.Load(), now)
-		if waiting, _ := sess.verdict(); waiting == loader.Disk || waiting == loader.CPU {
+	for _, sess := range st.Sessions {
+		next.sent[sess.Session] = sess.Images
+		if sess.WaitingFor == loader.Disk || sess.WaitingFor == loader.CPU {
 			m.Waiting++
 		}
 	}
-	h.counted, h.images, h.at = counters, images, now
-	if len(h.moments) == historyMoments {
-		h.moments = slices.Delete(h.moments, 0, 1)
+	h.looks = appendBounded(h.looks, next, rateSpan+1)
+	h.moments = appendBounded(h.moments, m, historyMoments)
+}
+
+// appendBounded appends to a list, and drops its first element where it would have more than most.
+func appendBounded[T any](list []T, value T, most int) []T {
+	if len(list) == most {
+		list = slices.Delete(list, 0, 1)
 	}
-	h.moments = append(h.moments, m)
+	return append(list, value)
+}
+
+// perSecond returns how many images a second a session was sent in the last seconds.
+func (h *history) perSecond(session uint64) float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, first := range h.looks {
+		last := h.looks[len(h.looks)-1]
+		if sent, there := first.sent[session]; there && last.at.After(first.at) {
+			return float64(last.sent[session]-sent) / last.at.Sub(first.at).Seconds()
+		}
+	}
+	return 0
 }
 
 // after returns the moments that came after a time.
@@ -95,32 +121,6 @@ func (h *history) after(since float64) []Moment {
 	}
 	return slices.Clone(h.moments[i:])
 }
-
-// rateSpan is how many seconds a rate "of late" looks back.
-const rateSpan = 5
-
-// A rate is how fast a count has grown of late. add is for one goroutine at a time, perSecond for any.
-type rate struct {
-	counts [rateSpan + 1]int64
-	times  [rateSpan + 1]time.Time
-	next   int
-
-	milli atomic.Int64 // a second, in thousandths
-}
-
-func (r *rate) add(count int64, now time.Time) {
-	oldest := (r.next + 1) % len(r.counts)
-	r.counts[r.next], r.times[r.next] = count, now
-	for r.times[oldest].IsZero() { // the first seconds
-		oldest = (oldest + 1) % len(r.counts)
-	}
-	if elapsed := now.Sub(r.times[oldest]).Seconds(); elapsed > 0 {
-		r.milli.Store(int64(1e3 * float64(count-r.counts[oldest]) / elapsed))
-	}
-	r.next = (r.next + 1) % len(r.counts)
-}
-
-func (r *rate) perSecond() float64 { return float64(r.milli.Load()) / 1e3 }
 
 // A BadSample is one that could not be served.
 type BadSample struct {
@@ -146,14 +146,11 @@ func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = slices.DeleteFunc(b.last, func(old BadSample) bool { return old.Split == split && old.Index == e.Index })
-	if len(b.last) == badMax {
-		b.last = slices.Delete(b.last, 0, 1)
-	}
 	noted := BadSample{Time: moment, Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
 	if e.By >= 0 {
 		noted.By = &e.By
 	}
-	b.last = append(b.last, noted)
+	b.last = appendBounded(b.last, noted, badMax)
 }
 
 // list returns them, the newest first.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 // checkServes fails unless an ordinary client gets a whole and right epoch.
@@ -166,7 +166,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		slots.send(startRequest{})
 		replies := ts.dial().hello().open(openRequest{BatchSize: 4})
 		replies.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
-		frame, _ := wire.AppendFrame(nil, statsRequest{})
+		frame, _ := appendFrame(nil, statsRequest{})
 		for { // until both directions are full
 			if _, err := replies.conn.Write(frame); err != nil {
 				break
@@ -287,11 +287,11 @@ func TestDescriptorsFromClients(t *testing.T) {
 		defer null.Close()
 		for range 20 {
 			c := ts.dial()
-			frame, _ := wire.AppendFrame(nil, helloRequest{Version: 1})
+			frame, _ := appendFrame(nil, helloRequest{Version: 1})
 			if err := wire.WriteRights(c.conn, frame, null); err != nil {
 				t.Fatal(err)
 			}
-			expect[Hello](c)
+			expect[helloReply](c)
 			c.close()
 		}
 	})
@@ -322,7 +322,7 @@ func TestRingIsSealed(t *testing.T) {
 	c := ts.dial().hello()
 	c.send(openRequest{Transform: onePixel, BatchSize: 2, Slots: 2})
 	c.opened = expect[openedReply](c)
-	files := c.rights.Take()
+	files := c.rights.take()
 	if len(files) != 1 {
 		t.Fatalf("%d descriptors", len(files))
 	}
@@ -375,9 +375,9 @@ func TestManySessions(t *testing.T) {
 
 // FuzzConnection sends arbitrary bytes to a server, which must answer, end the connection, and go on.
 func FuzzConnection(f *testing.F) {
-	frames := func(messages ...wire.Message) (b []byte) {
+	frames := func(messages ...any) (b []byte) {
 		for _, m := range messages {
-			b, _ = wire.AppendFrame(b, m)
+			b, _ = appendFrame(b, m)
 		}
 		return b
 	}

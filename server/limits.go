@@ -1,12 +1,10 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -128,7 +126,3 @@ func (b *budget) inUse() int64 {
 	defer b.mu.Unlock()
 	return b.used
 }
-
-// MachineMemory returns the machine's memory in bytes, or what the control groups that the process is in allow of it; a guess of 4 GiB where
-// it cannot be read.
-func MachineMemory() int64 { return cmp.Or(memory.OfMachine(), 4<<30) }

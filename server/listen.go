@@ -16,10 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// socketPathMax is what sockaddr_un can hold (unix(7)): 108 bytes with the final zero.
-const socketPathMax = 107
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+)
 
 // DefaultSocket returns the path of the socket that server and clients use when nobody names one:
 // $XDG_RUNTIME_DIR/imgfeed.sock where that is set, else imgfeed-UID/imgfeed.sock in the folder for temporary files.
@@ -71,7 +70,7 @@ func Listen(path string) (*Listener, error) { return ListenMode(path, SocketMode
 // missing, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an [*InUseError]; a file that is no socket is never removed.
 func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
-	if err := checkSocketPath(path); err != nil {
+	if err := wire.CheckPath(path); err != nil {
 		return nil, err
 	}
 	l := &Listener{path: path, mode: mode}
@@ -79,14 +78,6 @@ func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// checkSocketPath refuses what the system would by the words "invalid argument".
-func checkSocketPath(path string) error {
-	if len(path) > socketPathMax {
-		return fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), socketPathMax, path)
-	}
-	return nil
 }
 
 // bind makes the socket at the path, in place of the one that it had; mu is held, or nobody else has the listener yet.

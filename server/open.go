@@ -12,10 +12,10 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/suggest"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -74,12 +74,6 @@ type openedReply struct {
 	RingBytes   int64        `json:"ring_bytes"` // 0 when the transport is the socket
 	Notes       []string     `json:"notes"`      // sentences for the user, if any
 }
-
-// Kind implements [wire.Message].
-func (openRequest) Kind() string { return "open" }
-
-// Kind implements [wire.Message].
-func (openedReply) Kind() string { return "opened" }
 
 func (c *connection) open(m openRequest) error {
 	if c.session.Load() != nil {

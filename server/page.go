@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ var page embed.FS
 // what of the data is damaged, a line each, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.metrics()...)
+	registry.MustRegister(collector{s, metrics()}, s.totals.batchWait, s.totals.slotHeld)
 	registry.MustRegister(s.cfg.Metrics...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
@@ -92,22 +91,4 @@ func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	json.NewEncoder(w).Encode(value) // fails where the asker has gone
-}
-
-// MetricsAddr completes an address for [Server.Handler]: a port alone, or without a host, means this machine only.
-func MetricsAddr(addr string) (string, error) {
-	if !strings.Contains(addr, ":") {
-		addr = ":" + addr
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil {
-		return "", fmt.Errorf("metrics address: %w", err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
@@ -22,23 +21,12 @@ type Reloaded struct {
 // Unchanged is what is said of a reload that changes nothing of what is served, and yet opens every file anew.
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
-// Kind implements [wire.Message].
-func (reloadRequest) Kind() string { return "reload" }
-
-// Kind implements [wire.Message].
-func (Reloaded) Kind() string { return "reloaded" }
-
 func (c *connection) reload(reloadRequest) error {
 	done, err := c.server.Reload()
 	if err != nil {
 		return err
 	}
 	return c.send(done)
-}
-
-// AskReload has the server on a socket reload, and returns its answer, which must come in time.
-func AskReload(socket string, timeout time.Duration) (Reloaded, error) {
-	return ask[Reloaded](socket, timeout, reloadRequest{})
 }
 
 // Reload looks again at what there is to serve, and takes up what has become whole: sets, and partitions of sets. Sessions

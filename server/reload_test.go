@@ -27,11 +27,10 @@ func finding(dir string) func(*Config) {
 
 func (ts *testServer) reload() Reloaded {
 	ts.t.Helper()
-	done, err := AskReload(ts.path, testTimeout)
-	if err != nil {
-		ts.t.Fatal(err)
-	}
-	return done
+	c := ts.dial().hello()
+	defer c.close()
+	c.send(reloadRequest{})
+	return expect[Reloaded](c)
 }
 
 // using returns how many need a set.

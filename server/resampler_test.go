@@ -39,7 +39,7 @@ func TestResamplerOfSessions(t *testing.T) {
 				t.Fatalf("%+v", m)
 			}
 			c.send(startRequest{})
-			if m := c.receive(); m.Kind() != "started" {
+			if m, ok := c.receive().(startedReply); !ok {
 				t.Fatalf("%+v", m)
 			}
 			m := c.receive().(batchMessage)

@@ -26,12 +26,6 @@ type selectedReply struct {
 	Bytes     int64 `json:"bytes"`     // of the server's memory that the selection takes
 }
 
-// Kind implements [wire.Message].
-func (selectRequest) Kind() string { return "select" }
-
-// Kind implements [wire.Message].
-func (selectedReply) Kind() string { return "selected" }
-
 // followed implements [announcer].
 func (m selectRequest) followed() (int64, error) {
 	for _, f := range []struct {
@@ -43,11 +37,6 @@ func (m selectRequest) followed() (int64, error) {
 		}
 	}
 	return 8 * (m.List + m.Weights), nil
-}
-
-// An announcer is a request that raw bytes follow.
-type announcer interface {
-	followed() (int64, error) // their number; an error ends the connection, as nobody knows then where the next request begins
 }
 
 // selectSamples takes a selection, or goes back to the whole set.

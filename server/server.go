@@ -15,10 +15,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
+
+// ProtocolVersion is the version of the protocol that clients must speak.
+const ProtocolVersion = wire.Version
 
 // Config says what to serve, and with what.
 type Config struct {
@@ -91,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Threads = runtime.GOMAXPROCS(0)
 	}
 	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = MachineMemory() / 2
+		cfg.MemoryBytes = memory.OfMachine() / 2
 	}
 	switch {
 	case cfg.Threads < 1:
@@ -207,4 +212,26 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 func (s *Server) Close() error {
 	s.pool.Close()
 	return s.catalog.Load().close()
+}
+
+// list returns the connections in the order in which they came.
+func (s *Server) list() []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*connection, 0, len(s.connections))
+	for _, c := range s.connections {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *connection) int { return int(a.id) - int(b.id) })
+	return list
+}
+
+// openSessions returns the sessions in the order in which their connections came.
+func (s *Server) openSessions() (sessions []*session) {
+	for _, c := range s.list() {
+		if sess := c.session.Load(); sess != nil {
+			sessions = append(sessions, sess)
+		}
+	}
+	return sessions
 }

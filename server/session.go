@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
@@ -22,7 +21,7 @@ type session struct {
 	slotPool   *loader.SlotPool // the slots that are neither lent nor in a stream
 	lentAt     []atomic.Int64   // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
 	heardOf    atomic.Int64     // when a slot came back last, or was lent while the client had none, by the same clock
-	totals     *splitTotals
+	totals     *splitTally
 	traces     slotTraces
 
 	generation atomic.Uint64 // of the last epoch
@@ -38,15 +37,8 @@ type session struct {
 	shrunk    atomic.Int64  // how many slots there are from now on, where the client does not know; else 0
 
 	// For the status and the metrics too.
-	stream    atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
-	images    atomic.Int64
-	batches   atomic.Int64
-	bytes     atomic.Int64
-	blanks    atomic.Int64
-	subs      atomic.Int64 // substitutes
-	slotWait  atomic.Int64 // ns that streams stood still for want of a free slot, as of the last batch
-	writeTime atomic.Int64 // ns
-	rate      rate         // of images
+	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
+	tally  tally                         // since it was opened
 
 	lookMu sync.Mutex // held to look for the stream and its set, and to take the stream away
 }
@@ -178,21 +170,8 @@ func (s *session) imageLayout() transform.Layout {
 	return transform.NHWC
 }
 
-// count notes a batch that is sent.
-func (s *session) count(b loader.Batch, bytes int64) {
-	d := deliveredBy(b, bytes)
-	s.images.Add(d.images)
-	s.batches.Add(d.batches)
-	s.bytes.Add(d.bytes)
-	s.blanks.Add(d.blanks)
-	s.subs.Add(d.substitutes)
+// count notes what was delivered.
+func (s *session) count(d delivery) {
+	s.tally.add(d)
 	s.totals.add(d)
-}
-
-// countTimes notes what writing a batch took, and what its stream has waited for slots since the last one.
-func (s *session) countTimes(wrote, slotWait time.Duration) {
-	s.writeTime.Add(int64(wrote))
-	s.slotWait.Add(int64(slotWait))
-	s.server.totals.writeTime.Add(int64(wrote))
-	s.server.totals.slotWait.Add(int64(slotWait))
 }

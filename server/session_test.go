@@ -226,7 +226,7 @@ func TestPartitionsInReach(t *testing.T) {
 	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
 	c := ts.dial()
 	c.send(helloRequest{Version: 1})
-	if h := expect[Hello](c); *h.Rank != 2 || *h.World != 4 || !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
+	if h := expect[helloReply](c); *h.Rank != 2 || *h.World != 4 || !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
 		t.Errorf("hello says %+v", h)
 	}
 	c.open(openRequest{BatchSize: 2}) // the server's own rank

@@ -14,14 +14,9 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 )
 
-// statusRequest asks what the server is doing. It takes no session.
-type statusRequest struct {
-	// Since leaves out of the history what the asker has already: all up to this moment.
-	Since float64 `json:"since,omitempty"`
-}
-
-// Status is what a server is doing: the answer to a status request, and what the page, imgfeed top and scripts show. Times are in seconds,
-// moments in seconds since 1970, counts since the server started.
+// Status is what a server is doing: the one account of it, taken at one moment. The page, /status.json, the metrics, the
+// history, the reply to stats and imgfeed top are views of it. Times are in seconds, moments in seconds since 1970, counts
+// since the server started.
 type Status struct {
 	Server  string  `json:"server"`
 	PID     int     `json:"pid"`
@@ -32,14 +27,10 @@ type Status struct {
 	RingBytes      int64 `json:"ring_bytes"` // of all sessions
 	RingLimitBytes int64 `json:"ring_limit_bytes"`
 
-	Images          int64              `json:"images"` // delivered
-	Batches         int64              `json:"batches"`
-	Bytes           int64              `json:"bytes"` // of arrays delivered
-	Blanks          int64              `json:"blanks"`
-	Substitutes     int64              `json:"substitutes"` // of their class, in the place of samples that could not be read
-	Errors          map[string]int64   `json:"errors"`      // sent to clients, by kind
+	Counts
+	Errors          map[string]int64   `json:"errors"` // sent to clients, by kind
 	ReadBytes       int64              `json:"read_bytes"`
-	ImagesPerSecond float64            `json:"images_per_second"` // of late, as are the sessions'
+	ImagesPerSecond float64            `json:"images_per_second"` // in the last seconds, as are the sessions'
 	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
 
 	Sets     []StatusSet     `json:"sets"`
@@ -47,6 +38,11 @@ type Status struct {
 	Sessions []SessionStatus `json:"sessions"` // by split and rank
 	Bad      []BadSample     `json:"bad"`      // the last samples that could not be served, the newest first
 	History  []Moment        `json:"history"`  // the last minutes, a moment each second, the newest last
+
+	// For the metrics alone.
+	splits      map[string]Counts // of those that are served
+	processed   int64             // images that went through the decoding threads
+	connections int
 }
 
 // A StatusSet is a set that is served, and where it lies.
@@ -55,7 +51,7 @@ type StatusSet struct {
 	Path string `json:"path"`
 }
 
-// SessionStatus is one session of a [Status].
+// SessionStatus is one session of a [Status]. Its counts are those since it was opened.
 type SessionStatus struct {
 	Session   uint64          `json:"session"`
 	ClientPID int             `json:"client_pid"` // 0 if the system does not say
@@ -76,10 +72,7 @@ type SessionStatus struct {
 	Verdict    string            `json:"verdict"`
 	Advice     string            `json:"advice"` // what to do about it, "" if nothing
 
-	Images          int64   `json:"images"` // delivered since the session was opened
-	Batches         int64   `json:"batches"`
-	Blanks          int64   `json:"blanks"`
-	Substitutes     int64   `json:"substitutes"`
+	Counts
 	ImagesPerSecond float64 `json:"images_per_second"`
 	SlotWait        float64 `json:"slot_wait"`
 	Write           float64 `json:"write"`
@@ -88,19 +81,85 @@ type SessionStatus struct {
 	SlotsFree int   `json:"slots_free"`
 	SlotsLent int   `json:"slots_lent"`
 	RingBytes int64 `json:"ring_bytes"`
+
+	inFlight int // batches, for the metrics
 }
 
-// Kind implements [wire.Message].
-func (statusRequest) Kind() string { return "status" }
-
-// Kind implements [wire.Message].
-func (Status) Kind() string { return "status" }
+// statusRequest asks what the server is doing. It takes no session.
+type statusRequest struct {
+	// Since leaves out of the history what the asker has already: everything up to this moment.
+	Since float64 `json:"since,omitempty"`
+}
 
 func (c *connection) status(m statusRequest) error { return c.send(c.server.Status(m.Since)) }
 
-// AskStatus asks the server on a socket what it is doing, with the history after since; the answer must come in time.
-func AskStatus(socket string, timeout time.Duration, since float64) (Status, error) {
-	return ask[Status](socket, timeout, statusRequest{Since: since})
+// Status says what the server is doing, with the history after since.
+func (s *Server) Status(since float64) Status {
+	st := s.sample()
+	st.Bad, st.History = s.bad.list(), s.history.after(since)
+	return st
+}
+
+// sample takes the status, without history and bad samples.
+func (s *Server) sample() Status {
+	pool, catalog, sum := s.pool.Counters(), s.catalog.Load(), s.totals.all()
+	st := Status{
+		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started),
+		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
+		Counts: sum.Counts, ReadBytes: pool.BytesRead, Errors: s.totals.errorsByKind(),
+		Seconds: map[string]float64{
+			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "wait": pool.Wait.Seconds(),
+			"slot_wait": sum.slotWait.Seconds(), "write": sum.write.Seconds(),
+		},
+		Sets: []StatusSet{}, Damaged: []string{}, Sessions: []SessionStatus{},
+		splits: map[string]Counts{}, processed: pool.Images, connections: len(s.list()),
+	}
+	for _, split := range catalog.splits {
+		st.splits[split] = s.totals.ofSplit(split).load().Counts
+		st.Sets = append(st.Sets, StatusSet{describeSet(catalog.sets[split].Set), catalog.found.Sets[split]})
+	}
+	for _, err := range catalog.problems() {
+		st.Damaged = append(st.Damaged, err.Error())
+	}
+	for _, sess := range s.openSessions() {
+		of := sess.status()
+		st.Sessions = append(st.Sessions, of)
+		st.ImagesPerSecond += of.ImagesPerSecond
+	}
+	slices.SortStableFunc(st.Sessions, func(a, b SessionStatus) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
+	return st
+}
+
+// moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. A page
+// asks for what came after the last moment that it has, and takes differences of moments: both go wrong where the machine's
+// clock is set.
+func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Sub(s.started))) }
+
+// seconds is a moment as the status has it, to the millisecond.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
+
+// secondsLeftMax is where "time left" says nothing any more: a year.
+const secondsLeftMax = 365 * 24 * 3600
+
+func (s *session) status() SessionStatus {
+	stream, done := s.stream.Load(), s.tally.load()
+	st := SessionStatus{
+		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
+		Transform: json.RawMessage(s.views.String()), Transport: s.transport(), WaitingFor: loader.Idle,
+		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
+		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+	}
+	if stream != nil {
+		p, stats := stream.Plan(), stream.Stats()
+		epoch := p.Config().Epoch
+		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
+		st.WaitingFor, st.inFlight = stats.WaitingFor, stats.InFlight
+		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < secondsLeftMax {
+			st.SecondsLeft = &left
+		}
+	}
+	st.Verdict, st.Advice = s.verdict(st), advice[st.WaitingFor]
+	return st
 }
 
 // advice says what to do about what a session waits for.
@@ -110,70 +169,48 @@ var advice = map[loader.WaitingFor]string{
 	loader.Client: "The feed is ahead: the training step is the limit, and nothing is to be done here.",
 }
 
-// Status says what the server is doing, with the history after since.
-func (s *Server) Status(since float64) Status {
-	c := s.pool.Counters()
-	st := Status{
-		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started),
-		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
-		ReadBytes: c.BytesRead, Seconds: s.threadSeconds(), Errors: map[string]int64{},
-		Sets: []StatusSet{}, Damaged: []string{}, Sessions: []SessionStatus{},
-	}
-	for stage, t := range s.sessionSeconds() {
-		st.Seconds[stage] = t
-	}
-	for kind, n := range s.totals.errors {
-		st.Errors[kind] = n.Load()
-	}
-	sum := s.totals.all()
-	st.Images, st.Batches, st.Bytes, st.Blanks, st.Substitutes = sum.images, sum.batches, sum.bytes, sum.blanks, sum.substitutes
-	catalog := s.catalog.Load()
-	for _, set := range s.Sets() {
-		st.Sets = append(st.Sets, StatusSet{set, catalog.found.Sets[set.Split]})
-	}
-	for _, err := range catalog.problems() {
-		st.Damaged = append(st.Damaged, err.Error())
-	}
-	for _, sess := range s.openSessions() {
-		st.Sessions = append(st.Sessions, sess.status())
-		st.ImagesPerSecond += st.Sessions[len(st.Sessions)-1].ImagesPerSecond
-	}
-	slices.SortStableFunc(st.Sessions, func(a, b SessionStatus) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
-	st.Bad = s.bad.list()
-	st.History = s.history.after(since)
-	return st
-}
-
-// moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. Whoever looks on asks for
-// what came after the last moment that was shown, and takes differences of moments: both go wrong where the machine's clock is set.
-func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Sub(s.started))) }
-
-// seconds is a moment as the status has it, to the millisecond.
-func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
-
-func (s *session) status() SessionStatus {
-	waiting, verdict := s.verdict()
-	st := SessionStatus{
-		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
-		Transform: json.RawMessage(s.views.String()), Transport: s.transport(),
-		WaitingFor: waiting, Verdict: verdict, Advice: advice[waiting],
-		Images: s.images.Load(), Batches: s.batches.Load(), Blanks: s.blanks.Load(), Substitutes: s.subs.Load(), ImagesPerSecond: s.rate.perSecond(),
-		SlotWait: time.Duration(s.slotWait.Load()).Seconds(), Write: time.Duration(s.writeTime.Load()).Seconds(),
-		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
-	}
-	if stream := s.stream.Load(); stream != nil {
-		p := stream.Plan()
-		epoch := p.Config().Epoch
-		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stream.Stats().Batches
-		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < maxSecondsLeft {
-			st.SecondsLeft = &left
+// verdict says in a sentence, with its evidence, what the session waits for.
+func (s *session) verdict(st SessionStatus) string {
+	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", st.SlotsLent, st.Slots, st.SlotsFree)
+	switch st.WaitingFor {
+	case loader.Client:
+		if s.shared {
+			return "waiting for the client: every batch that fits is ready; " + slots
 		}
+		return fmt.Sprintf("waiting for the client to read from the socket: %s ready", bytesize.Counted(st.inFlight, "batch is", "batches are"))
+	case loader.Disk:
+		return "waiting for the disk: threads spend most of their time reading; " + slots
+	case loader.CPU:
+		return fmt.Sprintf("waiting for the CPU: %s most of the time decoding and resizing; %s", bytesize.Counted(s.server.pool.Threads(), "thread spends", "threads spend"), slots)
 	}
-	return st
+	return "no epoch is running"
 }
 
-// maxSecondsLeft is where "time left" says nothing any more: a year.
-const maxSecondsLeft = 365 * 24 * 3600
+// statsRequest asks what the session has done and what it waits for.
+type statsRequest struct{}
+
+// statsReply answers [statsRequest]. Times are in seconds, counts since the session was opened.
+type statsReply struct {
+	WaitingFor loader.WaitingFor `json:"waiting_for"` // disk, cpu, client or idle
+	Verdict    string            `json:"verdict"`     // the same as a sentence, with its evidence
+	Counts
+	Seconds   map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
+	SlotsFree int                `json:"slots_free"`
+	SlotsLent int                `json:"slots_lent"`
+	Threads   int                `json:"threads"`
+}
+
+func (s *session) stats(statsRequest) error {
+	st, pool := s.status(), s.server.pool.Counters()
+	return s.connection.send(statsReply{
+		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Counts: st.Counts,
+		Seconds: map[string]float64{
+			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
+			"slot_wait": st.SlotWait, "write": st.Write,
+		},
+		SlotsFree: st.SlotsFree, SlotsLent: st.SlotsLent, Threads: s.server.pool.Threads(),
+	})
+}
 
 // String describes the status for people, a line each.
 func (st Status) String() string {
@@ -194,26 +231,4 @@ func (st Status) String() string {
 		b.WriteString("no sessions\n")
 	}
 	return b.String()
-}
-
-// list returns the connections in the order in which they came.
-func (s *Server) list() []*connection {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]*connection, 0, len(s.connections))
-	for _, c := range s.connections {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *connection) int { return int(a.id) - int(b.id) })
-	return list
-}
-
-// openSessions returns the sessions in the order in which their connections came.
-func (s *Server) openSessions() (sessions []*session) {
-	for _, c := range s.list() {
-		if sess := c.session.Load(); sess != nil {
-			sessions = append(sessions, sess)
-		}
-	}
-	return sessions
 }

@@ -36,10 +36,9 @@ func TestStatus(t *testing.T) {
 	expect[batchMessage](c)
 	expect[batchMessage](c)
 	ts.addMoment(time.Now().Add(time.Second))
-	st, err := AskStatus(ts.path, testTimeout, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asker := ts.dial().hello()
+	asker.send(statusRequest{})
+	st := expect[Status](asker)
 	if st.Images != 9 || st.Batches != 5 || st.Threads != 2 || len(st.Sets) != 1 || st.Sets[0].Samples != 10 || len(st.Damaged) != 0 {
 		t.Errorf("%+v", st)
 	}

@@ -110,13 +110,13 @@ func (t *epochTrace) batch(b loader.Batch, bytes int64, taken time.Time) *batchT
 	if t == nil || b.Times == nil {
 		return nil
 	}
-	d := deliveredBy(b, bytes)
+	d := countsOf(b, bytes)
 	return &batchTrace{epoch: t, times: b.Times, taken: taken, of: []attribute.KeyValue{
 		attribute.Int("imgfeed.batch", b.Number),
-		attribute.Int64("imgfeed.samples", d.images),
-		attribute.Int64("imgfeed.bytes", d.bytes),
-		attribute.Int64("imgfeed.blanks", d.blanks),
-		attribute.Int64("imgfeed.substitutes", d.substitutes),
+		attribute.Int64("imgfeed.samples", d.Images),
+		attribute.Int64("imgfeed.bytes", d.Bytes),
+		attribute.Int64("imgfeed.blanks", d.Blanks),
+		attribute.Int64("imgfeed.substitutes", d.Substitutes),
 	}}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,11 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
 
@@ -64,37 +61,42 @@ func newSpeaker(f *testing.F) *speaker {
 
 // Whatever another program answers on a server's socket or address, status, reload and top end, in text that does nothing to a terminal.
 func FuzzAnswers(f *testing.F) {
-	frame := func(kind, text string) []byte {
-		data, err := wire.AppendFrame(nil, textMessage(f, kind, text))
-		if err != nil {
-			f.Fatal(err)
+	message := func(kind, text string) []byte {
+		if !json.Valid([]byte(text)) {
+			f.Fatalf("%s is no JSON", text)
 		}
-		return data
+		return frame(kind, text)
 	}
 	status, err := json.Marshal(server.Status{Damaged: []string{"a"}, Sessions: []server.SessionStatus{{Split: "train"}}, History: make([]server.Moment, 1)})
 	if err != nil {
 		f.Fatal(err)
 	}
 	members := `{"server":"imgfeed","pid":1,"sets":[{"split":"train","samples":3,"classes":1,"partitions":2,"here":[1],"encoding":{"name":"pixels"}}]}`
-	hello := frame("hello", members)
+	hello := message("hello", members)
 	f.Add(hello, false)
-	f.Add(frame("hello", strings.ReplaceAll(members, "imgfeed", `img\u001b[2Jfeed`)), false)
-	f.Add(slices.Concat(hello, frame("reloaded", `{"changes":["a\u001b[2Jb"],"refused":["\u009bc"]}`)), false)
-	f.Add(slices.Concat(hello, frame("status", string(status))), false)
-	f.Add(slices.Concat(hello, frame("error", `{"kind":"bad_request","message":"\u001b"}`)), false)
+	f.Add(slices.Concat(hello, message("status", members)), false)
+	f.Add(slices.Concat(hello, message("status", strings.ReplaceAll(members, "imgfeed", `img\u001b[2Jfeed`))), false)
+	f.Add(slices.Concat(hello, message("reloaded", `{"changes":["a\u001b[2Jb"],"refused":["\u009bc"]}`)), false)
+	f.Add(slices.Concat(hello, message("status", string(status))), false)
+	f.Add(slices.Concat(hello, message("error", `{"kind":"bad_request","message":"\u001b"}`)), false)
 	f.Add(status, true)
 	f.Add([]byte("\xff\xff\xff\xff{"), false)
 	s := newSpeaker(f)
-	look := topFlags{once: true, timeout: time.Minute}
 	f.Fuzz(func(t *testing.T, says []byte, page bool) {
 		s.says = says
 		var out bytes.Buffer
+		run := func(args ...string) {
+			root := newRootCommand()
+			root.SetOut(&out)
+			root.SetArgs(args)
+			cliutil.Report(&out, root, root.Execute())
+		}
 		if page {
-			cliutil.Report(&out, newRootCommand(), look.run(t.Context(), &out, s.address))
+			run("top", "--once", "--timeout", "1m", s.address)
 		} else {
-			cliutil.Report(&out, newRootCommand(), printStatus(&out, s.socket, time.Minute))
-			cliutil.Report(&out, newRootCommand(), reload(&out, s.socket, time.Minute))
-			cliutil.Report(&out, newRootCommand(), look.run(t.Context(), &out, s.socket))
+			run("status", "--timeout", "1m", "--socket", s.socket)
+			run("reload", "--socket", s.socket)
+			run("top", "--once", "--timeout", "1m", s.socket)
 		}
 		if i := strings.IndexFunc(out.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
 			t.Errorf("%q", out.String()[max(0, i-20):min(i+20, out.Len())])
@@ -103,13 +105,4 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%d bytes are printed of %d", out.Len(), len(says))
 		}
 	})
-}
-
-// textMessage is a message of a kind with these members.
-func textMessage(t testing.TB, kind, members string) wire.Message {
-	t.Helper()
-	if !json.Valid([]byte(members)) {
-		t.Fatal(fmt.Errorf("%s is no JSON", members))
-	}
-	return text{kind, json.RawMessage(members)}
 }

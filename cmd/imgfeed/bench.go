@@ -15,9 +15,9 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -55,11 +55,11 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.transform, "transform", "eval", "preset, JSON list of operations, {\"views\": […]}, or full")
 	flags.StringVar(&f.split, "split", "", "split to measure, if SET holds several")
-	flags.Var(layoutFlag{&c.Layout}, "layout", "layout of the batches, NHWC or NCHW")
-	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
-	flags.Var(intFlag{&c.BatchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
-	flags.Var(durationFlag{&c.Duration, time.Millisecond}, "seconds", "time to measure for")
-	flags.Var(durationFlag{&c.WarmUp, 0}, "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
+	flags.Var(layoutFlag(&c.Layout), "layout", "layout of the batches, NHWC or NCHW")
+	flags.Var(intFlag(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
+	flags.Var(intFlag(&c.BatchSize, 1, plan.BatchSizeMax), "batch-size", "samples in a batch")
+	flags.Var(durationFlag(&c.Duration, time.Millisecond), "seconds", "time to measure for")
+	flags.Var(durationFlag(&c.WarmUp, 0), "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
 	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
@@ -104,7 +104,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 
 // checkBatches refuses batches that take more than half of the memory: where none is left, the system or Go ends the program in words of their own.
 func checkBatches(size int, views transform.Views) error {
-	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), server.MachineMemory()/2
+	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
 	if need > most {
 		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))
 	}

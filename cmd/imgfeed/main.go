@@ -10,7 +10,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/version"
-	"github.com/imgfeed/imgfeed/internal/wire"
+	"github.com/imgfeed/imgfeed/server"
 )
 
 func main() {
@@ -37,7 +37,7 @@ type versionInfo struct {
 
 func newVersionCommand() *cobra.Command {
 	return cliutil.NewVersionCommand("Print the version, and which accelerated code is in use", func() (string, any) {
-		v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: wire.Version, Notice: kernel.Notice()}
+		v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: server.ProtocolVersion, Notice: kernel.Notice()}
 		text := fmt.Sprintf("imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d", v, v.Go, v.Platform, v.Kernels, v.Compiled, v.Wire)
 		if v.Notice != "" {
 			text += "\n" + v.Notice

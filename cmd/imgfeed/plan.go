@@ -22,8 +22,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -78,16 +78,16 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.gpu, "gpu", "", "GPU to feed, by a name that --rates lists")
 	flags.StringVar(&f.model, "model", "resnet50", "model to train on it, by a name that --rates lists")
 	flags.Float64Var(&f.perGPU, "images-per-second", 0, "what one GPU takes, in place of a published rate")
-	flags.Var(intFlag{&f.gpus, 1, planMax}, "gpus", "number of GPUs on the machine, each with a training process (default 1)")
-	flags.Var(intFlag{&f.cores, 1, planMax}, "cores", "logical cores of the machine, as nproc counts them (default this one's)")
+	flags.Var(intFlag(&f.gpus, 1, planMax), "gpus", "number of GPUs on the machine, each with a training process (default 1)")
+	flags.Var(intFlag(&f.cores, 1, planMax), "cores", "logical cores of the machine, as nproc counts them (default this one's)")
 	flags.Var(&f.memory, "memory", "its memory, as 1TiB (default this one's)")
 	flags.Var(&f.disk, "disk", "bytes that its disk or store reads in a second, as 3GB (default measured)")
 	flags.StringVar(&f.split, "split", "", "split to plan for, if PATH holds several")
-	flags.Var(intFlag{&f.samples, 1, plan.SamplesMax}, "samples", "number of samples, where counting them takes too long")
-	flags.Var(intFlag{&f.batchSize, 1, plan.BatchSizeMax}, "batch-size", "samples in a batch")
+	flags.Var(intFlag(&f.samples, 1, plan.SamplesMax), "samples", "number of samples, where counting them takes too long")
+	flags.Var(intFlag(&f.batchSize, 1, plan.BatchSizeMax), "batch-size", "samples in a batch")
 	flags.StringVar(&f.resize, "resize", "", "size that pixels are stored in, as imgshard build's --resize")
 	flags.BoolVar(&f.bitExact, "bit-exact", false, "take no encoding whose results are not those of the originals")
-	flags.Var(durationFlag{&f.seconds, 100 * time.Millisecond}, "seconds", "time to measure for; packing the sample comes on top")
+	flags.Var(durationFlag(&f.seconds, 100*time.Millisecond), "seconds", "time to measure for; packing the sample comes on top")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.rates, "rates", false, "list the published training rates and where they stand, and measure nothing")
 }
@@ -180,7 +180,7 @@ func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, v
 		sample.Samples, sample.Counted = f.samples, true
 	}
 	machine := capacity.Machine{
-		Cores: cmp.Or(f.cores, runtime.GOMAXPROCS(0)), MemoryBytes: cmp.Or(int64(f.memory), server.MachineMemory()), DiskBytesPerSecond: float64(f.disk),
+		Cores: cmp.Or(f.cores, runtime.GOMAXPROCS(0)), MemoryBytes: cmp.Or(int64(f.memory), memory.OfMachine()), DiskBytesPerSecond: float64(f.disk),
 	}
 	p := &capacity.Plan{Sample: sample, Need: need}
 	p.Encodings, err = capacity.Measure(ctx, sample, capacity.MeasureConfig{

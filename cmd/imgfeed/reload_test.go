@@ -114,7 +114,7 @@ func TestHangupWhileStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	hangups.reload(t.Context(), srv, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	go hangups.reload(t.Context(), srv, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	select {
 	case <-looked:
 	case <-time.After(timeout):

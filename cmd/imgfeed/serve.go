@@ -10,19 +10,19 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
-	"os/signal"
 	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/shard"
@@ -88,22 +88,22 @@ func newServeCommand() *cobra.Command {
 func (f *serveFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
-	flags.Var(modeFlag{&f.socketMode}, "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect, from another container for instance")
+	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect, from another container for instance")
 	flags.IntVar(&c.Rank, "rank", 0, "rank of sessions that name none; its partition must be here")
 	flags.IntVar(&c.World, "world", 0, "number of ranks, for sessions that name none")
-	flags.Var(intFlag{&c.Threads, 0, threadsMax}, "threads", "number of decoding threads (default one for each CPU)")
+	flags.Var(intFlag(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "most memory for all clients' batches together, as 8GiB, and for what is read ahead of them, a sixteenth of it and 64MiB at most (default half of the memory)")
-	flags.Var(intFlag{&c.Sessions, 0, sessionsMax}, "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
-	flags.Var(addressFlag{&f.metrics}, "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
+	flags.Var(intFlag(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
+	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
 	f.traces.register(flags)
-	flags.Var(intFlag{&f.owner, 0, math.MaxInt}, "owner", "stop when the process with this ID ends, and not for SIGTERM before")
+	flags.Var(intFlag(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
-	flags.Var(durationFlag{&f.exitIdle, 0}, "exit-idle", "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
-	flags.Var(intFlag{&f.readyFD, 0, math.MaxInt}, "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
-	flags.Var(levelFlag{&f.logLevel}, "log-level", "debug, info, warn or error")
+	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
+	flags.Var(intFlag(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
+	flags.Var(levelFlag(&f.logLevel), "log-level", "debug, info, warn or error")
 	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")
 }
 
@@ -123,9 +123,9 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	case given("world") && (world < 1 || rank < 0 || rank >= world):
 		return cliutil.Usagef("--rank %d --world %d: the rank must be 0 to world-1", rank, world)
 	}
-	memory, most := f.config.MemoryBytes, server.MachineMemory()
-	if given("memory") && (memory < memoryMin || memory > most) {
-		return cliutil.Usagef("--memory is %s: want 1 MiB to %s, which is all that there is here", bytesize.Format(memory), bytesize.Format(most))
+	bytes, most := f.config.MemoryBytes, memory.OfMachine()
+	if given("memory") && (bytes < memoryMin || bytes > most) {
+		return cliutil.Usagef("--memory is %s: want 1 MiB to %s, which is all that there is here", bytesize.Format(bytes), bytesize.Format(most))
 	}
 	if text := os.Getenv("LOCAL_WORLD_SIZE"); text != "" && !given("sessions") {
 		if err := cmd.Flags().Set("sessions", text); err != nil {
@@ -140,7 +140,7 @@ func checkDataEnv(args int) error {
 	if args > 0 {
 		return nil
 	}
-	return cliutil.Local("$"+server.DataEnv, os.Getenv(server.DataEnv))
+	return cliutil.Local("$"+dataEnv, os.Getenv(dataEnv))
 }
 
 func (f *serveFlags) logger() *slog.Logger {
@@ -151,28 +151,6 @@ func (f *serveFlags) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
-// untilEnd returns a context that ends by a signal or with the owner, and what frees it.
-func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
-	if f.owner != 0 {
-		// Slurm, for one, sends SIGTERM to all processes of a job at once. The owner wants batches until it has saved.
-		ends = ends[:1]
-		signal.Ignore(unix.SIGTERM)
-	}
-	ctx, stop := signal.NotifyContext(ctx, ends...)
-	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if f.owner == 0 && !f.exitWithParent {
-		return ctx, stop, nil
-	}
-	owner := server.Owner{PID: f.owner}
-	if f.exitWithParent {
-		owner.Stdin = os.Stdin
-	}
-	ctx, err := owner.Watch(ctx)
-	return ctx, stop, err
-}
-
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
 	log, hangups := f.logger(), takeHangups()
@@ -181,15 +159,15 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if err != nil {
 		return err
 	}
-	found, place, skipped, err := server.Discover(path)
+	found, at, skipped, err := discover(path)
 	if err != nil {
 		return err
 	}
 	for _, p := range skipped {
-		log.Warn("no shard set where it was looked for first", "place", p.Why, "path", p.Path, "found", p.Found)
+		log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
 	}
 	c := f.config
-	c.Find = func() (shard.Found, error) { return shard.FindAll(place.Path) }
+	c.Find = func() (shard.Found, error) { return shard.FindAll(at.path) }
 	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
 	endTraces, err := f.traces.start(&c, log)
 	if err != nil {
@@ -215,7 +193,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	defer listener.Close()
 	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
 	defer end(nil)
-	hangups.reload(ctx, srv, log, end)
+	go hangups.reload(ctx, srv, log, end)
 	metrics, err := f.serveMetrics(ctx, srv, log)
 	if err != nil {
 		return err
@@ -223,7 +201,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	printServing(out, c.Name, place, found.Sets, srv.Sets(), listener.Path(), metrics)
+	printServing(out, c.Name, at, found.Sets, srv.Sets(), listener.Path(), metrics)
 	if c.Traces != nil {
 		fmt.Fprintln(out, &f.traces)
 	}
@@ -238,6 +216,19 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	return err
 }
 
+// printServing says what is served, from where, to which socket, and how to connect.
+func printServing(out io.Writer, name string, at place, paths map[string]string, sets []server.ServedSet, socket, metrics string) {
+	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.path, at.why)
+	for _, set := range sets {
+		printSet(out, set, "; "+paths[set.Split])
+	}
+	fmt.Fprintf(out, "on unix:%s\n", socket)
+	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
+	if metrics != "" {
+		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
+	}
+}
+
 // serveMetrics serves HTTP beside the sessions, if it was asked for, and returns its address.
 func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *slog.Logger) (string, error) {
 	if f.metrics == "" {
@@ -249,7 +240,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	}
 	handler := srv.Handler()
 	if f.pprof {
-		handler = server.WithProfiles(handler)
+		handler = withProfiles(handler)
 	}
 	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, func() { hs.Close() })
@@ -259,6 +250,26 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 		}
 	}()
 	return l.Addr().String(), nil
+}
+
+// withProfiles adds Go's profiles to what h serves, at /debug/pprof/. They are for this machine alone: a profile slows the
+// server down while it is taken, and says more about it than a page does. A refusal says how to ask from here.
+func withProfiles(h http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	for path, profile := range map[string]http.HandlerFunc{
+		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		mux.HandleFunc("/debug/pprof/"+path, func(w http.ResponseWriter, r *http.Request) {
+			host, _, err := net.SplitHostPort(r.RemoteAddr)
+			if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+				http.Error(w, "profiles are given to this machine only: come through ssh -L, or from inside the container", http.StatusForbidden)
+				return
+			}
+			profile(w, r)
+		})
+	}
+	return mux
 }
 
 // tellReady writes the address for whoever started us.

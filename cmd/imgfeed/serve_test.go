@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/client"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -120,11 +120,11 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// hello says hello to the server at path, as soon as there is one.
-func hello(t *testing.T, path string) server.Hello {
+// hello asks the server at path what it is, as soon as there is one.
+func hello(t *testing.T, path string) server.Status {
 	t.Helper()
 	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
-		hello, err := server.Ask(path, timeout)
+		hello, err := client.Status(path, timeout, 0)
 		if err == nil {
 			return hello
 		}
@@ -154,9 +154,18 @@ func TestServePrintsAndStops(t *testing.T) {
 		if err != nil || line != "unix:"+path+"\n" {
 			t.Errorf("--ready-fd got %q, %v; stderr: %s", line, err, &log)
 		}
-		if h := hello(t, path); h.PID != cmd.Process.Pid || *h.Rank != 1 || *h.World != 2 || h.Sets[0].Split != "train" {
-			t.Errorf("hello: %+v", h)
+		if h := hello(t, path); h.PID != cmd.Process.Pid || h.Sets[0].Split != "train" {
+			t.Errorf("status: %+v", h)
 		}
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(frame("hello", `{"version":1}`))
+		if text, err := nextFrame(conn); err != nil || !strings.Contains(string(text), `"rank":1,"world":2,`) {
+			t.Errorf("hello: %s, %v", text, err)
+		}
+		conn.Close()
 		if sig == syscall.SIGTERM {
 			second := imgfeed("serve", data, "--socket", path)
 			if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
@@ -257,13 +266,12 @@ func openAndLeave(t *testing.T, path string, before net.Conn) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(timeout))
-	frames := wire.NewReader(conn, wire.ReplyBytesMax)
 	for _, request := range []string{
 		`{"type":"hello","version":1}`,
 		`{"type":"open","split":"train","batch_size":1,"transform":[{"op":"CenterCrop","size":1}],"transport":"socket"}`,
 	} {
 		conn.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(request))), request...))
-		text, err := frames.Next()
+		text, err := nextFrame(conn)
 		if err != nil || strings.Contains(string(text), `"error"`) {
 			t.Fatalf("%s: %s, %v", request, text, err)
 		}
@@ -481,7 +489,7 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("imgfeed %s: %v, %s; want status %d and %q", strings.Join(tt.args, " "), err, out, tt.status, tt.want)
 		}
 	}
-	t.Setenv(server.DataEnv, "s3://bucket/x")
+	t.Setenv(dataEnv, "s3://bucket/x")
 	for want, args := range map[string][]string{"$IMGFEED_DATA s3://bucket/x is an address": {"serve"}, "is an empty folder": {"serve", empty}} {
 		if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)

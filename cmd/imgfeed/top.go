@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -20,8 +19,8 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/client"
 )
 
 const topLong = `Show what a server is doing, in the terminal, as its status page does: rates, sessions, what each waits for and what to do about it.
@@ -51,8 +50,8 @@ func newTopCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.once, "once", false, "print one look and end")
 	flags.BoolVar(&f.json, "json", false, "with --once, print it as JSON")
-	flags.Var(durationFlag{&f.interval, 100 * time.Millisecond}, "interval", "how often to ask")
-	flags.Var(durationFlag{&f.timeout, time.Millisecond}, "timeout", "how long to wait for an answer")
+	flags.Var(durationFlag(&f.interval, 100*time.Millisecond), "interval", "how often to ask")
+	flags.Var(durationFlag(&f.timeout, time.Millisecond), "timeout", "how long to wait for an answer")
 	return cmd
 }
 
@@ -90,23 +89,9 @@ func (f *topFlags) asker(place string) (ask func() (server.Status, error), where
 	address, isAddress := topAddress(place)
 	if !isAddress {
 		place = strings.TrimPrefix(place, "unix:")
-		return func() (server.Status, error) { return server.AskStatus(place, f.timeout, 0) }, "unix:" + place
+		return func() (server.Status, error) { return client.Status(place, f.timeout, 0) }, "unix:" + place
 	}
-	client := http.Client{Timeout: f.timeout}
-	return func() (st server.Status, err error) {
-		reply, err := client.Get(address + "/status.json")
-		if err != nil {
-			return st, err
-		}
-		defer reply.Body.Close()
-		if reply.StatusCode != http.StatusOK {
-			return st, fmt.Errorf("it answers %s: is it imgfeed's address?", reply.Status)
-		}
-		if err := json.NewDecoder(io.LimitReader(reply.Body, wire.ReplyBytesMax)).Decode(&st); err != nil {
-			return st, fmt.Errorf("it answers with something else than a status: %w", err)
-		}
-		return st, nil
-	}, address
+	return func() (server.Status, error) { return client.StatusOf(address, f.timeout) }, address
 }
 
 // topAddress returns the URL that a place names, if it is not the path of a socket.
@@ -120,7 +105,7 @@ func topAddress(place string) (url string, is bool) {
 	if _, err := os.Stat(place); err == nil {
 		return "", false
 	}
-	address, err := server.MetricsAddr(place)
+	address, err := completeAddress(place)
 	return "http://" + address, err == nil
 }
 

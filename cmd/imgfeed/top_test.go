@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"strings"
@@ -10,29 +12,26 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/client"
 )
 
-// send writes a message to a server.
-func send(t *testing.T, conn net.Conn, m wire.Message) {
-	t.Helper()
-	frame, err := wire.AppendFrame(nil, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write(frame); err != nil {
-		t.Fatal(err)
-	}
+// frame is a message of a kind with these members, as a client in another language writes it.
+func frame(kind, members string) []byte {
+	text := fmt.Sprintf(`{"type":%q,%s`, kind, members[1:])
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// A text is a request as a client in another language writes it.
-type text struct {
-	kind string
-	json.RawMessage
+// nextFrame reads a message's text.
+func nextFrame(r io.Reader) ([]byte, error) {
+	var length uint32
+	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
+		return nil, err
+	}
+	text := make([]byte, length)
+	_, err := io.ReadFull(r, text)
+	return text, err
 }
-
-func (m text) Kind() string { return m.kind }
 
 // servedSession starts a server with an address, on which a client has a session whose epoch waits for it, and returns socket and address.
 func servedSession(t *testing.T) (socket, address string, serve *exec.Cmd) {
@@ -55,15 +54,17 @@ func servedSession(t *testing.T) (socket, address string, serve *exec.Cmd) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	for _, m := range []text{
-		{"hello", json.RawMessage(`{"version":1}`)},
-		{"open", json.RawMessage(`{"transform":"eval","batch_size":1,"slots":2,"on_error":"blank"}`)},
-		{"start", json.RawMessage(`{"epoch":4}`)},
+	for _, m := range [][]byte{
+		frame("hello", `{"version":1}`),
+		frame("open", `{"transform":"eval","batch_size":1,"slots":2,"on_error":"blank"}`),
+		frame("start", `{"epoch":4}`),
 	} {
-		send(t, conn, m)
+		if _, err := conn.Write(m); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		st, err := server.AskStatus(socket, 5*time.Second, 0)
+		st, err := client.Status(socket, 5*time.Second, 0)
 		if err == nil && len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0 {
 			return socket, address, serve
 		}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -23,8 +21,8 @@ type traceFlags struct {
 
 func (f *traceFlags) register(flags *pflag.FlagSet) {
 	f.share = 0.01
-	flags.Var(targetFlag{&f.to}, "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
-	flags.Var(shareFlag{&f.share}, "traces-share", "share of the batches that are traced, chosen at random")
+	flags.Var(targetFlag(&f.to), "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
+	flags.Var(shareFlag(&f.share), "traces-share", "share of the batches that are traced, chosen at random")
 }
 
 // fromEnvironment takes the target from OpenTelemetry's variables, which are meant for other programs too: what is wrong in them is said,
@@ -65,38 +63,12 @@ func (f *traceFlags) String() string {
 	return fmt.Sprintf("traces of %.4g %% of the batches to %v", 100*f.share, f.to)
 }
 
-// A targetFlag is the address of a collector of traces.
-type targetFlag struct{ to *traces.Target }
-
-// Set implements pflag.Value.
-func (f targetFlag) Set(text string) (err error) {
-	if *f.to = (traces.Target{}); text != "none" {
-		*f.to, err = traces.ParseTarget(text, os.Getenv)
-	}
-	return err
+// targetFlag is the address of a collector of traces, or none.
+func targetFlag(to *traces.Target) checkedFlag[traces.Target] {
+	return checkedFlag[traces.Target]{to, "URL", func(text string) (traces.Target, error) {
+		if text == "none" {
+			return traces.Target{}, nil
+		}
+		return traces.ParseTarget(text, os.Getenv)
+	}, func(to traces.Target) string { return to.URL }}
 }
-
-// String implements pflag.Value.
-func (f targetFlag) String() string { return f.to.URL }
-
-// Type implements pflag.Value.
-func (f targetFlag) Type() string { return "URL" }
-
-// A shareFlag is a number above 0 and up to 1.
-type shareFlag struct{ share *float64 }
-
-// Set implements pflag.Value.
-func (f shareFlag) Set(text string) error {
-	share, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(share > 0 && share <= 1) {
-		return errors.New("want a number above 0 and up to 1, as 0.01 for one batch in a hundred")
-	}
-	*f.share = share
-	return nil
-}
-
-// String implements pflag.Value.
-func (f shareFlag) String() string { return strconv.FormatFloat(*f.share, 'g', -1, 64) }
-
-// Type implements pflag.Value.
-func (f shareFlag) Type() string { return "share" }

@@ -20,7 +20,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/imgfeed/imgfeed/internal/wire"
 	"github.com/imgfeed/imgfeed/server"
 )
 
@@ -87,7 +86,7 @@ func TestServeSendsTraces(t *testing.T) {
 // TestSpansAreCounted looks for the counters among the metrics.
 func TestSpansAreCounted(t *testing.T) {
 	f := traceFlags{share: 1}
-	if err := (targetFlag{&f.to}).Set("http://127.0.0.1:1"); err != nil {
+	if err := targetFlag(&f.to).Set("http://127.0.0.1:1"); err != nil {
 		t.Fatal(err)
 	}
 	var c server.Config
@@ -126,12 +125,11 @@ func oneBlankBatch(t *testing.T, path string) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(timeout))
-	frames := wire.NewReader(conn, wire.ReplyBytesMax)
 	next := func(want string) (m struct {
 		Type  string
 		Bytes int64
 	}) {
-		text, err := frames.Next()
+		text, err := nextFrame(conn)
 		if err != nil || json.Unmarshal(text, &m) != nil || m.Type != want {
 			t.Fatalf("got %s, %v, want %s", text, err, want)
 		}

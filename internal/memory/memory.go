@@ -3,6 +3,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path"
 	"strconv"
@@ -13,9 +14,9 @@ import (
 // available on the machine, or in one of the control groups that the process is in, if that is less. It is 0 where neither can be read.
 func ForCache() int64 { return system(read).forCache() }
 
-// OfMachine returns the machine's memory in bytes, or what the control groups that the process is in allow of it, if that is less; 0 where the
-// machine's cannot be read.
-func OfMachine() int64 { return system(read).ofMachine() }
+// OfMachine returns the machine's memory in bytes, or what the control groups that the process is in allow of it, if that is less; a guess of
+// 4 GiB where the machine's cannot be read.
+func OfMachine() int64 { return cmp.Or(system(read).ofMachine(), 4<<30) }
 
 // system returns the text of a system's file, nil for one that cannot be read.
 type system func(path string) []byte

@@ -1,4 +1,4 @@
-package server
+package main
 
 import (
 	"io"
@@ -10,7 +10,7 @@ import (
 
 // TestProfiles asks for profiles from this machine and from elsewhere, and for what was there before.
 func TestProfiles(t *testing.T) {
-	h := WithProfiles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the page") }))
+	h := withProfiles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the page") }))
 	for _, c := range []struct {
 		path, from string
 		status     int

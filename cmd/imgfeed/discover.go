@@ -1,4 +1,4 @@
-package server
+package main
 
 import (
 	"errors"
@@ -15,35 +15,35 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// DataEnv names the environment variable that says where the shard sets are.
-const DataEnv = "IMGFEED_DATA"
+// dataEnv names the environment variable that says where the shard sets are.
+const dataEnv = "IMGFEED_DATA"
 
-// A Place is somewhere that [Discover] looked.
-type Place struct {
-	Why   string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
-	Path  string
-	Found string // what was there, as a phrase
+// A place is somewhere that discover looked.
+type place struct {
+	why   string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
+	path  string
+	found string // what was there, as a phrase
 }
 
-// A NotFoundError means that none of the places holds a shard set.
-type NotFoundError struct{ Places []Place }
+// A notFoundError means that none of the places holds a shard set.
+type notFoundError struct{ places []place }
 
-func (e *NotFoundError) Error() string {
+func (e *notFoundError) Error() string {
 	var b strings.Builder
 	b.WriteString("no shard set found; looked in")
-	for _, p := range e.Places {
-		fmt.Fprintf(&b, "\n  %s (%s): %s", p.Path, p.Why, p.Found)
+	for _, p := range e.places {
+		fmt.Fprintf(&b, "\n  %s (%s): %s", p.path, p.why, p.found)
 	}
-	b.WriteString("\nName a folder that `imgshard build` made, as the argument or in $" + DataEnv)
+	b.WriteString("\nName a folder that `imgshard build` made, as the argument or in $" + dataEnv)
 	return b.String()
 }
 
-// Discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
+// discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
 // in this order. It returns what the first place that is or holds a set holds, and the places before it. Sets that are
 // there but damaged are no reason to look further; they are an error if no other is there.
-func Discover(arg string) (found shard.Found, at Place, skipped []Place, err error) {
+func discover(arg string) (found shard.Found, at place, skipped []place, err error) {
 	for _, place := range places(arg) {
-		found, err := shard.FindAll(place.Path)
+		found, err := shard.FindAll(place.path)
 		if err == nil && len(found.Sets) == 0 {
 			err = found.Err()
 		}
@@ -53,21 +53,21 @@ func Discover(arg string) (found shard.Found, at Place, skipped []Place, err err
 		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
 			return shard.Found{}, place, skipped, err
 		}
-		place.Found = describe(place.Path)
+		place.found = describe(place.path)
 		skipped = append(skipped, place)
 	}
-	return shard.Found{}, Place{}, nil, &NotFoundError{Places: skipped}
+	return shard.Found{}, place{}, nil, &notFoundError{places: skipped}
 }
 
-func places(arg string) []Place {
+func places(arg string) []place {
 	if arg != "" {
-		return []Place{{Why: "argument", Path: absolute(arg)}}
+		return []place{{why: "argument", path: absolute(arg)}}
 	}
-	var list []Place
-	if dir := os.Getenv(DataEnv); dir != "" {
-		list = append(list, Place{Why: "$" + DataEnv, Path: absolute(dir)})
+	var list []place
+	if dir := os.Getenv(dataEnv); dir != "" {
+		list = append(list, place{why: "$" + dataEnv, path: absolute(dir)})
 	}
-	return append(list, Place{Why: "current folder", Path: absolute(".")}, Place{Why: "usual place", Path: "/data"})
+	return append(list, place{why: "current folder", path: absolute(".")}, place{why: "usual place", path: "/data"})
 }
 
 func absolute(path string) string {

@@ -1,4 +1,4 @@
-package server
+package main
 
 import (
 	"errors"
@@ -9,12 +9,7 @@ import (
 )
 
 func TestDiscoverOrder(t *testing.T) {
-	with := func() string {
-		dir := t.TempDir()
-		writeSet(t, filepath.Join(dir, "train-shards"), "train", 1, 1)
-		return dir
-	}
-	arg, env, cwd, empty := with(), with(), with(), t.TempDir()
+	arg, env, cwd, empty := oneSet(t), oneSet(t), oneSet(t), t.TempDir()
 	t.Chdir(cwd)
 	for _, tt := range []struct{ arg, env, want, why string }{
 		{arg, env, arg, "argument"},
@@ -22,12 +17,12 @@ func TestDiscoverOrder(t *testing.T) {
 		{"", "", cwd, "current folder"},
 		{"", empty, cwd, "current folder"},
 	} {
-		t.Setenv(DataEnv, tt.env)
-		found, at, skipped, err := Discover(tt.arg)
-		if err != nil || at.Path != tt.want || at.Why != tt.why || found.Sets["train"] != filepath.Join(tt.want, "train-shards") {
+		t.Setenv(dataEnv, tt.env)
+		found, at, skipped, err := discover(tt.arg)
+		if err != nil || at.path != tt.want || at.why != tt.why || found.Sets["train"] != filepath.Join(tt.want, "train-shards") {
 			t.Errorf("%+v: %v at %+v, %v", tt, found, at, err)
 		}
-		if tt.env == empty && (len(skipped) != 1 || skipped[0].Found != "is an empty folder") {
+		if tt.env == empty && (len(skipped) != 1 || skipped[0].found != "is an empty folder") {
 			t.Errorf("skipped %+v", skipped)
 		}
 	}
@@ -38,13 +33,13 @@ func TestDiscoverSaysWhatItFound(t *testing.T) {
 	env := t.TempDir()
 	os.MkdirAll(filepath.Join(env, "n01440764"), 0o700)
 	os.WriteFile(filepath.Join(env, "n01440764", "n01440764_10026.JPEG"), nil, 0o600)
-	t.Setenv(DataEnv, env)
-	var nf *NotFoundError
-	if _, _, _, err := Discover(""); !errors.As(err, &nf) {
+	t.Setenv(dataEnv, env)
+	var nf *notFoundError
+	if _, _, _, err := discover(""); !errors.As(err, &nf) {
 		t.Skip("this machine has a set in /data")
 	}
-	if len(nf.Places) != 3 {
-		t.Fatalf("looked in %+v, want three places", nf.Places)
+	if len(nf.places) != 3 {
+		t.Fatalf("looked in %+v, want three places", nf.places)
 	}
 	for _, want := range []string{env, "$IMGFEED_DATA", "n01440764/", "imgshard build", "is an empty folder", "/data"} {
 		if !strings.Contains(nf.Error(), want) {
@@ -54,28 +49,27 @@ func TestDiscoverSaysWhatItFound(t *testing.T) {
 	splits := t.TempDir()
 	os.MkdirAll(filepath.Join(splits, "train", "cat"), 0o700)
 	os.WriteFile(filepath.Join(splits, "train", "cat", "1.jpg"), nil, 0o600)
-	if _, _, _, err := Discover(splits); err == nil || !strings.Contains(err.Error(), "imgshard build "+splits) {
+	if _, _, _, err := discover(splits); err == nil || !strings.Contains(err.Error(), "imgshard build "+splits) {
 		t.Errorf("a folder with train/: %v", err)
 	}
 	file := filepath.Join(env, "f")
 	os.WriteFile(file, []byte("x"), 0o600)
 	for path, want := range map[string]string{file: "not a folder", filepath.Join(env, "nothing"): "does not exist"} {
-		if _, _, _, err := Discover(path); !errors.As(err, &nf) || len(nf.Places) != 1 || !strings.Contains(err.Error(), want) {
-			t.Errorf("Discover(%s): %v", path, err)
+		if _, _, _, err := discover(path); !errors.As(err, &nf) || len(nf.places) != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("discover(%s): %v", path, err)
 		}
 	}
 }
 
 func TestDiscoverStopsAtADamagedSet(t *testing.T) {
-	dir := t.TempDir()
+	dir := oneSet(t)
 	t.Chdir(dir)
-	t.Setenv(DataEnv, "")
-	writeSet(t, filepath.Join(dir, "train-shards"), "train", 1, 1)
+	t.Setenv(dataEnv, "")
 	if err := os.WriteFile(filepath.Join(dir, "train-shards", "manifest.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var nf *NotFoundError
-	if _, _, _, err := Discover(""); err == nil || errors.As(err, &nf) || !strings.Contains(err.Error(), "manifest.json") {
+	var nf *notFoundError
+	if _, _, _, err := discover(""); err == nil || errors.As(err, &nf) || !strings.Contains(err.Error(), "manifest.json") {
 		t.Errorf("a damaged manifest: %v", err)
 	}
 }

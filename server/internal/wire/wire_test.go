@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,16 +27,11 @@ type (
 	}
 )
 
-func (greeting) Kind() string { return "hello" }
-func (slot) Kind() string     { return "release" }
-func (bare) Kind() string     { return "stop" }
-func (reply) Kind() string    { return "reply" }
+var testMessages = NewMessages(map[string]any{"hello": greeting{}, "release": slot{}, "stop": bare{}, "reply": reply{}})
 
-var testTypes = NewTypes(greeting{}, slot{}, bare{}, reply{})
-
-func frame(t testing.TB, m Message) []byte {
+func frame(t testing.TB, m any) []byte {
 	t.Helper()
-	b, err := AppendFrame(nil, m)
+	b, err := testMessages.AppendFrame(nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +40,7 @@ func frame(t testing.TB, m Message) []byte {
 
 func TestFrameLayout(t *testing.T) {
 	for _, tt := range []struct {
-		m    Message
+		m    any
 		want string
 	}{
 		{greeting{Version: 1}, "\x1c\x00\x00\x00" + `{"type":"hello","version":1}`},
@@ -63,26 +55,17 @@ func TestFrameLayout(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	three := 3
-	for _, m := range []Message{greeting{Version: 1}, slot{Slot: 1}, bare{}, reply{Count: 2, Place: &three, Names: []string{"a", "b"}}, reply{}} {
+	for _, m := range []any{greeting{Version: 1}, slot{Slot: 1}, bare{}, reply{Count: 2, Place: &three, Names: []string{"a", "b"}}, reply{}} {
 		text, err := NewReader(bytes.NewReader(frame(t, m)), RequestBytesMax).Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, decode := range []func([]byte) (Message, error){testTypes.DecodeRequest, testTypes.DecodeReply} {
-			if got, err := decode(text); err != nil || !reflect.DeepEqual(got, m) {
+		for _, decode := range []func([]byte) (string, any, error){testMessages.DecodeRequest, testMessages.DecodeReply} {
+			if _, got, err := decode(text); err != nil || !reflect.DeepEqual(got, m) {
 				t.Errorf("%#v came back as %#v, %v", m, got, err)
 			}
 		}
 	}
-}
-
-func TestTypesOfOneKindTwice(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("two messages of a kind are taken")
-		}
-	}()
-	NewTypes(bare{}, slot{}, bare{})
 }
 
 func TestReaderRefusesBadFrames(t *testing.T) {
@@ -120,7 +103,7 @@ func TestDecodeRequestErrors(t *testing.T) {
 		{`{"type":"release","slot":1.5}`, false, `field "slot"`},
 		{`{"type":"release","epoch":99999999999999999999}`, false, `field "epoch"`},
 	} {
-		_, err := testTypes.DecodeRequest([]byte(tt.text))
+		_, _, err := testMessages.DecodeRequest([]byte(tt.text))
 		var syntax *SyntaxError
 		var request *RequestError
 		if tt.syntax != errors.As(err, &syntax) || tt.syntax == errors.As(err, &request) || !strings.Contains(err.Error(), tt.want) {
@@ -130,60 +113,7 @@ func TestDecodeRequestErrors(t *testing.T) {
 }
 
 func TestDecodeReplyIgnoresUnknownFields(t *testing.T) {
-	if m, err := testTypes.DecodeReply([]byte(`{"type":"release","slot":2,"epoch":1,"later":true}`)); err != nil || m != (slot{2, 1}) {
+	if _, m, err := testMessages.DecodeReply([]byte(`{"type":"release","slot":2,"epoch":1,"later":true}`)); err != nil || m != (slot{2, 1}) {
 		t.Errorf("got %#v, %v", m, err)
-	}
-}
-
-func TestRights(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	server, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	f.WriteString("shared")
-
-	// A message before and one after; only the middle one carries the descriptor. It is larger than a socket buffer.
-	long := reply{Names: []string{strings.Repeat("x", 1<<20)}}
-	go func() {
-		server.Write(frame(t, bare{}))
-		WriteRights(server, frame(t, long), f)
-		server.Write(frame(t, bare{}))
-	}()
-	rr := NewRightsReader(client)
-	r := NewReader(rr, ReplyBytesMax)
-	for i, wantFiles := range []int{0, 1, 0} {
-		text, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		files := rr.Take()
-		if len(files) != wantFiles {
-			t.Fatalf("message %d (%.30s) came with %d descriptors, want %d", i, text, len(files), wantFiles)
-		}
-		for _, got := range files {
-			content := make([]byte, 6)
-			if _, err := got.ReadAt(content, 0); err != nil || string(content) != "shared" {
-				t.Errorf("the received file holds %q, %v", content, err)
-			}
-			got.Close()
-		}
 	}
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/client"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+const statusLong = `Ask the server on a socket what it serves. The exit status is 1 when none answers in time, so that this does as a health
+check of a container without a shell.`
+
+const reloadLong = `Have the server on a socket look again at what it serves, as SIGHUP does: a set or a partition that was damaged or missing and is
+whole now is served from then on, and files that imgshard repair has put in the place of others are read; sessions go on with both
+in their next epoch. A set that holds other data than before, or less, is refused, and the exit status is 1: what the server has
+opened is served on.`
+
+func newStatusCommand() *cobra.Command {
+	return newAskCommand("status", "Ask a running server what it serves", statusLong, 5*time.Second, printStatus)
+}
+
+func newReloadCommand() *cobra.Command {
+	return newAskCommand("reload", "Have a running server look again at what it serves", reloadLong, time.Minute, reload)
+}
+
+// newAskCommand returns a command that asks the server on a socket, and prints what it answers in time.
+func newAskCommand(use, short, long string, timeout time.Duration, ask func(out io.Writer, socket string, timeout time.Duration) error) *cobra.Command {
+	var socket string
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if socket == "" {
+				socket = server.DefaultSocket()
+			}
+			return ask(termsafe.Writer{Writer: cmd.OutOrStdout()}, socket, timeout)
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", "", "path of the server's socket (default as imgfeed serve's)")
+	cmd.Flags().Var(durationFlag(&timeout, time.Millisecond), "timeout", "how long to wait for the answer")
+	return cmd
+}
+
+// printStatus prints what the server on a socket serves.
+func printStatus(out io.Writer, socket string, timeout time.Duration) error {
+	st, err := client.Status(socket, timeout, float64(time.Now().Unix())) // without the history
+	if err != nil {
+		return askError(socket, err)
+	}
+	fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", st.Server, st.PID, socket)
+	for _, set := range st.Sets {
+		printSet(out, set.ServedSet, "")
+	}
+	return nil
+}
+
+// reload has the server on a socket look again, and prints what it serves from now on that it did not before. The error is
+// what it refused.
+func reload(out io.Writer, socket string, timeout time.Duration) error {
+	done, err := client.Reload(socket, timeout)
+	if err != nil {
+		return askError(socket, err)
+	}
+	for _, text := range done.Changes {
+		fmt.Fprintln(out, text)
+	}
+	if len(done.Changes)+len(done.Refused) == 0 {
+		fmt.Fprintln(out, server.Unchanged)
+	}
+	if len(done.Refused) > 0 {
+		return errors.New(strings.Join(done.Refused, "\n"))
+	}
+	return nil
+}
+
+// askError is the error of asking the server on a socket, or because there is none.
+func askError(socket string, err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
+		return fmt.Errorf("the server on %s: %w", socket, err)
+	}
+	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
+}
+
+// printSet prints a set's line, which ends with rest.
+func printSet(out io.Writer, set server.ServedSet, rest string) {
+	fmt.Fprintf(out, "  %-6s %s, %s, %s, %s%s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
+		bytesize.Counted(set.Classes, "class", "classes"), encoding(set), partitions(set), rest)
+}
+
+func encoding(set server.ServedSet) string {
+	var e shard.Encoding
+	if json.Unmarshal(set.Encoding, &e) != nil {
+		return string(set.Encoding)
+	}
+	return loader.DescribeEncoding(e)
+}
+
+func partitions(set server.ServedSet) string {
+	switch {
+	case len(set.Here) != set.Partitions:
+		return fmt.Sprintf("partitions %v of %d", set.Here, set.Partitions)
+	case set.Partitions == 1:
+		return "1 partition"
+	}
+	return fmt.Sprintf("all %d partitions", set.Partitions)
+}

@@ -1,0 +1,110 @@
+// Package client asks a running server for its status, or to reload. It serves the commands of imgfeed and is no promise to
+// other programs; training processes use the Python package.
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+)
+
+// requests are the messages that ask sends.
+var requests = wire.NewMessages(map[string]any{"hello": hello{}, "status": status{}, "reload": reload{}})
+
+type (
+	hello struct {
+		Version int `json:"version"`
+	}
+	status struct {
+		Since float64 `json:"since,omitempty"`
+	}
+	reload struct{}
+)
+
+// Status asks the server on a socket what it is doing, with the history after the moment since; the answer must come in
+// time.
+func Status(socket string, timeout time.Duration, since float64) (answer server.Status, err error) {
+	err = ask(socket, timeout, status{since}, "status", &answer)
+	return answer, err
+}
+
+// StatusOf is [Status] of the server whose page is at this URL.
+func StatusOf(url string, timeout time.Duration) (answer server.Status, err error) {
+	page := http.Client{Timeout: timeout}
+	reply, err := page.Get(url + "/status.json")
+	if err != nil {
+		return answer, err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("it answers %s: is it imgfeed's address?", reply.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(reply.Body, wire.ReplyBytesMax)).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("it answers with something else than a status: %w", err)
+	}
+	return answer, nil
+}
+
+// Reload has the server on a socket reload, and returns its answer, which must come in time.
+func Reload(socket string, timeout time.Duration) (answer server.Reloaded, err error) {
+	err = ask(socket, timeout, reload{}, "reloaded", &answer)
+	return answer, err
+}
+
+// ask says hello to the server on a socket, sends it one request, and decodes its answer, which is of the wanted kind.
+func ask(socket string, timeout time.Duration, request any, want string, answer any) error {
+	if err := wire.CheckPath(socket); err != nil {
+		return err
+	}
+	conn, err := net.DialTimeout("unix", socket, timeout)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout))
+	frames := wire.NewReader(conn, wire.ReplyBytesMax)
+	for _, step := range []struct {
+		send   any
+		want   string
+		answer any
+	}{{hello{wire.Version}, "hello", new(struct{})}, {request, want, answer}} {
+		frame, err := requests.AppendFrame(nil, step.send)
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Write(frame); err != nil {
+			return err
+		}
+		text, err := frames.Next()
+		if err != nil {
+			return err
+		}
+		if err := decode(text, step.want, step.answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode reads an answer. One that tells of an error is that error.
+func decode(text []byte, want string, answer any) error {
+	var head struct{ Type, Message string }
+	if err := json.Unmarshal(text, &head); err != nil {
+		return &wire.SyntaxError{Msg: "not a JSON object: " + err.Error()}
+	}
+	switch head.Type {
+	case "error":
+		return errors.New(head.Message)
+	case want:
+		return json.Unmarshal(text, answer)
+	}
+	return fmt.Errorf("it answers with a message of type %q", cmp.Or(head.Type, "none"))
+}

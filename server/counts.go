@@ -1,0 +1,142 @@
+package server
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/imgfeed/imgfeed/loader"
+)
+
+// Counts are what was delivered to clients. A counter is added by a field here and a line in deliveryCounters: the status, the
+// metrics and the reply to stats follow.
+type Counts struct {
+	Images      int64 `json:"images"`
+	Batches     int64 `json:"batches"`
+	Bytes       int64 `json:"bytes"`       // of arrays
+	Blanks      int64 `json:"blanks"`      // samples replaced by zeros under on_error: blank
+	Substitutes int64 `json:"substitutes"` // by another one of their class, under on_error: substitute
+}
+
+var deliveryCounters = []struct {
+	metric, help string
+	of           func(*Counts) *int64
+}{
+	{"delivered_images_total", "Images delivered to clients.", func(c *Counts) *int64 { return &c.Images }},
+	{"delivered_batches_total", "Batches delivered to clients.", func(c *Counts) *int64 { return &c.Batches }},
+	{"delivered_bytes_total", "Bytes of arrays delivered to clients.", func(c *Counts) *int64 { return &c.Bytes }},
+	{"blank_images_total", "Images that could not be read and were delivered as zeros.", func(c *Counts) *int64 { return &c.Blanks }},
+	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.", func(c *Counts) *int64 { return &c.Substitutes }},
+}
+
+// countsOf describes a batch, which takes so many bytes.
+func countsOf(b loader.Batch, bytes int64) Counts {
+	c := Counts{Images: int64(b.Count), Batches: 1, Bytes: bytes}
+	for _, bad := range b.Bad {
+		if bad.By < 0 {
+			c.Blanks++
+		} else {
+			c.Substitutes++
+		}
+	}
+	return c
+}
+
+// A delivery is what was delivered, and the time that it took.
+type delivery struct {
+	Counts
+	slotWait time.Duration // that streams stood still for want of a free slot
+	write    time.Duration // to the socket
+}
+
+func (d *delivery) add(e delivery) {
+	for _, counter := range deliveryCounters {
+		*counter.of(&d.Counts) += *counter.of(&e.Counts)
+	}
+	d.slotWait += e.slotWait
+	d.write += e.write
+}
+
+// A tally is the sum of a session's or a split's deliveries.
+type tally struct {
+	mu  sync.Mutex
+	sum delivery
+}
+
+func (t *tally) add(d delivery) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.add(d)
+}
+
+func (t *tally) load() delivery {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum
+}
+
+// A splitTally is what the sessions of a split were delivered since the server started.
+type splitTally struct {
+	tally
+	batchWait, slotHeld prometheus.Observer
+}
+
+// totals are what the server has done since it started.
+type totals struct {
+	mu     sync.Mutex
+	splits map[string]*splitTally
+	errors map[string]int64 // sent to clients, by kind
+
+	batchWait, slotHeld *prometheus.HistogramVec // by split
+}
+
+func newTotals() *totals {
+	return &totals{
+		splits:    map[string]*splitTally{},
+		errors:    map[string]int64{kindBadRequest: 0, kindCorrupt: 0, kindUnsupported: 0, kindMissing: 0, kindInternal: 0},
+		batchWait: newHistogram("batch_wait_seconds", "How long a session waited for its next batch with a slot free for it: for the disk or the CPU."),
+		slotHeld:  newHistogram("slot_held_seconds", "How long a client kept a batch in shared memory before it gave the slot back."),
+	}
+}
+
+// newHistogram makes one of times, by split: a mean would hide the batch in a hundred that a training step waits for.
+func newHistogram(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "imgfeed_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9), // to 33 s
+	}, []string{"split"})
+}
+
+// ofSplit returns the tally of a split, which may be new.
+func (t *totals) ofSplit(split string) *splitTally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.splits[split] == nil {
+		t.splits[split] = &splitTally{batchWait: t.batchWait.WithLabelValues(split), slotHeld: t.slotHeld.WithLabelValues(split)}
+	}
+	return t.splits[split]
+}
+
+// all returns the sum over all splits.
+func (t *totals) all() (sum delivery) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, of := range t.splits {
+		sum.add(of.load())
+	}
+	return sum
+}
+
+func (t *totals) countError(kind string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errors[kind]++
+}
+
+// errorsByKind returns how many errors were sent to clients.
+func (t *totals) errorsByKind() map[string]int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.errors)
+}

@@ -1,0 +1,255 @@
+package server
+
+import (
+	"encoding/binary"
+	"encoding/json"
+
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// Requests that look something up in the session's dataset or its plan. None of them changes anything.
+
+// labelsRequest asks for the label of every sample.
+type labelsRequest struct{}
+
+// labelsReply answers [labelsRequest]. Count int32 follow it, little-endian, in index order: -1 where the partition is out
+// of reach.
+type labelsReply struct {
+	Count int `json:"count"`
+}
+
+// keyRequest asks for the key of one sample.
+type keyRequest struct {
+	Index int `json:"index"`
+}
+
+// keyReply answers [keyRequest].
+type keyReply struct {
+	Index int    `json:"index"`
+	Key   string `json:"key"`
+}
+
+// labels sends the labels a piece at a time, straight from the index: a manifest may claim any number of samples in
+// partitions that are not here.
+func (s *session) labels(labelsRequest) error {
+	const piece = 16 << 10
+	count, c := s.set.Len(), s.connection
+	labels := make([]int32, min(piece, count))
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.encode(labelsReply{Count: count}); err != nil {
+		return err
+	}
+	for first := 0; ; first += piece {
+		if _, err := c.conn.Write(c.frame); err != nil {
+			return err
+		}
+		if first >= count {
+			return nil
+		}
+		c.frame = c.frame[:0]
+		some := labels[:min(piece, count-first)]
+		if err := s.set.Labels(first, some); err != nil {
+			return err
+		}
+		for _, label := range some {
+			c.frame = binary.LittleEndian.AppendUint32(c.frame, uint32(label))
+		}
+	}
+}
+
+// checkIndex refuses an index that no sample has.
+func (s *session) checkIndex(index int) error {
+	if index < 0 || index >= s.set.Len() {
+		return badRequest("there is no sample %d: indices are 0 to %d", index, s.set.Len()-1)
+	}
+	return nil
+}
+
+func (s *session) key(m keyRequest) error {
+	if err := s.checkIndex(m.Index); err != nil {
+		return err
+	}
+	key, err := s.set.Key(m.Index)
+	if err != nil {
+		return err
+	}
+	return s.connection.send(keyReply{Index: m.Index, Key: key})
+}
+
+// classesRequest asks for the names of the classes, from the first of a label on.
+type classesRequest struct {
+	First int `json:"first"`
+}
+
+// classesReply answers [classesRequest]: as many names as a message has room for. Class i of the list has label First + i.
+type classesReply struct {
+	First   int      `json:"first"`
+	Count   int      `json:"count"` // of all
+	Classes []string `json:"classes"`
+}
+
+func (s *session) classes(m classesRequest) error {
+	classes := s.set.Manifest().Classes
+	if m.First < 0 || m.First > len(classes) {
+		return badRequest("first is %d: the set has %d classes, so want 0 to that", m.First, len(classes))
+	}
+	return s.connection.send(classesReply{First: m.First, Count: len(classes), Classes: roomFor(classes[m.First:])})
+}
+
+// namesBytes are those of a message's names, with a quotation mark on both sides and a comma: six times as many in JSON, where
+// every byte is escaped, are less than a frame takes.
+const namesBytes = 2 << 20
+
+// roomFor returns as many names, from the first on, as a message has room for: at least one, if there is any, and never nil, which
+// JSON writes as null.
+func roomFor(names []string) []string {
+	room := namesBytes
+	for i, name := range names {
+		if room -= len(name) + len(`"",`); room < 0 {
+			return names[:max(i, 1)]
+		}
+	}
+	return append([]string{}, names...)
+}
+
+// sampleRequest asks for one stored image, whole.
+type sampleRequest struct {
+	Index int `json:"index"`
+}
+
+// sampleReply answers [sampleRequest]. Height · Width · 3 bytes follow it: RGB, row after row.
+type sampleReply struct {
+	Index  int   `json:"index"`
+	Label  int32 `json:"label"`
+	Width  int   `json:"width"`
+	Height int   `json:"height"`
+}
+
+func (s *session) sample(m sampleRequest) error {
+	if err := s.checkIndex(m.Index); err != nil {
+		return err
+	}
+	image, err := loader.Whole(s.set.Set, m.Index)
+	if err != nil {
+		return err
+	}
+	return s.connection.send(sampleReply{Index: m.Index, Label: image.Label, Width: image.Width, Height: image.Height}, image.Pix)
+}
+
+// valuesRequest asks for the values of one sample's fields.
+type valuesRequest struct {
+	Index int `json:"index"`
+}
+
+// valuesReply answers [valuesRequest]. Bytes bytes follow it: the values as docs/format/shard.md has them in a record.
+type valuesReply struct {
+	Index int `json:"index"`
+	Bytes int `json:"bytes"`
+}
+
+func (s *session) values(m valuesRequest) error {
+	if err := s.checkIndex(m.Index); err != nil {
+		return err
+	}
+	record, _, err := s.set.Read(m.Index, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := s.set.Manifest().Fields.Split(record.Fields, nil); err != nil {
+		return s.set.Corrupt(m.Index, err)
+	}
+	return s.connection.send(valuesReply{Index: m.Index, Bytes: len(record.Fields)}, record.Fields)
+}
+
+// recordsRequest asks what the session's transform does to samples in an epoch. It begins nothing.
+type recordsRequest struct {
+	Epoch       int64 `json:"epoch"`
+	Indices     []int `json:"indices"`
+	Repetitions []int `json:"repetitions,omitempty"` // of each, where samples are repeated; 0 when absent
+	View        int   `json:"view,omitempty"`        // of the transform
+}
+
+// recordsReply answers [recordsRequest]: for each sample a list of functions with their arguments.
+type recordsReply struct {
+	Epoch   int64             `json:"epoch"`
+	Records []json.RawMessage `json:"records"`
+}
+
+// recordsMax bounds the samples of one request: each costs as much as serving it.
+const recordsMax = 1024
+
+func (s *session) records(m recordsRequest) error {
+	switch {
+	case m.Epoch < 0:
+		return badRequest("records: epoch is %d, want 0 or more", m.Epoch)
+	case len(m.Indices) == 0 || len(m.Indices) > recordsMax:
+		return badRequest("records: %d indices, want 1 to %d", len(m.Indices), recordsMax)
+	case m.Repetitions != nil && len(m.Repetitions) != len(m.Indices):
+		return badRequest("records: %d repetitions for %d indices", len(m.Repetitions), len(m.Indices))
+	case m.View < 0 || m.View >= len(s.views):
+		return badRequest("records: view is %d, want 0 to %d", m.View, len(s.views)-1)
+	}
+	engine, reply := transform.NewEngine(transform.ActiveLevel()), recordsReply{Epoch: m.Epoch}
+	for i, index := range m.Indices {
+		if err := s.checkIndex(index); err != nil {
+			return err
+		}
+		repetition := 0
+		if m.Repetitions != nil {
+			repetition = m.Repetitions[i]
+		}
+		record, err := loader.Recorded(s.samples, engine, s.views, s.plan.Seed, int(m.Epoch), index, repetition, m.View)
+		if err != nil {
+			return err
+		}
+		reply.Records = append(reply.Records, json.RawMessage(record))
+	}
+	return s.connection.send(reply)
+}
+
+// orderRequest asks which samples an epoch gives this rank. It begins nothing.
+type orderRequest struct {
+	Epoch int64 `json:"epoch"`
+}
+
+// orderReply answers [orderRequest]. Count int64 follow it, little-endian: the samples' indices in the order of the batches.
+type orderReply struct {
+	Epoch int64 `json:"epoch"`
+	Count int   `json:"count"`
+}
+
+// order sends the indices some batches at a time: an epoch may have two thousand million.
+func (s *session) order(m orderRequest) error {
+	const piece = 64 << 10
+	cfg := s.plan
+	cfg.Epoch = int(m.Epoch)
+	p, err := plan.New(cfg)
+	if err != nil {
+		return err
+	}
+	c := s.connection
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.encode(orderReply{Epoch: m.Epoch, Count: p.Samples()}); err != nil {
+		return err
+	}
+	var batch []int
+	for b := range p.Batches() {
+		batch = p.Batch(b, batch)
+		for _, index := range batch {
+			c.frame = binary.LittleEndian.AppendUint64(c.frame, uint64(index))
+			if len(c.frame) < piece {
+				continue
+			}
+			if _, err := c.conn.Write(c.frame); err != nil {
+				return err
+			}
+			c.frame = c.frame[:0]
+		}
+	}
+	_, err = c.conn.Write(c.frame)
+	return err
+}
