@@ -156,7 +156,14 @@ def test_one_definition_of_time_and_rate(train: Train, monkeypatch: pytest.Monke
         time.sleep(2)
         opened(watch, step)
 
+    told = Watch.scalars
+
+    def late(watch: Watch, step: int, values: dict[str, float]) -> None:
+        time.sleep(0.2)  # after the last batch of an epoch, too, when no time of training passes
+        told(watch, step, values)
+
     monkeypatch.setattr(Watch, "_open_others", slowly)
+    monkeypatch.setattr(Watch, "scalars", late)
     run = train("run", "--tensorboard")
     (plan,), lines, epochs = events(run, "plan"), events(run, "step"), events(run, "epoch")
     assert lines[0]["at"] - plan["at"] > 2 + lines[0]["seconds"]

@@ -75,8 +75,8 @@ class Lines:
         return due
 
     def seconds(self, at: Progress) -> float:
-        """Return the seconds of training in the epoch under way so far, in all its parts."""
-        return at.seconds if self._feed is None else self._before + self.pace.passed
+        """Return the seconds of training in the epoch under way so far. Those after a line count once a batch has ended."""
+        return at.seconds if self._feed is None else self._before + (self.pace.passed if self.pace.batches else 0.0)
 
     def write(self, at: Progress, batches: int) -> None:
         """Write a line about what happened since the last, if anything, and begin the next."""
