@@ -281,8 +281,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.sets, prefix="cold-") as temporary:
         work = Path(temporary)
         programs = {}
-        for package in ("./cmd/imgfeed", "./cmd/imgshard", "./bench/cold/slowfs"):
-            programs[Path(package).name] = build_go(package, work / Path(package).name)
+        for name in ("imgfeed", "imgshard"):
+            programs[name] = build_go(f"./cmd/{name}", work / name)
+        programs["slowfs"] = build_go(".", work / "slowfs", Path(__file__).parent / "slowfs")
         folder = args.sets or work
         pack(args, folder, programs["imgshard"])
         print("| set | threads | case | cold | next | warm | fio | of lesser | verdict |")

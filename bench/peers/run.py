@@ -86,10 +86,10 @@ def output(*command: str) -> str:
         return ""
 
 
-def build_go(package: str, to: Path) -> Path:
+def build_go(package: str, to: Path, module: Path = ROOT) -> Path:
     toolchain = next(line.split()[1] for line in (ROOT / "go.mod").read_text().splitlines() if line.startswith("toolchain "))
     env = {"GOEXPERIMENT": "simd", "GOTOOLCHAIN": toolchain, **os.environ, "CGO_ENABLED": "0"}
-    subprocess.run(["go", "build", "-trimpath", "-o", str(to), package], cwd=ROOT, env=env, check=True)
+    subprocess.run(["go", "build", "-trimpath", "-o", str(to), package], cwd=module, env=env, check=True)
     return to
 
 

@@ -24,12 +24,10 @@ func TestSlowFS(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "a", "file"), content, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	s, err := mount(folder, mountpoint, 30*time.Millisecond)
+	server, err := mount(folder, mountpoint, 30*time.Millisecond)
 	if err != nil {
 		t.Skip(err)
 	}
-	ended := make(chan error)
-	go func() { ended <- s.serve() }()
 	path := filepath.Join(mountpoint, "a", "file")
 	began := time.Now()
 	got, err := os.ReadFile(path)
@@ -50,9 +48,7 @@ func TestSlowFS(t *testing.T) {
 	if err := unix.Unmount(mountpoint, unix.MNT_FORCE); err != nil { // a container that begins meanwhile may have a copy of the mount
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	server.Wait()
 }
 
 // readMany reads a file past the page cache at many places at once: each read waits, but not for the others.
