@@ -10,12 +10,6 @@ import (
 // Qwords are four words of 64 bits.
 type Qwords = archsimd.Uint64x4
 
-// Load loads a vector of bytes.
-func Load(p unsafe.Pointer) Bytes { return archsimd.LoadUint8x32Array((*[32]uint8)(p)) }
-
-// Store stores a vector of bytes.
-func Store(v Bytes, p unsafe.Pointer) { v.StoreArray((*[32]uint8)(p)) }
-
 // LoadRepeated loads 16 bytes into every lane.
 func LoadRepeated(p unsafe.Pointer) Bytes { return loadLanes(p, p) }
 
@@ -23,12 +17,7 @@ func loadLanes(lo, hi unsafe.Pointer) Bytes {
 	return Bytes{}.SetLo(archsimd.LoadUint8x16Array((*[16]uint8)(lo))).SetHi(archsimd.LoadUint8x16Array((*[16]uint8)(hi)))
 }
 
-func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x32(x) }
-
 func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x4(x) }
-
-// Take returns the bytes of each lane that the indices name, 0 for an index from 128 on. Others must be below 16.
-func Take(v, indices Bytes) Bytes { return v.PermuteOrZeroGrouped(indices.BitsToInt8()) }
 
 // backwards are the indices of a lane's bytes in reverse.
 var backwards = [32]uint8{
@@ -59,12 +48,6 @@ func PrefixSums(v, carry Bytes) (sums, last Bytes) {
 	all := v.GetHi().PermuteOrZero(end)
 	return v, Bytes{}.SetLo(all).SetHi(all)
 }
-
-// Sums are sums of bytes that are still to be added up.
-type Sums = archsimd.Uint64x4
-
-// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
-func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{})) }
 
 // Total returns the sum of sums.
 func Total(sums Sums) int {

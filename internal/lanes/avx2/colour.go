@@ -7,26 +7,6 @@ import (
 	"unsafe"
 )
 
-// EvenBytes returns every second byte, from the first on, as words, and OddBytes the others; PairBytes puts them together again.
-func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
-
-func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
-
-// HighBytes returns the upper bytes of words, as words.
-func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
-
-// HalfOf returns the upper halves of bytes, and above them some bits to be cleared.
-func HalfOf(v Bytes) Bytes { return v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s() }
-
-// ToBytes returns words as bytes.
-func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
-
-// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
-func ToDwords(v Words) (lo, hi Dwords) {
-	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
-		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
-}
-
 // threefold repeats each byte of a lane three times, and together puts three channels side by side: entry v is of vector v of
 // StorePixels, and together's entry [v][c] says which byte of channel c each byte is, 128 for none.
 var threefold, together = func() (t [3][16 * Count]uint8, u [3][3][16 * Count]uint8) {

@@ -1,7 +1,10 @@
 //go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
+//go:generate go run ../generate -lanes avx512,neon common.go
+//go:generate go run ../generate -lanes avx512 x86.go
+
 // Package lanes is the vectors of AVX2 as kernels that are one text for several instruction sets see them; see the
-// generator's package, internal/lanes/generate.
+// generator's package, internal/lanes/generate. It also writes common.go of the others from this package's, and x86.go of AVX-512.
 package lanes
 
 import (
@@ -15,81 +18,8 @@ const Count = 2
 // CountShift is the logarithm of the number of dwords in a vector.
 const CountShift = 3
 
-type (
-	Bytes  = archsimd.Uint8x32
-	Words  = archsimd.Int16x16
-	Dwords = archsimd.Int32x8
-)
-
 // A Pair is two factors of 16 bits, as Dot wants them: alternating over a vector's words.
 type Pair [32]int16
-
-// Pairs returns a and b, alternating.
-func Pairs(a, b int16) (p Pair) {
-	for i := range 16 {
-		p[2*i], p[2*i+1] = a, b
-	}
-	return p
-}
-
-// LoadWords loads a vector of words.
-func LoadWords(p unsafe.Pointer) Words { return archsimd.LoadInt16x16Array((*[16]int16)(p)) }
-
-// StoreWords stores a vector of words.
-func StoreWords(v Words, p unsafe.Pointer) { v.StoreArray((*[16]int16)(p)) }
-
-func BroadcastWords(x int16) Words { return archsimd.BroadcastInt16x16(x) }
-
-func BroadcastDwords(x int32) Dwords { return archsimd.BroadcastInt32x8(x) }
-
-// Zipped is half of two vectors of words that Zip has joined, as Dot takes it: on x86 the words alternate, by lane.
-type Zipped = Words
-
-// Zip joins the lower four words of each lane of a and b, and the upper four.
-func Zip(a, b Words) (lo, hi Zipped) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
-
-// Dot returns a·k0 + b·k1 of zipped words.
-func Dot(z Zipped, k *Pair) Dwords {
-	return z.DotProductPairs(archsimd.LoadInt16x16Array((*[16]int16)(k[:])))
-}
-
-// First is Dot with a pair (k0, 0), Second with (0, k1).
-func First(z Zipped, k *Pair) Dwords  { return Dot(z, k) }
-func Second(z Zipped, k *Pair) Dwords { return Dot(z, k) }
-
-// Transpose transposes 4×8 words of each lane: c0 has columns 0 and 1, c3 has 6 and 7.
-func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
-	a0, a1 := r0.InterleaveLoGrouped(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHiGrouped(r1).ToBits().ReshapeToUint32s()
-	a2, a3 := r2.InterleaveLoGrouped(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHiGrouped(r3).ToBits().ReshapeToUint32s()
-	return a0.InterleaveLoGrouped(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHiGrouped(a2).ReshapeToUint16s().BitsToInt16(),
-		a1.InterleaveLoGrouped(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHiGrouped(a3).ReshapeToUint16s().BitsToInt16()
-}
-
-// JoinHalves returns the lower halves of each lane of a and b, and the upper ones.
-func JoinHalves(a, b Words) (lo, hi Words) {
-	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
-	return x.InterleaveLoGrouped(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHiGrouped(y).ReshapeToUint16s().BitsToInt16()
-}
-
-// ShiftRight shifts words arithmetically by a constant.
-func ShiftRight(v Words, n uint64) Words { return v.ShiftAllRight(n) }
-
-// ShiftNarrow shifts dwords right by a constant up to 16 and saturates those of lo and hi to the words of one vector, by lane.
-func ShiftNarrow(lo, hi Dwords, n uint64) Words {
-	return lo.ShiftAllRight(n).SaturateToInt16ConcatGrouped(hi.ShiftAllRight(n))
-}
-
-// ShiftToByteRange shifts dwords right by a constant from 16 on and saturates those of lo and hi to 0..255, as words of one
-// vector, by lane.
-func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
-	return lo.ShiftAllRight(n).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(n)).Min(archsimd.BroadcastUint16x16(255)).BitsToInt16()
-}
-
-// ToByteRange saturates words to 0..255.
-func ToByteRange(v Words) Words { return v.Max(Words{}).Min(BroadcastWords(255)) }
-
-// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
-func PairBytes(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
 
 // IsZero reports whether all words are zero.
 func IsZero(v Words) bool { return v.IsZero() }
@@ -102,35 +32,6 @@ func StoreHalves(v Words, p unsafe.Pointer, stride int) {
 	halves := v.ToBits().ReshapeToUint32s().Permute(archsimd.LoadUint32x8Array(&splitLanes)).ReshapeToUint8s()
 	halves.GetLo().StoreArray((*[16]uint8)(p))
 	halves.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, stride)))
-}
-
-// LoadBytes loads as many bytes as a vector has words, as words.
-func LoadBytes(p unsafe.Pointer) Words {
-	return archsimd.LoadUint8x16Array((*[16]uint8)(p)).ExtendToUint16().BitsToInt16()
-}
-
-// MulAdd returns a·b + c.
-func MulAdd(a, b, c Words) Words { return a.Mul(b).Add(c) }
-
-// MulHigh returns the upper halves of the products.
-func MulHigh(a, b Words) Words { return a.MulHigh(b) }
-
-// Half halves words and rounds up.
-func Half(v Words) Words { return v.Sub(v.ShiftAllRight(1)) }
-
-// HighWords returns the upper halves of the dwords of lo and hi, by lane.
-func HighWords(lo, hi Dwords) Words { return ShiftNarrow(lo, hi, 16) }
-
-var firstWord = func() (t [32]int8) {
-	for i := range t {
-		t[i] = int8(i & 1)
-	}
-	return t
-}()
-
-// SpreadFirst puts the first word of each lane in all its places.
-func SpreadFirst(v Words) Words {
-	return v.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&firstWord)).ReshapeToUint16s().BitsToInt16()
 }
 
 // splitBytes gathers the even bytes of each lane before the odd ones.
@@ -194,5 +95,31 @@ func StoreTripled(from, to unsafe.Pointer) {
 	both.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array((*[32]int8)(tripled[32:]))).GetLo().StoreArray((*[16]uint8)(unsafe.Add(to, 32)))
 }
 
-// Leave clears what would slow down other code's legacy-encoded instructions. Kernels call it before they return.
-func Leave() { archsimd.ClearAVXUpperBits() }
+// Fours are vectors with four pixels in each lane, whose last four bytes are of no account: for arithmetic in dwords.
+
+// FoursBytes are the bytes of four pixels for each lane. LoadFours reads FoursRoom more, StoreFours writes as many more.
+const (
+	FoursBytes = 12 * Count
+	FoursRoom  = 4
+)
+
+// LoadFours loads fours.
+func LoadFours(p unsafe.Pointer) Bytes { return loadLanes(p, unsafe.Add(p, 12)) }
+
+// StoreFours stores fours.
+func StoreFours(v Bytes, p unsafe.Pointer) {
+	v.GetLo().StoreArray((*[16]uint8)(p))
+	v.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 12)))
+}
+
+// Constants of float64 are loaded as vectors from memory: of a scalar the compiler would make a vector by instructions of
+// SSE's encoding.
+
+// LoadDoubles loads the first elements.
+func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x4Array((*[4]float64)(v[:])) }
+
+// Trunc rounds towards zero.
+func Trunc(v Doubles) Doubles { return v.Trunc() }
+
+// Floor rounds down.
+func Floor(v Doubles) Doubles { return v.Floor() }

@@ -7,26 +7,6 @@ import (
 	"unsafe"
 )
 
-// EvenBytes returns every second byte, from the first on, as words, and OddBytes the others; PairBytes puts them together again.
-func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
-
-func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
-
-// HighBytes returns the upper bytes of words, as words.
-func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
-
-// HalfOf returns the upper halves of bytes, and above them some bits to be cleared.
-func HalfOf(v Bytes) Bytes { return v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s() }
-
-// ToBytes returns words as bytes.
-func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
-
-// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
-func ToDwords(v Words) (lo, hi Dwords) {
-	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
-		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
-}
-
 // threefold repeats each byte three times, and together puts two channels side by side, of which ConcatPermute takes bytes; entry v
 // is of the vth vector of pixels. blue and blues are the third channel's indices and places.
 var (
@@ -87,17 +67,6 @@ func LoadRepeated(p unsafe.Pointer) Bytes {
 	two := archsimd.Uint8x32{}.SetLo(one).SetHi(one)
 	return Bytes{}.SetLo(two).SetHi(two)
 }
-
-// Take returns the bytes of each lane that the indices name, 0 for an index from 128 on. Others must be below 16.
-func Take(v, indices Bytes) Bytes { return v.PermuteOrZeroGrouped(indices.BitsToInt8()) }
-
-func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x64(x) }
-
-// Sums are sums of bytes that are still to be added up.
-type Sums = archsimd.Uint64x8
-
-// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
-func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{})) }
 
 // Total returns the sum of sums.
 func Total(sums Sums) int {

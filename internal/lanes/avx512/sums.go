@@ -7,80 +7,6 @@ import (
 	"unsafe"
 )
 
-// Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
-// taps as words. Weights do not fit the words that VPMADDWD multiplies, so each is high·2¹¹ + low with low in -1024..1023,
-// and two multiplications of the pairs give, exactly, modulo 2³²,
-//
-//	sum = ((Σ high·byte + 1024) << 11) + Σ low·byte      (1024 << 11 is the rounding, half of 1 << 22)
-//
-// Sums that need no clipping are made with low parts, and thus everything, four times as large: a shift of 13 instead of
-// 11 makes the result the sum's top byte.
-const (
-	splitBits = 11
-	splitHalf = 1 << (splitBits - 1)
-)
-
-// SplitWeights makes of the weights of two taps what MulPairs takes; top says that the result is the sum's top byte.
-func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
-	half, word := BroadcastDwords(splitHalf), BroadcastDwords(0xffff)
-	high0, high1 := k0.Add(half).ShiftAllRight(splitBits), k1.Add(half).ShiftAllRight(splitBits)
-	low0, low1 := k0.Sub(high0.ShiftAllLeft(splitBits)), k1.Sub(high1.ShiftAllLeft(splitBits))
-	if top {
-		low0, low1 = low0.ShiftAllLeft(2), low1.ShiftAllLeft(2)
-	}
-	return high0.And(word).Or(high1.ShiftAllLeft(16)), low0.And(word).Or(low1.ShiftAllLeft(16))
-}
-
-// SplitWeight is SplitWeights for one dword.
-func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
-	high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
-	low0, low1 := k0-high0<<splitBits, k1-high1<<splitBits
-	if top {
-		low0, low1 = low0<<2, low1<<2
-	}
-	return high0&0xffff | high1<<16, low0&0xffff | low1<<16
-}
-
-// SumStart returns what sums begin with.
-func SumStart(_ bool) Dwords { return BroadcastDwords(splitHalf) }
-
-// TopByteStart returns what sums begin with of weights with 24 bits of fraction, whose result is the top byte without more.
-func TopByteStart() Dwords { return BroadcastDwords(1 << (23 - splitBits)) }
-
-// MulPairs begins the two parts of a sum.
-func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
-	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)
-}
-
-// MulAddPairs adds to them.
-func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords) {
-	return sumHigh.Add(pairs.DotProductPairs(high)), sumLow.Add(pairs.DotProductPairs(low))
-}
-
-// Raise returns what the low part of a sum must be added to.
-func Raise(high Dwords, top bool) Dwords {
-	if top {
-		return high.ShiftAllLeft(splitBits + 2)
-	}
-	return high.ShiftAllLeft(splitBits)
-}
-
-// WholeStart returns what sums begin with that AddPairs adds to, which keeps them in one part.
-func WholeStart(top bool) Dwords { return Raise(SumStart(top), top) }
-
-// AddPairs adds two taps to sums.
-func AddPairs(sum Dwords, pairs, high, low Words, top bool) Dwords {
-	return sum.Add(Raise(pairs.DotProductPairs(high), top)).Add(pairs.DotProductPairs(low))
-}
-
-// Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
-func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
-
-// BroadcastPair returns a dword as pairs of words.
-func BroadcastPair(x int32) Words {
-	return BroadcastDwords(x).ToBits().ReshapeToUint16s().BitsToInt16()
-}
-
 // Shuffles of bytes.
 var (
 	topPairs  = bytewise(func(i int) int { return i&2*32 + i&^3 + 3 }) // of two vectors: bytes 4i and 4i+2, the pair of words of dword i
@@ -157,21 +83,6 @@ func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
 	odd := odd0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(odd1.ShiftAllRight(22)).Min(most)
 	return even.Or(odd.ShiftAllLeft(8)).ReshapeToUint8s()
 }
-
-// Load loads a vector of bytes.
-func Load(p unsafe.Pointer) Bytes { return archsimd.LoadUint8x64Array((*[64]uint8)(p)) }
-
-// Store stores a vector of bytes.
-func Store(v Bytes, p unsafe.Pointer) { v.StoreArray((*[64]uint8)(p)) }
-
-// LoadDwords loads a vector of dwords.
-func LoadDwords(p unsafe.Pointer) Dwords { return archsimd.LoadInt32x16Array((*[16]int32)(p)) }
-
-// StoreDwords stores a vector of dwords.
-func StoreDwords(v Dwords, p unsafe.Pointer) { v.StoreArray((*[16]int32)(p)) }
-
-// ToWords returns bytes as words.
-func ToWords(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16() }
 
 // LoadLaneIndices loads a table of LookupLane.
 func LoadLaneIndices(table *[16]int8) archsimd.Int8x16 { return archsimd.LoadInt8x16Array(table) }

@@ -4,8 +4,12 @@
 // lanes of 128 bits, and for what the lanes can do. A kernel that is written by these names is the same text for all: the
 // generator changes the package that is imported, the build constraint, and AVX2 in names to AVX512 or NEON.
 //
-// With -neon before the files it writes none for AVX-512: for kernels whose data AVX2 takes in whole vectors, and those of AVX-512
-// would be too long for.
+//	generate x_avx2.go            writes x_avx512.go and x_neon.go
+//	generate -neon x_avx2.go      writes x_neon.go alone: for kernels that have a text of their own for AVX-512
+//	generate -lanes avx512,neon x.go
+//
+// The last one is for the packages of lanes themselves: it writes ../avx512/x.go and ../neon/x.go, where vectors and arrays of
+// numbers have twice and half as many elements: Int16x16 becomes Int16x32 and Int16x8, [32]uint8 becomes [64]uint8 and [16]uint8.
 package main
 
 import (
@@ -13,16 +17,32 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // A level is an instruction set to write kernels for.
-type level struct{ suffix, name, arch string }
+type level struct {
+	suffix, name, arch string
+	bytes              int // in a vector
+}
+
+// directory is the folder of the level's lanes.
+func (l level) directory() string { return strings.ToLower(l.name) }
 
 var (
-	source  = level{"_avx2.go", "AVX2", "amd64"}
-	derived = []level{{"_avx512.go", "AVX512", "amd64"}, {"_neon.go", "NEON", "arm64"}}
+	source  = level{"_avx2.go", "AVX2", "amd64", 32}
+	derived = []level{{"_avx512.go", "AVX512", "amd64", 64}, {"_neon.go", "NEON", "arm64", 16}}
 )
+
+// A job is what the arguments ask for.
+type job struct {
+	levels []level
+	lanes  bool // the files are lanes, not kernels
+	paths  []string
+}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -31,27 +51,35 @@ func main() {
 	}
 }
 
-// levelsOf returns the levels that the arguments ask for, and the files.
-func levelsOf(args []string) ([]level, []string) {
-	if len(args) > 0 && args[0] == "-neon" {
-		return derived[1:], args[1:]
+func parse(args []string) job {
+	switch {
+	case len(args) > 0 && args[0] == "-neon":
+		return job{levels: derived[1:], paths: args[1:]}
+	case len(args) > 1 && args[0] == "-lanes":
+		j := job{lanes: true, paths: args[2:]}
+		for _, l := range derived {
+			if slices.Contains(strings.Split(args[1], ","), l.directory()) {
+				j.levels = append(j.levels, l)
+			}
+		}
+		return j
 	}
-	return derived, args
+	return job{levels: derived, paths: args}
 }
 
 func run(args []string) error {
-	levels, paths := levelsOf(args)
-	for _, path := range paths {
+	j := parse(args)
+	for _, path := range j.paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		for _, l := range levels {
-			derivedText, err := derive(filepath.Base(path), text, l)
+		for _, l := range j.levels {
+			derivedText, err := j.derive(filepath.Base(path), text, l)
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(strings.TrimSuffix(path, source.suffix)+l.suffix, derivedText, 0o644); err != nil {
+			if err := os.WriteFile(j.target(path, l), derivedText, 0o644); err != nil {
 				return err
 			}
 		}
@@ -59,15 +87,47 @@ func run(args []string) error {
 	return nil
 }
 
+// target returns where the text for another level goes.
+func (j job) target(path string, l level) string {
+	if j.lanes {
+		return filepath.Join(filepath.Dir(path), "..", l.directory(), filepath.Base(path))
+	}
+	return strings.TrimSuffix(path, source.suffix) + l.suffix
+}
+
+var (
+	vectors = regexp.MustCompile(`(Int|Uint|Float)(8|16|32|64)x(\d+)`)
+	arrays  = regexp.MustCompile(`\[(\d+)\](u?int|float)\d`)
+)
+
 // derive returns the text of a file for another level.
-func derive(name string, text []byte, l level) ([]byte, error) {
+func (j job) derive(name string, text []byte, l level) ([]byte, error) {
 	constraint, importPath := []byte("&& "+source.arch+"\n"), []byte("internal/lanes/avx2\"")
-	if !strings.HasSuffix(name, source.suffix) || bytes.Count(text, constraint) != 1 || bytes.Count(text, importPath) != 1 {
-		return nil, fmt.Errorf("%s is no kernel text: it needs the name x%s, one line that ends with %q, and one import that ends with %s",
-			name, source.suffix, constraint, importPath)
+	switch {
+	case bytes.Count(text, constraint) != 1:
+		return nil, fmt.Errorf("%s: want one line that ends with %q", name, constraint)
+	case !j.lanes && (!strings.HasSuffix(name, source.suffix) || bytes.Count(text, importPath) != 1):
+		return nil, fmt.Errorf("%s is no kernel text: it needs the name x%s and one import that ends with %s", name, source.suffix, importPath)
 	}
 	text = bytes.Replace(text, constraint, []byte("&& "+l.arch+"\n"), 1)
-	text = bytes.Replace(text, importPath, []byte("internal/lanes/"+strings.ToLower(l.name)+"\""), 1)
-	text = bytes.ReplaceAll(text, []byte(source.name), []byte(l.name))
+	if j.lanes {
+		text = scale(scale(text, vectors, 3, l), arrays, 1, l)
+	} else {
+		text = bytes.Replace(text, importPath, []byte("internal/lanes/"+l.directory()+"\""), 1)
+		text = bytes.ReplaceAll(text, []byte(source.name), []byte(l.name))
+	}
 	return append([]byte("// Code generated by internal/lanes/generate from "+name+"; DO NOT EDIT.\n\n"), text...), nil
+}
+
+// scale changes the number of elements, which is the given group of what matches, by the width of the level's vectors.
+func scale(text []byte, pattern *regexp.Regexp, group int, l level) []byte {
+	var scaled []byte
+	end := 0
+	for _, at := range pattern.FindAllSubmatchIndex(text, -1) {
+		from, to := at[2*group], at[2*group+1]
+		n, _ := strconv.Atoi(string(text[from:to])) // digits, by the pattern
+		scaled = strconv.AppendInt(append(scaled, text[end:from]...), int64(n*l.bytes/source.bytes), 10)
+		end = to
+	}
+	return append(scaled, text[end:]...)
 }

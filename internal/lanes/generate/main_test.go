@@ -22,10 +22,10 @@ func TestDerivedFilesAreCurrent(t *testing.T) {
 			return err
 		}
 		for _, line := range directive.FindAllSubmatch(text, -1) {
-			levels, names := levelsOf(strings.Fields(string(line[1])))
-			for _, name := range names {
+			j := parse(strings.Fields(string(line[1])))
+			for _, name := range j.paths {
 				found++
-				checkDerived(t, filepath.Join(filepath.Dir(path), name), levels)
+				checkDerived(t, filepath.Join(filepath.Dir(path), name), j)
 			}
 		}
 		return nil
@@ -38,19 +38,19 @@ func TestDerivedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-func checkDerived(t *testing.T, path string, levels []level) {
+func checkDerived(t *testing.T, path string, j job) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	for _, l := range levels {
-		want, err := derive(filepath.Base(path), text, l)
+	for _, l := range j.levels {
+		want, err := j.derive(filepath.Base(path), text, l)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		name := strings.TrimSuffix(path, source.suffix) + l.suffix
+		name := j.target(path, l)
 		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is not what %s gives (%v): run go generate there", name, path, err)
 		}
@@ -59,8 +59,23 @@ func checkDerived(t *testing.T, path string, levels []level) {
 
 func TestDeriveRefusesOtherFiles(t *testing.T) {
 	for _, text := range []string{"package x\n", "//go:build amd64 && amd64\n\npackage x\n"} {
-		if _, err := derive("x_avx2.go", []byte(text), derived[0]); err == nil {
+		if _, err := new(job).derive("x_avx2.go", []byte(text), derived[0]); err == nil {
 			t.Errorf("derived a file from %q", text)
+		}
+	}
+}
+
+// TestLanes: vectors and arrays of lanes have their level's width.
+func TestLanes(t *testing.T) {
+	j := parse([]string{"-lanes", "neon,avx512", "x.go"})
+	const text = "//go:build a && amd64\n\nvar x [3][32]uint8 // %s: %d\nfunc F(v archsimd.Int16x16) { archsimd.LoadFloat32x8Array((*[8]float32)(p)); v[16] = 8 }\n"
+	for i, want := range []string{
+		"//go:build a && amd64\n\nvar x [3][64]uint8 // %s: %d\nfunc F(v archsimd.Int16x32) { archsimd.LoadFloat32x16Array((*[16]float32)(p)); v[16] = 8 }\n",
+		"//go:build a && arm64\n\nvar x [3][16]uint8 // %s: %d\nfunc F(v archsimd.Int16x8) { archsimd.LoadFloat32x4Array((*[4]float32)(p)); v[16] = 8 }\n",
+	} {
+		got, err := j.derive("x.go", []byte(text), j.levels[i])
+		if err != nil || !strings.HasSuffix(string(got), "DO NOT EDIT.\n\n"+want) {
+			t.Errorf("%s, %v; want %s", got, err, want)
 		}
 	}
 }

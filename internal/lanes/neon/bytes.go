@@ -10,16 +10,8 @@ import (
 // Qwords are two words of 64 bits.
 type Qwords = archsimd.Uint64x2
 
-// Load loads a vector of bytes.
-func Load(p unsafe.Pointer) Bytes { return archsimd.LoadUint8x16Array((*[16]uint8)(p)) }
-
-// Store stores a vector of bytes.
-func Store(v Bytes, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
-
 // LoadRepeated loads 16 bytes into every lane.
 func LoadRepeated(p unsafe.Pointer) Bytes { return Load(p) }
-
-func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x16(x) }
 
 func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x2(x) }
 

@@ -6,20 +6,6 @@ import (
 	"unsafe"
 )
 
-// EvenBytes returns every second byte, from the first on, as words, and OddBytes the others; PairBytes puts them together again.
-func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
-
-func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
-
-// HighBytes returns the upper bytes of words, as words.
-func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
-
-// HalfOf returns the upper halves of bytes, and above them some bits to be cleared.
-func HalfOf(v Bytes) Bytes { return v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s() }
-
-// ToBytes returns words as bytes.
-func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
-
 // ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
 func ToDwords(v Words) (lo, hi Dwords) {
 	u := v.ToBits()

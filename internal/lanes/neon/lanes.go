@@ -1,7 +1,7 @@
 //go:build goexperiment.simd && go1.27 && !go1.28 && arm64
 
 // Package lanes is the vectors of NEON as kernels that are one text for several instruction sets see them; see the
-// generator's package, internal/lanes/generate.
+// generator's package, internal/lanes/generate. It writes common.go from AVX2's.
 package lanes
 
 import (
@@ -15,12 +15,6 @@ const Count = 1
 // CountShift is the logarithm of the number of dwords in a vector.
 const CountShift = 2
 
-type (
-	Bytes  = archsimd.Uint8x16
-	Words  = archsimd.Int16x8
-	Dwords = archsimd.Int32x4
-)
-
 // A Pair is two factors of 16 bits, as Dot wants them: eight times the one, then eight times the other.
 type Pair [16]int16
 
@@ -31,16 +25,6 @@ func Pairs(a, b int16) (p Pair) {
 	}
 	return p
 }
-
-// LoadWords loads a vector of words.
-func LoadWords(p unsafe.Pointer) Words { return archsimd.LoadInt16x8Array((*[8]int16)(p)) }
-
-// StoreWords stores a vector of words.
-func StoreWords(v Words, p unsafe.Pointer) { v.StoreArray((*[8]int16)(p)) }
-
-func BroadcastWords(x int16) Words { return archsimd.BroadcastInt16x8(x) }
-
-func BroadcastDwords(x int32) Dwords { return archsimd.BroadcastInt32x4(x) }
 
 // Zipped is half of two vectors of words that Zip has joined, as Dot takes it. NEON multiplies without alternating words: the
 // lower halves of the vectors count.
@@ -96,9 +80,6 @@ func ShiftNarrow(lo, hi Dwords, n uint64) Words {
 func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
 	return ToByteRange(ShiftRight(HighWords(lo, hi), n-16))
 }
-
-// ToByteRange saturates words to 0..255.
-func ToByteRange(v Words) Words { return v.Max(Words{}).Min(BroadcastWords(255)) }
 
 // PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
 func PairBytes(a, b Words) Words {
@@ -187,3 +168,84 @@ func StoreTripled(from, to unsafe.Pointer) {
 
 // Leave does nothing: NEON has no second encoding that would slow down.
 func Leave() {}
+
+// Fours are vectors with four pixels in each lane, whose last four bytes are of no account: for arithmetic in dwords.
+
+// FoursBytes are the bytes of four pixels. LoadFours reads FoursRoom more, StoreFours writes as many more.
+const (
+	FoursBytes = 12
+	FoursRoom  = 4
+)
+
+// Tables of fours: which byte each is of the dwords of a channel, of its words, and of pixels made of dwords.
+var (
+	fourDwords, fourWords = func() (t, u [3][16]uint8) {
+		for i := range 16 {
+			for c := range 3 {
+				t[c][i], u[c][i] = 128, 128
+				if i%4 == 0 {
+					t[c][i] = uint8(i/4*3 + c)
+				}
+				if i%2 == 0 && i < 8 {
+					u[c][i] = uint8(i/2*3 + c)
+				}
+			}
+		}
+		return t, u
+	}()
+	fourPixels = [16]uint8{0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 128, 128, 128, 128}
+)
+
+// FourPairs returns channels c and c+1 of fours, as Zip joins them.
+func FourPairs(v Bytes, c int) Zipped {
+	return Zipped{fourWordsOf(v, c), fourWordsOf(v, c+1)}
+}
+
+func fourWordsOf(v Bytes, c int) Words {
+	return Take(v, Load(unsafe.Pointer(&fourWords[c]))).ReshapeToUint16s().BitsToInt16()
+}
+
+// JoinFours makes fours of channels, saturated to 0..255.
+func JoinFours(r, g, b Dwords) Bytes {
+	most := BroadcastDwords(255)
+	r, g, b = r.Max(Dwords{}).Min(most), g.Max(Dwords{}).Min(most), b.Max(Dwords{}).Min(most)
+	return Take(r.Or(g.ShiftAllLeft(8)).Or(b.ShiftAllLeft(16)).ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&fourPixels)))
+}
+
+// LoadFours loads fours.
+func LoadFours(p unsafe.Pointer) Bytes { return Load(p) }
+
+// StoreFours stores fours.
+func StoreFours(v Bytes, p unsafe.Pointer) { Store(v, p) }
+
+// Constants of float64 are loaded as vectors from memory: of a scalar the compiler would make a vector by instructions of
+// SSE's encoding.
+
+// LoadDoubles loads the first elements.
+func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x2Array((*[2]float64)(v[:])) }
+
+// StoreInts stores numbers as int32, rounded towards zero.
+func StoreInts(v Doubles, p unsafe.Pointer) {
+	*(*float64)(p) = v.ConvertToInt64().TruncToInt32().ToBits().ReshapeToUint64s().BitsToFloat64().GetElem(0)
+}
+
+// Trunc rounds towards zero.
+func Trunc(v Doubles) Doubles { return v.Trunc() }
+
+// Floor rounds down.
+func Floor(v Doubles) Doubles { return v.Floor() }
+
+// PickBytes makes numbers of the bytes of each lane that the indices name, as Take does, and of the bits of 2⁵² for each: 2⁵²
+// and the byte that is named for its lowest.
+func PickBytes(v, indices, bits Bytes) Doubles {
+	return v.LookupOrZero(indices).Or(bits).ReshapeToUint64s().BitsToFloat64()
+}
+
+// Abs clears the signs.
+func Abs(v Doubles) Doubles { return v.Abs() }
+
+// CopySigns gives v, which is positive, the signs of another vector.
+func CopySigns(v, signs Doubles) Doubles {
+	sign := signs.ToBits().And(archsimd.BroadcastUint64x2(1 << 63))
+	return v.ToBits().Or(sign).BitsToFloat64()
+}

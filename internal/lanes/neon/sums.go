@@ -79,11 +79,6 @@ func AddPairs(sum Dwords, pairs, high, low Words, _ bool) Dwords {
 // Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
 func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLo(b), a.InterleaveHi(b) }
 
-// BroadcastPair returns a dword as pairs of words.
-func BroadcastPair(x int32) Words {
-	return BroadcastDwords(x).ToBits().ReshapeToUint16s().BitsToInt16()
-}
-
 // spreads repeats a dword.
 var spreads = [4][16]uint8{
 	{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}, {4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7},
@@ -149,12 +144,6 @@ func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
 	return joinLower(clip(upperPairs(even0, odd0)), clip(upperPairs(even1, odd1)))
 }
 
-// LoadDwords loads a vector of dwords.
-func LoadDwords(p unsafe.Pointer) Dwords { return archsimd.LoadInt32x4Array((*[4]int32)(p)) }
-
-// StoreDwords stores a vector of dwords.
-func StoreDwords(v Dwords, p unsafe.Pointer) { v.StoreArray((*[4]int32)(p)) }
-
 // Spread spreads dword j over the vector.
 func Spread(v Dwords, j int) Dwords {
 	return v.ToBits().ReshapeToUint8s().LookupOrZero(archsimd.LoadUint8x16Array(&spreads[j])).ReshapeToUint32s().BitsToInt32()
@@ -171,9 +160,6 @@ func TripleTable() PackTable { return PackTable{} }
 
 // StoreTriples stores the first three dwords, and overwrites a vector's length.
 func StoreTriples(v Words, p unsafe.Pointer, _ PackTable) { StoreWords(v, p) }
-
-// ToWords returns bytes as words.
-func ToWords(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16() }
 
 // LoadLaneIndices loads a table of LookupLane.
 func LoadLaneIndices(table *[16]int8) archsimd.Uint8x16 {

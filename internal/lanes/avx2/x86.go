@@ -1,0 +1,247 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package lanes
+
+// The functions of AVX2 and AVX-512 that are the same text but for the width of vectors.
+
+import (
+	"math"
+	"simd/archsimd"
+	"unsafe"
+)
+
+// Pairs returns a and b, alternating.
+func Pairs(a, b int16) (p Pair) {
+	for i := range 16 {
+		p[2*i], p[2*i+1] = a, b
+	}
+	return p
+}
+
+// Zipped is half of two vectors of words that Zip has joined, as Dot takes it: on x86 the words alternate, by lane.
+type Zipped = Words
+
+// Zip joins the lower four words of each lane of a and b, and the upper four.
+func Zip(a, b Words) (lo, hi Zipped) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
+
+// Dot returns a·k0 + b·k1 of zipped words.
+func Dot(z Zipped, k *Pair) Dwords {
+	return z.DotProductPairs(archsimd.LoadInt16x16Array((*[16]int16)(k[:])))
+}
+
+// First is Dot with a pair (k0, 0), Second with (0, k1).
+func First(z Zipped, k *Pair) Dwords { return Dot(z, k) }
+
+func Second(z Zipped, k *Pair) Dwords { return Dot(z, k) }
+
+// Transpose transposes 4×8 words of each lane: c0 has columns 0 and 1, c3 has 6 and 7.
+func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
+	a0, a1 := r0.InterleaveLoGrouped(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHiGrouped(r1).ToBits().ReshapeToUint32s()
+	a2, a3 := r2.InterleaveLoGrouped(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHiGrouped(r3).ToBits().ReshapeToUint32s()
+	return a0.InterleaveLoGrouped(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHiGrouped(a2).ReshapeToUint16s().BitsToInt16(),
+		a1.InterleaveLoGrouped(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHiGrouped(a3).ReshapeToUint16s().BitsToInt16()
+}
+
+// JoinHalves returns the lower halves of each lane of a and b, and the upper ones.
+func JoinHalves(a, b Words) (lo, hi Words) {
+	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
+	return x.InterleaveLoGrouped(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHiGrouped(y).ReshapeToUint16s().BitsToInt16()
+}
+
+// ShiftRight shifts words arithmetically by a constant.
+func ShiftRight(v Words, n uint64) Words { return v.ShiftAllRight(n) }
+
+// ShiftNarrow shifts dwords right by a constant up to 16 and saturates those of lo and hi to the words of one vector, by lane.
+func ShiftNarrow(lo, hi Dwords, n uint64) Words {
+	return lo.ShiftAllRight(n).SaturateToInt16ConcatGrouped(hi.ShiftAllRight(n))
+}
+
+// ShiftToByteRange shifts dwords right by a constant from 16 on and saturates those of lo and hi to 0..255, as words of one
+// vector, by lane.
+func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
+	return lo.ShiftAllRight(n).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(n)).Min(archsimd.BroadcastUint16x16(255)).BitsToInt16()
+}
+
+// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+func PairBytes(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
+
+// LoadBytes loads as many bytes as a vector has words, as words.
+func LoadBytes(p unsafe.Pointer) Words {
+	return archsimd.LoadUint8x16Array((*[16]uint8)(p)).ExtendToUint16().BitsToInt16()
+}
+
+// MulAdd returns a·b + c.
+func MulAdd(a, b, c Words) Words { return a.Mul(b).Add(c) }
+
+// MulHigh returns the upper halves of the products.
+func MulHigh(a, b Words) Words { return a.MulHigh(b) }
+
+// Half halves words and rounds up.
+func Half(v Words) Words { return v.Sub(v.ShiftAllRight(1)) }
+
+// HighWords returns the upper halves of the dwords of lo and hi, by lane.
+func HighWords(lo, hi Dwords) Words { return ShiftNarrow(lo, hi, 16) }
+
+var firstWord = func() (t [32]int8) {
+	for i := range t {
+		t[i] = int8(i & 1)
+	}
+	return t
+}()
+
+// SpreadFirst puts the first word of each lane in all its places.
+func SpreadFirst(v Words) Words {
+	return v.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&firstWord)).ReshapeToUint16s().BitsToInt16()
+}
+
+// Leave clears what would slow down other code's legacy-encoded instructions. Kernels call it before they return.
+func Leave() { archsimd.ClearAVXUpperBits() }
+
+// Take returns the bytes of each lane that the indices name, 0 for an index from 128 on. Others must be below 16.
+func Take(v, indices Bytes) Bytes { return v.PermuteOrZeroGrouped(indices.BitsToInt8()) }
+
+// Sums are sums of bytes that are still to be added up.
+type Sums = archsimd.Uint64x4
+
+// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
+func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{})) }
+
+// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
+func ToDwords(v Words) (lo, hi Dwords) {
+	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
+		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
+}
+
+// Tables of fours: which byte each is of the dwords of a channel, of the words of two channels by turns, and of pixels made of words of R
+// and G, and of words of B.
+var fourDwords, fourPairs, fourPixels = func() (t, u, w [3][16 * Count]uint8) {
+	for i := range 16 * Count {
+		place := i % 16
+		for c := range 3 {
+			t[c][i], u[c][i], w[c][i] = 128, 128, 128
+			if place%4 == 0 {
+				t[c][i] = uint8(place/4*3 + c)
+			}
+			if place%2 == 0 {
+				u[c][i] = uint8(place/4*3 + (c+place/2%2)%3)
+			}
+		}
+		switch pixel := uint8(place / 3); {
+		case place >= 12:
+		case place%3 == 2:
+			w[1][i] = 2 * pixel
+		default:
+			w[0][i] = 2*pixel + uint8(8*(place%3))
+		}
+	}
+	return t, u, w
+}()
+
+// FourPairs returns channels c and c+1 of fours, as Zip joins them.
+func FourPairs(v Bytes, c int) Zipped {
+	return Take(v, Load(unsafe.Pointer(&fourPairs[c]))).ReshapeToUint16s().BitsToInt16()
+}
+
+// wordsMost is 255 in every word.
+var wordsMost = func() (t [16]uint16) {
+	for i := range t {
+		t[i] = 255
+	}
+	return t
+}()
+
+// JoinFours makes fours of channels, saturated to 0..255.
+func JoinFours(r, g, b Dwords) Bytes {
+	most := archsimd.LoadUint16x16Array(&wordsMost)
+	rg, bb := r.SaturateToUint16ConcatGrouped(g).Min(most).ReshapeToUint8s(), b.SaturateToUint16ConcatGrouped(b).Min(most).ReshapeToUint8s()
+	return Take(rg, Load(unsafe.Pointer(&fourPixels[0]))).Or(Take(bb, Load(unsafe.Pointer(&fourPixels[1]))))
+}
+
+// Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
+// taps as words. Weights do not fit the words that VPMADDWD multiplies, so each is high·2¹¹ + low with low in -1024..1023,
+// and two multiplications of the pairs give, exactly, modulo 2³²,
+//
+//	sum = ((Σ high·byte + 1024) << 11) + Σ low·byte      (1024 << 11 is the rounding, half of 1 << 22)
+//
+// Sums that need no clipping are made with low parts, and thus everything, four times as large: a shift of 13 instead of
+// 11 makes the result the sum's top byte.
+const (
+	splitBits = 11
+	splitHalf = 1 << (splitBits - 1)
+)
+
+// SplitWeights makes of the weights of two taps what MulPairs takes; top says that the result is the sum's top byte.
+func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
+	half, word := BroadcastDwords(splitHalf), BroadcastDwords(0xffff)
+	high0, high1 := k0.Add(half).ShiftAllRight(splitBits), k1.Add(half).ShiftAllRight(splitBits)
+	low0, low1 := k0.Sub(high0.ShiftAllLeft(splitBits)), k1.Sub(high1.ShiftAllLeft(splitBits))
+	if top {
+		low0, low1 = low0.ShiftAllLeft(2), low1.ShiftAllLeft(2)
+	}
+	return high0.And(word).Or(high1.ShiftAllLeft(16)), low0.And(word).Or(low1.ShiftAllLeft(16))
+}
+
+// SplitWeight is SplitWeights for one dword.
+func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
+	high0, high1 := (k0+splitHalf)>>splitBits, (k1+splitHalf)>>splitBits
+	low0, low1 := k0-high0<<splitBits, k1-high1<<splitBits
+	if top {
+		low0, low1 = low0<<2, low1<<2
+	}
+	return high0&0xffff | high1<<16, low0&0xffff | low1<<16
+}
+
+// SumStart returns what sums begin with.
+func SumStart(_ bool) Dwords { return BroadcastDwords(splitHalf) }
+
+// TopByteStart returns what sums begin with of weights with 24 bits of fraction, whose result is the top byte without more.
+func TopByteStart() Dwords { return BroadcastDwords(1 << (23 - splitBits)) }
+
+// MulPairs begins the two parts of a sum.
+func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
+	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)
+}
+
+// MulAddPairs adds to them.
+func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords) {
+	return sumHigh.Add(pairs.DotProductPairs(high)), sumLow.Add(pairs.DotProductPairs(low))
+}
+
+// Raise returns what the low part of a sum must be added to.
+func Raise(high Dwords, top bool) Dwords {
+	if top {
+		return high.ShiftAllLeft(splitBits + 2)
+	}
+	return high.ShiftAllLeft(splitBits)
+}
+
+// WholeStart returns what sums begin with that AddPairs adds to, which keeps them in one part.
+func WholeStart(top bool) Dwords { return Raise(SumStart(top), top) }
+
+// AddPairs adds two taps to sums.
+func AddPairs(sum Dwords, pairs, high, low Words, top bool) Dwords {
+	return sum.Add(Raise(pairs.DotProductPairs(high), top)).Add(pairs.DotProductPairs(low))
+}
+
+// Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
+func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
+
+// StoreInts stores numbers as int32, rounded towards zero.
+func StoreInts(v Doubles, p unsafe.Pointer) { v.ConvertToInt32().StoreArray((*[4]int32)(p)) }
+
+// PickBytes makes numbers of the bytes of each lane that the indices name, as Take does, and of the bits of 2⁵² for each: 2⁵²
+// and the byte that is named for its lowest.
+func PickBytes(v, indices, bits Bytes) Doubles {
+	return v.PermuteOrZeroGrouped(indices.BitsToInt8()).Or(bits).ReshapeToUint64s().BitsToFloat64()
+}
+
+// Abs clears the signs.
+func Abs(v Doubles) Doubles {
+	return v.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x4(math.MinInt64)).ToBits().BitsToFloat64()
+}
+
+// CopySigns gives v, which is positive, the signs of another vector.
+func CopySigns(v, signs Doubles) Doubles {
+	sign := signs.ToBits().BitsToInt64().And(archsimd.BroadcastInt64x4(math.MinInt64))
+	return v.ToBits().BitsToInt64().Or(sign).ToBits().BitsToFloat64()
+}
