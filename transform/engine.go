@@ -133,7 +133,7 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 }
 
 // Repaired says what was wrong with the image file that was decoded last and was repaired as libjpeg repairs it, as far as that was read; nil if nothing was.
-func (e *Engine) Repaired() error { return e.stored.file.Repaired() }
+func (e *Engine) Repaired() error { return e.stored.files.Repaired() }
 
 // render writes the step's result to dst, which has keep's size.
 func (e *Engine) render(dst Output, from pixelSource, s *step) error {

@@ -46,80 +46,78 @@ type Decoder interface {
 	DecodeTo(dst Output, r image.Rectangle) (done bool, err error)
 }
 
-// A storedImage decodes sources of every kind, one after the other.
+// A fileDecoder is the [Decoder] of image files. It decodes formats other than JPEG whole, in Open: Raw then returns the image.
+type fileDecoder struct{ *imagefile.Decoder }
+
+func (d fileDecoder) Open(src Source) (width, height int, err error) {
+	return d.Decoder.Open(src.Format, src.Image, src.Aux)
+}
+
+func (d fileDecoder) DecodeTo(Output, image.Rectangle) (bool, error) { return false, nil }
+
+// A storedImage is the source at hand: it chooses its decoder, and makes the decoder's errors an [ImageError].
 type storedImage struct {
-	level    Level
-	file     *imagefile.Decoder
-	decoders map[Encoding]Decoder
-	decoder  Decoder // of the source at hand; nil if that is an image file
+	level     Level
+	files     fileDecoder
+	encodings map[Encoding]Decoder
+	decoder   Decoder // of the source at hand
 }
 
 func newStoredImage(level Level) storedImage {
-	return storedImage{level: level, file: imagefile.NewDecoder(level), decoders: make(map[Encoding]Decoder)}
-}
-
-// open starts on a source and returns its size in pixels.
-func (s *storedImage) open(src Source) (width, height int, err error) {
-	if s.decoder = nil; src.Format != imagefile.Encoded {
-		width, height, err = s.file.Open(src.Format, src.Image, src.Aux)
-	} else if s.decoder = s.decoderOf(src.Encoding); s.decoder != nil {
-		width, height, err = s.decoder.Open(src)
-	} else {
-		err = errNoEncoding
-	}
-	if err != nil {
-		return 0, 0, &ImageError{err}
-	}
-	return width, height, nil
+	return storedImage{level: level, files: fileDecoder{imagefile.NewDecoder(level)}, encodings: make(map[Encoding]Decoder)}
 }
 
 var errNoEncoding = errors.New("no image file, and no encoding says what it is")
+
+// open starts on a source and returns its size in pixels.
+func (s *storedImage) open(src Source) (width, height int, err error) {
+	if s.decoder = s.files; src.Format == imagefile.Encoded {
+		s.decoder = s.decoderOf(src.Encoding)
+	}
+	if s.decoder == nil {
+		return 0, 0, &ImageError{errNoEncoding}
+	}
+	width, height, err = s.decoder.Open(src)
+	return width, height, imageError(err)
+}
 
 // decodersMax bounds the decoders that are kept; one process serves a few sets.
 const decodersMax = 64
 
 // decoderOf returns the decoder of an encoding, nil if it has none.
 func (s *storedImage) decoderOf(e Encoding) Decoder {
-	d := s.decoders[e]
+	d := s.encodings[e]
 	if d == nil && e != nil {
-		if len(s.decoders) >= decodersMax {
-			clear(s.decoders)
+		if len(s.encodings) >= decodersMax {
+			clear(s.encodings)
 		}
 		d = e.NewDecoder(s.level)
-		s.decoders[e] = d
+		s.encodings[e] = d
 	}
 	return d
 }
 
 func (s *storedImage) raw() *imagefile.RGB {
-	if s.decoder != nil {
+	if s.decoder != s.files {
 		return nil
 	}
-	return s.file.Raw()
+	return s.files.Raw()
 }
 
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
-	var err error
-	if s.decoder != nil {
-		err = s.decoder.Decode(dst, stride, r)
-	} else {
-		err = s.file.Decode(dst, stride, r)
-	}
-	if err != nil {
-		return &ImageError{err}
-	}
-	return nil
+	return imageError(s.decoder.Decode(dst, stride, r))
 }
 
 func (s *storedImage) decodeTo(dst Output, r image.Rectangle) (bool, error) {
-	if s.decoder == nil {
-		return false, nil
-	}
 	done, err := s.decoder.DecodeTo(dst, r)
-	if err != nil {
-		err = &ImageError{err}
+	return done, imageError(err)
+}
+
+func imageError(err error) error {
+	if err == nil {
+		return nil
 	}
-	return done, err
+	return &ImageError{err}
 }
 
 // DecodeResized decodes all of src and resizes it to what size makes of its width and height. It returns the RGB pixels, rows without
