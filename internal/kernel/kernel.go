@@ -31,6 +31,10 @@ const (
 	NEON
 )
 
+// A Table holds a package's kernels by level: nil for [Generic] and for levels that this binary has no kernels of. The file of
+// each level puts them there when the program starts.
+type Table[Kernels any] [NEON + 1]*Kernels
+
 // EnvVar names the environment variable that lowers the level.
 const EnvVar = "IMGFEED_KERNELS"
 

@@ -5,8 +5,17 @@ package jpeg
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	byLevel[kernel.AVX2] = &kernels{
+		idct: idctAVX2, idctLow: idctLowAVX2, idctDC: idctDCAVX2,
+		upsampleH2V1: upsampleH2V1AVX2, upsampleH1V2: upsampleH1V2AVX2, upsampleH2V2: upsampleH2V2AVX2,
+		ycbcrToRGB: ycbcrToRGBAVX2, grayToRGB: grayToRGBAVX2,
+	}
+}
 
 // idctFactorsAVX2 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
 // idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.

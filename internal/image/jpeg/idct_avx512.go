@@ -7,8 +7,17 @@ package jpeg
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
+
+func init() {
+	byLevel[kernel.AVX512] = &kernels{
+		idct: idctAVX512, idctLow: idctLowAVX512, idctDC: idctDCAVX512,
+		upsampleH2V1: upsampleH2V1AVX512, upsampleH1V2: upsampleH1V2AVX512, upsampleH2V2: upsampleH2V2AVX512,
+		ycbcrToRGB: ycbcrToRGBAVX512, grayToRGB: grayToRGBAVX512,
+	}
+}
 
 // idctFactorsAVX512 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
 // idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.

@@ -7,8 +7,17 @@ package jpeg
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	byLevel[kernel.NEON] = &kernels{
+		idct: idctNEON, idctLow: idctLowNEON, idctDC: idctDCNEON,
+		upsampleH2V1: upsampleH2V1NEON, upsampleH1V2: upsampleH1V2NEON, upsampleH2V2: upsampleH2V2NEON,
+		ycbcrToRGB: ycbcrToRGBNEON, grayToRGB: grayToRGBNEON,
+	}
+}
 
 // idctFactorsNEON are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
 // idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.

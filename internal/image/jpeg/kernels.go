@@ -27,13 +27,19 @@ type kernels struct {
 	grayToRGB  func(dst, y []byte)
 }
 
-// kernelsFor returns the kernels of a level, or the best below it that this binary holds.
-func kernelsFor(level kernel.Level) kernels {
-	k := kernels{
+var (
+	byLevel = kernel.Table[kernels]{kernel.Generic: &generic}
+	generic = kernels{
 		idct: idctGeneric, idctLow: idctGeneric, idctDC: idctDCGeneric,
 		upsampleH2V1: upsampleH2V1Generic, upsampleH1V2: upsampleH1V2Generic, upsampleH2V2: upsampleH2V2Generic,
 		ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric,
 	}
-	accelerate(&k, level)
-	return k
+)
+
+// kernelsFor returns the kernels of a level, the generic ones if this binary has none of it.
+func kernelsFor(level kernel.Level) kernels {
+	if k := byLevel[level]; k != nil {
+		return *k
+	}
+	return generic
 }

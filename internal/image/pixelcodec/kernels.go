@@ -53,6 +53,8 @@ type kernels struct {
 	pack func(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int
 }
 
+var byLevel kernel.Table[kernels]
+
 var genericKernels = kernels{
 	measure:    measureGeneric,
 	unpack:     unpackGeneric,
@@ -67,12 +69,12 @@ var genericKernels = kernels{
 // streamAlign is what the place and the length of a streamed row must be multiples of.
 const streamAlign = 32
 
-// kernelsFor returns the kernels for a level, or those of the highest level below it that is compiled in.
+// kernelsFor returns the kernels for a level, the generic ones if this binary has none of it.
 func kernelsFor(level kernel.Level) kernels {
-	if level == kernel.Generic {
-		return genericKernels
+	if k := byLevel[level]; k != nil {
+		return *k
 	}
-	return acceleratedKernels(level)
+	return genericKernels
 }
 
 // start returns the address of a slice's first byte.

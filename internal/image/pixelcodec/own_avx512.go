@@ -5,7 +5,39 @@ package pixelcodec
 import (
 	. "simd/archsimd"
 	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
+
+// The kernels of both levels, as some of AVX-512's are AVX2's.
+func init() {
+	byLevel[kernel.AVX2] = &kernels{
+		measure:    measureAVX2,
+		unpack:     unpackAVX2,
+		predict:    predictAVX2,
+		interleave: interleaveAVX2,
+		stream:     streamAVX2,
+		streamCopy: streamCopy,
+		fence:      fence,
+		planar:     planarAVX2,
+		split:      splitAVX2,
+		residuals:  residualsAVX2,
+		pack:       packAVX2,
+	}
+	byLevel[kernel.AVX512] = &kernels{
+		measure:    measureAVX2,
+		unpack:     unpackAVX512,
+		predict:    predictAVX2,
+		interleave: interleaveAVX512,
+		stream:     streamAVX512,
+		streamCopy: streamCopy,
+		fence:      fence,
+		planar:     planarAVX512,
+		split:      splitAVX2,
+		residuals:  residualsAVX2,
+		pack:       packAVX512,
+	}
+}
 
 // constants512 holds the constants of what AVX-512 does its own way.
 var constants512 = makeConstants512()

@@ -9,6 +9,21 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
+// There are no kernels that write past the caches: processors with NEON notice by themselves that lines are written as a whole,
+// and do not read them first.
+func init() {
+	byLevel[kernel.NEON] = &kernels{
+		measure:    measureNEON,
+		unpack:     unpackNEON,
+		predict:    predictNEON,
+		interleave: interleaveNEON,
+		planar:     planarNEON,
+		split:      splitNEON,
+		residuals:  residualsNEON,
+		pack:       packNEON,
+	}
+}
+
 // unpackNEON goes as unpackAVX2 does, which says how: of a plane of a chunk, the left two groups and the right two are what the
 // lanes of a vector are there. A look-up of bytes spreads the bit planes, and three exchanges of bits and four interleavings turn
 // planes into columns.

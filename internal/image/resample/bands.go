@@ -53,7 +53,7 @@ type bandPlan struct {
 // none for the case.
 func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst bool) bool {
 	h, v := &r.horizontal, &r.vertical
-	k := kernelsOf(r.level)
+	k := byLevel[r.level]
 	if k == nil || h.taps > tapsMax || v.taps > tapsMax {
 		return false
 	}

@@ -56,7 +56,7 @@ func (a *axis) compute(s axisSpec, level kernel.Level) {
 	switch {
 	case s.in == s.out:
 		a.computeIdentity(s)
-	case !a.computeSIMD(s, kernelsOf(level)):
+	case !a.computeSIMD(s, byLevel[level]):
 		a.computeGeneric(s)
 	}
 	a.first, a.end = s.span()

@@ -16,8 +16,8 @@ var pixelsAVX2 = horizontalKernels{
 	{horizontalAVX2[one, topByte], horizontalAVX2[two, topByte], horizontalAVX2[three, topByte], horizontalAVX2[four, topByte], horizontalAnyAVX2[topByte]},
 }
 
-// preparePixelsAVX2 builds the tables. There is no limit to the scale: each pixel has a window of its own.
-func preparePixelsAVX2(r *Resampler, p *bandPlan) {
+// prepareAVX2 builds the tables. There is no limit to the scale: each pixel has a window of its own.
+func prepareAVX2(r *Resampler, p *bandPlan) {
 	h, s := &r.horizontal, &r.simd
 	pairs := (h.taps + 1) / 2
 	pixels := (h.n + Count - 1) / Count * Count

@@ -18,8 +18,8 @@ var pixelsNEON = horizontalKernels{
 	{horizontalNEON[one, topByte], horizontalNEON[two, topByte], horizontalNEON[three, topByte], horizontalNEON[four, topByte], horizontalAnyNEON[topByte]},
 }
 
-// preparePixelsNEON builds the tables. There is no limit to the scale: each pixel has a window of its own.
-func preparePixelsNEON(r *Resampler, p *bandPlan) {
+// prepareNEON builds the tables. There is no limit to the scale: each pixel has a window of its own.
+func prepareNEON(r *Resampler, p *bandPlan) {
 	h, s := &r.horizontal, &r.simd
 	pairs := (h.taps + 1) / 2
 	pixels := (h.n + Count - 1) / Count * Count

@@ -1,6 +1,10 @@
 package resample
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
 
 //go:generate go run ../../lanes/generate -neon horizontal_avx2.go
 //go:generate go run ../../lanes/generate rows_avx2.go vertical_avx2.go verticalfirst_avx2.go weights_avx2.go
@@ -16,9 +20,11 @@ type kernels struct {
 	take          func(p *bandPlan, dst unsafe.Pointer, pair, second int)
 	splitPlanes   func(red, green, blue, row []byte)
 	mirror        func(dst, src []byte)
-	bytes         int      // that verticalFirst and splitPlanes take at a time; narrower rows go to narrow
-	narrow        *kernels // or, if that is nil, to the generic code
+	bytes         int // that verticalFirst and splitPlanes take at a time; narrower rows go to the level below
+	level         kernel.Level
 }
+
+var byLevel kernel.Table[kernels]
 
 // Kernels with few taps have the weights in registers: an instance of the same text for each number of pairs of taps, and for
 // each of the two ways in which sums end. The parameters are types, because the compiler makes constants of a type's length.
@@ -61,7 +67,7 @@ func (k *instances[K]) of(clips bool, pairs int) K {
 // forRow returns the kernels for rows of n bytes or planes of n pixels; nil if there are none for so few.
 func (k *kernels) forRow(n int) *kernels {
 	for k != nil && n < k.bytes {
-		k = k.narrow
+		k = byLevel[k.level-1] // of Generic, and of AVX512 on arm64, there are none
 	}
 	return k
 }

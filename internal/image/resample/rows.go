@@ -17,7 +17,7 @@ func init() {
 
 // putRow is [Output.putRow] with the kernels of r's level.
 func (r *Resampler) putRow(dst Output, y int, row []byte) {
-	if k := kernelsOf(r.level).forRow(dst.Width); k != nil && dst.Layout == NCHW {
+	if k := byLevel[r.level].forRow(dst.Width); k != nil && dst.Layout == NCHW {
 		red, green, blue := dst.planes(y)
 		k.splitPlanes(red, green, blue, row)
 		return
@@ -27,7 +27,7 @@ func (r *Resampler) putRow(dst Output, y int, row []byte) {
 
 // mirrorRow is [mirror] with the kernels of r's level; dst and src do not overlap.
 func (r *Resampler) mirrorRow(dst, src []byte) {
-	if k := kernelsOf(r.level); k != nil {
+	if k := byLevel[r.level]; k != nil {
 		k.mirror(dst, src)
 		return
 	}

@@ -5,8 +5,18 @@ package resample
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	byLevel[kernel.AVX2] = &kernels{
+		level: kernel.AVX2, doubles: 2 * Count, weights: weightsAVX2, split: SplitWeight,
+		prepare: prepareAVX2, vertical: &verticalsAVX2, take: takeAVX2,
+		verticalFirst: [3]verticalFirstKernel{verticalFirstAVX2[clipped], verticalFirstAVX2[topByte], verticalFirst2AVX2},
+		splitPlanes:   splitPlanesAVX2, mirror: mirrorAVX2, bytes: 16 * Count,
+	}
+}
 
 // Nothing outside the rows is read or written.
 

@@ -7,8 +7,18 @@ package resample
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
+
+func init() {
+	byLevel[kernel.AVX512] = &kernels{
+		level: kernel.AVX512, doubles: 2 * Count, weights: weightsAVX512, split: SplitWeight,
+		prepare: prepareAVX512, vertical: &verticalsAVX512, take: takeAVX512,
+		verticalFirst: [3]verticalFirstKernel{verticalFirstAVX512[clipped], verticalFirstAVX512[topByte], verticalFirst2AVX512},
+		splitPlanes:   splitPlanesAVX512, mirror: mirrorAVX512, bytes: 16 * Count,
+	}
+}
 
 // Nothing outside the rows is read or written.
 

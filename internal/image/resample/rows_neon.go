@@ -7,8 +7,18 @@ package resample
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	byLevel[kernel.NEON] = &kernels{
+		level: kernel.NEON, doubles: 2 * Count, weights: weightsNEON, split: SplitWeight,
+		prepare: prepareNEON, vertical: &verticalsNEON, take: takeNEON,
+		verticalFirst: [3]verticalFirstKernel{verticalFirstNEON[clipped], verticalFirstNEON[topByte], verticalFirst2NEON},
+		splitPlanes:   splitPlanesNEON, mirror: mirrorNEON, bytes: 16 * Count,
+	}
+}
 
 // Nothing outside the rows is read or written.
 

@@ -39,9 +39,9 @@ func init() {
 	}
 }
 
-// prepareWindowsAVX512 builds the tables. Where a window exceeds two registers (a scale above 7.6 or so), it leaves them to the
+// prepareAVX512 builds the tables. Where a window exceeds two registers (a scale above 7.6 or so), it leaves them to the
 // kernels with a pixel in each lane.
-func prepareWindowsAVX512(r *Resampler, p *bandPlan) {
+func prepareAVX512(r *Resampler, p *bandPlan) {
 	h, s := &r.horizontal, &r.simd
 	pairs := (h.taps + 1) / 2
 	s.bases = grown(s.bases, p.vectors)
@@ -53,7 +53,7 @@ func prepareWindowsAVX512(r *Resampler, p *bandPlan) {
 		p.reach = max(p.reach, int(s.bases[v])+6*(pairs-1)+128)
 	}
 	if span > 128 {
-		preparePixelsAVX2(r, p)
+		prepareAVX2(r, p)
 		return
 	}
 	p.tapPairs, p.batch = pairs, windowPairs

@@ -42,7 +42,7 @@ type Mapper struct {
 
 // New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Mapper {
-	k := kernelsOf(level)
+	k := byLevel[level]
 	if k == nil {
 		return new(Mapper)
 	}

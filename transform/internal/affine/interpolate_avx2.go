@@ -5,8 +5,15 @@ package affine
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	byLevel[kernel.AVX2] = &kernels{
+		doubles: 2 * Count, offsets: offsetsAVX2, places: placesAVX2, placesCubic: placesCubicAVX2, bilinear: bilinearAVX2, bicubic: bicubicAVX2,
+	}
+}
 
 // The kernels do in vectors of float64 what the generic code does, operation by operation: the same bits come out.
 

@@ -7,8 +7,15 @@ package affine
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
+
+func init() {
+	byLevel[kernel.AVX512] = &kernels{
+		doubles: 2 * Count, offsets: offsetsAVX512, places: placesAVX512, placesCubic: placesCubicAVX512, bilinear: bilinearAVX512, bicubic: bicubicAVX512,
+	}
+}
 
 // The kernels do in vectors of float64 what the generic code does, operation by operation: the same bits come out.
 

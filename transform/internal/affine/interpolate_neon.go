@@ -7,8 +7,15 @@ package affine
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	byLevel[kernel.NEON] = &kernels{
+		doubles: 2 * Count, offsets: offsetsNEON, places: placesNEON, placesCubic: placesCubicNEON, bilinear: bilinearNEON, bicubic: bicubicNEON,
+	}
+}
 
 // The kernels do in vectors of float64 what the generic code does, operation by operation: the same bits come out.
 

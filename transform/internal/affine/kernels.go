@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 //go:generate go run ../../../internal/lanes/generate nearest_avx2.go interpolate_avx2.go
@@ -17,6 +18,8 @@ type kernels struct {
 	places, placesCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
 }
+
+var byLevel kernel.Table[kernels]
 
 // groupLen are the pixels of a group: as many as one AVX-512 register has bytes.
 const groupLen = 64

@@ -28,7 +28,7 @@ type Blurrer struct {
 }
 
 // New returns a Blurrer that runs the kernels of the given level, which must be one of [kernel.Available].
-func New(level kernel.Level) *Blurrer { return &Blurrer{kernels: kernelsOf(level)} }
+func New(level kernel.Level) *Blurrer { return &Blurrer{kernels: byLevel[level]} }
 
 // vectorMax are the bytes that a kernel may write behind a row's end: less than a vector, of the largest that there are.
 const vectorMax = 64

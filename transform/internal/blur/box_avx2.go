@@ -5,8 +5,13 @@ package blur
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	byLevel[kernel.AVX2] = &kernels{box: boxAVX2, rows: rowsAVX2, columns: columnsAVX2}
+}
 
 // boxAVX2 does what boxGeneric does, 16 bytes for each lane at a time. Sums of up to 121 bytes are words, which it multiplies by both
 // weights at once.

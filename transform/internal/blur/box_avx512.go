@@ -7,8 +7,13 @@ package blur
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
+
+func init() {
+	byLevel[kernel.AVX512] = &kernels{box: boxAVX512, rows: rowsAVX512, columns: columnsAVX512}
+}
 
 // boxAVX512 does what boxGeneric does, 16 bytes for each lane at a time. Sums of up to 121 bytes are words, which it multiplies by both
 // weights at once.

@@ -7,8 +7,13 @@ package blur
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	byLevel[kernel.NEON] = &kernels{box: boxNEON, rows: rowsNEON, columns: columnsNEON}
+}
 
 // boxNEON does what boxGeneric does, 16 bytes for each lane at a time. Sums of up to 121 bytes are words, which it multiplies by both
 // weights at once.

@@ -1,5 +1,7 @@
 package pointwise
 
+import "github.com/imgfeed/imgfeed/internal/kernel"
+
 //go:generate go run ../../../internal/lanes/generate pointwise_avx2.go hue_avx2.go
 //go:generate go run ../../../internal/lanes/generate -neon line_avx2.go
 
@@ -25,3 +27,5 @@ type kernels struct {
 	line  func(dst, src []byte, t *line) int
 	lines func(dst, src []byte, t *[3]line) int
 }
+
+var byLevel kernel.Table[kernels]

@@ -5,8 +5,15 @@ package pointwise
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	k := kernelsAVX2
+	k.line, k.lines = lineAVX2, linesAVX2
+	byLevel[kernel.AVX2] = &k
+}
 
 // raisedAVX2 returns base[h] + offset[l] and one more where the bits say so, 255 at most.
 func raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one Bytes) Bytes {

@@ -7,8 +7,15 @@ package pointwise
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	k := kernelsNEON
+	k.line, k.lines = lineNEON, linesNEON
+	byLevel[kernel.NEON] = &k
+}
 
 // raisedNEON returns base[h] + offset[l] and one more where the bits say so, 255 at most.
 func raisedNEON(h, l, base, offset, first, second, upTo7, from8, one Bytes) Bytes {

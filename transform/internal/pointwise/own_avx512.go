@@ -5,8 +5,15 @@ package pointwise
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
+
+func init() {
+	k := kernelsAVX512
+	k.table = tableAVX512
+	byLevel[kernel.AVX512] = &k
+}
 
 // tableAVX512 replaces all bytes by those of one table: two instructions for 64 bytes, where AVX2 computes faster than it looks up.
 func tableAVX512(dst, src []byte, table *[1024]byte) int {

@@ -24,7 +24,7 @@ type Adjuster struct {
 }
 
 // New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
-func New(level kernel.Level) *Adjuster { return &Adjuster{fast: kernelsOf(level)} }
+func New(level kernel.Level) *Adjuster { return &Adjuster{fast: byLevel[level]} }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
 func (a *Adjuster) Invert(dst, src []byte) {

@@ -8,9 +8,10 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-var accelerateAVX2 = kernels{
-	xor: xorAVX2, and: andAVX2, solarize: solarizeAVX2, solarizeAdd: solarizeAddAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2,
-	blend: blendAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2, extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, vector: vectorAVX2,
+// kernelsAVX2 are complete but for the kernels of tables, which their own files add.
+var kernelsAVX2 = kernels{
+	xor: xorAVX2, and: andAVX2, solarize: solarizeAVX2, solarizeAdd: solarizeAddAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, blend: blendAVX2,
+	saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2, extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, vector: vectorAVX2,
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.

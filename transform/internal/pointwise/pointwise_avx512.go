@@ -10,9 +10,10 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
 
-var accelerateAVX512 = kernels{
-	xor: xorAVX512, and: andAVX512, solarize: solarizeAVX512, solarizeAdd: solarizeAddAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512,
-	blend: blendAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512, extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, vector: vectorAVX512,
+// kernelsAVX512 are complete but for the kernels of tables, which their own files add.
+var kernelsAVX512 = kernels{
+	xor: xorAVX512, and: andAVX512, solarize: solarizeAVX512, solarizeAdd: solarizeAddAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, blend: blendAVX512,
+	saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512, extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, vector: vectorAVX512,
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.

@@ -10,9 +10,10 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-var accelerateNEON = kernels{
-	xor: xorNEON, and: andNEON, solarize: solarizeNEON, solarizeAdd: solarizeAddNEON, gray: grayNEON, sumLuma: sumLumaNEON,
-	blend: blendNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON, extremes: extremesNEON, fill: FillTable, replace: replaceNEON, vector: vectorNEON,
+// kernelsNEON are complete but for the kernels of tables, which their own files add.
+var kernelsNEON = kernels{
+	xor: xorNEON, and: andNEON, solarize: solarizeNEON, solarizeAdd: solarizeAddNEON, gray: grayNEON, sumLuma: sumLumaNEON, blend: blendNEON,
+	saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON, extremes: extremesNEON, fill: FillTable, replace: replaceNEON, vector: vectorNEON,
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.
