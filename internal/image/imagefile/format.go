@@ -1,10 +1,12 @@
 // Package imagefile knows the formats of image files: it tells them by their first bytes, and decodes them to RGB with the pixels of
 // Pillow's Image.open(f).convert("RGB").
 //
-// Each format has a file of its own and a line in [formats].
+// Each format that is decoded here has a file of its own, and each one that is known a line in [formats].
 package imagefile
 
 import (
+	"errors"
+	"fmt"
 	"image"
 	"io"
 	"slices"
@@ -100,3 +102,61 @@ func begins(data []byte, magic string) bool {
 	}
 	return true
 }
+
+// An UnsupportedError says that a file is of a kind that is left out on purpose.
+type UnsupportedError struct{ Msg string }
+
+func (e *UnsupportedError) Error() string { return e.Msg }
+
+// A LimitError says that an image is larger than [PixelsMax].
+type LimitError struct{ Width, Height int }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%d×%d pixels, more than the limit of %d in all", e.Width, e.Height, PixelsMax)
+}
+
+// IsUnsupported reports whether err says that an image is of a kind or a size that is left out on purpose (a format that nobody
+// knows, arithmetic coding, a decompression bomb, …), rather than damaged.
+func IsUnsupported(err error) bool {
+	if is[*UnsupportedError](err) || is[*LimitError](err) {
+		return true
+	}
+	for i := range formats {
+		if f := &formats[i]; f.unsupported != nil && f.unsupported(err) {
+			return true
+		}
+	}
+	return false
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// JPEG is ITU-T T.81, decoded by package jpeg.
+const JPEG Format = 1
+
+var jpegFormat = format{
+	name:       "jpeg",
+	magic:      []string{"\xff\xd8\xff"},
+	extensions: []string{"jpg", "jpeg"},
+	unsupported: func(err error) bool {
+		return is[*jpeg.UnsupportedError](err) || is[*jpeg.LimitError](err)
+	},
+}
+
+// TIFF is known by name, and not read.
+const TIFF Format = 7
+
+var tiffFormat = format{name: "tiff", magic: []string{"II*\x00", "MM\x00*"}}
+
+// AVIF is AV1's still images in ISO's base media file format, known by name and not read.
+const AVIF Format = 8
+
+var avifFormat = format{name: "avif", magic: []string{"????ftypavif", "????ftypavis"}}
+
+// JPEG2000 is ISO/IEC 15444-1, in its file format or as a bare codestream, known by name and not read.
+const JPEG2000 Format = 9
+
+var jpeg2000Format = format{name: "jpeg2000", magic: []string{"\x00\x00\x00\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51"}}

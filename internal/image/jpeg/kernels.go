@@ -1,6 +1,6 @@
 package jpeg
 
-//go:generate go run ../../lanes/generate idct_avx2.go upsample_avx2.go color_avx2.go
+//go:generate go run ../../lanes/generate idct_avx2.go samples_avx2.go
 
 import "github.com/imgfeed/imgfeed/internal/kernel"
 

@@ -7,7 +7,7 @@ import (
 )
 
 //go:generate go run ../../lanes/generate -neon horizontal_avx2.go
-//go:generate go run ../../lanes/generate rows_avx2.go vertical_avx2.go verticalfirst_avx2.go weights_avx2.go
+//go:generate go run ../../lanes/generate rows_avx2.go vertical_avx2.go
 
 // kernels are what one level does its own way.
 type kernels struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-//go:generate go run ../../../internal/lanes/generate nearest_avx2.go interpolate_avx2.go
+//go:generate go run ../../../internal/lanes/generate affine_avx2.go
 
 // kernels are what one level does its own way: the arithmetic for many pixels at once. What they need of an image lies at offsets
 // of its own for each pixel, and is fetched between them, one pixel after the other.

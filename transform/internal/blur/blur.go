@@ -18,6 +18,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
+//go:generate go run ../../../internal/lanes/generate blur_avx2.go
+
 // A Blurrer blurs images. It keeps its scratch memory from call to call, so that nothing is allocated in the steady state. It
 // serves one goroutine at a time. The zero value runs the generic code.
 type Blurrer struct {
@@ -50,3 +52,12 @@ func extend(line []byte, margin, n int) {
 		line[behind+i] = line[behind-3+i%3]
 	}
 }
+
+// kernels are what one level does its own way.
+type kernels struct {
+	box     boxKernel
+	rows    rowsKernel
+	columns columnsKernel
+}
+
+var byLevel kernel.Table[kernels]
