@@ -1,6 +1,10 @@
 package transform
 
-import "math"
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/libm"
+)
 
 // Draws of other distributions than even ones, made of even ones by additions, products and roots, which every platform rounds alike.
 
@@ -10,7 +14,7 @@ func (d *RNG) normal() float64 {
 	for {
 		x, y := d.uniform(-1, 1), d.uniform(-1, 1)
 		if s := float64(x*x) + float64(y*y); 0 < s && s < 1 {
-			return float64(x * math.Sqrt(float64(-2*log(s))/s))
+			return float64(x * math.Sqrt(float64(-2*libm.Log(s))/s))
 		}
 	}
 }
@@ -20,7 +24,7 @@ func (d *RNG) normal() float64 {
 func (d *RNG) gamma(alpha float64) float64 {
 	boost := 1.0
 	if alpha < 1 {
-		boost = exp(max(log(1-d.unit())/alpha, -690))
+		boost = libm.Exp(max(libm.Log(1-d.unit())/alpha, -690))
 		alpha++
 	}
 	a := alpha - 1./3
@@ -32,7 +36,7 @@ func (d *RNG) gamma(alpha float64) float64 {
 			continue
 		}
 		v = float64(float64(v*v) * v)
-		if log(1-d.unit()) < float64(float64(x*x)/2)+float64(a*(1-v+log(v))) {
+		if libm.Log(1-d.unit()) < float64(float64(x*x)/2)+float64(a*(1-v+libm.Log(v))) {
 			return float64(float64(a*v) * boost)
 		}
 	}

@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 
+	"github.com/imgfeed/imgfeed/internal/libm"
 	"github.com/imgfeed/imgfeed/transform/internal/blur"
 )
 
@@ -86,7 +87,7 @@ func gaussianWeights(to []float32, size int, sigma float64) []float32 {
 	weight := func(i int) float64 {
 		x := float64(i) / sigma
 		if power := float64(-0.5 * float64(x*x)); power > -700 {
-			return exp(power)
+			return libm.Exp(power)
 		}
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/libm"
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
@@ -55,7 +56,7 @@ func (c *canvas) pillowTransform(matrix affine.Matrix, how Interpolation, fill F
 func atanDegrees(x float64) float64 {
 	angle := x / (1 + float64(0.28*float64(x*x)))
 	for range 6 {
-		tan := tan(angle)
+		tan := libm.Tan(angle)
 		angle -= (tan - x) / (1 + float64(tan*tan))
 	}
 	return angle * (180 / math.Pi)
@@ -108,7 +109,7 @@ func (c *canvas) rotate(degrees float64, how Interpolation, expand bool, center 
 
 // rotation is the matrix of Image.rotate, which has its sines to 15 decimals.
 func rotation(degrees float64, center [2]float64) affine.Matrix {
-	sin, cos := sinCos(-radians(degrees))
+	sin, cos := libm.SinCos(-libm.Radians(degrees))
 	m := affine.Matrix{decimals15(cos), decimals15(sin), 0, decimals15(-sin), decimals15(cos), 0}
 	m[2], m[5] = mapped(m, -center[0], -center[1])
 	m[2] += center[0]
@@ -150,11 +151,11 @@ func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
 // inverseAffine is torchvision's _get_inverse_affine_matrix, with the same operations in the same order: a rotation by angle,
 // a shift, a scale and shears along x and y about center, angles in degrees.
 func inverseAffine(center [2]float64, angle float64, translate [2]float64, scale float64, shear [2]float64) affine.Matrix {
-	rot, shearY := radians(angle), radians(shear[1])
-	sinRot, cosRot := sinCos(rot)
-	sin, cos := sinCos(rot - shearY)
-	_, cosY := sinCos(shearY)
-	tanX := tan(radians(shear[0]))
+	rot, shearY := libm.Radians(angle), libm.Radians(shear[1])
+	sinRot, cosRot := libm.SinCos(rot)
+	sin, cos := libm.SinCos(rot - shearY)
+	_, cosY := libm.SinCos(shearY)
+	tanX := libm.Tan(libm.Radians(shear[0]))
 	a := cos / cosY
 	b := float64(-cos*tanX)/cosY - sinRot
 	c := sin / cosY

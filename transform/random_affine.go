@@ -1,5 +1,7 @@
 package transform
 
+import "github.com/imgfeed/imgfeed/internal/libm"
+
 // RandomAffine is torchvision.transforms.RandomAffine(degrees, translate, scale, shear, interpolation, fill, center).
 type RandomAffine struct {
 	// Degrees are the least and the largest angle, clockwise.
@@ -56,11 +58,11 @@ const (
 )
 
 func (o RandomAffine) prepare() (Op, error) {
-	if err := checkInterval("degrees", o.Degrees, -degreesMax, degreesMax); err != nil {
+	if err := checkInterval("degrees", o.Degrees, -libm.DegreesMax, libm.DegreesMax); err != nil {
 		return nil, err
 	}
 	for i := 0; i < 4; i += 2 {
-		if err := checkInterval("shear", [2]float64(o.Shear[i:i+2]), -degreesMax, degreesMax); err != nil {
+		if err := checkInterval("shear", [2]float64(o.Shear[i:i+2]), -libm.DegreesMax, libm.DegreesMax); err != nil {
 			return nil, err
 		}
 	}

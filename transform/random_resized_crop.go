@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"image"
 	"math"
+
+	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
 // RandomResizedCrop is torchvision.transforms.RandomResizedCrop(size, scale, ratio, interpolation, antialias=True).
@@ -62,7 +64,7 @@ func (o RandomResizedCrop) prepare() (Op, error) {
 	if err := checkResizing(o.Interpolation, o.Resampler); err != nil {
 		return nil, err
 	}
-	o.logRatio = [2]float64{log(o.Ratio[0]), log(o.Ratio[1])}
+	o.logRatio = [2]float64{libm.Log(o.Ratio[0]), libm.Log(o.Ratio[1])}
 	o.Size = o.Size.square()
 	return o, o.Size.check()
 }
@@ -85,7 +87,7 @@ func (o *RandomResizedCrop) box(w, h int, d *RNG) image.Rectangle {
 	area := float64(w * h)
 	for range 10 {
 		target := float64(area * d.uniform(o.Scale[0], o.Scale[1]))
-		ratio := exp(d.uniform(o.logRatio[0], o.logRatio[1]))
+		ratio := libm.Exp(d.uniform(o.logRatio[0], o.logRatio[1]))
 		// Bounded before the conversion: a huge float64 has no int.
 		boxW := roundToInt(min(math.Sqrt(float64(target*ratio)), 1e9))
 		boxH := roundToInt(min(math.Sqrt(target/ratio), 1e9))

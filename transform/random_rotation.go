@@ -1,5 +1,7 @@
 package transform
 
+import "github.com/imgfeed/imgfeed/internal/libm"
+
 // RandomRotation is torchvision.transforms.RandomRotation(degrees, interpolation, expand, center, fill).
 type RandomRotation struct {
 	// Degrees are the least and the largest angle, counterclockwise.
@@ -30,7 +32,7 @@ func (o RandomRotation) read(p *parameters) Op {
 }
 
 func (o RandomRotation) prepare() (Op, error) {
-	if err := checkInterval("degrees", o.Degrees, -degreesMax, degreesMax); err != nil {
+	if err := checkInterval("degrees", o.Degrees, -libm.DegreesMax, libm.DegreesMax); err != nil {
 		return nil, err
 	}
 	if err := checkPoint("center", o.Center); err != nil {

@@ -90,41 +90,5 @@ func (d *RNG) weighted(weights []float64) int {
 	return chosen
 }
 
-// The functions of package math differ between platforms in the last bit (assembly here, fused multiply-adds there).
-// exp and log below use additions, products and quotients only, each rounded once: float64() around a product keeps the
-// compiler from fusing it. Their errors are a few units in the last place, far below what a box of whole pixels shows.
-
-const (
-	ln2High = 6.93147180369123816490e-01 // the upper 32 bits of ln 2, so that small multiples are exact
-	ln2Low  = 1.90821492927058770002e-10
-)
-
-// exp returns e^x for |x| < 700: 2^k · e^r with |r| ≤ ln 2 / 2, e^r by its Taylor polynomial of degree 14.
-func exp(x float64) float64 {
-	k := math.RoundToEven(x / math.Ln2)
-	r := x - float64(k*ln2High) - float64(k*ln2Low)
-	sum := 1.0
-	for n := 14.0; n >= 1; n-- {
-		sum = 1 + float64(sum*(r/n))
-	}
-	return math.Ldexp(sum, int(k))
-}
-
-// log returns the natural logarithm of x > 0: x = 2^k · m with √½ ≤ m < √2, ln m = 2 artanh((m−1)/(m+1)) by its series.
-func log(x float64) float64 {
-	m, k := math.Frexp(x)
-	if m < math.Sqrt2/2 {
-		m, k = 2*m, k-1
-	}
-	z := (m - 1) / (m + 1)
-	z2 := float64(z * z)
-	sum := 0.0
-	for n := 27.0; n >= 3; n -= 2 {
-		sum = float64(z2 * (sum + 1/n))
-	}
-	series := float64(2 * float64(z*(1+sum)))
-	return float64(float64(k)*ln2High) + (series + float64(float64(k)*ln2Low))
-}
-
 // roundToInt is Python's int(round(x)): half to even.
 func roundToInt(x float64) int { return int(math.RoundToEven(x)) }

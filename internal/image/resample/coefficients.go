@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
 // Pillow's fixed point: 32 bits less 8 of the pixel and 2 for sums that leave the range of a byte.
@@ -174,8 +175,8 @@ func hamming(x float64) float64 {
 	}
 	x = float64(x * math.Pi)
 	// Pillow's constants are float32 literals.
-	window := float64(float32(0.54)) + float64(float64(float32(0.46))*cos(x))
-	return float64(sin(x) / x * window)
+	window := float64(float32(0.54)) + float64(float64(float32(0.46))*libm.Cos(x))
+	return float64(libm.Sin(x) / x * window)
 }
 
 func sinc(x float64) float64 {
@@ -183,5 +184,5 @@ func sinc(x float64) float64 {
 		return 1
 	}
 	x = float64(x * math.Pi)
-	return sin(x) / x
+	return libm.Sin(x) / x
 }
