@@ -9,6 +9,82 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
+// RandomRotation is torchvision.transforms.RandomRotation(degrees, interpolation, expand, center, fill).
+type RandomRotation struct {
+	// Degrees are the least and the largest angle, counterclockwise.
+	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Expand gives the result the size that the turned image needs.
+	Expand bool `param:"expand" default:"false"`
+	// Center is the point that stays where it is, x and y in pixels; nil for the image's middle.
+	Center *[2]float64 `param:"center" default:"null"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+}
+
+func (o RandomRotation) String() string { return text(o) }
+
+func (o RandomRotation) outputSize(h, w int) (int, int) {
+	if o.Expand {
+		return 0, 0
+	}
+	return h, w
+}
+
+func (o RandomRotation) apply(c *canvas) error {
+	return c.rotate(c.draws.uniform(o.Degrees[0], o.Degrees[1]), o.Interpolation, o.Expand, o.Center, o.Fill)
+}
+
+// RandomAffine is torchvision.transforms.RandomAffine(degrees, translate, scale, shear, interpolation, fill, center).
+type RandomAffine struct {
+	// Degrees are the least and the largest angle, clockwise.
+	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
+	// Translate are the largest shifts, as shares of width and height; zeros for none.
+	Translate [2]float64 `param:"translate,omitempty" is:"shares" default:"null" range:"0 1"`
+	// Scale are the least and the largest scale; zeros for none.
+	Scale [2]float64 `param:"scale,omitempty,nonzero" default:"null" range:"1e-6 1e6"`
+	// Shear are the least and the largest shear in degrees along x, and then along y; zeros for none.
+	Shear [4]float64 `param:"shear,omitempty" is:"shear" default:"null" range:"-1e6 1e6"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+	// Center is the point that everything is about, x and y in pixels; nil for the image's middle.
+	Center *[2]float64 `param:"center" default:"null"`
+}
+
+func (o RandomAffine) String() string { return text(o) }
+
+func (o RandomAffine) apply(c *canvas) error {
+	w, h := c.size()
+	angle, translate, scale, shear := o.draw(w, h, &c.draws)
+	return c.affine(affineParams{angle, translate, scale, shear, o.Center}, o.Interpolation, o.Fill)
+}
+
+// draw draws for an image of w × h pixels: the angle; of what there is, the shift along x and y in whole pixels, the scale,
+// and the shear along x and y. A pair of zeros for the shear along y draws none.
+func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
+	angle = d.uniform(o.Degrees[0], o.Degrees[1])
+	if o.Translate != [2]float64{} {
+		for i, side := range [2]int{w, h} {
+			most := float64(o.Translate[i] * float64(side))
+			translate[i] = float64(roundToInt(d.uniform(-most, most)))
+		}
+	}
+	scale = 1
+	if o.Scale != [2]float64{} {
+		scale = d.uniform(o.Scale[0], o.Scale[1])
+	}
+	if o.Shear != [4]float64{} {
+		shear[0] = d.uniform(o.Shear[0], o.Shear[1])
+		if o.Shear[2] != 0 || o.Shear[3] != 0 {
+			shear[1] = d.uniform(o.Shear[2], o.Shear[3])
+		}
+	}
+	return angle, translate, scale, shear
+}
+
 // affineMap maps the image to one of w × h pixels by a matrix from its pixels to those of the image, and gives what shows
 // nothing of the image the colour fill.
 func (c *canvas) affineMap(w, h int, matrix affine.Matrix, how Interpolation, fill Fill) error {

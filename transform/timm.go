@@ -15,59 +15,33 @@ type TimmAugment struct {
 	// m (magnitude, 10), n (operations, 2), p (probability of each, 0.5), mstd (deviation of the magnitude, 0; beyond 100 it is even
 	// from 0), mmax (its bound, 10), inc1 (operations that grow with the magnitude), t3a, t3aw and tweights (other sets); of augmix m (3), w (chains, 3), d
 	// (depth, by chance), a (alpha, 1), b1 (the image is blended with each chain, not with their sum), mstd; of policies mstd.
-	Config string
+	Config string `param:"config"`
 	// Fill is timm's img_mean, the colour of what shows nothing of the image. In JSON its default is timm's, 128.
-	Fill Fill
+	Fill Fill `param:"fill" default:"128"`
 	// Interpolation is "bilinear", "bicubic", "nearest", or "random" for bilinear or bicubic by chance, which is what timm does unless
 	// told, and the default in JSON.
-	Interpolation string
+	Interpolation string `param:"interpolation" is:"word" default:"random" oneof:"random bilinear bicubic nearest"`
 
 	plan timmPlan
 }
 
-func (TimmAugment) Name() string { return "TimmAugment" }
-
-func (o TimmAugment) String() string {
-	return object(o, "config", o.Config, "fill", o.Fill, "interpolation", o.Interpolation)
-}
-
-func (o TimmAugment) read(p *parameters) Op {
-	o.Config = p.text("config", "")
-	o.Fill = Fill{128, 128, 128}
-	if p.given["fill"] != nil {
-		o.Fill = p.fill()
-	} else {
-		p.asked = append(p.asked, "fill")
-	}
-	o.Interpolation = strings.ToLower(p.text("interpolation", "random"))
-	return o
-}
+func (o TimmAugment) String() string { return text(o) }
 
 func (o TimmAugment) prepare() (Op, error) {
 	plan, err := parseTimm(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	switch o.Interpolation {
-	case "random":
-		plan.maps = []Interpolation{Bilinear, Bicubic}
-	case "bilinear":
-		plan.maps = []Interpolation{Bilinear}
-	case "bicubic":
-		plan.maps = []Interpolation{Bicubic}
-	case "nearest":
-		plan.maps = []Interpolation{Nearest}
-	default:
-		return nil, fmt.Errorf("interpolation is %q, want random, bilinear, bicubic or nearest", o.Interpolation)
-	}
+	plan.maps = timmMaps[o.Interpolation]
 	plan.fill = o.Fill
 	o.plan = plan
 	return o, nil
 }
 
-func (TimmAugment) random() bool { return true }
-
-func (TimmAugment) outputSize(h, w int) (int, int) { return h, w }
+// timmMaps are the filters of each interpolation.
+var timmMaps = map[string][]Interpolation{
+	"random": {Bilinear, Bicubic}, "bilinear": {Bilinear}, "bicubic": {Bicubic}, "nearest": {Nearest},
+}
 
 func (o TimmAugment) apply(c *canvas) error { return o.plan.apply(c) }
 

@@ -2,26 +2,28 @@ package transform
 
 import "github.com/imgfeed/imgfeed/internal/image/imagefile"
 
+// RandomHorizontalFlip is torchvision.transforms.RandomHorizontalFlip(p).
+type RandomHorizontalFlip struct {
+	// P is the probability of a flip. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomHorizontalFlip) String() string { return text(o) }
+
+func (o RandomHorizontalFlip) apply(c *canvas) error {
+	if c.draws.unit() < o.P {
+		c.flip()
+	}
+	return nil
+}
+
 // RandomVerticalFlip is torchvision.transforms.RandomVerticalFlip(p).
 type RandomVerticalFlip struct {
 	// P is the probability of a flip. In JSON its default is torchvision's, 0.5.
-	P float64
+	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (RandomVerticalFlip) Name() string { return "RandomVerticalFlip" }
-
-func (o RandomVerticalFlip) String() string { return object(o, "p", o.P) }
-
-func (o RandomVerticalFlip) read(p *parameters) Op {
-	o.P = p.number("p", 0.5)
-	return o
-}
-
-func (o RandomVerticalFlip) prepare() (Op, error) { return o, checkProbability("p", o.P) }
-
-func (RandomVerticalFlip) random() bool { return true }
-
-func (RandomVerticalFlip) outputSize(h, w int) (int, int) { return h, w }
+func (o RandomVerticalFlip) String() string { return text(o) }
 
 func (o RandomVerticalFlip) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
