@@ -38,8 +38,6 @@ const (
 	mixBins     = 10
 )
 
-func (o AugMix) String() string { return text(o) }
-
 // apply draws how much of the image stays and the chains' weights; then each chain, its depth first.
 func (o AugMix) apply(c *canvas) error {
 	var parts [2]float32

@@ -17,8 +17,6 @@ type GaussianBlur struct {
 	Sigma [2]float64 `param:"sigma" is:"range" default:"[0.1, 2]" range:"0 1e6"`
 }
 
-func (o GaussianBlur) String() string { return text(o) }
-
 func (o GaussianBlur) prepare() (Op, error) {
 	if o.Sigma[0] == 0 {
 		return nil, errors.New("sigma is 0, want more than 0")
@@ -79,8 +77,6 @@ type PILGaussianBlur struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o PILGaussianBlur) String() string { return text(o) }
-
 func (o PILGaussianBlur) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
 		return nil
@@ -93,9 +89,7 @@ func (c *canvas) pillowBlur(radius float64) error {
 	if float32(radius) == 0 {
 		return nil
 	}
-	if c.log != nil {
-		c.log.add("pillow_gaussian_blur", "radius", radius)
-	}
+	c.noteBy("pillow_gaussian_blur", "radius", radius)
 	w, h := c.size()
 	from, to, err := c.redraw(w, h)
 	if err == nil {

@@ -9,20 +9,37 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. As long
-// as they can be done in one pass they are gathered in a step; where they cannot (a resize of a resized image), the step
-// so far is rendered to an image in memory, from which the next one starts.
+// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. It does as
+// little as it can as late as it can: its image is what two kinds of work that is still to be done make of pixels,
+//
+//	from → pending → step
+//
+// from has the pixels: the stored image, of which nothing is decoded yet, the region of it that several views share, or one of
+// the engine's two images between passes. pending is a change of all of from, such as an adjustment of colours, or none; only an
+// image in memory has one. step is what a single pass over the pixels does: a crop, a resize, a crop, a flip.
+//
+// Crops, resizes and flips are added to the step. What it cannot take (a resize of a resized image) ends it first: render does
+// pending and step, writes the result to the other image between passes, and begins a new step there.
+//
+// Other operations want the image in memory (inMemory renders it, unless it is there and the step is empty). change then leaves
+// its work pending, and redraw does its work at once. What was pending before is done by then (settle), in place or into the
+// other image.
+//
+// At the end finish writes to the batch: a pending change straight there where the step is empty, and else what the step makes.
+// A stored image that only a step works on is therefore decoded, resized and written to the batch without a stop.
+//
+// On a dry canvas (views.go) operations draw and add to the step as ever, and the first that needs a pixel ends the run.
 type canvas struct {
 	engine *Engine
 	draws  RNG
 	params Params
 	log    *recorder // nil unless it is asked for
 
-	op       Op // at work
-	from     pixelSource
+	op       Op          // at work
+	from     pixelSource // the stored image, a region of it, or one of the engine's images between passes
 	step     step
-	pending  change // of from, and done before the step
-	rendered int    // images in memory so far
+	pending  change // of all of from, and done before the step
+	rendered int    // images between passes so far, which take turns; 0 while from is the stored image
 	dry      bool   // operations are run to learn which pixels they need, and end there
 }
 
@@ -68,9 +85,7 @@ func (c *canvas) resize(w, h int, how resizing) error {
 
 // flip mirrors the image left to right.
 func (c *canvas) flip() {
-	if c.log != nil {
-		c.log.add("hflip")
-	}
+	c.note("hflip")
 	c.step.flip = !c.step.flip
 	c.params.Flip = !c.params.Flip
 }

@@ -57,6 +57,14 @@ func checkOps(d *parameter, field reflect.Value) error {
 
 func writeOps(value any) any { return json.RawMessage(listString(value.([]Op))) }
 
+// perhaps does something with a probability.
+func (c *canvas) perhaps(p float64, do func(c *canvas) error) error {
+	if c.draws.unit() >= p {
+		return nil
+	}
+	return do(c)
+}
+
 // do applies an operation that another one holds.
 func (c *canvas) do(op Op) error {
 	holder := c.op
@@ -72,8 +80,6 @@ type RandomApply struct {
 	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
-
-func (o RandomApply) String() string { return text(o) }
 
 func (o RandomApply) outputSize(h, w int) (int, int) {
 	doneH, doneW := h, w
@@ -104,8 +110,6 @@ type RandomChoice struct {
 	// P are the operations' weights; nil stands for equal ones.
 	P []float64 `param:"p" default:"null"`
 }
-
-func (o RandomChoice) String() string { return text(o) }
 
 func (o RandomChoice) prepare() (Op, error) {
 	if o.P == nil {
@@ -148,8 +152,6 @@ func (o RandomChoice) apply(c *canvas) error {
 type RandomOrder struct {
 	Transforms []Op `param:"transforms"`
 }
-
-func (o RandomOrder) String() string { return text(o) }
 
 // outputSize knows no size unless none of the operations changes it.
 func (o RandomOrder) outputSize(h, w int) (int, int) {

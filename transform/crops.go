@@ -14,8 +14,6 @@ type CenterCrop struct {
 	Size Size `param:"size"`
 }
 
-func (o CenterCrop) String() string { return text(o) }
-
 func (CenterCrop) random() bool { return false }
 
 func (o CenterCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
@@ -44,8 +42,6 @@ type FiveCrop struct {
 
 	crop int // which one a view has, from 1; 0 in a transform that is not yet taken apart into views
 }
-
-func (o FiveCrop) String() string { return text(o) }
 
 func (o FiveCrop) prepare() (Op, error) {
 	if o.crop == 0 {
@@ -96,8 +92,6 @@ type TenCrop struct {
 
 	crop int // as of FiveCrop
 }
-
-func (o TenCrop) String() string { return text(o) }
 
 func (o TenCrop) prepare() (Op, error) {
 	if o.crop == 0 {
@@ -154,8 +148,6 @@ type RandomCrop struct {
 	Mode PaddingMode `param:"padding_mode,omitempty" default:"constant"`
 }
 
-func (o RandomCrop) String() string { return text(o) }
-
 func (o RandomCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
 func (o RandomCrop) apply(c *canvas) error {
@@ -207,8 +199,6 @@ type RandomResizedCrop struct {
 
 	logRatio [2]float64 // the logarithms of Ratio
 }
-
-func (o RandomResizedCrop) String() string { return text(o) }
 
 func (o RandomResizedCrop) prepare() (Op, error) {
 	if !(0 <= o.Scale[0] && o.Scale[0] <= o.Scale[1] && o.Scale[1] <= 1e6) {

@@ -178,8 +178,8 @@ func (d *parameter) check(field reflect.Value) error {
 	return d.kind.check(d, field)
 }
 
-// text returns an operation as a JSON object.
-func text(op Op) string {
+// TextOf returns an operation as a JSON object with every parameter, as [Parse] reads it.
+func TextOf(op Op) string {
 	var pairs []any
 	v := reflect.ValueOf(op)
 	for _, d := range declared(v.Type()) {

@@ -8,8 +8,6 @@ type RandomHorizontalFlip struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomHorizontalFlip) String() string { return text(o) }
-
 func (o RandomHorizontalFlip) apply(c *canvas) error {
 	if c.draws.unit() < o.P {
 		c.flip()
@@ -23,20 +21,11 @@ type RandomVerticalFlip struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomVerticalFlip) String() string { return text(o) }
-
-func (o RandomVerticalFlip) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.flipVertically()
-}
+func (o RandomVerticalFlip) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).flipVertically) }
 
 // flipVertically mirrors the image top to bottom.
 func (c *canvas) flipVertically() error {
-	if c.log != nil {
-		c.log.add("vflip")
-	}
+	c.note("vflip")
 	w, h := c.size()
 	return c.change(change{work: mirrorRows, width: w, height: h})
 }

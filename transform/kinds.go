@@ -75,8 +75,8 @@ func kinds() []kind {
 		{name: "word", read: readWord, check: checkText},
 		{name: "size", what: "n or [h, w]", read: readSize, check: checkSize},
 		{name: "sides", what: "n or [h, w]", read: readSize},
-		{name: "kernel", what: "n or [width, height]", read: readKernel, check: checkKernel},
-		{name: "padding", what: "n, [x, y] or [left, top, right, bottom]", read: readPadding, check: checkPadding},
+		{name: "kernel", what: "n or [width, height]", read: several(kernelOf, 1, 2), check: checkKernel},
+		{name: "padding", what: "n, [x, y] or [left, top, right, bottom]", read: several(paddingOf, 1, 2, 4), check: checkPadding},
 		{name: "fill", read: readFill},
 		{name: "padding_mode", read: readPaddingMode, check: checkPaddingMode},
 		{name: "filter", read: readFilter, check: checkFilter, write: writeFilter, besides: "antialias"},
@@ -84,10 +84,10 @@ func kinds() []kind {
 		{name: "resampler", read: readResampler, check: checkResampler},
 		{name: "interval", what: lowHigh, read: readInterval, check: checkIntervals},
 		{name: "shares", what: "[x, y]", read: readInterval, check: checkNumbers},
-		{name: "range", what: either, read: readRange, check: checkIntervals},
+		{name: "range", what: either, read: several(rangeOf, 1, 2), check: checkIntervals},
 		{name: "angle", what: either, read: readAngle, check: checkIntervals},
 		{name: "shear", what: "n, [low, high] or [x low, x high, y low, y high]", read: readShear, check: checkIntervals},
-		{name: "point", what: "[x, y]", read: readPoint, check: checkPoint},
+		{name: "point", what: "[x, y]", read: several(pointOf, 2), check: checkPoint},
 		{name: "factor", what: "x or [low, high]", read: readFactor, check: checkFactor, write: writeFactor},
 		{name: "operations", what: "a list of operations", read: readOps, check: checkOps, write: writeOps},
 		{name: "weights", what: "a list of numbers", read: value[[]float64]("a list of numbers")},
@@ -130,12 +130,40 @@ func (n *oneOrMore[T]) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-func integers(d *parameter, raw json.RawMessage) ([]int, error) {
-	return decode[oneOrMore[int]](d, raw, "whole numbers")
+// wants says what decode wants of numbers that are one or more.
+func wants[T int | float64]() string {
+	if reflect.TypeFor[T]().Kind() == reflect.Int {
+		return "whole numbers"
+	}
+	return "a number or a list of numbers"
 }
 
-func reals(d *parameter, raw json.RawMessage) ([]float64, error) {
-	return decode[oneOrMore[float64]](d, raw, "a number or a list of numbers")
+// several returns how numbers are read that JSON may give alone or as a list, by what made makes of as many as counts allow.
+func several[T int | float64](made func(list []T) any, counts ...int) func(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
+	return func(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
+		list, err := decode[oneOrMore[T]](d, raw, wants[T]())
+		switch {
+		case err != nil || isNull(raw):
+			return nil, err
+		case !slices.Contains(counts, len(list)):
+			return nil, d.miscounted(len(list))
+		}
+		return made(list), nil
+	}
+}
+
+// kernelOf makes a size, width and height, of n or both.
+func kernelOf(list []int) any { return [2]int{list[0], list[len(list)-1]} }
+
+// rangeOf makes a range of n, which is [n, n], or of [low, high].
+func rangeOf(list []float64) any { return [2]float64{list[0], list[len(list)-1]} }
+
+func pointOf(list []float64) any { return (*[2]float64)(list) }
+
+// paddingOf makes left, top, right and bottom of n, of [left/right, top/bottom], or of all four.
+func paddingOf(list []int) any {
+	n := len(list)
+	return [4]int{list[0], list[1%n], list[2%n], list[3%n]}
 }
 
 // miscounted says that a parameter has a wrong number of numbers.
@@ -192,7 +220,7 @@ func readSize(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	list, err := integers(d, raw)
+	list, err := decode[oneOrMore[int]](d, raw, wants[int]())
 	if err != nil {
 		return nil, err
 	}
@@ -219,19 +247,6 @@ func checkSize(_ *parameter, field reflect.Value) error {
 	return size.check()
 }
 
-func readKernel(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
-	list, err := integers(d, raw)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(list) == 1:
-		return [2]int{list[0], list[0]}, nil
-	case len(list) == 2:
-		return [2]int(list), nil
-	}
-	return nil, d.miscounted(len(list))
-}
-
 func checkKernel(d *parameter, field reflect.Value) error {
 	size := field.Interface().([2]int)
 	if size[1] == 0 {
@@ -246,22 +261,6 @@ func checkKernel(d *parameter, field reflect.Value) error {
 	return nil
 }
 
-// readPadding reads n, [n], [left/right, top/bottom] or [left, top, right, bottom].
-func readPadding(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
-	list, err := integers(d, raw)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(list) == 1:
-		return [4]int{list[0], list[0], list[0], list[0]}, nil
-	case len(list) == 2:
-		return [4]int{list[0], list[1], list[0], list[1]}, nil
-	case len(list) == 4:
-		return [4]int(list), nil
-	}
-	return nil, d.miscounted(len(list))
-}
-
 func checkPadding(d *parameter, field reflect.Value) error {
 	for i := range field.Len() {
 		if n := field.Index(i).Int(); n < 0 || n > SizeMax {
@@ -274,7 +273,7 @@ func checkPadding(d *parameter, field reflect.Value) error {
 // readFill reads n, [n] or [red, green, blue]. As torchvision and Pillow do, fractions are cut off and what is no byte is limited to one.
 func readFill(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	var f Fill
-	list, err := reals(d, raw)
+	list, err := decode[oneOrMore[float64]](d, raw, wants[float64]())
 	switch {
 	case err != nil:
 		return nil, err
@@ -370,20 +369,6 @@ func readInterval(d *parameter, raw json.RawMessage, _ *parameters) (any, error)
 	return [2]float64(list), nil
 }
 
-// readRange reads n, which is [n, n], or [low, high].
-func readRange(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
-	list, err := reals(d, raw)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(list) == 1:
-		return [2]float64{list[0], list[0]}, nil
-	case len(list) == 2:
-		return [2]float64(list), nil
-	}
-	return nil, d.miscounted(len(list))
-}
-
 // checkIntervals holds pairs of numbers against the parameter's range: the lower comes first.
 func checkIntervals(d *parameter, field reflect.Value) error {
 	for i := 0; d.bounded && i < field.Len(); i += 2 {
@@ -419,7 +404,7 @@ func readShear(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 
 // angles reads n, [low, high], or up to most numbers that are such pairs; nil for none.
 func angles(d *parameter, raw json.RawMessage, most int) ([]float64, error) {
-	list, err := reals(d, raw)
+	list, err := decode[oneOrMore[float64]](d, raw, wants[float64]())
 	switch n := len(list); {
 	case err != nil || n == 0:
 		return nil, err
@@ -431,18 +416,6 @@ func angles(d *parameter, raw json.RawMessage, most int) ([]float64, error) {
 		return []float64{-list[0], list[0]}, nil
 	}
 	return list, nil
-}
-
-// readPoint reads [x, y].
-func readPoint(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
-	list, err := reals(d, raw)
-	switch {
-	case err != nil || isNull(raw):
-		return nil, err
-	case len(list) != 2:
-		return nil, d.miscounted(len(list))
-	}
-	return (*[2]float64)(list), nil
 }
 
 func checkPoint(d *parameter, field reflect.Value) error {

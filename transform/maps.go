@@ -23,8 +23,6 @@ type RandomRotation struct {
 	Fill Fill `param:"fill" default:"0"`
 }
 
-func (o RandomRotation) String() string { return text(o) }
-
 func (o RandomRotation) outputSize(h, w int) (int, int) {
 	if o.Expand {
 		return 0, 0
@@ -53,8 +51,6 @@ type RandomAffine struct {
 	// Center is the point that everything is about, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null"`
 }
-
-func (o RandomAffine) String() string { return text(o) }
 
 func (o RandomAffine) apply(c *canvas) error {
 	w, h := c.size()

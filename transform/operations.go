@@ -6,9 +6,6 @@ import "reflect"
 // part of a [Spec]. Its type's name is torchvision's name of the operation, and the tags of its fields declare its
 // parameters (declare.go). The package comment says what a new one consists of.
 type Op interface {
-	// String returns the operation as a JSON object with every parameter, as [Parse] reads it.
-	String() string
-
 	// apply draws the operation's random parameters and does its work. Operations draw in their order in the list, as
 	// many numbers as docs/transforms.md says: a change there gives other pixels to a run that is resumed.
 	apply(c *canvas) error

@@ -16,8 +16,6 @@ type Pad struct {
 	Mode PaddingMode `param:"padding_mode" default:"constant"`
 }
 
-func (o Pad) String() string { return text(o) }
-
 func (o Pad) around() padding { return padding{o.Mode, o.Fill, o.Padding} }
 
 func (Pad) random() bool { return false }

@@ -33,7 +33,7 @@ func ParseWith(text string, resampler Resampler) (*Spec, error) {
 func parseTransform(text string, resampler Resampler) ([]Op, error) {
 	text = unquoted(strings.TrimSpace(text))
 	if !strings.HasPrefix(text, "[") {
-		ops := preset(text)
+		ops := textOf(presets, text)
 		if ops == "" {
 			return nil, unknownTransform(text)
 		}
@@ -44,7 +44,7 @@ func parseTransform(text string, resampler Resampler) ([]Op, error) {
 
 // unknownTransform names the presets.
 func unknownTransform(text string) error {
-	if viewPreset(text) != "" {
+	if textOf(viewPresets, text) != "" {
 		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
 	}
 	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, meant(text, Presets()), strings.Join(Presets(), ", "))}
@@ -107,7 +107,7 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 func listString(ops []Op) string {
 	texts := make([]string, len(ops))
 	for i, op := range ops {
-		texts[i] = op.String()
+		texts[i] = TextOf(op)
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
 }

@@ -15,22 +15,13 @@ type RandomInvert struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomInvert) String() string { return text(o) }
-
-func (o RandomInvert) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.invert()
-}
+func (o RandomInvert) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).invert) }
 
 // Grayscale is torchvision.transforms.Grayscale(num_output_channels=3): three equal channels. The one channel that is torchvision's
 // default is refused, as results are RGB.
 type Grayscale struct {
 	Channels three `param:"num_output_channels" default:"1"`
 }
-
-func (o Grayscale) String() string { return text(o) }
 
 func (Grayscale) random() bool { return false }
 
@@ -42,14 +33,7 @@ type RandomGrayscale struct {
 	P float64 `param:"p" default:"0.1" range:"0 1"`
 }
 
-func (o RandomGrayscale) String() string { return text(o) }
-
-func (o RandomGrayscale) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.grayscale()
-}
+func (o RandomGrayscale) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).grayscale) }
 
 // RandomAdjustSharpness is torchvision.transforms.RandomAdjustSharpness(sharpness_factor, p).
 type RandomAdjustSharpness struct {
@@ -58,8 +42,6 @@ type RandomAdjustSharpness struct {
 	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
-
-func (o RandomAdjustSharpness) String() string { return text(o) }
 
 func (o RandomAdjustSharpness) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
@@ -76,8 +58,6 @@ type RandomPosterize struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomPosterize) String() string { return text(o) }
-
 func (o RandomPosterize) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
 		return nil
@@ -93,8 +73,6 @@ type RandomSolarize struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomSolarize) String() string { return text(o) }
-
 func (o RandomSolarize) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
 		return nil
@@ -108,14 +86,7 @@ type RandomAutocontrast struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomAutocontrast) String() string { return text(o) }
-
-func (o RandomAutocontrast) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.autocontrast()
-}
+func (o RandomAutocontrast) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).autocontrast) }
 
 // RandomEqualize is torchvision.transforms.RandomEqualize(p).
 type RandomEqualize struct {
@@ -123,14 +94,7 @@ type RandomEqualize struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomEqualize) String() string { return text(o) }
-
-func (o RandomEqualize) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.equalize()
-}
+func (o RandomEqualize) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).equalize) }
 
 // ColorJitter is torchvision.transforms.ColorJitter(brightness, contrast, saturation, hue): up to four adjustments, in a random
 // order.
@@ -143,8 +107,6 @@ type ColorJitter struct {
 	Saturation *[2]float64 `param:"saturation" is:"factor" default:"0" range:"0 1e6"`
 	Hue        *[2]float64 `param:"hue" is:"factor" default:"0" range:"-0.5 0.5"`
 }
-
-func (o ColorJitter) String() string { return text(o) }
 
 func (o ColorJitter) random() bool {
 	return o.Brightness != nil || o.Contrast != nil || o.Saturation != nil || o.Hue != nil
@@ -192,38 +154,28 @@ func (c *canvas) adjust(work changeWork, by float32) error {
 }
 
 func (c *canvas) invert() error {
-	if c.log != nil {
-		c.log.add("invert")
-	}
+	c.note("invert")
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Invert(to.Pix, from.Pix) }, 0)
 }
 
 func (c *canvas) grayscale() error {
-	if c.log != nil {
-		c.log.add("rgb_to_grayscale", "num_output_channels", 3)
-	}
+	c.noteBy("rgb_to_grayscale", "num_output_channels", 3)
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Gray(to.Pix, from.Pix) }, 0)
 }
 
 func (c *canvas) autocontrast() error {
-	if c.log != nil {
-		c.log.add("autocontrast")
-	}
+	c.note("autocontrast")
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Autocontrast(to.Pix, from.Pix) }, 0)
 }
 
 func (c *canvas) equalize() error {
-	if c.log != nil {
-		c.log.add("equalize")
-	}
+	c.note("equalize")
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Equalize(to.Pix, from.Pix) }, 0)
 }
 
 // posterize keeps bits of every byte, 0 to 8: with 0 the image is black, as Pillow's was before it refused that.
 func (c *canvas) posterize(bits int) error {
-	if c.log != nil {
-		c.log.add("posterize", "bits", bits)
-	}
+	c.noteBy("posterize", "bits", float64(bits))
 	if bits == 8 {
 		return nil
 	}
@@ -234,9 +186,7 @@ func (c *canvas) posterize(bits int) error {
 
 // solarize inverts bytes that are not below threshold.
 func (c *canvas) solarize(threshold float64) error {
-	if c.log != nil {
-		c.log.add("solarize", "threshold", threshold)
-	}
+	c.noteBy("solarize", "threshold", threshold)
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
 		e.adjuster.Solarize(to.Pix, from.Pix, int(with.by))
 	}, float32(math.Ceil(min(max(threshold, 0), 256))))
@@ -261,27 +211,21 @@ func (c *canvas) enhance(factor float64, work changeWork) error {
 }
 
 func (c *canvas) brightness(factor float64) error {
-	if c.log != nil {
-		c.log.add("adjust_brightness", "brightness_factor", factor)
-	}
+	c.noteBy("adjust_brightness", "brightness_factor", factor)
 	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
 		e.adjuster.Brightness(to.Pix, from.Pix, with.by)
 	})
 }
 
 func (c *canvas) contrast(factor float64) error {
-	if c.log != nil {
-		c.log.add("adjust_contrast", "contrast_factor", factor)
-	}
+	c.noteBy("adjust_contrast", "contrast_factor", factor)
 	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
 		e.adjuster.Contrast(to.Pix, from.Pix, with.by)
 	})
 }
 
 func (c *canvas) saturation(factor float64) error {
-	if c.log != nil {
-		c.log.add("adjust_saturation", "saturation_factor", factor)
-	}
+	c.noteBy("adjust_saturation", "saturation_factor", factor)
 	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
 		e.adjuster.Saturation(to.Pix, from.Pix, with.by)
 	})
@@ -289,18 +233,14 @@ func (c *canvas) saturation(factor float64) error {
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
 func (c *canvas) hue(factor float64) error {
-	if c.log != nil {
-		c.log.add("adjust_hue", "hue_factor", factor)
-	}
+	c.noteBy("adjust_hue", "hue_factor", factor)
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
 		e.adjuster.Hue(to.Pix, from.Pix, uint8(int(with.by)))
 	}, float32(int(float64(factor*255))))
 }
 
 func (c *canvas) sharpness(factor float64) error {
-	if c.log != nil {
-		c.log.add("adjust_sharpness", "sharpness_factor", factor)
-	}
+	c.noteBy("adjust_sharpness", "sharpness_factor", factor)
 	if float32(factor) == 1 {
 		return nil
 	}

@@ -25,8 +25,6 @@ type policyPair [2]struct {
 
 const autoAugmentBins = 10
 
-func (o AutoAugment) String() string { return text(o) }
-
 func (o AutoAugment) prepare() (Op, error) {
 	o.pairs = autoAugmentPolicies[o.Policy]
 	return o, nil
@@ -66,8 +64,6 @@ type RandAugment struct {
 	Fill Fill `param:"fill" default:"0"`
 }
 
-func (o RandAugment) String() string { return text(o) }
-
 func (o RandAugment) prepare() (Op, error) {
 	if o.Magnitude < 0 || o.Magnitude >= o.Bins {
 		return nil, fmt.Errorf("magnitude is %d, want 0 to %d: num_magnitude_bins is %d", o.Magnitude, o.Bins-1, o.Bins)
@@ -96,8 +92,6 @@ type TrivialAugmentWide struct {
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
 }
-
-func (o TrivialAugmentWide) String() string { return text(o) }
 
 func (o TrivialAugmentWide) apply(c *canvas) error {
 	a, k := wideSpace.augmentations[c.draws.below(len(wideSpace.augmentations))], 0

@@ -18,6 +18,20 @@ func (r *recorder) add(function string, pairs ...any) {
 	r.text = fmt.Append(r.text, separator, named(function, pairs...))
 }
 
+// note writes down a function without arguments, if what is done is written down.
+func (c *canvas) note(function string) {
+	if c.log != nil {
+		c.log.add(function)
+	}
+}
+
+// noteBy is note for a function with one number, which becomes a value of an interface, and so allocates, only if it must.
+func (c *canvas) noteBy(function, argument string, value float64) {
+	if c.log != nil {
+		c.log.add(function, argument, value)
+	}
+}
+
 // crop appends what cuts a part out of an image of w × h pixels, with a colour around it: torchvision's crop shows black there, so
 // that another one is put around the image first.
 func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {

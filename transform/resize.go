@@ -19,8 +19,6 @@ type Resize struct {
 	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 
-func (o Resize) String() string { return text(o) }
-
 func (o Resize) prepare() (Op, error) {
 	switch err := o.Size.check(); {
 	case o.MaxSize == 0 && o.Size == Size{}:

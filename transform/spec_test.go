@@ -203,7 +203,7 @@ func TestNewSpec(t *testing.T) {
 
 // TestOpString has what no Spec holds, and texts with the signs that are spaced elsewhere.
 func TestOpString(t *testing.T) {
-	if got := (RandomHorizontalFlip{P: math.NaN()}).String(); !strings.Contains(got, "NaN") {
+	if got := TextOf(RandomHorizontalFlip{P: math.NaN()}); !strings.Contains(got, "NaN") {
 		t.Errorf("p = NaN is written as %s", got)
 	}
 	if got, want := named("CenterCrop", "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`; got != want {

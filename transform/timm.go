@@ -25,8 +25,6 @@ type TimmAugment struct {
 	plan timmPlan
 }
 
-func (o TimmAugment) String() string { return text(o) }
-
 func (o TimmAugment) prepare() (Op, error) {
 	plan, err := parseTimm(o.Config)
 	if err != nil {

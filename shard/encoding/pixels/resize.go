@@ -115,7 +115,7 @@ func (s Resize) NotBitExact(spec *transform.Spec) string {
 	}
 	begins := transform.NameOf(spec.Ops()[0])
 	if resizes && first.MaxSize > 0 {
-		begins = first.String()
+		begins = transform.TextOf(first)
 	} else if resizes {
 		begins = Resize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
 	}
