@@ -63,7 +63,7 @@ func (o FiveCrop) result(i int) Op {
 
 func (o FiveCrop) apply(c *canvas) error {
 	w, h := c.size()
-	r, err := fiveCrops(NameOf(o), w, h, o.Size, o.crop-1)
+	r, err := fiveCrops(c.op, w, h, o.Size, o.crop-1)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func (o FiveCrop) apply(c *canvas) error {
 }
 
 // fiveCrops returns one of the crops of an image of w × h pixels, by torchvision's order: top left, top right, bottom left, bottom right, centre.
-func fiveCrops(name string, w, h int, size Size, i int) (image.Rectangle, error) {
+func fiveCrops(op Op, w, h int, size Size, i int) (image.Rectangle, error) {
 	if size[0] > h || size[1] > w {
-		return image.Rectangle{}, &SizeError{name, w, h, fmt.Sprintf("the crops are %d×%d; resize first", size[1], size[0])}
+		return image.Rectangle{}, &SizeError{NameOf(op), w, h, fmt.Sprintf("the crops are %d×%d; resize first", size[1], size[0])}
 	}
 	at := image.Pt((w-size[1])*(i%2), (h-size[0])*(i/2))
 	if i == 4 {
@@ -115,7 +115,7 @@ func (o TenCrop) result(i int) Op {
 func (o TenCrop) apply(c *canvas) error {
 	w, h := c.size()
 	i := o.crop - 1
-	r, err := fiveCrops(NameOf(o), w, h, o.Size, i%5)
+	r, err := fiveCrops(c.op, w, h, o.Size, i%5)
 	switch {
 	case err != nil:
 		return err

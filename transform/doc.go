@@ -25,10 +25,11 @@
 //     lies outside a map has the fill that is the operation's parameter.
 //   - A blur, padding: canvas.redraw likewise, but the result is written to the other of the engine's two images at once, from which the
 //     canvas goes on.
-//   - A policy, RandomApply, RandomChoice: an operation that holds operations, read and checked like the list itself. Its apply draws, and calls apply of those that are to be done on the canvas it was given.
-//     What is not drawn asks for nothing, so it costs nothing and keeps the pass whole.
+//   - A policy, RandomApply, RandomChoice: an operation that holds operations, read and checked like the list itself. Its apply
+//     draws, and calls apply of those that are to be done on the canvas it was given. What is not drawn asks for nothing, so it
+//     costs nothing and keeps the pass whole.
 //   - Several results (FiveCrop): an operation that is a severalOp, of which a list makes as many views.
-//   - Views are not operations but several Specs of one stored image, each with a canvas and Draws of its own, keyed by
+//   - Views are not operations but several Specs of one stored image, each with a canvas and an RNG of its own, keyed by
 //     the view. As no canvas reads a pixel before it must, what each needs of the stored image is known before the first
 //     is decoded.
 //
