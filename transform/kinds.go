@@ -8,7 +8,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -485,58 +484,3 @@ func readThree(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	}
 	return nil, err
 }
-
-// SizeMax bounds a side of every size and padding that an operation names.
-const SizeMax = 1 << 14
-
-// A Size is torchvision's parameter size, in pixels: {n}, or {height, width}.
-type Size [2]int
-
-func (s Size) check() error {
-	if s[0] < 1 || s[0] > SizeMax || s[1] < 0 || s[1] > SizeMax {
-		return fmt.Errorf("size is %d×%d, want 1 to %d", s[0], s[1], SizeMax)
-	}
-	return nil
-}
-
-// MarshalJSON returns n or [height, width].
-func (s Size) MarshalJSON() ([]byte, error) {
-	if s[1] == 0 {
-		return json.Marshal(s[0])
-	}
-	return json.Marshal([2]int(s))
-}
-
-// A Fill is a colour, torchvision's parameter fill: red, green and blue. The zero value is torchvision's default, black.
-type Fill [3]uint8
-
-// MarshalJSON returns n for grey, or [red, green, blue].
-func (f Fill) MarshalJSON() ([]byte, error) {
-	if f[0] == f[1] && f[1] == f[2] {
-		return json.Marshal(f[0])
-	}
-	return fmt.Appendf(nil, "[%d,%d,%d]", f[0], f[1], f[2]), nil
-}
-
-// A PaddingMode says what padding shows, torchvision's parameter padding_mode. The zero value is torchvision's default.
-type PaddingMode uint8
-
-const (
-	Constant  PaddingMode = iota // one colour, the operation's Fill
-	Edge                         // the nearest pixel: 0 0 0 1 2 2 2
-	Reflect                      // the image mirrored about the middle of its first and last pixels: 2 1 0 1 2 1 0
-	Symmetric                    // or about their outer edges: 1 0 0 1 2 2 1
-)
-
-var paddingModes = []string{Constant: "constant", Edge: "edge", Reflect: "reflect", Symmetric: "symmetric"}
-
-// String returns torchvision's name of the mode.
-func (m PaddingMode) String() string {
-	if int(m) < len(paddingModes) {
-		return paddingModes[m]
-	}
-	return fmt.Sprintf("transform.PaddingMode(%d)", uint8(m))
-}
-
-// MarshalJSON returns the name.
-func (m PaddingMode) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, m.String()), nil }

@@ -1,7 +1,9 @@
 package transform
 
 import (
+	"fmt"
 	"image"
+	"strconv"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
@@ -31,6 +33,29 @@ func (o Pad) apply(c *canvas) error {
 	w, h := c.size()
 	return c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), o.around())
 }
+
+// A PaddingMode says what padding shows, torchvision's parameter padding_mode. The zero value is torchvision's default.
+type PaddingMode uint8
+
+const (
+	Constant  PaddingMode = iota // one colour, the operation's Fill
+	Edge                         // the nearest pixel: 0 0 0 1 2 2 2
+	Reflect                      // the image mirrored about the middle of its first and last pixels: 2 1 0 1 2 1 0
+	Symmetric                    // or about their outer edges: 1 0 0 1 2 2 1
+)
+
+var paddingModes = []string{Constant: "constant", Edge: "edge", Reflect: "reflect", Symmetric: "symmetric"}
+
+// String returns torchvision's name of the mode.
+func (m PaddingMode) String() string {
+	if int(m) < len(paddingModes) {
+		return paddingModes[m]
+	}
+	return fmt.Sprintf("transform.PaddingMode(%d)", uint8(m))
+}
+
+// MarshalJSON returns the name.
+func (m PaddingMode) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, m.String()), nil }
 
 // place returns which of n pixels is shown at a place before, in or after them.
 func (m PaddingMode) place(at, n int) int {
