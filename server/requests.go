@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // requests are the messages that clients send, each with the method that serves it. A message is added by its types, its
@@ -132,6 +133,9 @@ type helloReply struct {
 	Rank    *int        `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
 	World   *int        `json:"world,omitempty"` // the same for world
 	Sets    []ServedSet `json:"sets"`
+
+	// Operations are those that transforms may hold, with their parameters.
+	Operations []transform.Schema `json:"operations"`
 }
 
 // ServedSet describes one split that a server can serve.
@@ -162,7 +166,7 @@ func (c *connection) hello(m helloRequest) error {
 	}
 	c.greeted = true
 	s := c.server
-	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets()}
+	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets(), Operations: transform.Schemas()}
 	if s.cfg.World > 0 {
 		reply.Rank, reply.World = &s.cfg.Rank, &s.cfg.World
 	}

@@ -1,27 +1,35 @@
 package transform
 
-import "fmt"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
+)
 
 // AugMix is torchvision.transforms.AugMix(severity, mixture_width, chain_depth, alpha, all_ops, interpolation, fill). torchvision makes
 // a tensor of an image of Pillow before it begins; here augmentations have the bits that they have on images, and only the mixing,
 // in float32, is that of tensors.
 type AugMix struct {
 	// Severity is how many of the ten magnitudes are used, 1 to 10. In JSON its default is torchvision's, 3.
-	Severity int
+	Severity int `param:"severity" default:"3" range:"1 10"`
 	// Width is the number of chains, and Depth that of the augmentations in each, where 0 and less stand for 1 to 3 of them by chance.
 	// In JSON the defaults are torchvision's, 3 and -1.
-	Width, Depth int
+	Width int `param:"mixture_width" default:"3" range:"1 32"`
+	Depth int `param:"chain_depth" default:"-1" range:"-Inf 32"`
 	// Alpha is the parameter of the distributions of weights. In JSON its default is torchvision's, 1.
-	Alpha float64
+	Alpha float64 `param:"alpha" default:"1" range:"1e-2 1e6"`
 	// AllOps takes brightness, contrast, colour and sharpness in, too. In JSON its default is torchvision's, true.
-	AllOps bool
+	AllOps bool `param:"all_ops" default:"true"`
 	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Bilinear.
-	Interpolation Interpolation
+	Interpolation Interpolation `param:"interpolation" default:"bilinear" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
-	Fill Fill
+	Fill Fill `param:"fill" default:"0"`
 }
 
-// mixWidthMax and mixDepthMax bound the chains, and alpha's bounds the weights' distributions.
+// mixWidthMax and mixDepthMax bound the chains, and alpha's bounds the weights' distributions, of timm's too.
 const (
 	mixWidthMax = 32
 	mixDepthMax = 32
@@ -29,42 +37,6 @@ const (
 	alphaMax    = 1e6
 	mixBins     = 10
 )
-
-func (AugMix) Name() string { return "AugMix" }
-
-func (o AugMix) String() string {
-	return object(o, "severity", o.Severity, "mixture_width", o.Width, "chain_depth", o.Depth, "alpha", o.Alpha, "all_ops", o.AllOps,
-		"interpolation", o.Interpolation.String(), "fill", o.Fill)
-}
-
-func (o AugMix) read(p *parameters) Op {
-	o.Severity = p.integer("severity", 3)
-	o.Width = p.integer("mixture_width", 3)
-	o.Depth = p.integer("chain_depth", -1)
-	o.Alpha = p.number("alpha", 1)
-	o.AllOps = p.boolean("all_ops", true)
-	o.Interpolation = p.interpolation(Bilinear)
-	o.Fill = p.fill()
-	return o
-}
-
-func (o AugMix) prepare() (Op, error) {
-	switch {
-	case o.Severity < 1 || o.Severity > mixBins:
-		return nil, fmt.Errorf("severity is %d, must be between 1 and %d", o.Severity, mixBins)
-	case o.Width < 1 || o.Width > mixWidthMax:
-		return nil, fmt.Errorf("mixture_width is %d, want 1 to %d", o.Width, mixWidthMax)
-	case o.Depth > mixDepthMax:
-		return nil, fmt.Errorf("chain_depth is %d, want up to %d, or -1 for 1 to 3 by chance", o.Depth, mixDepthMax)
-	case !(alphaMin <= o.Alpha && o.Alpha <= alphaMax):
-		return nil, fmt.Errorf("alpha is %v, want %g to %g", o.Alpha, alphaMin, alphaMax)
-	}
-	return o, checkMapping(o.Interpolation)
-}
-
-func (AugMix) random() bool { return true }
-
-func (AugMix) outputSize(h, w int) (int, int) { return h, w }
 
 // apply draws how much of the image stays and the chains' weights; then each chain, its depth first.
 func (o AugMix) apply(c *canvas) error {
@@ -98,4 +70,74 @@ func (o AugMix) chain(c *canvas) error {
 		}
 	}
 	return nil
+}
+
+// A mixture is several images made of one, each times a weight: what AugMix does.
+type mixture struct {
+	share   float32   // of the image itself in the sum
+	weights []float32 // of what the chains make of it
+	factor  float32   // by which the image is blended with the sum, as Pillow does; 1 replaces it by the sum
+	blends  bool      // there is no sum: the image is blended with what each chain makes of it, one after the other, by its weight
+}
+
+// mix makes a mixture of the image and of what chain makes of it, as often as there are weights.
+func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
+	img, err := c.inMemory()
+	if err != nil {
+		return err
+	}
+	e, log := c.engine, c.log
+	e.kept = imagefile.Grown(e.kept, len(img.Pix))
+	copy(e.kept, img.Pix)
+	if m.blends {
+		e.blended = imagefile.Grown(e.blended, len(img.Pix))
+		copy(e.blended, img.Pix)
+	} else {
+		e.sums = pointwise.Start(e.sums, img.Pix, m.share)
+	}
+	var chains []string
+	for i, weight := range m.weights {
+		if i > 0 {
+			copy(img.Pix, e.kept)
+		}
+		if log != nil {
+			c.log = &recorder{}
+		}
+		if err := chain(c); err != nil {
+			return err
+		}
+		if img, err = c.inMemory(); err != nil {
+			return err
+		}
+		if log != nil {
+			chains = append(chains, c.log.String())
+		}
+		if m.blends {
+			pointwise.Blend(e.blended, e.blended, img.Pix, weight)
+		} else {
+			pointwise.Add(e.sums, img.Pix, weight)
+		}
+	}
+	switch {
+	case m.blends:
+		copy(img.Pix, e.blended)
+	default:
+		if pointwise.Finish(img.Pix, e.sums); m.factor != 1 {
+			pointwise.Blend(img.Pix, e.kept, img.Pix, m.factor)
+		}
+	}
+	if c.log = log; log != nil {
+		m.record(log, json.RawMessage("["+strings.Join(chains, ", ")+"]"))
+	}
+	return nil
+}
+
+// record appends what was mixed of what chains made, which are records.
+func (m mixture) record(log *recorder, chains json.RawMessage) {
+	weights := slices.Clone(m.weights)
+	if m.blends {
+		log.add("blends", "weights", weights, "chains", chains)
+	} else {
+		log.add("mixture", "share", m.share, "weights", weights, "chains", chains, "factor", m.factor)
+	}
 }

@@ -6,22 +6,40 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. As long
-// as they can be done in one pass they are gathered in a step; where they cannot (a resize of a resized image), the step
-// so far is rendered to an image in memory, from which the next one starts.
+// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. It does as
+// little as it can as late as it can: its image is what two kinds of work that is still to be done make of pixels,
+//
+//	from → pending → step
+//
+// from has the pixels: the stored image, of which nothing is decoded yet, the region of it that several views share, or one of
+// the engine's two images between passes. pending is a change of all of from, such as an adjustment of colours, or none; only an
+// image in memory has one. step is what a single pass over the pixels does: a crop, a resize, a crop, a flip.
+//
+// Crops, resizes and flips are added to the step. What it cannot take (a resize of a resized image) ends it first: render does
+// pending and step, writes the result to the other image between passes, and begins a new step there.
+//
+// Other operations want the image in memory (inMemory renders it, unless it is there and the step is empty). change then leaves
+// its work pending, and redraw does its work at once. What was pending before is done by then (settle), in place or into the
+// other image.
+//
+// At the end finish writes to the batch: a pending change straight there where the step is empty, and else what the step makes.
+// A stored image that only a step works on is therefore decoded, resized and written to the batch without a stop.
+//
+// On a dry canvas (views.go) operations draw and add to the step as ever, and the first that needs a pixel ends the run.
 type canvas struct {
 	engine *Engine
 	draws  RNG
 	params Params
 	log    *recorder // nil unless it is asked for
 
-	op       Op // at work
-	from     pixelSource
+	op       Op          // at work
+	from     pixelSource // the stored image, a region of it, or one of the engine's images between passes
 	step     step
-	pending  change // of from, and done before the step
-	rendered int    // images in memory so far
+	pending  change // of all of from, and done before the step
+	rendered int    // images between passes so far, which take turns; 0 while from is the stored image
 	dry      bool   // operations are run to learn which pixels they need, and end there
 }
 
@@ -67,9 +85,7 @@ func (c *canvas) resize(w, h int, how resizing) error {
 
 // flip mirrors the image left to right.
 func (c *canvas) flip() {
-	if c.log != nil {
-		c.log.add("hflip")
-	}
+	c.note("hflip")
 	c.step.flip = !c.step.flip
 	c.params.Flip = !c.params.Flip
 }
@@ -97,7 +113,7 @@ func (c *canvas) render() error {
 
 // tooLarge says that the operation at work would keep an image of w × h pixels in memory.
 func (c *canvas) tooLarge(w, h int) error {
-	return &SizeError{c.op.Name(), w, h, fmt.Sprintf("it would be kept in memory, where images of at most %d pixels are taken", renderedPixelsMax)}
+	return &SizeError{NameOf(c.op), w, h, fmt.Sprintf("it would be kept in memory, where images of at most %d pixels are taken", renderedPixelsMax)}
 }
 
 // next returns the engine's image that the canvas is not on, with room for w × h pixels.
@@ -190,4 +206,69 @@ func (s *step) resize(w, h int, how resizing) bool {
 		keep: image.Rect(0, 0, w, h), visible: image.Rect(0, 0, w, h),
 	}
 	return true
+}
+
+// A change is what an operation does to an image in memory, put off until it is known where the result goes: if nothing follows, straight to
+// the batch, which spares a copy, and to memory of the engine otherwise. Its work is a function of its own and no closure, which would be
+// allocated for each sample.
+type change struct {
+	work          changeWork // nil if nothing was put off
+	inPlace       bool       // to may be from
+	width, height int        // of to
+	with          changeParams
+}
+
+// changeWork writes every pixel of to.
+type changeWork func(e *Engine, to, from *imagefile.RGB, with *changeParams)
+
+// changeParams are the parameters of changes, if they have any: of adjustments, and of maps.
+type changeParams struct {
+	by float32
+
+	matrix affine.Matrix
+	how    Interpolation
+	fill   Fill
+}
+
+// change puts a change off. The image counts as changed.
+func (c *canvas) change(next change) error {
+	if next.width*next.height > renderedPixelsMax {
+		return c.tooLarge(next.width, next.height)
+	}
+	if _, err := c.inMemory(); err != nil {
+		return err
+	}
+	c.pending, c.step = next, wholeImage(next.width, next.height)
+	return nil
+}
+
+// settle does what was put off, in the engine's memory.
+func (c *canvas) settle() {
+	p := &c.pending
+	if p.work == nil {
+		return
+	}
+	from := c.from.raw()
+	if p.inPlace {
+		p.work(c.engine, from, from, &p.with)
+	} else {
+		to := c.next(p.width, p.height)
+		p.work(c.engine, &to.RGB, from, &p.with)
+		c.from = to
+	}
+	p.work = nil
+}
+
+// finish writes the image as the operations have left it to dst, which has its size.
+func (c *canvas) finish(dst Output) error {
+	e, p := c.engine, &c.pending
+	if p.work != nil && dst.Layout == NHWC && c.step == wholeImage(p.width, p.height) && !c.step.flip {
+		e.final = imagefile.RGB{Pix: dst.Pix[:3*p.width*p.height], Width: p.width, Height: p.height}
+		p.work(e, &e.final, c.from.raw(), &p.with)
+		e.final, p.work = imagefile.RGB{}, nil
+		return nil
+	}
+	c.settle()
+	dst.Flip = c.step.flip
+	return e.render(dst, c.from, &c.step)
 }

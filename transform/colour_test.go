@@ -166,8 +166,8 @@ func TestColorJitterReads(t *testing.T) {
 		`{"op":"ColorJitter","brightness":[1.5,1e6]}`: `{"op": "ColorJitter", "brightness": [1.5, 1000000], "contrast": 0, "saturation": 0, "hue": 0}`,
 	} {
 		op := mustParse(`[{"op":"CenterCrop","size":1},` + text + `]`).ops[1]
-		if op.String() != want {
-			t.Errorf("%s is %s, want %s", text, op, want)
+		if got := TextOf(op); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package transform
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 )
 
 // Operations that hold operations, which they apply to the canvas that they are given.
@@ -10,26 +12,18 @@ import (
 // nestingMax bounds how deep operations hold others.
 const nestingMax = 8
 
-// transforms reads a list of operations.
-func (p *parameters) transforms() []Op {
-	var text json.RawMessage
-	if p.decode("transforms", "a list of operations", &text); text == nil {
-		p.fail("transforms is missing")
-		return nil
-	}
-	if !p.isList("transforms") {
-		p.fail("transforms is %.100s, want a list of operations", text)
-		return nil
+func readOps(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
+	if !bytes.HasPrefix(raw, []byte("[")) || holdsNull(raw) {
+		return nil, fmt.Errorf("%s is %.100s, want a list of operations", d.name, raw)
 	}
 	if p.nesting >= nestingMax {
-		p.fail("transforms are nested more than %d deep", nestingMax)
-		return nil
+		return nil, fmt.Errorf("%s are nested more than %d deep", d.name, nestingMax)
 	}
-	ops, err := parseNested(text, p.resampler, p.nesting+1)
+	ops, err := parseNested(raw, p.resampler, p.nesting+1)
 	if err != nil {
-		p.fail("transforms: %s", reasonOf(err))
+		return nil, fmt.Errorf("%s: %s", d.name, reasonOf(err))
 	}
-	return ops
+	return ops, nil
 }
 
 // reasonOf returns what an error of a nested list says, without the package's name.
@@ -44,23 +38,32 @@ func reasonOf(err error) string {
 	return fmt.Sprintf("operation %d (%s): %s", se.Op, se.Name, se.Reason)
 }
 
-// prepareAll returns the operations of a list ready to run.
-func prepareAll(ops []Op) ([]Op, error) {
+// checkOps makes the operations of a list ready to run.
+func checkOps(d *parameter, field reflect.Value) error {
+	ops := field.Interface().([]Op)
 	if len(ops) == 0 || len(ops) > opsMax {
-		return nil, fmt.Errorf("transforms has %d operations, want 1 to %d", len(ops), opsMax)
+		return fmt.Errorf("%s has %d operations, want 1 to %d", d.name, len(ops), opsMax)
 	}
-	prepared := make([]Op, len(ops))
+	ready := make([]Op, len(ops))
 	for i, op := range ops {
 		var err error
-		if prepared[i], err = op.prepare(); err != nil {
-			return nil, fmt.Errorf("transforms: operation %d (%s): %w", i, op.Name(), err)
+		if ready[i], err = prepared(op); err != nil {
+			return fmt.Errorf("%s: operation %d (%s): %w", d.name, i, NameOf(op), err)
 		}
 	}
-	return prepared, nil
+	field.Set(reflect.ValueOf(ready))
+	return nil
 }
 
-// opsJSON returns operations as a value of object.
-func opsJSON(ops []Op) json.RawMessage { return json.RawMessage(listString(ops)) }
+func writeOps(value any) any { return json.RawMessage(listString(value.([]Op))) }
+
+// perhaps does something with a probability.
+func (c *canvas) perhaps(p float64, do func(c *canvas) error) error {
+	if c.draws.unit() >= p {
+		return nil
+	}
+	return do(c)
+}
 
 // do applies an operation that another one holds.
 func (c *canvas) do(op Op) error {
@@ -69,4 +72,108 @@ func (c *canvas) do(op Op) error {
 	err := op.apply(c)
 	c.op = holder
 	return err
+}
+
+// RandomApply is torchvision.transforms.RandomApply(transforms, p): all of them, in order, or none.
+type RandomApply struct {
+	Transforms []Op `param:"transforms"`
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomApply) outputSize(h, w int) (int, int) {
+	doneH, doneW := h, w
+	for _, op := range o.Transforms {
+		doneH, doneW = outputSize(op, doneH, doneW)
+	}
+	if doneH != h || doneW != w {
+		return 0, 0
+	}
+	return h, w
+}
+
+func (o RandomApply) apply(c *canvas) error {
+	if c.draws.unit() >= o.P {
+		return nil
+	}
+	for _, op := range o.Transforms {
+		if err := c.do(op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RandomChoice is torchvision.transforms.RandomChoice(transforms, p): one of them.
+type RandomChoice struct {
+	Transforms []Op `param:"transforms"`
+	// P are the operations' weights; nil stands for equal ones.
+	P []float64 `param:"p" default:"null"`
+}
+
+func (o RandomChoice) prepare() (Op, error) {
+	if o.P == nil {
+		return o, nil
+	}
+	if len(o.P) != len(o.Transforms) {
+		return nil, fmt.Errorf("p has %d weights for %d transforms", len(o.P), len(o.Transforms))
+	}
+	sum := 0.0
+	for _, p := range o.P {
+		if !(0 <= p && p <= 1e9) {
+			return nil, fmt.Errorf("p is %v, want weights of at least 0", o.P)
+		}
+		sum += p
+	}
+	if sum == 0 {
+		return nil, fmt.Errorf("p is %v, want one weight above 0 at least", o.P)
+	}
+	return o, nil
+}
+
+func (o RandomChoice) outputSize(h, w int) (int, int) {
+	firstH, firstW := outputSize(o.Transforms[0], h, w)
+	for _, op := range o.Transforms[1:] {
+		if otherH, otherW := outputSize(op, h, w); otherH != firstH || otherW != firstW {
+			return 0, 0
+		}
+	}
+	return firstH, firstW
+}
+
+func (o RandomChoice) apply(c *canvas) error {
+	if o.P == nil {
+		return c.do(o.Transforms[c.draws.below(len(o.Transforms))])
+	}
+	return c.do(o.Transforms[c.draws.weighted(o.P)])
+}
+
+// RandomOrder is torchvision.transforms.RandomOrder(transforms): all of them, in a random order.
+type RandomOrder struct {
+	Transforms []Op `param:"transforms"`
+}
+
+// outputSize knows no size unless none of the operations changes it.
+func (o RandomOrder) outputSize(h, w int) (int, int) {
+	for _, op := range o.Transforms {
+		if otherH, otherW := outputSize(op, h, w); otherH != h || otherW != w {
+			return 0, 0
+		}
+	}
+	return h, w
+}
+
+func (o RandomOrder) apply(c *canvas) error {
+	var places [opsMax]int
+	order := places[:len(o.Transforms)]
+	for i := range order {
+		order[i] = i
+	}
+	c.draws.shuffle(order)
+	for _, i := range order {
+		if err := c.do(o.Transforms[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

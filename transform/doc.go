@@ -9,9 +9,11 @@
 //
 // # Operations
 //
-// An operation is one file: a struct with its parameters, and the methods of [Op] that read them from JSON, check them,
-// write them, say what size comes out, draw, and do the work. To add one, write its file and its line in the list of
-// operations.go; parsing, checking and the engine know none by name.
+// An operation is a struct whose fields' tags declare its parameters (declare.go says how), and a method apply that draws and does
+// the work. Reading, checking and writing parameters, the table in docs/transforms.md and the schema that servers give to
+// clients follow from the declaration. An operation that changes the size of images, draws nothing, or needs more checks or
+// something computed in advance has a method for that, too (operations.go). To add one, write that, its line in the list of
+// operations.go, and a test; parsing, checking and the engine know none by name.
 //
 // Operations work on a canvas. It is lazy: crops, flips and one resize are gathered and done in one pass over the pixels
 // that remain, which is why Resize and CenterCrop of a JPEG decode a part of it only. What the kinds of operation ask of
@@ -23,11 +25,11 @@
 //     lies outside a map has the fill that is the operation's parameter.
 //   - A blur, padding: canvas.redraw likewise, but the result is written to the other of the engine's two images at once, from which the
 //     canvas goes on.
-//   - A policy, RandomApply, RandomChoice: an operation that holds operations, read by the same parser (parseOps) and
-//     made ready by its prepare. Its apply draws, and calls apply of those that are to be done on the canvas it was given.
-//     What is not drawn asks for nothing, so it costs nothing and keeps the pass whole.
+//   - A policy, RandomApply, RandomChoice: an operation that holds operations, read and checked like the list itself. Its apply
+//     draws, and calls apply of those that are to be done on the canvas it was given. What is not drawn asks for nothing, so it
+//     costs nothing and keeps the pass whole.
 //   - Several results (FiveCrop): an operation that is a severalOp, of which a list makes as many views.
-//   - Views are not operations but several Specs of one stored image, each with a canvas and Draws of its own, keyed by
+//   - Views are not operations but several Specs of one stored image, each with a canvas and an RNG of its own, keyed by
 //     the view. As no canvas reads a pixel before it must, what each needs of the stored image is known before the first
 //     is decoded.
 //

@@ -82,7 +82,7 @@ func ExampleParse() {
 	height, width := spec.OutputSize()
 	fmt.Println(height, width, spec.Random())
 	for _, op := range spec.Ops() {
-		fmt.Println(op)
+		fmt.Println(transform.TextOf(op))
 	}
 	_, err = transform.Parse(`[{"op": "CenterCrop", "size": 224, "fill": 0}]`)
 	fmt.Println(err)

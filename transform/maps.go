@@ -5,8 +5,81 @@ import (
 	"strconv"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/libm"
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
+
+// RandomRotation is torchvision.transforms.RandomRotation(degrees, interpolation, expand, center, fill).
+type RandomRotation struct {
+	// Degrees are the least and the largest angle, counterclockwise.
+	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Expand gives the result the size that the turned image needs.
+	Expand bool `param:"expand" default:"false"`
+	// Center is the point that stays where it is, x and y in pixels; nil for the image's middle.
+	Center *[2]float64 `param:"center" default:"null"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+}
+
+func (o RandomRotation) outputSize(h, w int) (int, int) {
+	if o.Expand {
+		return 0, 0
+	}
+	return h, w
+}
+
+func (o RandomRotation) apply(c *canvas) error {
+	return c.rotate(c.draws.uniform(o.Degrees[0], o.Degrees[1]), o.Interpolation, o.Expand, o.Center, o.Fill)
+}
+
+// RandomAffine is torchvision.transforms.RandomAffine(degrees, translate, scale, shear, interpolation, fill, center).
+type RandomAffine struct {
+	// Degrees are the least and the largest angle, clockwise.
+	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
+	// Translate are the largest shifts, as shares of width and height; zeros for none.
+	Translate [2]float64 `param:"translate,omitempty" is:"shares" default:"null" range:"0 1"`
+	// Scale are the least and the largest scale; zeros for none.
+	Scale [2]float64 `param:"scale,omitempty,nonzero" default:"null" range:"1e-6 1e6"`
+	// Shear are the least and the largest shear in degrees along x, and then along y; zeros for none.
+	Shear [4]float64 `param:"shear,omitempty" is:"shear" default:"null" range:"-1e6 1e6"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+	// Center is the point that everything is about, x and y in pixels; nil for the image's middle.
+	Center *[2]float64 `param:"center" default:"null"`
+}
+
+func (o RandomAffine) apply(c *canvas) error {
+	w, h := c.size()
+	angle, translate, scale, shear := o.draw(w, h, &c.draws)
+	return c.affine(affineParams{angle, translate, scale, shear, o.Center}, o.Interpolation, o.Fill)
+}
+
+// draw draws for an image of w × h pixels: the angle; of what there is, the shift along x and y in whole pixels, the scale,
+// and the shear along x and y. A pair of zeros for the shear along y draws none.
+func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
+	angle = d.uniform(o.Degrees[0], o.Degrees[1])
+	if o.Translate != [2]float64{} {
+		for i, side := range [2]int{w, h} {
+			most := float64(o.Translate[i] * float64(side))
+			translate[i] = float64(roundToInt(d.uniform(-most, most)))
+		}
+	}
+	scale = 1
+	if o.Scale != [2]float64{} {
+		scale = d.uniform(o.Scale[0], o.Scale[1])
+	}
+	if o.Shear != [4]float64{} {
+		shear[0] = d.uniform(o.Shear[0], o.Shear[1])
+		if o.Shear[2] != 0 || o.Shear[3] != 0 {
+			shear[1] = d.uniform(o.Shear[2], o.Shear[3])
+		}
+	}
+	return angle, translate, scale, shear
+}
 
 // affineMap maps the image to one of w × h pixels by a matrix from its pixels to those of the image, and gives what shows
 // nothing of the image the colour fill.
@@ -55,7 +128,7 @@ func (c *canvas) pillowTransform(matrix affine.Matrix, how Interpolation, fill F
 func atanDegrees(x float64) float64 {
 	angle := x / (1 + float64(0.28*float64(x*x)))
 	for range 6 {
-		tan := tan(angle)
+		tan := libm.Tan(angle)
 		angle -= (tan - x) / (1 + float64(tan*tan))
 	}
 	return angle * (180 / math.Pi)
@@ -108,7 +181,7 @@ func (c *canvas) rotate(degrees float64, how Interpolation, expand bool, center 
 
 // rotation is the matrix of Image.rotate, which has its sines to 15 decimals.
 func rotation(degrees float64, center [2]float64) affine.Matrix {
-	sin, cos := sinCos(-radians(degrees))
+	sin, cos := libm.SinCos(-libm.Radians(degrees))
 	m := affine.Matrix{decimals15(cos), decimals15(sin), 0, decimals15(-sin), decimals15(cos), 0}
 	m[2], m[5] = mapped(m, -center[0], -center[1])
 	m[2] += center[0]
@@ -150,11 +223,11 @@ func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
 // inverseAffine is torchvision's _get_inverse_affine_matrix, with the same operations in the same order: a rotation by angle,
 // a shift, a scale and shears along x and y about center, angles in degrees.
 func inverseAffine(center [2]float64, angle float64, translate [2]float64, scale float64, shear [2]float64) affine.Matrix {
-	rot, shearY := radians(angle), radians(shear[1])
-	sinRot, cosRot := sinCos(rot)
-	sin, cos := sinCos(rot - shearY)
-	_, cosY := sinCos(shearY)
-	tanX := tan(radians(shear[0]))
+	rot, shearY := libm.Radians(angle), libm.Radians(shear[1])
+	sinRot, cosRot := libm.SinCos(rot)
+	sin, cos := libm.SinCos(rot - shearY)
+	_, cosY := libm.SinCos(shearY)
+	tanX := libm.Tan(libm.Radians(shear[0]))
 	a := cos / cosY
 	b := float64(-cos*tanX)/cosY - sinRot
 	c := sin / cosY

@@ -289,7 +289,7 @@ func writeOperation(w io.Writer, e *Engine, src Source, op string) error {
 	if err != nil {
 		return err
 	}
-	if ops[0], err = ops[0].prepare(); err != nil {
+	if ops[0], err = prepared(ops[0]); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	if _, _, err := e.stored.open(src); err != nil {

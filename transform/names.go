@@ -1,6 +1,9 @@
 package transform
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -47,3 +50,35 @@ const (
 // ActiveLevel returns the highest level that was compiled in and that this processor runs, unless the environment
 // variable IMGFEED_KERNELS names a lower one.
 func ActiveLevel() Level { return kernel.Active() }
+
+// SizeMax bounds a side of every size and padding that an operation names.
+const SizeMax = 1 << 14
+
+// A Size is torchvision's parameter size, in pixels: {n}, or {height, width}.
+type Size [2]int
+
+func (s Size) check() error {
+	if s[0] < 1 || s[0] > SizeMax || s[1] < 0 || s[1] > SizeMax {
+		return fmt.Errorf("size is %d×%d, want 1 to %d", s[0], s[1], SizeMax)
+	}
+	return nil
+}
+
+// MarshalJSON returns n or [height, width].
+func (s Size) MarshalJSON() ([]byte, error) {
+	if s[1] == 0 {
+		return json.Marshal(s[0])
+	}
+	return json.Marshal([2]int(s))
+}
+
+// A Fill is a colour, torchvision's parameter fill: red, green and blue. The zero value is torchvision's default, black.
+type Fill [3]uint8
+
+// MarshalJSON returns n for grey, or [red, green, blue].
+func (f Fill) MarshalJSON() ([]byte, error) {
+	if f[0] == f[1] && f[1] == f[2] {
+		return json.Marshal(f[0])
+	}
+	return fmt.Appendf(nil, "[%d,%d,%d]", f[0], f[1], f[2]), nil
+}

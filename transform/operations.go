@@ -1,70 +1,92 @@
 package transform
 
-// An Op is one operation with its parameters, such as [Resize] or [CenterCrop]: a value, which nothing changes once it is
-// part of a [Spec]. The package comment says what a new one consists of.
-type Op interface {
-	// Name returns torchvision's name of the operation.
-	Name() string
-	// String returns the operation as a JSON object with every parameter, as [Parse] reads it.
-	String() string
+import "reflect"
 
-	// read returns an operation with the given parameters, and torchvision's defaults for those that are not given. It
-	// asks p for every parameter that there is: whatever else is given is refused.
-	read(p *parameters) Op
-	// prepare returns the operation ready to run: checked, with what it needs computed in advance.
-	prepare() (Op, error)
-	// random reports whether the operation draws.
-	random() bool
-	// outputSize returns the size of every image after the operation, of images of h × w pixels; 0, 0 stands for images
-	// that differ in size.
-	outputSize(h, w int) (int, int)
+// An Op is one operation with its parameters, such as [Resize] or [CenterCrop]: a value, which nothing changes once it is
+// part of a [Spec]. Its type's name is torchvision's name of the operation, and the tags of its fields declare its
+// parameters (declare.go). The package comment says what a new one consists of.
+type Op interface {
 	// apply draws the operation's random parameters and does its work. Operations draw in their order in the list, as
 	// many numbers as docs/transforms.md says: a change there gives other pixels to a run that is resumed.
 	apply(c *canvas) error
 }
 
-// operations lists every operation, in the order in which messages name them. To add one, write its file and its line
-// here. It is a function because an operation that holds others reads them by this list.
-func operations() []Op {
-	return []Op{
-		Resize{},
-		CenterCrop{},
-		FiveCrop{},
-		TenCrop{},
-		RandomCrop{},
-		Pad{},
-		RandomResizedCrop{},
-		RandomHorizontalFlip{},
-		RandomVerticalFlip{},
-		RandomRotation{},
-		RandomAffine{},
-		GaussianBlur{},
-		PILGaussianBlur{},
-		RandomInvert{},
-		Grayscale{},
-		RandomGrayscale{},
-		RandomAdjustSharpness{},
-		RandomPosterize{},
-		RandomSolarize{},
-		RandomAutocontrast{},
-		RandomEqualize{},
-		ColorJitter{},
-		RandomApply{},
-		RandomChoice{},
-		RandomOrder{},
-		AutoAugment{},
-		RandAugment{},
-		TrivialAugmentWide{},
-		AugMix{},
-		TimmAugment{},
+// What an operation may have besides, where it is not like most.
+type (
+	// A preparer checks what its declarations do not say, and computes what it needs in advance.
+	preparer interface{ prepare() (Op, error) }
+	// A sizer changes the size of images. outputSize returns the size of every image after the operation, of images of
+	// h × w pixels; 0, 0 stands for images that differ in size.
+	sizer interface{ outputSize(h, w int) (int, int) }
+	// A drawer says whether it draws. Those that do not say do.
+	drawer interface{ random() bool }
+)
+
+// A listedOp is an operation that transforms may hold, with what its row in docs/transforms.md remarks.
+type listedOp struct {
+	op      Op
+	remarks string
+}
+
+// operations lists every operation, in the order in which messages and the document name them. To add one, write its
+// declaration and its work, and its line here.
+func operations() []listedOp {
+	return []listedOp{
+		{Resize{}, "n is the shorter side; without a `size` the longer side becomes `max_size`"},
+		{CenterCrop{}, "black borders where the image is smaller"},
+		{FiveCrop{}, "the corners and the centre, as five views: [below](#several-crops)"},
+		{TenCrop{}, "these, and those of the mirrored image, as ten views"},
+		{RandomCrop{}, ""},
+		{Pad{}, ""},
+		{RandomResizedCrop{}, ""},
+		{RandomHorizontalFlip{}, ""},
+		{RandomVerticalFlip{}, ""},
+		{RandomRotation{}, "with `expand` the results differ in size"},
+		{RandomAffine{}, "`translate` is in shares of the sides"},
+		{GaussianBlur{}, "torchvision's bits but for rounding: see below"},
+		{PILGaussianBlur{}, "Pillow's `ImageFilter.GaussianBlur`, as MoCo, BYOL, DINO and timm use it; torchvision lacks it"},
+		{RandomInvert{}, ""},
+		{Grayscale{}, "three equal channels, `num_output_channels` = 3; torchvision's default of one is refused"},
+		{RandomGrayscale{}, ""},
+		{RandomAdjustSharpness{}, ""},
+		{RandomPosterize{}, "with 0 bits the image is black, which Pillow from 12 on refuses"},
+		{RandomSolarize{}, ""},
+		{RandomAutocontrast{}, ""},
+		{RandomEqualize{}, ""},
+		{ColorJitter{}, "x stands for 1 − x to 1 + x, of `hue` for −x to x"},
+		{RandomApply{}, "all of them or none"},
+		{RandomChoice{}, "one of them; without `p` each is as likely"},
+		{RandomOrder{}, "all of them, in a random order"},
+		{AutoAugment{}, ""},
+		{RandAugment{}, ""},
+		{TrivialAugmentWide{}, ""},
+		{AugMix{}, "a `chain_depth` below 1 is one of 1 to 3 by chance; see below"},
+		{TimmAugment{}, "`config` is timm's string: see below"},
 	}
 }
+
+// NameOf returns an operation's name, which is torchvision's.
+func NameOf(op Op) string { return reflect.TypeOf(op).Name() }
 
 // operationNames returns the names in the list's order.
 func operationNames() []string {
 	var names []string
-	for _, op := range operations() {
-		names = append(names, op.Name())
+	for _, listed := range operations() {
+		names = append(names, NameOf(listed.op))
 	}
 	return names
+}
+
+// outputSize returns the size of every image after an operation, of images of h × w pixels.
+func outputSize(op Op, h, w int) (int, int) {
+	if changes, ok := op.(sizer); ok {
+		return changes.outputSize(h, w)
+	}
+	return h, w
+}
+
+// draws reports whether an operation draws random parameters.
+func draws(op Op) bool {
+	d, ok := op.(drawer)
+	return !ok || d.random()
 }

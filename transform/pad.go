@@ -1,34 +1,22 @@
 package transform
 
-import "image"
+import (
+	"fmt"
+	"image"
+	"strconv"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
 
 // Pad is torchvision.transforms.Pad(padding, fill, padding_mode).
 type Pad struct {
 	// Padding is added around the image, in pixels: left, top, right, bottom.
-	Padding [4]int
+	Padding [4]int `param:"padding"`
 	// Fill is the padding's colour, if Mode is Constant.
-	Fill Fill
+	Fill Fill `param:"fill" default:"0"`
 	// Mode says what the padding shows.
-	Mode PaddingMode
+	Mode PaddingMode `param:"padding_mode" default:"constant"`
 }
-
-func (Pad) Name() string { return "Pad" }
-
-func (o Pad) String() string {
-	return object(o, "padding", o.Padding, "fill", o.Fill, "padding_mode", o.Mode)
-}
-
-func (o Pad) read(p *parameters) Op {
-	if !p.has("padding") {
-		p.fail("padding is missing, want n, [x, y] or [left, top, right, bottom]")
-	}
-	o.Padding = p.padding("padding")
-	o.Fill = p.fill()
-	o.Mode = p.paddingMode()
-	return o
-}
-
-func (o Pad) prepare() (Op, error) { return o, o.around().check() }
 
 func (o Pad) around() padding { return padding{o.Mode, o.Fill, o.Padding} }
 
@@ -44,4 +32,121 @@ func (o Pad) outputSize(h, w int) (int, int) {
 func (o Pad) apply(c *canvas) error {
 	w, h := c.size()
 	return c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), o.around())
+}
+
+// A PaddingMode says what padding shows, torchvision's parameter padding_mode. The zero value is torchvision's default.
+type PaddingMode uint8
+
+const (
+	Constant  PaddingMode = iota // one colour, the operation's Fill
+	Edge                         // the nearest pixel: 0 0 0 1 2 2 2
+	Reflect                      // the image mirrored about the middle of its first and last pixels: 2 1 0 1 2 1 0
+	Symmetric                    // or about their outer edges: 1 0 0 1 2 2 1
+)
+
+var paddingModes = []string{Constant: "constant", Edge: "edge", Reflect: "reflect", Symmetric: "symmetric"}
+
+// String returns torchvision's name of the mode.
+func (m PaddingMode) String() string {
+	if int(m) < len(paddingModes) {
+		return paddingModes[m]
+	}
+	return fmt.Sprintf("transform.PaddingMode(%d)", uint8(m))
+}
+
+// MarshalJSON returns the name.
+func (m PaddingMode) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, m.String()), nil }
+
+// place returns which of n pixels is shown at a place before, in or after them.
+func (m PaddingMode) place(at, n int) int {
+	switch m {
+	case Reflect:
+		if n == 1 {
+			return 0
+		}
+		if at = modulo(at, 2*n-2); at >= n {
+			return 2*n - 2 - at
+		}
+		return at
+	case Symmetric:
+		if at = modulo(at, 2*n); at >= n {
+			return 2*n - 1 - at
+		}
+		return at
+	}
+	return min(max(at, 0), n-1)
+}
+
+func modulo(a, n int) int {
+	if a %= n; a < 0 {
+		return a + n
+	}
+	return a
+}
+
+// A padding is what lies around an image: a mode, its colour, and how many pixels, left, top, right, bottom.
+type padding struct {
+	mode   PaddingMode
+	fill   Fill
+	pixels [4]int
+}
+
+// pad cuts r out of the image as it is when paddings have been put around it, one around the other. r counts from the
+// image's first pixel, without them, and lies within the outermost. All paddings have the mode and colour of the first.
+func (c *canvas) pad(r image.Rectangle, paddings ...padding) error {
+	b := paddings[0]
+	w, h := c.size()
+	if b.mode == Constant || r.In(image.Rect(0, 0, w, h)) {
+		return c.cropFilled(r, b.fill)
+	}
+	if c.log != nil {
+		c.log.pad(r, paddings)
+	}
+	from, to, err := c.redraw(r.Dx(), r.Dy())
+	if err != nil {
+		return err
+	}
+	e := c.engine
+	e.columns = b.mode.places(e.columns[:0], r.Min.X, r.Max.X, w, 0, paddings)
+	e.rows = b.mode.places(e.rows[:0], r.Min.Y, r.Max.Y, h, 1, paddings)
+	inside := r.Intersect(image.Rect(0, 0, w, h))
+	for y, row := range e.rows {
+		copyPlaces(to.Pix[y*3*to.Width:][:3*to.Width], from, int(row), e.columns, inside.Min.X-r.Min.X, inside.Max.X-r.Min.X)
+	}
+	return nil
+}
+
+// places appends the pixels that are shown at the places from .. end-1 of an axis, of which the image has n. axis is 0 for columns.
+func (m PaddingMode) places(to []int32, from, end, n, axis int, paddings []padding) []int32 {
+	for at := from; at < end; at++ {
+		place := at
+		for _, b := range paddings { // from here on it counts from the edge of the outermost padding
+			place += b.pixels[axis]
+		}
+		for i := len(paddings) - 1; i >= 0; i-- {
+			size := n
+			for _, inner := range paddings[:i] {
+				size += inner.pixels[axis] + inner.pixels[axis+2]
+			}
+			place = m.place(place-paddings[i].pixels[axis], size)
+		}
+		to = append(to, int32(place))
+	}
+	return to
+}
+
+// copyPlaces copies the pixels of a row that columns name. Those of first .. behind-1 lie side by side.
+func copyPlaces(to []byte, from *imagefile.RGB, row int, columns []int32, first, behind int) {
+	line := from.Pix[row*3*from.Width:][:3*from.Width]
+	if first < behind {
+		copy(to[3*first:3*behind], line[3*columns[first]:])
+	} else {
+		first, behind = len(columns), len(columns)
+	}
+	for x, column := range columns[:first] {
+		copy(to[3*x:][:3], line[3*column:])
+	}
+	for x, column := range columns[behind:] {
+		copy(to[3*(behind+x):][:3], line[3*column:])
+	}
 }

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func ParseWith(text string, resampler Resampler) (*Spec, error) {
 func parseTransform(text string, resampler Resampler) ([]Op, error) {
 	text = unquoted(strings.TrimSpace(text))
 	if !strings.HasPrefix(text, "[") {
-		ops := preset(text)
+		ops := textOf(presets, text)
 		if ops == "" {
 			return nil, unknownTransform(text)
 		}
@@ -43,7 +44,7 @@ func parseTransform(text string, resampler Resampler) ([]Op, error) {
 
 // unknownTransform names the presets.
 func unknownTransform(text string) error {
-	if viewPreset(text) != "" {
+	if textOf(viewPresets, text) != "" {
 		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
 	}
 	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, meant(text, Presets()), strings.Join(Presets(), ", "))}
@@ -89,27 +90,59 @@ func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 // parseOp reads an operation; the name is what the object says, known or not.
 func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string, op Op, err error) {
 	p := parameters{resampler: resampler, nesting: nesting}
-	if json.Unmarshal(raw, &p.given) != nil || p.given == nil {
-		return "", nil, errNoObject
-	}
-	if json.Unmarshal(p.given["op"], &name) != nil {
+	if json.Unmarshal(raw, &p.given) != nil || p.given == nil || json.Unmarshal(p.given["op"], &name) != nil {
 		return "", nil, errNoObject
 	}
 	delete(p.given, "op")
 	known := operations()
-	i := slices.IndexFunc(known, func(o Op) bool { return o.Name() == name })
+	i := slices.IndexFunc(known, func(o listedOp) bool { return NameOf(o.op) == name })
 	if i < 0 {
 		return termsafe.Text(fmt.Sprintf("%.60s", name)), nil, fmt.Errorf("unknown operation%s, want one of %s", suggest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
 	}
-	op = known[i].read(&p)
-	return name, op, p.finish()
+	op, err = p.read(known[i].op)
+	return name, op, err
 }
 
 // listString returns operations as a JSON list.
 func listString(ops []Op) string {
 	texts := make([]string, len(ops))
 	for i, op := range ops {
-		texts[i] = op.String()
+		texts[i] = TextOf(op)
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
 }
+
+// named writes what is done as JSON: its name, and pairs of a parameter's name and value.
+func named(name string, pairs ...any) string {
+	b := fmt.Appendf(nil, `{"op": %q`, name)
+	for i := 0; i < len(pairs); i += 2 {
+		value, err := json.Marshal(pairs[i+1])
+		if err != nil {
+			value = fmt.Appendf(nil, "%q", err) // a number that JSON lacks, such as NaN: of an operation that no Spec takes
+		}
+		b = fmt.Appendf(b, `, %q: %s`, pairs[i], spaced(value))
+	}
+	return string(append(b, '}'))
+}
+
+// spaced adds a space after every comma and colon of compact JSON.
+func spaced(compact []byte) []byte {
+	var b []byte
+	quoted, escaped := false, false
+	for _, c := range compact {
+		b = append(b, c)
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == ':'):
+			b = append(b, ' ')
+		}
+	}
+	return b
+}
+
+var errNoObject = errors.New(`want an object, such as {"op": "CenterCrop", "size": 224}`)

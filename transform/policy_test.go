@@ -220,7 +220,7 @@ func TestPolicyErrors(t *testing.T) {
 		`{"op":"TrivialAugmentWide","interpolation":"box"}`:           "interpolation is box",
 		`{"op":"AutoAugment","policy":"coco"}`:                        `policy is "coco", want one of cifar10, imagenet, svhn`,
 		`{"op":"AutoAugment","interpolation":"hamming"}`:              "interpolation is hamming",
-		`{"op":"AugMix","severity":0}`:                                "severity is 0, must be between 1 and 10",
+		`{"op":"AugMix","severity":0}`:                                "severity is 0, want 1 to 10",
 		`{"op":"AugMix","mixture_width":0}`:                           "mixture_width is 0, want 1 to 32",
 		`{"op":"AugMix","chain_depth":1000}`:                          "chain_depth is 1000, want up to 32",
 		`{"op":"AugMix","alpha":0}`:                                   "alpha is 0, want 0.01 to 1e+06",

@@ -1,36 +1,22 @@
 package transform
 
+import "slices"
+
+// A preset is a name for the text of a transform.
+type preset struct{ name, text string }
+
 // presets are the named transforms, in the order in which they are documented. An operation that resizes has the
 // resampler of whoever asks for the preset.
-var presets = []struct{ name, ops string }{
+var presets = []preset{
 	{"eval", `[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]`},
 	{"train", `[{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"}]`},
 	{"train-resize", `[{"op": "Resize", "size": 256}, {"op": "RandomCrop", "size": 224}, {"op": "RandomHorizontalFlip"}]`},
 	{"cifar", `[{"op": "RandomCrop", "size": 32, "padding": 4}, {"op": "RandomHorizontalFlip"}]`},
 }
 
-// Presets returns the names of the presets, in the order in which they are documented.
-func Presets() []string {
-	var names []string
-	for _, p := range presets {
-		names = append(names, p.name)
-	}
-	return names
-}
-
-// preset returns the operations of a named transform, "" if there is none.
-func preset(name string) string {
-	for _, p := range presets {
-		if p.name == name {
-			return p.ops
-		}
-	}
-	return ""
-}
-
 // viewPresets are the named transforms with several views, in the order in which they are documented: those of the programs that
 // their papers' authors have published, or of the paper itself where it gives all numbers.
-var viewPresets = []struct{ name, views string }{
+var viewPresets = []preset{
 	// Chen et al., arXiv:2002.05709, appendix A, with strength 1.
 	{"simclr", `{"views": [{"repeat": 2, "ops": [{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"},
 		{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.2}]},
@@ -72,21 +58,24 @@ var viewPresets = []struct{ name, views string }{
 const softJitter = `{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}]},
 		{"op": "RandomGrayscale", "p": 0.2}`
 
+// Presets returns the names of the presets, in the order in which they are documented.
+func Presets() []string { return namesOf(presets) }
+
 // ViewPresets returns the names of the presets with several views, in the order in which they are documented.
-func ViewPresets() []string {
+func ViewPresets() []string { return namesOf(viewPresets) }
+
+func namesOf(list []preset) []string {
 	var names []string
-	for _, p := range viewPresets {
+	for _, p := range list {
 		names = append(names, p.name)
 	}
 	return names
 }
 
-// viewPreset returns the views of a named transform, "" if there is none.
-func viewPreset(name string) string {
-	for _, p := range viewPresets {
-		if p.name == name {
-			return p.views
-		}
+// textOf returns the text of a preset of a list, "" if there is none of that name.
+func textOf(list []preset, name string) string {
+	if i := slices.IndexFunc(list, func(p preset) bool { return p.name == name }); i >= 0 {
+		return list[i].text
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -9,48 +10,29 @@ import (
 // Resize is torchvision.transforms.Resize(size, interpolation, max_size, antialias=True).
 type Resize struct {
 	// Size is the result's; {n} is the length of its shorter side.
-	Size Size
+	Size Size `param:"size,omitempty" is:"sides" default:"null"`
 	// MaxSize bounds the longer side, if it is not 0: where Size would make that longer, the shorter one becomes shorter, too. With
 	// no Size the longer side becomes MaxSize.
-	MaxSize int
+	MaxSize int `param:"max_size,omitempty" default:"0"`
 	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
-	Interpolation Interpolation
-	Resampler     Resampler
-}
-
-func (Resize) Name() string { return "Resize" }
-
-func (o Resize) String() string {
-	var pairs []any
-	if o.Size != (Size{}) {
-		pairs = append(pairs, "size", o.Size)
-	}
-	if o.MaxSize != 0 {
-		pairs = append(pairs, "max_size", o.MaxSize)
-	}
-	return object(o, append(pairs, "interpolation", o.Interpolation.String(), "resampler", o.Resampler)...)
-}
-
-func (o Resize) read(p *parameters) Op {
-	if o.MaxSize = p.integer("max_size", 0); o.MaxSize == 0 || p.has("size") {
-		o.Size = p.size("size")
-	}
-	o.Interpolation, o.Resampler = p.resizing()
-	return o
+	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 
 func (o Resize) prepare() (Op, error) {
 	switch err := o.Size.check(); {
+	case o.MaxSize == 0 && o.Size == Size{}:
+		return nil, errors.New("size is missing, want n or [h, w]")
 	case o.MaxSize < 0 || o.MaxSize > SizeMax:
 		return nil, fmt.Errorf("max_size is %d, want 1 to %d", o.MaxSize, SizeMax)
 	case err != nil && (o.MaxSize == 0 || o.Size != Size{}):
 		return nil, err
 	case o.MaxSize > 0 && o.Size[1] > 0:
-		return nil, fmt.Errorf("max_size is for a size of one number, which is that of the shorter side")
+		return nil, errors.New("max_size is for a size of one number, which is that of the shorter side")
 	case o.MaxSize > 0 && o.MaxSize <= o.Size[0]:
 		return nil, fmt.Errorf("max_size is %d, want more than size, which is %d", o.MaxSize, o.Size[0])
 	}
-	return o, checkResizing(o.Interpolation, o.Resampler)
+	return o, nil
 }
 
 func (Resize) random() bool { return false }
@@ -95,7 +77,7 @@ const longSideMax = 1 << 20
 func (o Resize) Resized(w, h int) (int, int, error) {
 	outH, outW := o.outputSize(h, w)
 	if outW > longSideMax || outH > longSideMax || outW < 1 || outH < 1 {
-		return 0, 0, &SizeError{o.Name(), w, h, fmt.Sprintf("the result would be %d×%d", outW, outH)}
+		return 0, 0, &SizeError{NameOf(o), w, h, fmt.Sprintf("the result would be %d×%d", outW, outH)}
 	}
 	return outW, outH, nil
 }

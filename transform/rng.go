@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
 // RNG is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index, repetition, view).
@@ -90,41 +92,64 @@ func (d *RNG) weighted(weights []float64) int {
 	return chosen
 }
 
-// The functions of package math differ between platforms in the last bit (assembly here, fused multiply-adds there).
-// exp and log below use additions, products and quotients only, each rounded once: float64() around a product keeps the
-// compiler from fusing it. Their errors are a few units in the last place, far below what a box of whole pixels shows.
-
-const (
-	ln2High = 6.93147180369123816490e-01 // the upper 32 bits of ln 2, so that small multiples are exact
-	ln2Low  = 1.90821492927058770002e-10
-)
-
-// exp returns e^x for |x| < 700: 2^k · e^r with |r| ≤ ln 2 / 2, e^r by its Taylor polynomial of degree 14.
-func exp(x float64) float64 {
-	k := math.RoundToEven(x / math.Ln2)
-	r := x - float64(k*ln2High) - float64(k*ln2Low)
-	sum := 1.0
-	for n := 14.0; n >= 1; n-- {
-		sum = 1 + float64(sum*(r/n))
-	}
-	return math.Ldexp(sum, int(k))
-}
-
-// log returns the natural logarithm of x > 0: x = 2^k · m with √½ ≤ m < √2, ln m = 2 artanh((m−1)/(m+1)) by its series.
-func log(x float64) float64 {
-	m, k := math.Frexp(x)
-	if m < math.Sqrt2/2 {
-		m, k = 2*m, k-1
-	}
-	z := (m - 1) / (m + 1)
-	z2 := float64(z * z)
-	sum := 0.0
-	for n := 27.0; n >= 3; n -= 2 {
-		sum = float64(z2 * (sum + 1/n))
-	}
-	series := float64(2 * float64(z*(1+sum)))
-	return float64(float64(k)*ln2High) + (series + float64(float64(k)*ln2Low))
-}
-
 // roundToInt is Python's int(round(x)): half to even.
 func roundToInt(x float64) int { return int(math.RoundToEven(x)) }
+
+// Draws of other distributions than even ones, made of even ones by additions, products and roots, which every platform rounds alike.
+
+// normal returns a number of the normal distribution with mean 0 and deviation 1: Marsaglia's polar method, whose second number is
+// left.
+func (d *RNG) normal() float64 {
+	for {
+		x, y := d.uniform(-1, 1), d.uniform(-1, 1)
+		if s := float64(x*x) + float64(y*y); 0 < s && s < 1 {
+			return float64(x * math.Sqrt(float64(-2*libm.Log(s))/s))
+		}
+	}
+}
+
+// gamma returns a number of the gamma distribution of shape alpha > 0 and scale 1: Marsaglia and Tsang, "A simple method for generating
+// gamma variables" (2000). A shape below 1 is one above it times a power of an even number.
+func (d *RNG) gamma(alpha float64) float64 {
+	boost := 1.0
+	if alpha < 1 {
+		boost = libm.Exp(max(libm.Log(1-d.unit())/alpha, -690))
+		alpha++
+	}
+	a := alpha - 1./3
+	b := 1 / math.Sqrt(9*a)
+	for {
+		x := d.normal()
+		v := 1 + float64(b*x)
+		if v <= 0 {
+			continue
+		}
+		v = float64(float64(v*v) * v)
+		if libm.Log(1-d.unit()) < float64(float64(x*x)/2)+float64(a*(1-v+libm.Log(v))) {
+			return float64(float64(a*v) * boost)
+		}
+	}
+}
+
+// dirichlet fills weights, whose sum is 1, from the Dirichlet distribution that has alpha for all.
+func (d *RNG) dirichlet(alpha float64, weights []float32) {
+	var drawn [mixWidthMax]float64
+	sum := 0.0
+	for i := range weights {
+		drawn[i] = d.gamma(alpha)
+		sum += drawn[i]
+	}
+	for i := range weights {
+		weights[i] = float32(drawn[i] / sum)
+	}
+}
+
+// distinct fills places with indices of weights, none of them twice, each drawn by the weights of those that are left.
+func (d *RNG) distinct(weights []float64, places []int) {
+	var left [opsMax]float64
+	copy(left[:], weights)
+	for i := range places {
+		places[i] = d.weighted(left[:len(weights)])
+		left[places[i]] = 0
+	}
+}

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"math"
 	"slices"
 	"testing"
 )
@@ -65,21 +64,5 @@ func TestRepetitionsDifferByKey(t *testing.T) {
 	d := NewViewRNG(42, 3, 1000, 2, 0)
 	if got, want := d.pcg.Uint64(), uint64(0x4bdb5a97c36e391a); got != want {
 		t.Errorf("repetition 2 draws %#x, want %#x", got, want)
-	}
-}
-
-func TestExpLog(t *testing.T) {
-	for x := -20.0; x < 20; x += 0.0137 {
-		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
-			t.Errorf("exp(%v) = %v, want %v", x, got, want)
-		}
-	}
-	for x := 1e-6; x < 1e6; x *= 1.0137 {
-		if got, want := log(x), math.Log(x); math.Abs(got-want) > 4e-16*max(1, math.Abs(want)) {
-			t.Errorf("log(%v) = %v, want %v", x, got, want)
-		}
-	}
-	if log(1) != 0 || exp(0) != 1 {
-		t.Errorf("log(1) = %v, exp(0) = %v", log(1), exp(0))
 	}
 }

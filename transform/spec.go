@@ -66,12 +66,12 @@ func NewSpec(ops ...Op) (*Spec, error) {
 	s := &Spec{ops: make([]Op, len(ops))}
 	for i, op := range ops {
 		var err error
-		if s.ops[i], err = op.prepare(); err != nil {
-			return nil, &SpecError{Op: i, Name: op.Name(), Reason: err.Error()}
+		if s.ops[i], err = prepared(op); err != nil {
+			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: err.Error()}
 		}
-		s.height, s.width = s.ops[i].outputSize(s.height, s.width)
+		s.height, s.width = outputSize(s.ops[i], s.height, s.width)
 		if s.height > SizeMax || s.width > SizeMax { // what only the operations together make too large
-			return nil, &SpecError{Op: i, Name: op.Name(), Reason: fmt.Sprintf("the result would be %d×%d, at most %d is taken", s.height, s.width, SizeMax)}
+			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: fmt.Sprintf("the result would be %d×%d, at most %d is taken", s.height, s.width, SizeMax)}
 		}
 	}
 	if s.height == 0 {
@@ -90,7 +90,7 @@ func (s *Spec) OutputSize() (height, width int) { return s.height, s.width }
 func (s *Spec) OutputBytes() int { return s.height * s.width * 3 }
 
 // Random reports whether the result depends on draws.
-func (s *Spec) Random() bool { return slices.ContainsFunc(s.ops, Op.random) }
+func (s *Spec) Random() bool { return slices.ContainsFunc(s.ops, draws) }
 
 // String returns the transform as a JSON list with every parameter, which [Parse] reads back to the same Spec. Of one of several views that a list
 // makes, as one with [FiveCrop] does, it is the whole list, for [ParseViews].

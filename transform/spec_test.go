@@ -1,12 +1,15 @@
 package transform
 
 import (
+	"encoding/json"
 	"errors"
+	"flag"
 	"math"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -200,10 +203,10 @@ func TestNewSpec(t *testing.T) {
 
 // TestOpString has what no Spec holds, and texts with the signs that are spaced elsewhere.
 func TestOpString(t *testing.T) {
-	if got := (RandomHorizontalFlip{P: math.NaN()}).String(); !strings.Contains(got, "NaN") {
+	if got := TextOf(RandomHorizontalFlip{P: math.NaN()}); !strings.Contains(got, "NaN") {
 		t.Errorf("p = NaN is written as %s", got)
 	}
-	if got, want := object(CenterCrop{}, "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`; got != want {
+	if got, want := named("CenterCrop", "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -217,15 +220,94 @@ func TestLeadingResize(t *testing.T) {
 	}
 }
 
-// TestDocumented looks for every operation and preset in the documentation.
+var update = flag.Bool("update", false, "write the table of operations into docs/transforms.md")
+
+// TestDocumented compares the table of operations in the documentation with what they declare, and looks for every preset.
 func TestDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/transforms.md")
+	const path, head, rule = "../docs/transforms.md", "\n| operation | parameters | remarks |\n", "|---|---|---|\n"
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range slices.Concat(operationNames(), Presets()) {
-		if !strings.Contains(string(text), "\n| `"+name+"` | ") {
-			t.Errorf("docs/transforms.md has no row for %s", name)
+	text := string(raw)
+	for _, name := range Presets() {
+		if !strings.Contains(text, "\n| `"+name+"` | ") {
+			t.Errorf("%s has no row for %s", path, name)
+		}
+	}
+	before, rest, found := strings.Cut(text, head+rule)
+	table, after, ends := strings.Cut(rest, "\n\n")
+	if !found || !ends {
+		t.Fatalf("%s has no table of operations", path)
+	}
+	var rows []string
+	for _, listed := range operations() {
+		rows = append(rows, documented(listed))
+	}
+	if want := strings.Join(rows, "\n"); *update {
+		if err := os.WriteFile(path, []byte(before+head+rule+want+"\n\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if table != want {
+		t.Errorf("%s does not say what operations declare: go test ./transform -run Documented -update writes it", path)
+	}
+}
+
+// documented returns an operation's row: its parameters with what they may be, their defaults, and their ranges.
+func documented(listed listedOp) string {
+	var cells []string
+	for _, d := range declared(reflect.TypeOf(listed.op)) {
+		cell := "`" + d.name + "`"
+		if d.kind.what != "" {
+			cell += ": " + d.kind.what
+		}
+		if !d.required && isNull(d.fallback) {
+			cell += ", optional"
+		} else if !d.required {
+			cell += " = " + strings.ReplaceAll(string(d.fallback), "1.3333333333333333", "4/3")
+		}
+		if len(d.words) > 0 {
+			cell += " (one of " + strings.Join(d.words, ", ") + ")"
+		} else if d.bounded {
+			cell += " (" + d.interval() + ")"
+		}
+		cells = append(cells, cell)
+	}
+	row := "| `" + NameOf(listed.op) + "` | " + strings.Join(cells, "; ") + " | "
+	if listed.remarks != "" {
+		row += listed.remarks + " "
+	}
+	return row + "|"
+}
+
+// TestSchemas gives every operation its own defaults, and holds what a schema says against what is taken.
+func TestSchemas(t *testing.T) {
+	for _, schema := range Schemas() {
+		raw, err := json.Marshal(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := map[string]json.RawMessage{"op": json.RawMessage(strconv.Quote(schema.Op))}
+		for _, p := range schema.Parameters {
+			if op[p.Name] = p.Default; p.Default == nil {
+				op[p.Name] = map[string]json.RawMessage{
+					"number": json.RawMessage("1"), "bits": json.RawMessage("4"), "size": json.RawMessage("8"), "kernel": json.RawMessage("3"),
+					"text": json.RawMessage(`"rand"`), "padding": json.RawMessage("2"), "angle": json.RawMessage("5"), "operations": json.RawMessage(`[{"op": "RandomInvert"}]`),
+				}[p.Kind]
+			}
+		}
+		switch schema.Op {
+		case "Resize": // which takes a size or a max_size
+			op["size"] = json.RawMessage("8")
+		case "Grayscale": // whose default is torchvision's, and refused
+			op["num_output_channels"] = json.RawMessage("3")
+		}
+		text, err := json.Marshal([]any{map[string]any{"op": "CenterCrop", "size": 8}, op, map[string]any{"op": "CenterCrop", "size": 4}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseViews(string(text), Pillow13); err != nil {
+			t.Errorf("%s: %s: %v", raw, text, err)
 		}
 	}
 }

@@ -15,32 +15,14 @@ type TimmAugment struct {
 	// m (magnitude, 10), n (operations, 2), p (probability of each, 0.5), mstd (deviation of the magnitude, 0; beyond 100 it is even
 	// from 0), mmax (its bound, 10), inc1 (operations that grow with the magnitude), t3a, t3aw and tweights (other sets); of augmix m (3), w (chains, 3), d
 	// (depth, by chance), a (alpha, 1), b1 (the image is blended with each chain, not with their sum), mstd; of policies mstd.
-	Config string
+	Config string `param:"config"`
 	// Fill is timm's img_mean, the colour of what shows nothing of the image. In JSON its default is timm's, 128.
-	Fill Fill
+	Fill Fill `param:"fill" default:"128"`
 	// Interpolation is "bilinear", "bicubic", "nearest", or "random" for bilinear or bicubic by chance, which is what timm does unless
 	// told, and the default in JSON.
-	Interpolation string
+	Interpolation string `param:"interpolation" is:"word" default:"random" oneof:"random bilinear bicubic nearest"`
 
 	plan timmPlan
-}
-
-func (TimmAugment) Name() string { return "TimmAugment" }
-
-func (o TimmAugment) String() string {
-	return object(o, "config", o.Config, "fill", o.Fill, "interpolation", o.Interpolation)
-}
-
-func (o TimmAugment) read(p *parameters) Op {
-	o.Config = p.text("config", "")
-	o.Fill = Fill{128, 128, 128}
-	if p.given["fill"] != nil {
-		o.Fill = p.fill()
-	} else {
-		p.asked = append(p.asked, "fill")
-	}
-	o.Interpolation = strings.ToLower(p.text("interpolation", "random"))
-	return o
 }
 
 func (o TimmAugment) prepare() (Op, error) {
@@ -48,26 +30,16 @@ func (o TimmAugment) prepare() (Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch o.Interpolation {
-	case "random":
-		plan.maps = []Interpolation{Bilinear, Bicubic}
-	case "bilinear":
-		plan.maps = []Interpolation{Bilinear}
-	case "bicubic":
-		plan.maps = []Interpolation{Bicubic}
-	case "nearest":
-		plan.maps = []Interpolation{Nearest}
-	default:
-		return nil, fmt.Errorf("interpolation is %q, want random, bilinear, bicubic or nearest", o.Interpolation)
-	}
+	plan.maps = timmMaps[o.Interpolation]
 	plan.fill = o.Fill
 	o.plan = plan
 	return o, nil
 }
 
-func (TimmAugment) random() bool { return true }
-
-func (TimmAugment) outputSize(h, w int) (int, int) { return h, w }
+// timmMaps are the filters of each interpolation.
+var timmMaps = map[string][]Interpolation{
+	"random": {Bilinear, Bicubic}, "bilinear": {Bilinear}, "bicubic": {Bicubic}, "nearest": {Nearest},
+}
 
 func (o TimmAugment) apply(c *canvas) error { return o.plan.apply(c) }
 
@@ -95,23 +67,68 @@ const timmLevels = 10
 // timmLimits bounds the numbers in a string.
 const timmLimits = 1e6
 
+// A timmSetting is a name in a string that a number follows.
+type timmSetting struct {
+	name     string
+	value    float64 // unless the string says another
+	fraction bool    // it may be no whole number
+}
+
+// timmSettings are the settings that strings may have, by their first parts. Those of policies have the spread alone.
+var timmSettings = map[string][]timmSetting{
+	"rand": {{"m", timmLevels, false}, {"n", 2, false}, {"p", 0.5, true}, {"mstd", 0, true}, {"mmax", timmLevels, false}, {"inc", 0, false}},
+	// As timm's create_transform has it.
+	"augmix": {{"m", 3, false}, {"w", 3, false}, {"d", -1, false}, {"a", 1, true}, {"b", 0, false}, {"mstd", math.Inf(1), true}},
+}
+
 // parseTimm reads a string of timm.
 func parseTimm(config string) (timmPlan, error) {
 	parts := strings.Split(config, "-")
-	p := timmPlan{bound: timmLevels, alpha: 1, translate: 0.45}
-	var allowed string
-	magnitude, probability, increasing, set := float64(timmLevels), 0.5, false, ""
+	known, chooses := timmSettings[parts[0]]
+	p := timmPlan{policies: timmPolicies(parts[0]), translate: 0.45, alpha: 1}
+	switch {
+	case !chooses && p.policies == nil:
+		return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, and then settings such as -m9", config)
+	case !chooses:
+		known = []timmSetting{{"mstd", 0, true}}
+	}
+	set, value, err := readTimmSettings(config, parts, known)
+	if err != nil {
+		return p, err
+	}
+	p.layers, p.width, p.depth = int(value["n"]), int(value["w"]), int(value["d"])
+	p.blends, p.deviation = value["b"] != 0, value["mstd"]
+	if p.bound = value["mmax"]; p.bound == 0 { // as timm has it, of None
+		p.bound = timmLevels
+	}
+	var names []string
+	probability := 1.0
 	switch parts[0] {
 	case "rand":
-		p.layers, allowed = 2, "m n p mstd mmax inc"
-	case "augmix":
-		p.width, p.depth, p.deviation, allowed = 3, -1, math.Inf(1), "m w d a b mstd"
-		magnitude, p.translate = 3, 0.3 // as timm's create_transform has it
-	default:
-		if p.policies = timmPolicies(parts[0]); p.policies == nil {
-			return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, and then settings such as -m9", config)
+		names, p.weights = timmRandSteps(set, value["inc"] != 0)
+		if probability = value["p"]; p.deviation > 100 {
+			p.deviation = math.Inf(1)
 		}
-		allowed = "mstd"
+	case "augmix":
+		names, p.translate, p.alpha = timmMixSteps, 0.3, value["a"]
+	}
+	if names != nil {
+		steps := make([]timmStep, len(names))
+		for i, name := range names {
+			steps[i] = timmStep{name, probability, value["m"]}
+		}
+		p.policies = [][]timmStep{steps}
+	}
+	return p, p.check(config, probability)
+}
+
+// readTimmSettings returns which set of operations a string names, if it does, and the numbers of all settings.
+func readTimmSettings(config string, parts []string, known []timmSetting) (set string, value map[string]float64, err error) {
+	value = make(map[string]float64)
+	var names []string
+	for _, setting := range known {
+		value[setting.name] = setting.value
+		names = append(names, setting.name)
 	}
 	for _, part := range parts[1:] {
 		if name, ok := strings.CutPrefix(part, "t"); ok && parts[0] == "rand" {
@@ -122,72 +139,32 @@ func parseTimm(config string) (timmPlan, error) {
 		if at < 0 {
 			continue // as timm does
 		}
-		key := part[:at]
-		value, err := strconv.ParseFloat(part[at:], 64)
-		if err != nil || value > timmLimits || !slices.Contains(strings.Fields(allowed), key) {
-			return p, fmt.Errorf("config %.60q has the setting %.20q, want %s with a number", config, part, strings.ReplaceAll(allowed, " ", ", "))
+		number, err := strconv.ParseFloat(part[at:], 64)
+		i := slices.Index(names, part[:at])
+		switch {
+		case err != nil || number > timmLimits || i < 0:
+			return "", nil, fmt.Errorf("config %.60q has the setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
+		case number != math.Trunc(number) && !known[i].fraction:
+			return "", nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, names[i], number)
 		}
-		if whole := value == math.Trunc(value); !whole && key != "p" && key != "mstd" && key != "a" {
-			return p, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, key, value)
-		}
-		switch key {
-		case "m":
-			magnitude = value
-		case "n":
-			p.layers = int(value)
-		case "p":
-			probability = value
-		case "mstd":
-			if p.deviation = value; value > 100 && parts[0] == "rand" {
-				p.deviation = math.Inf(1)
-			}
-		case "mmax":
-			p.bound = value
-		case "inc":
-			increasing = value != 0
-		case "w":
-			p.width = int(value)
-		case "d":
-			p.depth = int(value)
-		case "a":
-			p.alpha = value
-		case "b":
-			p.blends = value != 0
-		}
+		value[names[i]] = number
 	}
-	return p.complete(config, magnitude, probability, increasing, set)
+	return set, value, nil
 }
 
-// complete fills in what rand and augmix choose from, and checks the numbers.
-func (p timmPlan) complete(config string, magnitude, probability float64, increasing bool, set string) (timmPlan, error) {
-	var names []string
-	switch {
-	case p.width > 0:
-		names, probability = timmMixSteps, 1
-	case p.policies == nil:
-		names, p.weights = timmRandSteps(set, increasing)
-	}
-	switch {
+// check says which number of a string is out of range.
+func (p timmPlan) check(config string, probability float64) error {
+	switch choices := len(p.policies[0]); {
 	case probability > 1:
-		return p, fmt.Errorf("config %.60q: p is %v, want 0 to 1", config, probability)
+		return fmt.Errorf("config %.60q: p is %v, want 0 to 1", config, probability)
 	case p.layers > opsMax:
-		return p, fmt.Errorf("config %.60q: n is %d, want up to %d", config, p.layers, opsMax)
-	case p.weights != nil && p.layers > len(names):
-		return p, fmt.Errorf("config %.60q: n is %d, and there are %d to choose from", config, p.layers, len(names))
+		return fmt.Errorf("config %.60q: n is %d, want up to %d", config, p.layers, opsMax)
+	case p.weights != nil && p.layers > choices:
+		return fmt.Errorf("config %.60q: n is %d, and there are %d to choose from", config, p.layers, choices)
 	case p.width > mixWidthMax || p.depth > mixDepthMax:
-		return p, fmt.Errorf("config %.60q: w and d are %d and %d, want up to %d and %d", config, p.width, p.depth, mixWidthMax, mixDepthMax)
+		return fmt.Errorf("config %.60q: w and d are %d and %d, want up to %d and %d", config, p.width, p.depth, mixWidthMax, mixDepthMax)
 	case !(alphaMin <= p.alpha && p.alpha <= alphaMax):
-		return p, fmt.Errorf("config %.60q: a is %v, want %g to %g", config, p.alpha, alphaMin, alphaMax)
+		return fmt.Errorf("config %.60q: a is %v, want %g to %g", config, p.alpha, alphaMin, alphaMax)
 	}
-	if p.policies == nil {
-		steps := make([]timmStep, len(names))
-		for i, name := range names {
-			steps[i] = timmStep{name, probability, magnitude}
-		}
-		p.policies = [][]timmStep{steps}
-	}
-	if p.bound == 0 { // as timm has it, of None
-		p.bound = timmLevels
-	}
-	return p, nil
+	return nil
 }

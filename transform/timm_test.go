@@ -207,7 +207,7 @@ func TestTimmErrors(t *testing.T) {
 		}
 	}
 	for parameters, want := range map[string]string{
-		`"interpolation":"box"`: `interpolation is "box", want random, bilinear`,
+		`"interpolation":"box"`: `interpolation is "box", want one of random, bilinear`,
 		`"fill":[1]`:            "",
 		`"fill":[1,2]`:          "fill has 2 numbers",
 	} {

@@ -79,11 +79,11 @@ func (e *ViewError) Unwrap() error { return e.Err }
 // within a [*ViewError] if they are of one view.
 func ParseViews(text string, resampler Resampler) (Views, error) {
 	text = strings.TrimSpace(text)
-	if views := viewPreset(unquoted(text)); views != "" {
+	if views := textOf(viewPresets, unquoted(text)); views != "" {
 		text = views
 	}
 	if !strings.HasPrefix(text, "{") {
-		if name := unquoted(text); !strings.HasPrefix(name, "[") && preset(name) == "" {
+		if name := unquoted(text); !strings.HasPrefix(name, "[") && textOf(presets, name) == "" {
 			known := append(Presets(), ViewPresets()...)
 			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s, or a JSON list of operations",
 				name, meant(name, known), strings.Join(known, ", "))}

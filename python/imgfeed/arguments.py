@@ -14,15 +14,15 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .numbers import INT64_MAX, INT64_MIN, each_number, indices, listed, number, shown
+from .numbers import INT64_MAX, INT64_MIN, as_json, each_number, indices, listed, number, shown
 from .paths import source_path
 from .ranks import WORLD_MAX
-from .vision import Pipeline, is_torchvisions, pipeline
+from .vision import Known, Pipeline, is_torchvisions, operations, pipeline
 
 log = logging.getLogger("imgfeed")
 
@@ -32,7 +32,6 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 BATCH_SIZE_MAX = 1 << 24  # of a plan
 SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
 THREADS_MAX = SLOTS_MAX = 4096  # of a server
-_DEPTH_MAX = 64  # of a transform's lists and objects; the server takes fewer
 TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
 
 #: Types of torch that hold every whole number from 0 to 255, and with which torch computes.
@@ -193,17 +192,16 @@ def _transform(name: str, value: Any) -> str | Pipeline:
     if isinstance(value, Mapping) and "views" in value:
         return _views(name, value)
     if is_torchvisions(value):
-        made = pipeline(name, value)
-        return replace(made, operations=[_json(name, op) for op in made.operations])
-    operations = value if isinstance(value, Sequence) else [value]
-    foreign = next((op for op in operations if not isinstance(op, Mapping)), None)
-    if foreign is not None or operations is not value:
+        return pipeline(name, value)
+    ops = value if isinstance(value, Sequence) else [value]
+    foreign = next((op for op in ops if not isinstance(op, Mapping)), None)
+    if foreign is not None or ops is not value:
         kind = type(value if foreign is None else foreign).__name__
         raise TypeError(
             f"imgfeed: {name} holds a {kind}, want the name of a preset, a transform of torchvision, or a "
             'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}], or {"views": […]}'
         )
-    return Pipeline([_json(name, op) for op in operations], ())
+    return Pipeline([as_json(name, op) for op in ops], ())
 
 
 def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
@@ -217,10 +215,8 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
         made = _transform(of, view["ops"] if repeated else view)
         if isinstance(made, Pipeline) and made.views:
             raise TypeError(f"imgfeed: {of} is {view!r:.80}: views hold no views")
-        operations = made if isinstance(made, str) else made.operations
-        views.append(
-            {**_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": operations} if repeated else operations
-        )
+        ops = made if isinstance(made, str) else made.operations
+        views.append({**as_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": ops} if repeated else ops)
         ends.append(() if isinstance(made, str) else made.numbers)
         resizes = resizes or ("" if isinstance(made, str) else made.resizes_tensors)
     other = next((n for n, numbers in enumerate(ends) if repr(numbers) != repr(ends[0])), None)
@@ -230,29 +226,6 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
             "let all of them end in the same conversions"
         )
     return Pipeline([], ends[0] if ends else (), resizes, {"views": views})
-
-
-def _json(where: str, value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON has it: plain, numbers of numpy and torch too, and all of them finite and of 64 bits."""
-    if depth > _DEPTH_MAX:
-        raise ValueError(f"imgfeed: {where:.80} holds lists or operations within each other, {_DEPTH_MAX} deep or more")
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, (int, float)):
-        fits = math.isfinite(value) if isinstance(value, float) else INT64_MIN <= value <= INT64_MAX
-        if not fits:
-            raise ValueError(f"imgfeed: {where} holds {value!r:.80}, want a finite number of 64 bits")
-        return value
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError(f"imgfeed: {where} holds {value!r:.80}, want the names of parameters as text")
-        of = f"{where}'s {value['op']}" if isinstance(value.get("op"), str) else where
-        return {key: _json(f"{of}: {key}", v, depth + 1) for key, v in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return [_json(where, v, depth + 1) for v in value]
-    raise TypeError(f"imgfeed: {where} holds {value!r:.80}, which is no number, text or list, and can't be sent to the server")
 
 
 def _torch(name: str) -> Any:
@@ -523,11 +496,13 @@ class Options:
                 raise ValueError(f"{text}, and bit_exact=True was asked for: convert after resizing")
             log.warning(text)
 
-    @property
-    def operations(self) -> str | list[dict[str, Any]] | dict[str, Any]:
-        """The transform as it goes over the wire."""
+    def operations(self, known: Known) -> Any:
+        """Return the transform as it goes over the wire to a server that knows these operations.
+
+        Raises ValueError where it does not do one of torchvision's.
+        """
         made = self.transform
-        return made if isinstance(made, str) else made.operations if made.views is None else made.views
+        return made if isinstance(made, str) else operations(made.operations if made.views is None else made.views, known)
 
     @property
     def finish(self) -> Callable[[Any], Any] | None:

@@ -145,6 +145,8 @@ class Session:
         with _understood(connection, hello):
             self.server: str = hello["server"]
             self.pid: int = hello["pid"]
+            #: The operations that the server does, and the names of their parameters.
+            self.operations = {of["op"]: tuple(p["name"] for p in of["parameters"]) for of in hello.get("operations", ())}
             self.sets = [
                 SetInfo(
                     s["split"],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+_DEPTH_MAX = 64  # of lists and objects within each other; the server takes fewer
 
 
 def number(value: Any) -> float:
@@ -74,3 +75,26 @@ def each_number(numbers: Any, wrong: str) -> npt.NDArray[np.float64]:
         return np.array([number(v) for v in numbers], dtype=np.float64)
     except TypeError:
         raise TypeError(wrong) from None
+
+
+def as_json(where: str, value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON has it: plain, numbers of numpy and torch too, and all of them finite and of 64 bits."""
+    if depth > _DEPTH_MAX:
+        raise ValueError(f"imgfeed: {where:.80} holds lists or operations within each other, {_DEPTH_MAX} deep or more")
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        fits = math.isfinite(value) if isinstance(value, float) else INT64_MIN <= value <= INT64_MAX
+        if not fits:
+            raise ValueError(f"imgfeed: {where} holds {value!r:.80}, want a finite number of 64 bits")
+        return value
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError(f"imgfeed: {where} holds {value!r:.80}, want the names of parameters as text")
+        of = f"{where}'s {value['op']}" if isinstance(value.get("op"), str) else where
+        return {key: as_json(f"{of}: {key}", v, depth + 1) for key, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return [as_json(where, v, depth + 1) for v in value]
+    raise TypeError(f"imgfeed: {where} holds {value!r:.80}, which is no number, text or list, and can't be sent to the server")

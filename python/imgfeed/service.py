@@ -241,7 +241,7 @@ class Service:
 
     def _open(self, session: Session, rank: int, world: int) -> None:
         options = self._options
-        request = self._request(rank, world)
+        request = self._request(session, rank, world)
         if options.split is None and len(session.sets) > 1:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
@@ -264,13 +264,13 @@ class Service:
         if session.ring is not None:
             self._attach(session.ring)
 
-    def _request(self, rank: int, world: int) -> dict[str, Any]:
+    def _request(self, session: Session, rank: int, world: int) -> dict[str, Any]:
         """Return the options as docs/format/wire.md's ``open`` has them."""
         o = self._options
         recorded = o.with_params == "records"
         optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None}
         return {
-            "transform": o.operations,
+            "transform": o.operations(session.operations),
             "batch_size": o.batch_size,
             "seed": o.order_seed,
             "shuffle": o.shuffle,

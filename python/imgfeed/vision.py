@@ -11,43 +11,15 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .numbers import as_json
 from .policies import is_policy, policy_config
 
-#: Operations that the server knows, with the parameters that torchvision keeps in attributes of the same names.
-OPERATIONS: dict[str, tuple[str, ...]] = {
-    "Resize": ("size", "interpolation", "max_size"),
-    "CenterCrop": ("size",),
-    "FiveCrop": ("size",),
-    "TenCrop": ("size", "vertical_flip"),
-    "RandomCrop": ("size", "padding", "pad_if_needed", "fill", "padding_mode"),
-    "Pad": ("padding", "fill", "padding_mode"),
-    "RandomResizedCrop": ("size", "scale", "ratio", "interpolation"),
-    "RandomHorizontalFlip": ("p",),
-    "RandomVerticalFlip": ("p",),
-    "RandomRotation": ("degrees", "interpolation", "expand", "center", "fill"),
-    "RandomAffine": ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
-    "GaussianBlur": ("kernel_size", "sigma"),
-    "RandomInvert": ("p",),
-    "Grayscale": ("num_output_channels",),
-    "RandomGrayscale": ("p",),
-    "RandomAdjustSharpness": ("sharpness_factor", "p"),
-    "RandomPosterize": ("bits", "p"),
-    "RandomSolarize": ("threshold", "p"),
-    "RandomAutocontrast": ("p",),
-    "RandomEqualize": ("p",),
-    "ColorJitter": ("brightness", "contrast", "saturation", "hue"),
-    "RandomApply": ("transforms", "p"),
-    "RandomChoice": ("transforms", "p"),
-    "RandomOrder": ("transforms",),
-    "AutoAugment": ("policy", "interpolation", "fill"),
-    "RandAugment": ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
-    "TrivialAugmentWide": ("num_magnitude_bins", "interpolation", "fill"),
-    "AugMix": ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill"),
-}
+#: The operations of a server and their parameters' names, as its hello lists them.
+Known = Mapping[str, Sequence[str]]
 #: What makes a tensor of an image, pixels from 0 to 255: so they come from the feed.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
 #: What changes a tensor's type and scale, pixel by pixel: done to batches by torchvision's own objects, but for ToTensor.
@@ -61,15 +33,48 @@ OF_TIMM = {
     "MaybeToTensor": "ToTensor",
 }
 
+#: What makes several images of one.
+CROPS = ("FiveCrop", "TenCrop")
 #: What the feed calls a policy of timm.
 POLICY = "TimmAugment"
+
+
+@dataclass(frozen=True)
+class Step:
+    """An object of torchvision that the server is to do. What it does, the client knows when it is connected."""
+
+    name: str  # of the argument that holds it
+    step: Any
+    before: str  # the kind of the step before it, if there is one
+    after_numbers: bool  # a step before it makes numbers of pixels
+
+    def operation(self, known: Known) -> dict[str, Any]:
+        """Return the operation as the server takes it.
+
+        Raises ValueError where the server does not do it, or not there.
+        """
+        kind = _kind(self.step)
+        if kind not in known:
+            raise ValueError(_unknown(self.name, self.step, known) + (_AFTER_CROPS if self.before in CROPS else ""))
+        if self.after_numbers:
+            raise ValueError(f"imgfeed: {self.name} has {kind} after {self.before}: operations on images come first")
+        return _policy(self.name, self.step) if kind == POLICY else _operation(self.name, kind, self.step, known)
+
+
+def operations(value: Any, known: Known) -> Any:
+    """Return a transform as it goes over the wire to a server that knows these operations."""
+    if isinstance(value, Step):
+        return as_json(value.name, value.operation(known))
+    if isinstance(value, Mapping):
+        return {key: operations(of, known) for key, of in value.items()}
+    return [operations(one, known) for one in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class Pipeline:
     """A pipeline of torchvision, in two parts."""
 
-    operations: list[dict[str, Any]]  # for the server, as docs/transforms.md has them
+    operations: list[Any]  # for the server: Steps, or operations as docs/transforms.md has them
     numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
     resizes_tensors: str = ""  # the operation that torchvision would have done to a tensor, not to a Pillow image
     views: dict[str, Any] | None = None  # for the server, in place of operations: several views of each image
@@ -93,13 +98,10 @@ def is_torchvisions(value: Any) -> bool:
 
 
 def pipeline(name: str, value: Any) -> Pipeline:
-    """Return a transform of torchvision in two parts.
-
-    Raises ValueError for what can't be done, naming it; name is the argument's.
-    """
-    operations: list[dict[str, Any]] = []
+    """Return a transform of torchvision in two parts. name is the argument's."""
+    steps: list[Step] = []
     numbers: list[Any] = []
-    tensor = resizes = ""
+    tensor = resizes = before = ""
     for step in _flat(value):
         kind = _kind(step)
         if kind and _of_v2(step) and importlib.util.find_spec("torchvision.tv_tensors") is None:
@@ -112,16 +114,13 @@ def pipeline(name: str, value: Any) -> Pipeline:
             tensor = tensor or kind
         elif kind in NUMBERS:
             numbers.append(_in_place(step) if kind == "Normalize" else step)
-        elif kind not in OPERATIONS and kind != POLICY:
-            crops = operations and operations[-1]["op"] in ("FiveCrop", "TenCrop")
-            raise ValueError(_unknown(name, step) + (_AFTER_CROPS if crops else ""))
-        elif numbers:
-            raise ValueError(f"imgfeed: {name} has {kind} after {type(numbers[-1]).__name__}: operations on images come first")
+            before = kind
         else:
-            operations.append(_policy(name, step) if kind == POLICY else _operation(name, kind, step))
-            if tensor and "interpolation" in OPERATIONS.get(kind, ()):
+            steps.append(Step(name, copy.deepcopy(step) if kind else step, before, bool(numbers)))
+            before = kind if not numbers else before
+            if tensor and hasattr(step, "interpolation"):
                 resizes = resizes or f"{kind} after {tensor}"
-    return Pipeline(operations, tuple(numbers), resizes)
+    return Pipeline(steps, tuple(numbers), resizes)
 
 
 def ends_in_tensors(value: Any) -> bool:
@@ -194,11 +193,11 @@ def _flat(value: Any) -> Iterator[Any]:
         yield from _flat(step)
 
 
-def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
+def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
     """Return an operation as the server takes it. What it can't do of a known operation, it says itself."""
     if isinstance(getattr(step, "fill", None), dict):
         raise ValueError(f"imgfeed: {name}'s {kind} has a fill for each type: give it a number, or red, green and blue")
-    given = {parameter: getattr(step, parameter) for parameter in OPERATIONS[kind]}
+    given = {parameter: getattr(step, parameter) for parameter in known[kind] if parameter != "resampler"}
     if kind == "RandomCrop" and _of_v2(step) and step.padding is not None:
         # It keeps left, right, top, bottom of left, top, right, bottom, and pads once where the other version pads twice.
         left, right, top, bottom = step.padding
@@ -215,7 +214,7 @@ def _operation(name: str, kind: str, step: Any) -> dict[str, Any]:
     if "policy" in given:
         given["policy"] = str(getattr(given["policy"], "value", given["policy"]))
     if "transforms" in given:
-        given["transforms"] = _held(name, kind, given["transforms"])
+        given["transforms"] = _held(name, kind, given["transforms"], known)
     return {"op": kind, **given}
 
 
@@ -230,19 +229,17 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
     return {"op": POLICY, "config": config, "fill": list(first.kwargs["fillcolor"]), "interpolation": interpolation}
 
 
-def _held(name: str, kind: str, steps: Sequence[Any]) -> list[dict[str, Any]]:
+def _held(name: str, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:
     """Return what RandomApply, RandomChoice or RandomOrder holds: one operation for each, of which a Compose makes one, too."""
-    held = []
+    held: list[dict[str, Any]] = []
     for step in steps:
         inner = pipeline(f"{name}'s {kind}", step)
         if inner.numbers:
             raise ValueError(
                 f"imgfeed: {name}'s {kind} holds {type(inner.numbers[0]).__name__}: numbers are made of whole batches"
             )
-        if len(inner.operations) == 1:
-            held += inner.operations
-        else:
-            held.append({"op": "RandomApply", "transforms": inner.operations, "p": 1})
+        made = [one.operation(known) for one in inner.operations]
+        held += made if len(made) == 1 else [{"op": "RandomApply", "transforms": made, "p": 1}]
     return held
 
 
@@ -255,11 +252,11 @@ def _filter(mode: Any) -> str:
     return "nearest" if text == "nearest-exact" else text  # of a Pillow image they are the same
 
 
-def _unknown(name: str, step: Any) -> str:
+def _unknown(name: str, step: Any, known: Known) -> str:
     kind = type(step)
     what = f"{kind.__module__}.{kind.__qualname__}" if isinstance(step, Callable) else repr(step)[:60]  # type: ignore[arg-type]
     return (
-        f"imgfeed: {name} holds {what}, which the feed does not do. It does {', '.join(OPERATIONS)} of torchvision, then "
+        f"imgfeed: {name} holds {what}, which the feed does not do. It does {', '.join(known)} of torchvision, then "
         f"{', '.join((*TENSORS, *NUMBERS))}. Do others to the batch in the loop, on the GPU where there is one, "
         "or to single samples in collate_fn="
         + (". imgfeed.batch.RandomErasing is that for batches" if kind.__name__ == "RandomErasing" else "")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
 // Pillow's fixed point: 32 bits less 8 of the pixel and 2 for sums that leave the range of a byte.
@@ -175,8 +176,8 @@ func hamming(x float64) float64 {
 	}
 	x = float64(x * math.Pi)
 	// Pillow's constants are float32 literals.
-	window := float64(float32(0.54)) + float64(float64(float32(0.46))*cos(x))
-	return float64(sin(x) / x * window)
+	window := float64(float32(0.54)) + float64(float64(float32(0.46))*libm.Cos(x))
+	return float64(libm.Sin(x) / x * window)
 }
 
 func sinc(x float64) float64 {
@@ -184,7 +185,7 @@ func sinc(x float64) float64 {
 		return 1
 	}
 	x = float64(x * math.Pi)
-	return sin(x) / x
+	return libm.Sin(x) / x
 }
 
 // computeSIMD does what computeGeneric does; false if there is no kernel for the filter. The trigonometric filters have

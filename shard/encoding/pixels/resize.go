@@ -113,9 +113,9 @@ func (s Resize) NotBitExact(spec *transform.Spec) string {
 		return fmt.Sprintf("the images were stored with %s by the resampler %s, and the transform asks for %s: it works on the stored images, whose results are those of "+
 			"the originals by %s; ask for that, or repack the originals by %s", s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
 	}
-	begins := spec.Ops()[0].Name()
+	begins := transform.NameOf(spec.Ops()[0])
 	if resizes && first.MaxSize > 0 {
-		begins = first.String()
+		begins = transform.TextOf(first)
 	} else if resizes {
 		begins = Resize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
 	}

@@ -1,8 +1,10 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/imgfeed/imgfeed/internal/libm"
 	"github.com/imgfeed/imgfeed/transform/internal/blur"
 )
 
@@ -10,51 +12,17 @@ import (
 // as half way between two bytes.
 type GaussianBlur struct {
 	// KernelSize are the kernel's width and height, odd; {n} is a square.
-	KernelSize [2]int
+	KernelSize [2]int `param:"kernel_size" range:"1 255"`
 	// Sigma are the least and the largest standard deviation, in pixels. In JSON its default is torchvision's, 0.1 to 2.
-	Sigma [2]float64
+	Sigma [2]float64 `param:"sigma" is:"range" default:"[0.1, 2]" range:"0 1e6"`
 }
-
-func (GaussianBlur) Name() string { return "GaussianBlur" }
-
-func (o GaussianBlur) String() string {
-	return object(o, "kernel_size", o.KernelSize, "sigma", o.Sigma)
-}
-
-func (o GaussianBlur) read(p *parameters) Op {
-	switch list := p.integers("kernel_size"); len(list) {
-	case 1:
-		o.KernelSize = [2]int{list[0], list[0]}
-	case 2:
-		o.KernelSize = [2]int(list)
-	default:
-		p.wrong("kernel_size", len(list), "n or [width, height]")
-	}
-	o.Sigma = p.rangeOf("sigma", [2]float64{0.1, 2})
-	return o
-}
-
-// sigmaMax bounds standard deviations: with more all weights of a kernel are equal.
-const sigmaMax = 1e6
 
 func (o GaussianBlur) prepare() (Op, error) {
-	if o.KernelSize[1] == 0 {
-		o.KernelSize[1] = o.KernelSize[0]
+	if o.Sigma[0] == 0 {
+		return nil, errors.New("sigma is 0, want more than 0")
 	}
-	for _, n := range o.KernelSize {
-		if n < 1 || n > blur.KernelMax || n%2 == 0 {
-			return nil, fmt.Errorf("kernel_size is %d, want an odd number from 1 to %d", n, blur.KernelMax)
-		}
-	}
-	if !(o.Sigma[0] > 0) {
-		return nil, fmt.Errorf("sigma is %v, want more than 0", o.Sigma[0])
-	}
-	return o, checkInterval("sigma", o.Sigma, 0, sigmaMax)
+	return o, nil
 }
-
-func (GaussianBlur) random() bool { return true }
-
-func (GaussianBlur) outputSize(h, w int) (int, int) { return h, w }
 
 func (o GaussianBlur) apply(c *canvas) error {
 	return c.gaussianBlur(o.KernelSize, c.draws.uniform(o.Sigma[0], o.Sigma[1]))
@@ -67,7 +35,7 @@ func (c *canvas) gaussianBlur(size [2]int, sigma float64) error {
 	}
 	w, h := c.size()
 	if size[0]/2 >= w || size[1]/2 >= h {
-		return &SizeError{c.op.Name(), w, h, fmt.Sprintf("half of its kernel of %d×%d must be smaller", size[0], size[1])}
+		return &SizeError{NameOf(c.op), w, h, fmt.Sprintf("half of its kernel of %d×%d must be smaller", size[0], size[1])}
 	}
 	from, to, err := c.redraw(w, h)
 	if err != nil {
@@ -86,7 +54,7 @@ func gaussianWeights(to []float32, size int, sigma float64) []float32 {
 	weight := func(i int) float64 {
 		x := float64(i) / sigma
 		if power := float64(-0.5 * float64(x*x)); power > -700 {
-			return exp(power)
+			return libm.Exp(power)
 		}
 		return 0
 	}
@@ -104,31 +72,10 @@ func gaussianWeights(to []float32, size int, sigma float64) []float32 {
 // timm blur with. torchvision has no name for it. Its bits are Pillow's.
 type PILGaussianBlur struct {
 	// Radius are the least and the largest standard deviation, in pixels. In JSON its default is DINO's, 0.1 to 2.
-	Radius [2]float64
+	Radius [2]float64 `param:"radius" is:"range" default:"[0.1, 2]" range:"0 100"`
 	// P is the probability of a blur. In JSON its default is DINO's, 0.5.
-	P float64
+	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
-
-func (PILGaussianBlur) Name() string { return "PILGaussianBlur" }
-
-func (o PILGaussianBlur) String() string { return object(o, "radius", o.Radius, "p", o.P) }
-
-func (o PILGaussianBlur) read(p *parameters) Op {
-	o.Radius = p.rangeOf("radius", [2]float64{0.1, 2})
-	o.P = p.number("p", 0.5)
-	return o
-}
-
-func (o PILGaussianBlur) prepare() (Op, error) {
-	if err := checkProbability("p", o.P); err != nil {
-		return nil, err
-	}
-	return o, checkInterval("radius", o.Radius, 0, blur.RadiusMax)
-}
-
-func (PILGaussianBlur) random() bool { return true }
-
-func (PILGaussianBlur) outputSize(h, w int) (int, int) { return h, w }
 
 func (o PILGaussianBlur) apply(c *canvas) error {
 	if c.draws.unit() >= o.P {
@@ -142,9 +89,7 @@ func (c *canvas) pillowBlur(radius float64) error {
 	if float32(radius) == 0 {
 		return nil
 	}
-	if c.log != nil {
-		c.log.add("pillow_gaussian_blur", "radius", radius)
-	}
+	c.noteBy("pillow_gaussian_blur", "radius", radius)
 	w, h := c.size()
 	from, to, err := c.redraw(w, h)
 	if err == nil {
@@ -152,3 +97,6 @@ func (c *canvas) pillowBlur(radius float64) error {
 	}
 	return err
 }
+
+// The ranges that the declarations name are those that the kernels take.
+var _ = [1]struct{}{}[blur.KernelMax-255+blur.RadiusMax-100]

@@ -1,22 +1,27 @@
-package resample
+package libm
 
 import "math"
 
-// Sine and cosine for arguments of a few π, the same bits on every platform. Pillow calls the C library's, which are
-// within 0.55 units in the last place. These are FreeBSD's (msun s_sin.c, k_sin.c, k_cos.c), within 0.51 or so: a
-// table of 22-bit weights sees no difference. Package math's would do too, but the compiler may fuse its operations on
-// one platform and not on another.
-
-// π/2 in three parts of 33 bits and less, and what is left: n·piOver2A and n·piOver2B are exact for small n.
+// π/2 in three parts of 33 bits and less, and what is left: multiples of the first two by less than 2²⁰ are exact.
 const (
 	piOver2A = 1.57079632673412561417e+00
 	piOver2B = 6.07710050630396597660e-11
 	piOver2C = 2.02226624879595063154e-21
 )
 
-func sin(x float64) float64 {
+// quarters returns the number n of quarter turns nearest to x ≥ 0, and the two parts whose difference is x - n·π/2 but for
+// n·piOver2C.
+func quarters(x float64) (n int, upper, lower float64) {
+	n = int(float64(x*(2/math.Pi)) + 0.5)
+	f := float64(n)
+	return n, x - float64(f*piOver2A), float64(f * piOver2B)
+}
+
+// Sin returns the sine of |x| < 100. Sin and Cos are FreeBSD's (msun s_sin.c, k_sin.c, k_cos.c), within 0.51 units in the last
+// place or so. Pillow calls the C library's, which are within 0.55: a table of 22-bit weights sees no difference.
+func Sin(x float64) float64 {
 	if x < 0 {
-		return -sin(-x)
+		return -Sin(-x)
 	}
 	n, y, tail := reduce(x)
 	switch n & 3 {
@@ -30,7 +35,8 @@ func sin(x float64) float64 {
 	return -kernelCos(y, tail)
 }
 
-func cos(x float64) float64 {
+// Cos returns the cosine of |x| < 100.
+func Cos(x float64) float64 {
 	n, y, tail := reduce(math.Abs(x))
 	switch n & 3 {
 	case 0:
@@ -45,12 +51,9 @@ func cos(x float64) float64 {
 
 // reduce returns n and y + tail = x - n·π/2 in -π/4..π/4, for 0 ≤ x < 100.
 func reduce(x float64) (n int, y, tail float64) {
-	n = int(float64(x*(2/math.Pi)) + 0.5)
-	f := float64(n)
-	t := x - float64(f*piOver2A)
-	w := float64(f * piOver2B)
+	n, t, w := quarters(x)
 	r := t - w
-	w = float64(f*piOver2C) - ((t - r) - w)
+	w = float64(float64(n)*piOver2C) - ((t - r) - w)
 	y = r - w
 	return n, y, (r - y) - w
 }

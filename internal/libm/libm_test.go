@@ -1,4 +1,4 @@
-package transform
+package libm
 
 import (
 	"math"
@@ -12,12 +12,12 @@ func TestTrigonometry(t *testing.T) {
 		if i%50 == 0 {
 			x *= 40
 		}
-		sin, cos := sinCos(x)
+		sin, cos := SinCos(x)
 		wantSin, wantCos := math.Sincos(x)
 		if math.Abs(sin-wantSin) > 3e-16 || math.Abs(cos-wantCos) > 3e-16 {
 			t.Fatalf("sine and cosine of %v: %v, %v, want %v, %v", x, sin, cos, wantSin, wantCos)
 		}
-		if got, want := tan(x), math.Tan(x); math.Abs(got-want) > 1e-15*(1+want*want) {
+		if got, want := Tan(x), math.Tan(x); math.Abs(got-want) > 1e-15*(1+want*want) {
 			t.Fatalf("tangent of %v: %v, want %v", x, got, want)
 		}
 	}
@@ -39,9 +39,25 @@ func TestTrigonometryIsC(t *testing.T) {
 		{-116.64486694335938, -0.8938033333791817, -0.4484591411045863, 1.9930541078451014},
 		{1000000.0, -0.9848077530125356, 0.17364817766507232, -5.671281819680279},
 	} {
-		sin, cos := sinCos(radians(c.degrees))
-		if tan := tan(radians(c.degrees)); sin != c.sin || cos != c.cos || tan != c.tan {
+		sin, cos := SinCos(Radians(c.degrees))
+		if tan := Tan(Radians(c.degrees)); sin != c.sin || cos != c.cos || tan != c.tan {
 			t.Errorf("%v°: sine %v, cosine %v, tangent %v, want %v, %v, %v", c.degrees, sin, cos, tan, c.sin, c.cos, c.tan)
 		}
+	}
+}
+
+func TestExpLog(t *testing.T) {
+	for x := -20.0; x < 20; x += 0.0137 {
+		if got, want := Exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
+			t.Errorf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	for x := 1e-6; x < 1e6; x *= 1.0137 {
+		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 4e-16*max(1, math.Abs(want)) {
+			t.Errorf("log(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if Log(1) != 0 || Exp(0) != 1 {
+		t.Errorf("log(1) = %v, Exp(0) = %v", Log(1), Exp(0))
 	}
 }

@@ -1,6 +1,105 @@
 package transform
 
-// What torchvision's policies do to an image, one of them at a time with one magnitude (autoaugment.py).
+import "fmt"
+
+// torchvision's policies (autoaugment.py): which augmentations they choose, with which magnitudes, and what those do to an image.
+
+// AutoAugment is torchvision.transforms.AutoAugment(policy, interpolation, fill).
+type AutoAugment struct {
+	// Policy is "imagenet", "cifar10" or "svhn". In JSON its default is torchvision's, "imagenet".
+	Policy string `param:"policy" default:"imagenet" oneof:"cifar10 imagenet svhn"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+
+	pairs []policyPair
+}
+
+// A policyPair is what a policy does one after the other.
+type policyPair [2]struct {
+	what      augmentation
+	p         float64
+	magnitude int // place among autoAugmentBins
+}
+
+const autoAugmentBins = 10
+
+func (o AutoAugment) prepare() (Op, error) {
+	o.pairs = autoAugmentPolicies[o.Policy]
+	return o, nil
+}
+
+// apply draws a pair, whether each of it is done, and a sign for each.
+func (o AutoAugment) apply(c *canvas) error {
+	pair := &o.pairs[c.draws.below(len(o.pairs))]
+	at := [2]float64{c.draws.unit(), c.draws.unit()}
+	positive := [2]bool{c.draws.below(2) == 1, c.draws.below(2) == 1}
+	w, h := c.size()
+	for i, step := range pair {
+		if at[i] >= step.p {
+			continue
+		}
+		magnitude := randSpace.magnitude(step.what, step.magnitude, autoAugmentBins, w, h)
+		if step.what.signed() && !positive[i] {
+			magnitude = -magnitude
+		}
+		if err := c.augment(step.what, magnitude, o.Interpolation, o.Fill); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RandAugment is torchvision.transforms.RandAugment(num_ops, magnitude, num_magnitude_bins, interpolation, fill).
+type RandAugment struct {
+	// NumOps augmentations are done, one after the other. In JSON its default is torchvision's, 2.
+	NumOps int `param:"num_ops" default:"2" range:"0 32"`
+	// Magnitude is that of all of them, as a place from 0 among Bins. In JSON the defaults are torchvision's, 9 and 31.
+	Magnitude int `param:"magnitude" default:"9"`
+	Bins      int `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+}
+
+func (o RandAugment) prepare() (Op, error) {
+	if o.Magnitude < 0 || o.Magnitude >= o.Bins {
+		return nil, fmt.Errorf("magnitude is %d, want 0 to %d: num_magnitude_bins is %d", o.Magnitude, o.Bins-1, o.Bins)
+	}
+	return o, nil
+}
+
+func (o RandAugment) random() bool { return o.NumOps > 0 }
+
+func (o RandAugment) apply(c *canvas) error {
+	for range o.NumOps {
+		a := randSpace.augmentations[c.draws.below(len(randSpace.augmentations))]
+		if err := c.drawn(&randSpace, a, o.Magnitude, o.Bins, o.Interpolation, o.Fill); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TrivialAugmentWide is torchvision.transforms.TrivialAugmentWide(num_magnitude_bins, interpolation, fill).
+type TrivialAugmentWide struct {
+	// Bins is the number of magnitudes. In JSON its default is torchvision's, 31.
+	Bins int `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
+	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
+	// Fill is the colour of what shows nothing of the image.
+	Fill Fill `param:"fill" default:"0"`
+}
+
+func (o TrivialAugmentWide) apply(c *canvas) error {
+	a, k := wideSpace.augmentations[c.draws.below(len(wideSpace.augmentations))], 0
+	if a.leveled() {
+		k = c.draws.below(o.Bins)
+	}
+	return c.drawn(&wideSpace, a, k, o.Bins, o.Interpolation, o.Fill)
+}
 
 // An augmentation is one of torchvision's operations of policies, by its name there.
 type augmentation string
@@ -123,6 +222,3 @@ func (c *canvas) drawn(s *space, a augmentation, k, bins int, how Interpolation,
 	}
 	return c.augment(a, magnitude, how, fill)
 }
-
-// binsMax bounds the number of magnitudes.
-const binsMax = 1 << 20

@@ -1,16 +1,16 @@
-package transform
+package libm
 
 import "math"
 
-// Sines, cosines and tangents as good as correctly rounded, with the same bits on every platform. Python calls the C library's:
-// glibc's differ from the nearest float64 in one of 500 by the last bit, these in fewer still. It shows where a turned or sheared image
-// has a pixel in its middle: its place is there but for a rounding error, and bilinear and bicubic cut fractions off.
+// SinCos and Tan are as good as correctly rounded. Python calls the C library's: glibc's differ from the nearest float64 in one of
+// 500 by the last bit, these in fewer still. It shows where a turned or sheared image has a pixel in its middle: its place is there
+// but for a rounding error, and bilinear and bicubic cut fractions off.
 
-// degreesMax bounds angles: up to there multiples of π/2 are taken off without an error that counts.
-const degreesMax = 1e6
+// DegreesMax bounds angles: up to there multiples of π/2 are taken off without an error that counts.
+const DegreesMax = 1e6
 
-// radians is Python's math.radians.
-func radians(degrees float64) float64 { return float64(degrees * (math.Pi / 180)) }
+// Radians is Python's math.radians.
+func Radians(degrees float64) float64 { return float64(degrees * (math.Pi / 180)) }
 
 // A pair is a number in twice the precision: the sum of two, of which the lower is no more than the upper's rounding error.
 type pair struct{ high, low float64 }
@@ -34,24 +34,14 @@ func (p pair) over(d float64) pair {
 	return pairOf(quotient, (math.FMA(-quotient, d, p.high)+p.low)/d)
 }
 
-// π/2 in three parts of 33 bits and less, and what is left: multiples of the first two by less than 2²⁰ are exact.
-const (
-	piOver2A = 1.57079632673412561417e+00
-	piOver2B = 6.07710050630396597660e-11
-	piOver2C = 2.02226624879595063154e-21
-)
-
-// reduced returns n and x - n·π/2 in -π/4..π/4, for 0 ≤ x ≤ radians(degreesMax).
+// reduced returns n and x - n·π/2 in -π/4..π/4, for 0 ≤ x ≤ Radians(DegreesMax).
 func reduced(x float64) (n int, y pair) {
 	if x <= math.Pi/4 {
 		return 0, pair{x, 0}
 	}
-	n = int(float64(x*(2/math.Pi)) + 0.5)
-	f := float64(n)
-	t := x - float64(f*piOver2A)
-	b := float64(f * piOver2B)
+	n, t, b := quarters(x)
 	r := t - b
-	c := float64(f * piOver2C)
+	c := float64(float64(n) * piOver2C)
 	return n, pairOf(r, ((t-r)-b)-c)
 }
 
@@ -81,14 +71,14 @@ func sinCosPairs(x float64) (sin, cos pair) {
 	return sin, cos
 }
 
-// sinCos returns the sine and the cosine of an angle in radians.
-func sinCos(x float64) (sin, cos float64) {
+// SinCos returns the sine and the cosine of an angle in radians.
+func SinCos(x float64) (sin, cos float64) {
 	s, c := sinCosPairs(x)
 	return s.high + s.low, c.high + c.low
 }
 
-// tan returns the tangent of an angle in radians.
-func tan(x float64) float64 {
+// Tan returns the tangent of an angle in radians.
+func Tan(x float64) float64 {
 	sin, cos := sinCosPairs(x)
 	quotient := sin.high / cos.high
 	rest := math.FMA(-quotient, cos.high, sin.high) + (sin.low - float64(quotient*cos.low))

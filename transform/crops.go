@@ -1,0 +1,251 @@
+package transform
+
+import (
+	"fmt"
+	"image"
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/libm"
+)
+
+// CenterCrop is torchvision.transforms.CenterCrop(size); an image that is smaller gets black borders.
+type CenterCrop struct {
+	// Size is the result's; {n} is a square.
+	Size Size `param:"size"`
+}
+
+func (CenterCrop) random() bool { return false }
+
+func (o CenterCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
+
+func (o CenterCrop) apply(c *canvas) error { return c.crop(o.box(c.size())) }
+
+// box is torchvision's center_crop: pad first where the image is smaller, then cut at round((image − crop) / 2), half to
+// even.
+func (o CenterCrop) box(w, h int) image.Rectangle {
+	left, top := centerOffset(w, o.Size[1]), centerOffset(h, o.Size[0])
+	return image.Rect(left, top, left+o.Size[1], top+o.Size[0])
+}
+
+func centerOffset(size, crop int) int {
+	if crop > size {
+		return -((crop - size) / 2)
+	}
+	return roundToInt(float64(size-crop) / 2)
+}
+
+// FiveCrop is torchvision.transforms.FiveCrop(size): the four corners and the centre. A transform that holds it makes five views of an image,
+// in this order, all with the draws of the first.
+type FiveCrop struct {
+	// Size is a crop's; {n} is a square.
+	Size Size `param:"size"`
+
+	crop int // which one a view has, from 1; 0 in a transform that is not yet taken apart into views
+}
+
+func (o FiveCrop) prepare() (Op, error) {
+	if o.crop == 0 {
+		return nil, severalError(o)
+	}
+	return o, nil
+}
+
+func (FiveCrop) random() bool { return false }
+
+func (o FiveCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
+
+func (FiveCrop) results() int { return 5 }
+
+func (o FiveCrop) result(i int) Op {
+	o.crop = i + 1
+	return o
+}
+
+func (o FiveCrop) apply(c *canvas) error {
+	w, h := c.size()
+	r, err := fiveCrops(c.op, w, h, o.Size, o.crop-1)
+	if err != nil {
+		return err
+	}
+	return c.crop(r)
+}
+
+// fiveCrops returns one of the crops of an image of w × h pixels, by torchvision's order: top left, top right, bottom left, bottom right, centre.
+func fiveCrops(op Op, w, h int, size Size, i int) (image.Rectangle, error) {
+	if size[0] > h || size[1] > w {
+		return image.Rectangle{}, &SizeError{NameOf(op), w, h, fmt.Sprintf("the crops are %d×%d; resize first", size[1], size[0])}
+	}
+	at := image.Pt((w-size[1])*(i%2), (h-size[0])*(i/2))
+	if i == 4 {
+		at = image.Pt(centerOffset(w, size[1]), centerOffset(h, size[0]))
+	}
+	return image.Rect(at.X, at.Y, at.X+size[1], at.Y+size[0]), nil
+}
+
+// TenCrop is torchvision.transforms.TenCrop(size, vertical_flip): the crops of [FiveCrop], then those of the mirrored image. A transform that
+// holds it makes ten views of an image, in this order, all with the draws of the first.
+type TenCrop struct {
+	// Size is a crop's; {n} is a square.
+	Size Size `param:"size"`
+	// VerticalFlip says that the image is mirrored top to bottom, and not left to right.
+	VerticalFlip bool `param:"vertical_flip" default:"false"`
+
+	crop int // as of FiveCrop
+}
+
+func (o TenCrop) prepare() (Op, error) {
+	if o.crop == 0 {
+		return nil, severalError(o)
+	}
+	return o, nil
+}
+
+func (TenCrop) random() bool { return false }
+
+func (o TenCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
+
+func (TenCrop) results() int { return 10 }
+
+func (o TenCrop) result(i int) Op {
+	o.crop = i + 1
+	return o
+}
+
+// apply crops before it mirrors, which gives the same pixels as torchvision's other order and mirrors no more of them than are seen.
+func (o TenCrop) apply(c *canvas) error {
+	w, h := c.size()
+	i := o.crop - 1
+	r, err := fiveCrops(c.op, w, h, o.Size, i%5)
+	switch {
+	case err != nil:
+		return err
+	case i < 5:
+		return c.crop(r)
+	case o.VerticalFlip:
+		if err := c.crop(image.Rect(r.Min.X, h-r.Max.Y, r.Max.X, h-r.Min.Y)); err != nil {
+			return err
+		}
+		return c.flipVertically()
+	}
+	if err := c.crop(image.Rect(w-r.Max.X, r.Min.Y, w-r.Min.X, r.Max.Y)); err != nil {
+		return err
+	}
+	c.flip()
+	return nil
+}
+
+// RandomCrop is torchvision.transforms.RandomCrop(size, padding, pad_if_needed, fill, padding_mode).
+type RandomCrop struct {
+	// Size is the result's; {n} is a square.
+	Size Size `param:"size"`
+	// Padding is added around the image, in pixels: left, top, right, bottom.
+	Padding [4]int `param:"padding" default:"0"`
+	// PadIfNeeded pads an image that is too small, on both sides by what is missing.
+	PadIfNeeded bool `param:"pad_if_needed" default:"false"`
+	// Fill is the padding's colour, if Mode is Constant.
+	Fill Fill `param:"fill,omitempty" default:"0"`
+	// Mode says what the padding shows.
+	Mode PaddingMode `param:"padding_mode,omitempty" default:"constant"`
+}
+
+func (o RandomCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
+
+func (o RandomCrop) apply(c *canvas) error {
+	w, h := c.size()
+	r, ok := o.box(w, h, &c.draws)
+	if !ok {
+		return &SizeError{NameOf(o), w, h, fmt.Sprintf("the crop is %d×%d; resize first, or set padding or pad_if_needed", o.Size[1], o.Size[0])}
+	}
+	missingX, missingY := o.missing(w, h)
+	return c.pad(r, padding{o.Mode, o.Fill, o.Padding}, padding{pixels: [4]int{missingX, missingY, missingX, missingY}})
+}
+
+// missing returns the padding that a padded w × h image gets besides, at the left and the right, and at the top and the bottom.
+func (o RandomCrop) missing(w, h int) (x, y int) {
+	if !o.PadIfNeeded {
+		return 0, 0
+	}
+	return max(0, o.Size[1]-(w+o.Padding[0]+o.Padding[2])), max(0, o.Size[0]-(h+o.Padding[1]+o.Padding[3]))
+}
+
+// box pads a w × h image, and places the crop evenly: top, then left, where there is a choice. It reports whether the
+// crop fits.
+func (o RandomCrop) box(w, h int, d *RNG) (r image.Rectangle, ok bool) {
+	cropH, cropW := o.Size[0], o.Size[1]
+	missingX, missingY := o.missing(w, h)
+	paddedW, paddedH := w+o.Padding[0]+o.Padding[2]+2*missingX, h+o.Padding[1]+o.Padding[3]+2*missingY
+	if paddedW < cropW || paddedH < cropH {
+		return image.Rectangle{}, false
+	}
+	x, y := -o.Padding[0]-missingX, -o.Padding[1]-missingY
+	if paddedW != cropW || paddedH != cropH {
+		y += d.below(paddedH - cropH + 1)
+		x += d.below(paddedW - cropW + 1)
+	}
+	return image.Rect(x, y, x+cropW, y+cropH), true
+}
+
+// RandomResizedCrop is torchvision.transforms.RandomResizedCrop(size, scale, ratio, interpolation, antialias=True).
+type RandomResizedCrop struct {
+	// Size is the result's; {n} is a square.
+	Size Size `param:"size"`
+	// Scale is the range of the box's area as a part of the image's, and Ratio that of its width / height; their zero
+	// values are torchvision's defaults, 0.08 to 1 and 3/4 to 4/3.
+	Scale [2]float64 `param:"scale,nonzero" default:"[0.08, 1]"`
+	Ratio [2]float64 `param:"ratio,nonzero" default:"[0.75, 1.3333333333333333]"`
+	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
+	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Resampler     Resampler     `param:"resampler" default:"null"`
+
+	logRatio [2]float64 // the logarithms of Ratio
+}
+
+func (o RandomResizedCrop) prepare() (Op, error) {
+	if !(0 <= o.Scale[0] && o.Scale[0] <= o.Scale[1] && o.Scale[1] <= 1e6) {
+		return nil, fmt.Errorf("scale is %v, want 0 ≤ low ≤ high", o.Scale)
+	}
+	if !(1e-6 <= o.Ratio[0] && o.Ratio[0] <= o.Ratio[1] && o.Ratio[1] <= 1e6) {
+		return nil, fmt.Errorf("ratio is %v, want 0 < low ≤ high", o.Ratio)
+	}
+	o.logRatio = [2]float64{libm.Log(o.Ratio[0]), libm.Log(o.Ratio[1])}
+	return o, nil
+}
+
+func (o RandomResizedCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
+
+func (o RandomResizedCrop) apply(c *canvas) error {
+	w, h := c.size()
+	if err := c.crop(o.box(w, h, &c.draws)); err != nil {
+		return err
+	}
+	return c.resize(o.Size[1], o.Size[0], resizing{o.Interpolation, o.Resampler})
+}
+
+// box is torchvision's get_params: ten attempts at an area and a ratio, the ratio evenly in its logarithm, and the
+// largest central box of an allowed ratio if none fits.
+func (o *RandomResizedCrop) box(w, h int, d *RNG) image.Rectangle {
+	area := float64(w * h)
+	for range 10 {
+		target := float64(area * d.uniform(o.Scale[0], o.Scale[1]))
+		ratio := libm.Exp(d.uniform(o.logRatio[0], o.logRatio[1]))
+		// Bounded before the conversion: a huge float64 has no int.
+		boxW := roundToInt(min(math.Sqrt(float64(target*ratio)), 1e9))
+		boxH := roundToInt(min(math.Sqrt(target/ratio), 1e9))
+		if 0 < boxW && boxW <= w && 0 < boxH && boxH <= h {
+			top := d.below(h - boxH + 1)
+			left := d.below(w - boxW + 1)
+			return image.Rect(left, top, left+boxW, top+boxH)
+		}
+	}
+	boxW, boxH := w, h
+	switch ratio := float64(w) / float64(h); {
+	case ratio < o.Ratio[0]:
+		boxH = roundToInt(float64(w) / o.Ratio[0])
+	case ratio > o.Ratio[1]:
+		boxW = roundToInt(float64(float64(h) * o.Ratio[1]))
+	}
+	// An extreme ratio rounds to nothing on a thin image, where torchvision fails: keep one pixel.
+	boxW, boxH = min(max(boxW, 1), w), min(max(boxH, 1), h)
+	left, top := (w-boxW)/2, (h-boxH)/2
+	return image.Rect(left, top, left+boxW, top+boxH)
+}

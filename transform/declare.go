@@ -1,0 +1,229 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/suggest"
+)
+
+// Operations declare their parameters by the tags of their fields:
+//
+//	Scale [2]float64 `param:"scale" default:"[0.08, 1]" range:"0 1"`
+//
+// param is the name in JSON, torchvision's. default is what a transform that does not give it has, as JSON or as a bare
+// word; null leaves the field at its zero value, and a parameter without a default must be given. range bounds every number
+// of it. oneof lists the words that a text may be. is names the kind of parameter (kinds.go) where the field's type does not
+// say it. Behind the name, "omitempty" leaves a zero value out of the JSON and unchecked, and "nonzero" refuses zeros in JSON
+// because in Go they stand for the default.
+//
+// Everything that is known about parameters follows from that: how they are read, checked and written, the table in
+// docs/transforms.md, and the schema that servers give to clients.
+
+// A parameter is one that an operation declares.
+type parameter struct {
+	name               string
+	kind               kind
+	field              int // of the operation's struct
+	required           bool
+	fallback           json.RawMessage // what stands for a parameter that is not given
+	bounded            bool
+	low, high          float64 // if it is bounded
+	words              []string
+	omitEmpty, nonZero bool
+}
+
+// declared returns the parameters that an operation's type declares, in order.
+func declared(t reflect.Type) []parameter {
+	var all []parameter
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		names, ok := tag.Lookup("param")
+		if !ok {
+			continue
+		}
+		name, options, _ := strings.Cut(names, ",")
+		d := parameter{
+			name: name, field: i, kind: kindOf(t.Field(i)), words: strings.Fields(tag.Get("oneof")),
+			omitEmpty: strings.Contains(options, "omitempty"), nonZero: strings.Contains(options, "nonzero"),
+		}
+		fallback, ok := tag.Lookup("default")
+		if d.required = !ok; ok {
+			if d.fallback = json.RawMessage(fallback); !json.Valid(d.fallback) {
+				d.fallback = strconv.AppendQuote(nil, fallback)
+			}
+		}
+		if bounds := strings.Fields(tag.Get("range")); len(bounds) == 2 {
+			d.bounded, d.low, d.high = true, bound(bounds[0]), bound(bounds[1])
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// bound reads one end of a range.
+func bound(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic("transform: a range ends in " + text)
+	}
+	return v
+}
+
+// interval writes the range of a parameter.
+func (d *parameter) interval() string {
+	format := "%g"
+	if d.kind.name == "integer" {
+		format = "%.0f"
+	}
+	if math.IsInf(d.low, -1) {
+		return fmt.Sprintf("up to "+format, d.high)
+	}
+	return fmt.Sprintf(format+" to "+format, d.low, d.high)
+}
+
+// parameters are those of one operation as its JSON object gives them.
+type parameters struct {
+	given     map[string]json.RawMessage
+	resampler Resampler // of operations that name none
+	nesting   int       // operations that hold this one
+}
+
+// isNull reports whether a value is missing or null, which counts as not given.
+func isNull(raw json.RawMessage) bool { return raw == nil || string(raw) == "null" }
+
+// read returns an operation of the type of known with the parameters that are given. Any that is not declared is refused.
+func (p *parameters) read(known Op) (Op, error) {
+	v := reflect.New(reflect.TypeOf(known)).Elem()
+	var first error // what is not declared is said before what is wrong with what is
+	var names []string
+	for _, d := range declared(v.Type()) {
+		names = append(names, d.name)
+		if d.kind.besides != "" {
+			names = append(names, d.kind.besides)
+		}
+		if err := d.read(p, v.Field(d.field)); err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.given)) {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("no parameter %q%s, want one of %s", name, suggest.Hint(name, names), strings.Join(names, ", "))
+		}
+	}
+	return v.Interface().(Op), first
+}
+
+// read sets a field to the value that is given for it, or to its default.
+func (d *parameter) read(p *parameters, field reflect.Value) error {
+	raw, given := p.given[d.name], true
+	if isNull(raw) {
+		raw, given = d.fallback, false
+	}
+	if isNull(raw) && d.required {
+		if d.kind.what == "" {
+			return fmt.Errorf("%s is missing", d.name)
+		}
+		return fmt.Errorf("%s is missing, want %s", d.name, d.kind.what)
+	}
+	value, err := d.kind.read(d, raw, p)
+	if err != nil {
+		return err
+	}
+	if value != nil {
+		field.Set(reflect.ValueOf(value))
+	}
+	if given && d.nonZero && field.IsZero() {
+		want := "a high above 0"
+		if d.bounded {
+			want = d.interval()
+		}
+		return fmt.Errorf("%s is [0, 0], want %s", d.name, want)
+	}
+	return nil
+}
+
+// prepared returns an operation ready to run: checked, with what it needs computed in advance.
+func prepared(op Op) (Op, error) {
+	v := reflect.New(reflect.TypeOf(op)).Elem()
+	v.Set(reflect.ValueOf(op))
+	for _, d := range declared(v.Type()) {
+		if err := d.check(v.Field(d.field)); err != nil {
+			return nil, err
+		}
+	}
+	op = v.Interface().(Op)
+	if has, ok := op.(preparer); ok {
+		return has.prepare()
+	}
+	return op, nil
+}
+
+// check says what is wrong with a field, which it may bring into another form.
+func (d *parameter) check(field reflect.Value) error {
+	if field.IsZero() && d.nonZero && !isNull(d.fallback) {
+		if err := d.read(&parameters{}, field); err != nil {
+			return err
+		}
+	}
+	if d.kind.check == nil || d.omitEmpty && field.IsZero() {
+		return nil
+	}
+	return d.kind.check(d, field)
+}
+
+// TextOf returns an operation as a JSON object with every parameter, as [Parse] reads it.
+func TextOf(op Op) string {
+	var pairs []any
+	v := reflect.ValueOf(op)
+	for _, d := range declared(v.Type()) {
+		field := v.Field(d.field)
+		if d.omitEmpty && field.IsZero() {
+			continue
+		}
+		value := field.Interface()
+		if d.kind.write != nil {
+			value = d.kind.write(value)
+		}
+		pairs = append(pairs, d.name, value)
+	}
+	return named(NameOf(op), pairs...)
+}
+
+// A Schema says which parameters an operation has, for programs that make transforms.
+type Schema struct {
+	Op         string            `json:"op"`
+	Parameters []ParameterSchema `json:"parameters"`
+}
+
+// A ParameterSchema says what a parameter may be.
+type ParameterSchema struct {
+	Name    string          `json:"name"`
+	Kind    string          `json:"kind"`              // such as number, size or range
+	Default json.RawMessage `json:"default,omitempty"` // absent where it must be given
+	Range   string          `json:"range,omitempty"`   // of its numbers, such as "0 to 1"
+	OneOf   []string        `json:"one_of,omitempty"`
+}
+
+// Schemas returns what every operation declares, in the order of docs/transforms.md.
+func Schemas() []Schema {
+	var all []Schema
+	for _, listed := range operations() {
+		s := Schema{Op: NameOf(listed.op)}
+		for _, d := range declared(reflect.TypeOf(listed.op)) {
+			p := ParameterSchema{Name: d.name, Kind: d.kind.name, Default: d.fallback, OneOf: d.words}
+			if d.bounded {
+				p.Range = d.interval()
+			}
+			s.Parameters = append(s.Parameters, p)
+		}
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,253 @@
+package transform
+
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+// Operations that change colours, pixel by pixel or by the whole image's levels. Factors are bounded by 10⁶: from 255 on a level is
+// 0, 255 or unchanged.
+
+// RandomInvert is torchvision.transforms.RandomInvert(p).
+type RandomInvert struct {
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomInvert) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).invert) }
+
+// Grayscale is torchvision.transforms.Grayscale(num_output_channels=3): three equal channels. The one channel that is torchvision's
+// default is refused, as results are RGB.
+type Grayscale struct {
+	Channels three `param:"num_output_channels" default:"1"`
+}
+
+func (Grayscale) random() bool { return false }
+
+func (o Grayscale) apply(c *canvas) error { return c.grayscale() }
+
+// RandomGrayscale is torchvision.transforms.RandomGrayscale(p).
+type RandomGrayscale struct {
+	// P is the probability. In JSON its default is torchvision's, 0.1.
+	P float64 `param:"p" default:"0.1" range:"0 1"`
+}
+
+func (o RandomGrayscale) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).grayscale) }
+
+// RandomAdjustSharpness is torchvision.transforms.RandomAdjustSharpness(sharpness_factor, p).
+type RandomAdjustSharpness struct {
+	// Factor is sharpness_factor: 0 smooths, 1 changes nothing, 2 sharpens.
+	Factor float64 `param:"sharpness_factor" range:"0 1e6"`
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomAdjustSharpness) apply(c *canvas) error {
+	if c.draws.unit() >= o.P {
+		return nil
+	}
+	return c.sharpness(o.Factor)
+}
+
+// RandomPosterize is torchvision.transforms.RandomPosterize(bits, p).
+type RandomPosterize struct {
+	// Bits are how many upper bits of each level are kept, 0 to 8. With 0 the image is black; Pillow from release 12 on refuses that.
+	Bits int `param:"bits" is:"bits" range:"0 8"`
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomPosterize) apply(c *canvas) error {
+	if c.draws.unit() >= o.P {
+		return nil
+	}
+	return c.posterize(o.Bits)
+}
+
+// RandomSolarize is torchvision.transforms.RandomSolarize(threshold, p).
+type RandomSolarize struct {
+	// Threshold is the least level that is inverted.
+	Threshold float64 `param:"threshold" range:"-1e6 1e6"`
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomSolarize) apply(c *canvas) error {
+	if c.draws.unit() >= o.P {
+		return nil
+	}
+	return c.solarize(o.Threshold)
+}
+
+// RandomAutocontrast is torchvision.transforms.RandomAutocontrast(p).
+type RandomAutocontrast struct {
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomAutocontrast) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).autocontrast) }
+
+// RandomEqualize is torchvision.transforms.RandomEqualize(p).
+type RandomEqualize struct {
+	// P is the probability. In JSON its default is torchvision's, 0.5.
+	P float64 `param:"p" default:"0.5" range:"0 1"`
+}
+
+func (o RandomEqualize) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).equalize) }
+
+// ColorJitter is torchvision.transforms.ColorJitter(brightness, contrast, saturation, hue): up to four adjustments, in a random
+// order.
+type ColorJitter struct {
+	// Brightness, Contrast and Saturation are the ranges of their factors, at least 0; Hue that of the turn, within −0.5 to 0.5.
+	// What is nil is not adjusted. In JSON each may be one number x, too, which stands for 1 − x (but not below 0) to 1 + x, and
+	// −x to x for hue.
+	Brightness *[2]float64 `param:"brightness" is:"factor" default:"0" range:"0 1e6"`
+	Contrast   *[2]float64 `param:"contrast" is:"factor" default:"0" range:"0 1e6"`
+	Saturation *[2]float64 `param:"saturation" is:"factor" default:"0" range:"0 1e6"`
+	Hue        *[2]float64 `param:"hue" is:"factor" default:"0" range:"-0.5 0.5"`
+}
+
+func (o ColorJitter) random() bool {
+	return o.Brightness != nil || o.Contrast != nil || o.Saturation != nil || o.Hue != nil
+}
+
+// apply draws the order of the four, then a factor for each that there is.
+func (o ColorJitter) apply(c *canvas) error {
+	order := [4]int{0, 1, 2, 3}
+	c.draws.shuffle(order[:])
+	ranges := [4]*[2]float64{o.Brightness, o.Contrast, o.Saturation, o.Hue}
+	var factors [4]float64
+	for i, r := range ranges {
+		if r != nil {
+			factors[i] = c.draws.uniform(r[0], r[1])
+		}
+	}
+	for _, i := range order {
+		if ranges[i] == nil {
+			continue
+		}
+		var err error
+		switch i {
+		case 0:
+			err = c.brightness(factors[i])
+		case 1:
+			err = c.contrast(factors[i])
+		case 2:
+			err = c.saturation(factors[i])
+		default:
+			err = c.hue(factors[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What operations do to colours, under the names that torchvision's functional has, on the image that the canvas is.
+
+// adjust has work change the image, by a number if it takes one.
+func (c *canvas) adjust(work changeWork, by float32) error {
+	w, h := c.size()
+	return c.change(change{work: work, inPlace: true, width: w, height: h, with: changeParams{by: by}})
+}
+
+func (c *canvas) invert() error {
+	c.note("invert")
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Invert(to.Pix, from.Pix) }, 0)
+}
+
+func (c *canvas) grayscale() error {
+	c.noteBy("rgb_to_grayscale", "num_output_channels", 3)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Gray(to.Pix, from.Pix) }, 0)
+}
+
+func (c *canvas) autocontrast() error {
+	c.note("autocontrast")
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Autocontrast(to.Pix, from.Pix) }, 0)
+}
+
+func (c *canvas) equalize() error {
+	c.note("equalize")
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Equalize(to.Pix, from.Pix) }, 0)
+}
+
+// posterize keeps bits of every byte, 0 to 8: with 0 the image is black, as Pillow's was before it refused that.
+func (c *canvas) posterize(bits int) error {
+	c.noteBy("posterize", "bits", float64(bits))
+	if bits == 8 {
+		return nil
+	}
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Posterize(to.Pix, from.Pix, int(with.by))
+	}, float32(bits))
+}
+
+// solarize inverts bytes that are not below threshold.
+func (c *canvas) solarize(threshold float64) error {
+	c.noteBy("solarize", "threshold", threshold)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Solarize(to.Pix, from.Pix, int(with.by))
+	}, float32(math.Ceil(min(max(threshold, 0), 256))))
+}
+
+// solarizeAdd is timm's: it adds to bytes below 128.
+func (c *canvas) solarizeAdd(add int) error {
+	if c.log != nil {
+		c.log.add("solarize_add", "add", add, "threshold", 128)
+	}
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.SolarizeAdd(to.Pix, from.Pix, int(with.by), 128)
+	}, float32(min(add, 255)))
+}
+
+// enhance blends the image with a degenerate one: by 1 it stays as it is.
+func (c *canvas) enhance(factor float64, work changeWork) error {
+	if float32(factor) == 1 {
+		return nil
+	}
+	return c.adjust(work, float32(factor))
+}
+
+func (c *canvas) brightness(factor float64) error {
+	c.noteBy("adjust_brightness", "brightness_factor", factor)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Brightness(to.Pix, from.Pix, with.by)
+	})
+}
+
+func (c *canvas) contrast(factor float64) error {
+	c.noteBy("adjust_contrast", "contrast_factor", factor)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Contrast(to.Pix, from.Pix, with.by)
+	})
+}
+
+func (c *canvas) saturation(factor float64) error {
+	c.noteBy("adjust_saturation", "saturation_factor", factor)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Saturation(to.Pix, from.Pix, with.by)
+	})
+}
+
+// hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
+func (c *canvas) hue(factor float64) error {
+	c.noteBy("adjust_hue", "hue_factor", factor)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+		e.adjuster.Hue(to.Pix, from.Pix, uint8(int(with.by)))
+	}, float32(int(float64(factor*255))))
+}
+
+func (c *canvas) sharpness(factor float64) error {
+	c.noteBy("adjust_sharpness", "sharpness_factor", factor)
+	if float32(factor) == 1 {
+		return nil
+	}
+	w, h := c.size()
+	return c.change(change{work: sharpen, width: w, height: h, with: changeParams{by: float32(factor)}})
+}
+
+func sharpen(e *Engine, to, from *imagefile.RGB, with *changeParams) {
+	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, with.by)
+}
