@@ -27,7 +27,9 @@ var page embed.FS
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{s, metrics()}, s.totals.batchWait, s.totals.slotHeld)
-	registry.MustRegister(s.cfg.Metrics...)
+	if s.sender != nil {
+		registry.MustRegister(spanCounters(s.sender)...)
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

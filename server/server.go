@@ -13,10 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -51,8 +52,6 @@ type Config struct {
 	Resampler transform.Resampler
 	// Traces has batches traced; nil: none is.
 	Traces *Traces
-	// Metrics are further ones for /metrics.
-	Metrics []prometheus.Collector
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.
@@ -66,6 +65,10 @@ type Server struct {
 	pool   *loader.Pool
 	memory budget
 	totals *totals
+
+	tracer trace.TracerProvider // of batches; nil where none is traced
+	sender *traces.Sender       // of its spans; nil where the provider is the program's
+	chosen func() bool          // whether to trace a batch
 
 	arriving atomic.Int64 // sessions that have the memory for a ring, and not yet the ring
 
@@ -105,8 +108,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
 	case cfg.Sessions < 0:
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
-	case cfg.Traces != nil && (cfg.Traces.Provider == nil || !(cfg.Traces.Share > 0 && cfg.Traces.Share <= 1)):
-		return nil, errors.New("traces need a provider, and a share of the batches above 0 and up to 1")
+	case cfg.Traces.impossible():
+		return nil, errors.New("traces need a collector or a provider, and a share of the batches above 0 and up to 1")
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
@@ -115,6 +118,10 @@ func New(cfg Config) (*Server, error) {
 	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged}, s.log)
 	if err := s.checkServed(c); err != nil {
+		c.close()
+		return nil, err
+	}
+	if err := s.startTraces(); err != nil {
 		c.close()
 		return nil, err
 	}
@@ -208,9 +215,12 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	c.run(ctx)
 }
 
-// Close stops the workers and closes the sets. Call it after Serve has returned.
+// Close stops the workers, sends the traces that are left, and closes the sets. Call it after Serve has returned.
 func (s *Server) Close() error {
 	s.pool.Close()
+	if s.sender != nil {
+		s.sender.Close()
+	}
 	return s.catalog.Load().close()
 }
 

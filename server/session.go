@@ -7,6 +7,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -22,7 +23,7 @@ type session struct {
 	lentAt     []atomic.Int64   // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
 	heardOf    atomic.Int64     // when a slot came back last, or was lent while the client had none, by the same clock
 	totals     *splitTally
-	traces     slotTraces
+	traces     traces.Slots
 
 	generation atomic.Uint64 // of the last epoch
 	epoch      *epoch        // that runs
@@ -76,8 +77,8 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 		sess.slots = append(sess.slots, viewSlot(i, sess.ring.Bytes(i), cfg.layout))
 	}
 	sess.lentAt = make([]atomic.Int64, slots)
-	if s.cfg.Traces != nil {
-		sess.traces = make(slotTraces, slots)
+	if s.tracer != nil {
+		sess.traces = make(traces.Slots, slots)
 	}
 	sess.slotPool = loader.NewSlotPool(sess.slots...)
 	c.session.Store(sess)
@@ -88,7 +89,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 func (s *session) close() {
 	s.stopEpoch()
 	for slot := range s.traces {
-		s.traces.end(slot, false)
+		s.traces.End(slot, false)
 	}
 	s.shutRing()
 	selected := s.selectionBytes

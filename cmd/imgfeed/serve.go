@@ -35,7 +35,7 @@ type serveFlags struct {
 	socketMode     fs.FileMode
 	metrics        string
 	pprof          bool
-	traces         traceFlags
+	traces         server.Traces
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
@@ -63,7 +63,7 @@ Once the server listens it prints what it serves and how to connect; its log goe
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
-	f := serveFlags{socketMode: server.SocketMode}
+	f := serveFlags{socketMode: server.SocketMode, traces: server.Traces{Share: 0.01}}
 	cmd := &cobra.Command{
 		Use:   "serve [SET]",
 		Short: "Serve shard sets to training processes on this machine",
@@ -74,7 +74,10 @@ func newServeCommand() *cobra.Command {
 				return err
 			}
 			if !cmd.Flags().Changed("traces") {
-				f.traces.fromEnvironment(f.logger())
+				var err error // the variables are meant for other programs too, and no reason not to serve
+				if f.traces.To, err = server.TraceTargetFromEnv(); err != nil {
+					f.logger().Warn("no traces are sent", "err", err)
+				}
 			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
 		},
@@ -96,7 +99,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(intFlag(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
 	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
-	f.traces.register(flags)
+	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
+	flags.Var(shareFlag(&f.traces.Share), "traces-share", "share of the batches that are traced, chosen at random")
 	flags.Var(intFlag(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
@@ -169,11 +173,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	c := f.config
 	c.Find = func() (shard.Found, error) { return shard.FindAll(at.path) }
 	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
-	endTraces, err := f.traces.start(&c, log)
-	if err != nil {
-		return err
+	if f.traces.To.URL != "" {
+		c.Traces = &f.traces
 	}
-	defer endTraces()
 	if os.Getenv("GOMAXPROCS") == "" {
 		setProcessors(c.Threads, false)
 		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
@@ -202,8 +204,10 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		log.Warn(notice)
 	}
 	printServing(out, c.Name, at, found.Sets, srv.Sets(), listener.Path(), metrics)
-	if c.Traces != nil {
-		fmt.Fprintln(out, &f.traces)
+	if c.Traces != nil && f.traces.Share == 1 {
+		fmt.Fprintf(out, "traces of all batches to %v\n", f.traces.To)
+	} else if c.Traces != nil {
+		fmt.Fprintf(out, "traces of %.4g %% of the batches to %v\n", 100*f.traces.Share, f.traces.To)
 	}
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
