@@ -133,15 +133,9 @@ func (c *connection) fatal(request string, err error) error {
 // sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
 func (c *connection) sayGoodbye() {
 	defer c.conn.Close()
-	deadline := time.Now().Add(goodbyeTimeout)
-	for !c.writeMu.TryLock() { // a message is on its way, which a client that reads will soon have
-		if time.Now().After(deadline) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout)) // for a message that is on its way, too
+	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
-	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	frame, err := replies.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
 	if err == nil {
 		c.conn.Write(frame)

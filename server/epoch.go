@@ -152,12 +152,11 @@ func (s *session) release(m releaseRequest) error {
 	if !s.shared {
 		return badRequest("release: batches of this session come through the socket, there are no slots to release")
 	}
-	if err := s.ring.Release(m.Slot); err != nil {
+	held, err := s.slots.release(m.Slot)
+	if err != nil {
 		return err
 	}
-	now := time.Since(s.server.started)
-	s.heardOf.Store(int64(now))
-	s.totals.slotHeld.Observe((now - time.Duration(s.lentAt[m.Slot].Load())).Seconds())
+	s.totals.slotHeld.Observe(held.Seconds())
 	s.traces.End(m.Slot, true)
 	s.putBack(m.Slot)
 	return nil
@@ -231,11 +230,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if s.shared {
 		m.Slot = &slot
 		s.traces.Put(slot, traced)
-		s.lentAt[slot].Store(int64(started.Sub(s.server.started)))
-		if s.ring.Lent() == 0 {
-			s.heardOf.Store(int64(started.Sub(s.server.started)))
-		}
-		s.ring.Lend(slot) // for the same reason: it may release it
+		s.lend(slot, started) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
 	ahead := readAheadBytes(cfg.MemoryBytes)
-	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
+	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged}, s.log)
 	if err := s.checkServed(c); err != nil {
 		c.close()
@@ -180,7 +180,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	defer cancel()
 	s.running.Go(func() { s.watch(connections) })
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := l.accept()
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
@@ -244,4 +244,39 @@ func (s *Server) openSessions() (sessions []*session) {
 		}
 	}
 	return sessions
+}
+
+// WatchIdle returns a context that ends, with the reason as its cause, once no client has been connected for as long as
+// after, counted from now and from the end of the last connection. It lets a server that was started beside a training, in
+// a container of its own, end with it, also when the training fails before it asks for a batch. With after 0 it returns ctx.
+//
+// A connection that only asks, as imgfeed status does, and leaves is no client: a health check must not keep the server up.
+// So only one counts that two looks in a row have seen.
+func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Context {
+	if after == 0 {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(min(after/4+1, time.Second))
+		defer tick.Stop()
+		last := time.Now() // when a client was last connected
+		var seen []*connection
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				before := seen
+				seen = s.list()
+				if slices.ContainsFunc(seen, func(c *connection) bool { return slices.Contains(before, c) }) {
+					last = now
+				} else if now.Sub(last) >= after {
+					cancel(fmt.Errorf("no client has been connected for %v", after))
+					return
+				}
+			}
+		}
+	}()
+	return ctx
 }

@@ -188,7 +188,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
-	listener, err := server.ListenMode(f.socket, f.socketMode)
+	listener, err := server.Listen(f.socket, f.socketMode)
 	if err != nil {
 		return err
 	}
