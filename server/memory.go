@@ -41,14 +41,14 @@ func readAheadBytes(memory int64) int64 {
 	return min(memory/16, most)
 }
 
-// A LimitError means that a session asks for more memory than there is for it.
-type LimitError struct {
+// A limitError means that a session asks for more memory than there is for it.
+type limitError struct {
 	Want, Used, Max int64 // bytes
 	Slots           int   // of a ring; 0 for a selection
 	Stalled         int64 // bytes of Used that clients keep which give nothing back
 }
 
-func (e *LimitError) Error() string {
+func (e *limitError) Error() string {
 	if e.Slots == 0 {
 		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
 			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
@@ -84,7 +84,7 @@ func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 		slots = int(max(min(int64(slots), free/slotBytes), int64(least)))
 	}
 	if slotBytes > free/int64(slots) {
-		return 0, &LimitError{Want: int64(slots) * slotBytes, Used: b.used, Max: b.max, Slots: slots}
+		return 0, &limitError{Want: int64(slots) * slotBytes, Used: b.used, Max: b.max, Slots: slots}
 	}
 	b.used += int64(slots) * slotBytes
 	return slots, nil
@@ -115,7 +115,7 @@ func (b *budget) reserve(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.max-b.used {
-		return &LimitError{Want: n, Used: b.used, Max: b.max}
+		return &limitError{Want: n, Used: b.used, Max: b.max}
 	}
 	b.used += n
 	return nil
@@ -145,7 +145,7 @@ func (b *budget) inUse() int64 {
 func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
 	for started := time.Now(); ; {
 		got, err := s.memory.take(slots, autoSlotsMin, slotBytes)
-		limit, short := errors.AsType[*LimitError](err)
+		limit, short := errors.AsType[*limitError](err)
 		if !short {
 			return got, err
 		}
@@ -162,7 +162,7 @@ func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
 		}
 	}
 	got, err := s.memory.take(slots, autoSlotsShort, slotBytes)
-	if limit, short := errors.AsType[*LimitError](err); short {
+	if limit, short := errors.AsType[*limitError](err); short {
 		limit.Stalled = s.stalledBytes()
 	}
 	return got, err

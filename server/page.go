@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // page holds the status page, and uPlot (https://github.com/leeoniya/uPlot, MIT), which draws its plots.
@@ -21,12 +23,12 @@ import (
 //go:embed page
 var page embed.FS
 
-// Handler serves, for people, the status page at / (as sentences to whoever does not ask for HTML); for programs, the [Status] at
+// Handler serves, for people, the status page at / (as sentences to whoever does not ask for HTML); for programs, the [status.Status] at
 // /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops; after "ok",
 // what of the data is damaged, a line each, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s, metrics()}, s.totals.batchWait, s.totals.slotHeld)
+	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)
 	if s.sender != nil {
 		registry.MustRegister(spanCounters(s.sender)...)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -35,9 +36,9 @@ var requests = map[string]request{
 var emptyReplies = map[string]any{
 	"hello":    helloReply{},
 	"error":    errorMessage{},
-	"status":   Status{},
+	"status":   status.Status{},
 	"opened":   openedReply{},
-	"reloaded": Reloaded{},
+	"reloaded": status.Reloaded{},
 	"labels":   labelsReply{},
 	"classes":  classesReply{},
 	"key":      keyReply{},
@@ -126,24 +127,12 @@ type helloRequest struct {
 
 // helloReply answers [helloRequest]: what the server is, and what it serves.
 type helloReply struct {
-	Version int         `json:"version"` // of the protocol, that both will speak
-	Server  string      `json:"server"`  // name and version of the program
-	PID     int         `json:"pid"`
-	Rank    *int        `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
-	World   *int        `json:"world,omitempty"` // the same for world
-	Sets    []ServedSet `json:"sets"`
-}
-
-// ServedSet describes one split that a server can serve.
-type ServedSet struct {
-	Split       string          `json:"split"`
-	Samples     int             `json:"samples"`          // N
-	Classes     int             `json:"classes"`          // how many; their names come by classes
-	Partitions  int             `json:"partitions"`       // how many the set has
-	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of what is served in what order
-	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
-	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
-	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
+	Version int                `json:"version"` // of the protocol, that both will speak
+	Server  string             `json:"server"`  // name and version of the program
+	PID     int                `json:"pid"`
+	Rank    *int               `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
+	World   *int               `json:"world,omitempty"` // the same for world
+	Sets    []status.ServedSet `json:"sets"`
 }
 
 // A versionError means that the client speaks another version of the protocol.
@@ -161,27 +150,21 @@ func (c *connection) hello(m helloRequest) error {
 		return &versionError{m.Version}
 	}
 	c.greeted = true
-	s := c.server
-	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets()}
+	s, catalog := c.server, c.server.catalog.Load()
+	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{}}
+	for _, split := range catalog.splits {
+		reply.Sets = append(reply.Sets, describeSet(catalog.sets[split].Set))
+	}
 	if s.cfg.World > 0 {
 		reply.Rank, reply.World = &s.cfg.Rank, &s.cfg.World
 	}
 	return c.send(reply)
 }
 
-// Sets describes what is served, in the splits' order.
-func (s *Server) Sets() []ServedSet {
-	c := s.catalog.Load()
-	list := make([]ServedSet, 0, len(c.splits))
-	for _, split := range c.splits {
-		list = append(list, describeSet(c.sets[split].Set))
-	}
-	return list
-}
-
-func describeSet(set *shard.Set) ServedSet {
+// describeSet describes a set that is served.
+func describeSet(set *shard.Set) status.ServedSet {
 	m := set.Manifest()
-	d := ServedSet{
+	d := status.ServedSet{
 		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Fields: m.Fields, Here: []int{},
 	}
 	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read

@@ -12,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/traces"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // Traces say which batches are traced, by OpenTelemetry's spans, and where the spans go. Each epoch of a session is a trace: a
@@ -92,7 +93,7 @@ func (s *session) traceEpoch(m startRequest, batches int) *traces.Epoch {
 }
 
 // traceBatch returns the trace of a batch that is handed over at taken; nil if it is not traced.
-func (e *epoch) traceBatch(b loader.Batch, of Counts, taken time.Time) *traces.Batch {
+func (e *epoch) traceBatch(b loader.Batch, of status.Counts, taken time.Time) *traces.Batch {
 	if e.trace == nil || b.Times == nil {
 		return nil
 	}

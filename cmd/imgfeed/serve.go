@@ -25,6 +25,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -203,7 +204,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	printServing(out, c.Name, at, found.Sets, srv.Sets(), listener.Path(), metrics)
+	printServing(out, c.Name, at, srv.Status(math.MaxFloat64).Sets, listener.Path(), metrics)
 	if c.Traces != nil && f.traces.Share == 1 {
 		fmt.Fprintf(out, "traces of all batches to %v\n", f.traces.To)
 	} else if c.Traces != nil {
@@ -221,10 +222,10 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 }
 
 // printServing says what is served, from where, to which socket, and how to connect.
-func printServing(out io.Writer, name string, at place, paths map[string]string, sets []server.ServedSet, socket, metrics string) {
+func printServing(out io.Writer, name string, at place, sets []status.Set, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.path, at.why)
 	for _, set := range sets {
-		printSet(out, set, "; "+paths[set.Split])
+		printSet(out, set.ServedSet, "; "+set.Path)
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
 	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
