@@ -15,8 +15,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// A catalog is what there is to serve at one moment: the sets that were found, opened. It is not changed once it is made: a
-// reload makes another one, which takes over the sets that have stayed the same.
+// A catalog holds the sets that the server found at one moment, opened. It never changes: a reload makes another one, which takes
+// over the sets that have stayed the same.
 type catalog struct {
 	found  shard.Found
 	sets   map[string]*openSet
@@ -127,7 +127,7 @@ func (s *openSet) lacks(other *openSet) []int {
 	return slices.DeleteFunc(s.Missing(), func(p int) bool { return !other.Has(p) })
 }
 
-// reloadRequest asks the server to look again at what there is to serve.
+// reloadRequest asks the server to look for its sets again.
 type reloadRequest struct{}
 
 func (c *connection) reload(reloadRequest) error {
@@ -138,9 +138,9 @@ func (c *connection) reload(reloadRequest) error {
 	return c.send(done)
 }
 
-// Reload looks again at what there is to serve, and takes up what has become whole: sets, and partitions of sets. Sessions
-// go on with it from their next epoch on. What was opened before is served on as it is where the new one is no match: other
-// data, by the fingerprint, or less of it. An error means that nothing has changed.
+// Reload looks for the sets again, and serves sets and partitions that have become whole since. Sessions read the new files from
+// their next epoch on. A set stays open as it was where the new one does not match it: the fingerprint says that it holds other
+// data, or it has fewer partitions. An error means that nothing has changed.
 func (s *Server) Reload() (status.Reloaded, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -172,7 +172,7 @@ func (s *Server) Reload() (status.Reloaded, error) {
 	return done, nil
 }
 
-// replace keeps of the catalog before it what next has no match for, and says what is new and what was kept.
+// replace takes over the sets of the catalog before it that next does not match, and says what is new and what was kept.
 func (next *catalog) replace(before *catalog) status.Reloaded {
 	done := status.Reloaded{Changes: []string{}, Refused: []string{}}
 	for _, split := range before.splits {

@@ -35,7 +35,7 @@ type batchMessage struct {
 	Count      int    `json:"count"` // samples; fewer than batch_size only in the last batch
 	Slot       *int   `json:"slot,omitempty"`
 	Bytes      int64  `json:"bytes,omitempty"`
-	Consumed   int64  `json:"consumed"` // what start should be told to go on after this batch
+	Consumed   int64  `json:"consumed"` // the consumed of a start that goes on after this batch
 	// Bad are the samples that could not be served, by place.
 	Bad   []badPlace `json:"bad,omitempty"`
 	Slots int        `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session

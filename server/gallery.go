@@ -19,7 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// What is shown of a batch, and what that may cost.
+// How much of a batch the page shows, and how much time that may take.
 const (
 	// previewSamples is how many samples are shown at most, previewPictures how many pictures of them, originals included; a sample with all
 	// of its views is shown whatever their number.

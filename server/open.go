@@ -19,7 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// openRequest opens the connection's session: what is to be delivered, and how. A connection has one session at most.
+// openRequest opens the connection's session: it says what to deliver, and how. A connection has one session at most.
 type openRequest struct {
 	Split      string          `json:"split,omitempty"`     // may be left out when the server has one set
 	Transform  json.RawMessage `json:"transform"`           // a preset's name, or a list of operations
@@ -179,7 +179,7 @@ func (c *openConfig) readChoices(_ *Server, m openRequest) error {
 	return nil
 }
 
-// choose returns the value of a field that takes one of some words, the first of which is the default.
+// choose returns the value of a field that takes one of some words. The first word is the default.
 func choose(field, value string, words ...string) (string, error) {
 	if value == "" {
 		return words[0], nil

@@ -23,7 +23,7 @@ import (
 //go:embed page
 var page embed.FS
 
-// Handler serves, for people, the status page at / (as sentences to whoever does not ask for HTML); for programs, the [status.Status] at
+// Handler serves, for people, the status page at / (as sentences where HTML is not asked for); for programs, the [status.Status] at
 // /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops; after "ok",
 // what of the data is damaged, a line each, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {

@@ -69,8 +69,8 @@ func (s *session) selectSamples(m selectRequest) error {
 // giveBackMin is how much memory nobody uses any more for the system to get it back at once: selections of two million weights and more.
 const giveBackMin = 64 << 20
 
-// giveBack has the system get memory back of which so many bytes are not used any more, if they are many. A server that allocates next to
-// nothing would keep them for minutes, and with them what its control group has left.
+// giveBack returns memory to the system at once, if so many unused bytes are many. Go would keep them for minutes in a server that
+// allocates next to nothing, at the expense of its control group.
 func giveBack(unused int64) {
 	if unused >= giveBackMin {
 		debug.FreeOSMemory()

@@ -52,20 +52,19 @@ type Config struct {
 	Find func() (shard.Found, error)
 	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
 	Threads int
-	// Reading, if there is one, is told when samples begin to be read from the disk, and when they no longer are.
+	// Reading, if not nil, is called when the server begins to read samples from the disk, and when it no longer does.
 	Reading func(reading bool)
-	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
-	// rank 0 of 1.
+	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
 	Rank, World int
-	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own: a
-	// sixteenth, and no more than 64 MiB. 0 means half of the machine's or the container's memory.
+	// MemoryBytes bounds the rings of all sessions together, and the memory that samples are read into ahead of time: a sixteenth of
+	// it, and no more than 64 MiB. 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
 	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
 	Sessions int
 	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	BitExact bool
-	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
+	// Resampler is the one of sessions that name none; the zero value is the newest Pillow's.
 	Resampler transform.Resampler
 	// Traces has batches traced; nil: none is.
 	Traces *Traces
@@ -105,8 +104,8 @@ type Server struct {
 	running     sync.WaitGroup
 }
 
-// New opens the sets and starts the workers. What is damaged (a set, or a partition of one) is logged, and is an error for
-// the sessions that ask for it; the rest is served. New returns an error that names the folders when nothing is left: no
+// New opens the sets and starts the workers. A damaged set or partition is logged, and is an error for the sessions that ask for
+// it; the rest is served. New returns an error that names the folders when nothing is left: no
 // set can be read, or none has the partitions that rank and world need.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
@@ -267,8 +266,8 @@ func (s *Server) openSessions() (sessions []*session) {
 // after, counted from now and from the end of the last connection. It lets a server that was started beside a training, in
 // a container of its own, end with it, also when the training fails before it asks for a batch. With after 0 it returns ctx.
 //
-// A connection that only asks, as imgfeed status does, and leaves is no client: a health check must not keep the server up.
-// So only one counts that two looks in a row have seen.
+// A connection that asks something and leaves, as imgfeed status does, is not a client: a health check must not keep the server up.
+// So a connection counts once two looks in a row have seen it.
 func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Context {
 	if after == 0 {
 		return ctx

@@ -295,7 +295,7 @@ func (f *serveFlags) tellReady(socket string) error {
 
 // setProcessors gives Go as many processors as threads decode; 0: one for each CPU. More would be looked for work each time that a batch
 // ends and find none, at the expense of whatever else runs there, the client for one. While samples are read from the disk there
-// is one more, since a thread that decodes lets whoever is to ask for the next ones wait for up to 10 ms.
+// is one more, since a decoding thread can delay the goroutine that asks for the next samples by up to 10 ms.
 func setProcessors(threads int, reading bool) {
 	if threads == 0 {
 		runtime.SetDefaultGOMAXPROCS()

@@ -25,7 +25,7 @@ type topScreen struct {
 	advice *tview.TextView
 
 	last status.Status
-	lost time.Time // since when there is no answer; zero if there is one
+	lost time.Time // when answers ceased; zero while they come
 }
 
 func newTopScreen(where string, ask func() (status.Status, error), interval time.Duration) *topScreen {
@@ -74,7 +74,7 @@ func (t *topScreen) run(ctx context.Context) error {
 	return t.app.Run()
 }
 
-// show shows an answer, or that there is none.
+// show shows an answer, or says that none comes.
 func (t *topScreen) show(st status.Status, err error) {
 	if err != nil {
 		if t.lost.IsZero() {

@@ -31,7 +31,7 @@ type Status struct {
 	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
 
 	Sets     []Set       `json:"sets"`
-	Damaged  []string    `json:"damaged"`  // what is here but not served, a sentence each
+	Damaged  []string    `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
 	Sessions []Session   `json:"sessions"` // by split and rank
 	Bad      []BadSample `json:"bad"`      // the last samples that could not be served, the newest first
 	History  []Moment    `json:"history"`  // the last minutes, a moment each second, the newest last
@@ -119,7 +119,7 @@ type ServedSet struct {
 	Samples     int             `json:"samples"`          // N
 	Classes     int             `json:"classes"`          // how many; their names come by classes
 	Partitions  int             `json:"partitions"`       // how many the set has
-	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of what is served in what order
+	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of the samples in their order
 	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
 	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
 	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
@@ -135,7 +135,7 @@ type Moment struct {
 	Decode   float64 `json:"decode"`
 	Resample float64 `json:"resample"`
 	Wait     float64 `json:"wait"`
-	Waiting  int     `json:"waiting"` // sessions of which an epoch runs and that wait for the feed: for the disk or the CPU
+	Waiting  int     `json:"waiting"` // sessions with a running epoch that wait for the feed: for the disk or the CPU
 }
 
 // A BadSample is one that could not be served.
@@ -148,13 +148,13 @@ type BadSample struct {
 	Error string  `json:"error"`
 }
 
-// Reloaded answers a reload: what is served now and was not, and what is not taken up, each in a sentence.
+// Reloaded answers a reload: what is served since, and what was refused, a sentence each.
 type Reloaded struct {
 	Changes []string `json:"changes"`
 	Refused []string `json:"refused"`
 }
 
-// Unchanged is what is said of a reload that changes nothing of what is served, and yet opens every file anew.
+// Unchanged describes a reload that finds the same splits and partitions, and yet opens every file anew.
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
 // advice says what to do about what a session waits for.
