@@ -120,14 +120,10 @@ func (c *connection) answerError(request string, err error) error {
 
 // fatal sends a last error, as far as the client reads it.
 func (c *connection) fatal(request string, err error) error {
-	kind := kindOf(err)
-	if is[*versionError](err) {
-		kind = kindUnsupported
-	}
-	c.server.totals.countError(kind)
+	c.server.totals.countError(kindOf(err))
 	c.log.Warn("ending the connection", "request", request, "err", err)
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	c.send(errorMessage{ErrKind: kind, Message: err.Error(), Fatal: true, Request: request})
+	c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Fatal: true, Request: request})
 	return errHangUp
 }
 

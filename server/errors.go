@@ -70,9 +70,9 @@ func (e *reachError) Error() string {
 	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir, strings.Join(names, ", "), advice)
 }
 
-// checkReach returns a *reachError if the set lacks a partition that the rank needs when it starts at consumed.
-func checkReach(set *shard.Set, rank, world, consumed int) error {
-	p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1, Consumed: consumed})
+// checkReach returns a *reachError if the set lacks a partition that the rank needs.
+func checkReach(set *shard.Set, rank, world int) error {
+	p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func kindOf(err error) string {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
 		is[*limitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
 		return kindBadRequest
-	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
+	case is[*versionError](err), is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
 		return kindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return kindCorrupt

@@ -25,7 +25,7 @@ var page embed.FS
 
 // Handler serves, for people, the status page at / (as sentences where HTML is not asked for); for programs, the [status.Status] at
 // /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops; after "ok",
-// what of the data is damaged, a line each, since a restart would not mend it.
+// a line for each damaged set or partition, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)
@@ -88,11 +88,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "since is no number of seconds since 1970", http.StatusBadRequest)
 		return
 	}
-	writeJSON(w, s.Status(since))
-}
-
-func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	json.NewEncoder(w).Encode(value) // fails where the asker has gone
+	json.NewEncoder(w).Encode(s.Status(since)) // fails where the asker has gone
 }

@@ -105,8 +105,8 @@ type Server struct {
 }
 
 // New opens the sets and starts the workers. A damaged set or partition is logged, and is an error for the sessions that ask for
-// it; the rest is served. New returns an error that names the folders when nothing is left: no
-// set can be read, or none has the partitions that rank and world need.
+// it; the rest is served. New returns an error that names the folders when nothing is left: no set can be read, or none has the
+// partitions that rank and world need.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -158,7 +158,7 @@ func (s *Server) checkServed(c *catalog) error {
 			continue
 		}
 		if s.cfg.World > 0 {
-			if err := checkReach(set.Set, s.cfg.Rank, s.cfg.World, 0); err != nil {
+			if err := checkReach(set.Set, s.cfg.Rank, s.cfg.World); err != nil {
 				errs = append(errs, fmt.Errorf("split %s: %w", split, err))
 				continue
 			}
@@ -244,12 +244,7 @@ func (s *Server) Close() error {
 func (s *Server) list() []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*connection, 0, len(s.connections))
-	for _, c := range s.connections {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *connection) int { return int(a.id) - int(b.id) })
-	return list
+	return slices.SortedFunc(maps.Values(s.connections), func(a, b *connection) int { return int(a.id) - int(b.id) })
 }
 
 // openSessions returns the sessions in the order in which their connections came.
