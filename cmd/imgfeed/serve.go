@@ -156,17 +156,11 @@ func (f *serveFlags) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
-// run serves until a signal or the owner's end.
-func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
-	log, hangups := f.logger(), takeHangups()
-	ctx, stop, err := f.untilEnd(ctx)
-	defer stop()
-	if err != nil {
-		return err
-	}
+// open finds the sets at a path and opens a server for them.
+func (f *serveFlags) open(path string, log *slog.Logger) (*server.Server, place, error) {
 	found, at, skipped, err := discover(path)
 	if err != nil {
-		return err
+		return nil, at, err
 	}
 	for _, p := range skipped {
 		log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
@@ -182,6 +176,18 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
 	}
 	srv, err := server.New(c)
+	return srv, at, err
+}
+
+// run serves until a signal or the owner's end.
+func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
+	log, hangups := f.logger(), takeHangups()
+	ctx, stop, err := f.untilEnd(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	srv, at, err := f.open(path, log)
 	if err != nil {
 		return err
 	}
@@ -204,12 +210,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	printServing(out, c.Name, at, srv.Status(math.MaxFloat64).Sets, listener.Path(), metrics)
-	if c.Traces != nil && f.traces.Share == 1 {
-		fmt.Fprintf(out, "traces of all batches to %v\n", f.traces.To)
-	} else if c.Traces != nil {
-		fmt.Fprintf(out, "traces of %.4g %% of the batches to %v\n", 100*f.traces.Share, f.traces.To)
-	}
+	f.printServing(out, srv.Status(math.MaxFloat64), at, listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
@@ -221,16 +222,23 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	return err
 }
 
-// printServing says what is served, from where, to which socket, and how to connect.
-func printServing(out io.Writer, name string, at place, sets []status.Set, socket, metrics string) {
-	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.path, at.why)
-	for _, set := range sets {
+// printServing says what is served, from where, to which socket, how to connect, and where the metrics and traces go.
+func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
+	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
+	for _, set := range st.Sets {
 		printSet(out, set.ServedSet, "; "+set.Path)
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
-	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
+	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, st.Sets[0].Split)
 	if metrics != "" {
 		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
+	}
+	switch {
+	case f.traces.To.URL == "":
+	case f.traces.Share == 1:
+		fmt.Fprintf(out, "traces of all batches to %v\n", f.traces.To)
+	default:
+		fmt.Fprintf(out, "traces of %.4g %% of the batches to %v\n", 100*f.traces.Share, f.traces.To)
 	}
 }
 
