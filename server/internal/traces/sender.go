@@ -55,18 +55,17 @@ type Sender struct {
 // New begins to send spans of the program name in the given version. What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say of it
 // takes the place of what it says itself.
 func New(to Target, name, version string, log *slog.Logger) (*Sender, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Sender{log: log, to: to, http: &http.Client{Timeout: to.Timeout}, requests: ctx, cancel: cancel}
-	about, err := resource.New(ctx,
+	s := &Sender{log: log, to: to, http: &http.Client{Timeout: to.Timeout}}
+	s.requests, s.cancel = context.WithCancel(context.Background())
+	about, err := resource.New(s.requests,
 		resource.WithAttributes(attribute.String("service.name", name), attribute.String("service.version", version)),
 		resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("traces: %w", err)
+	var exporter *otlptrace.Exporter
+	if err == nil {
+		exporter, err = otlptrace.New(s.requests, client{s})
 	}
-	exporter, err := otlptrace.New(ctx, client{s})
 	if err != nil {
-		cancel()
+		s.cancel()
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	// The library takes numbers below 1 of its variables as they are: it panics, or sends without a pause.
