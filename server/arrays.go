@@ -24,7 +24,7 @@ func (c *openConfig) arrays() []ring.Array {
 		}
 		arrays = append(arrays, ring.Array{Kind: ring.Images, Name: c.viewName(v), Dtype: "uint8", Shape: shape})
 	}
-	none := []int{} // of JSON, where null is no list
+	none := []int{} // not nil, which JSON would write as null
 	arrays = append(arrays, ring.Array{Kind: ring.Labels, Dtype: "int64", Shape: none}, ring.Array{Kind: ring.Indices, Dtype: "int64", Shape: none})
 	for v := range c.views {
 		if c.params {
@@ -51,7 +51,7 @@ func (c *openConfig) arrays() []ring.Array {
 // fieldRoomMax bounds what a slot holds of a field whose values have any length, bytes: there is room for the longest of the set for each sample.
 const fieldRoomMax = 256 << 20
 
-// checkFieldRoom refuses fields of which a few long values would make every slot large.
+// checkFieldRoom refuses fields whose few long values would make every slot large.
 func checkFieldRoom(fields *loader.Fields, batchSize int) error {
 	for k := range fields.Len() {
 		f, stride := fields.Field(k), int64(fields.Stride(k))
@@ -63,7 +63,7 @@ func checkFieldRoom(fields *loader.Fields, batchSize int) error {
 	return nil
 }
 
-// viewName returns the number of a view as the name of its arrays; that of a transform which is no list of views has none.
+// viewName returns the number of a view, which is the name of its arrays; "" where the transform is not a list of views.
 func (c *openConfig) viewName(v int) string {
 	if !c.listed {
 		return ""

@@ -10,11 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// A catalog is what there is to serve at one moment: the sets that were found, opened. It is not changed once it is made: a
-// reload makes another one, which takes over the sets that have stayed the same.
+// A catalog holds the sets that the server found at one moment, opened. It never changes: a reload makes another one, which takes
+// over the sets that have stayed the same.
 type catalog struct {
 	found  shard.Found
 	sets   map[string]*openSet
@@ -123,4 +125,93 @@ func (s *openSet) serves(other *openSet) bool {
 // lacks returns the partitions that other has and s has not; both have as many.
 func (s *openSet) lacks(other *openSet) []int {
 	return slices.DeleteFunc(s.Missing(), func(p int) bool { return !other.Has(p) })
+}
+
+// reloadRequest asks the server to look for its sets again.
+type reloadRequest struct{}
+
+func (c *connection) reload(reloadRequest) error {
+	done, err := c.server.Reload()
+	if err != nil {
+		return err
+	}
+	return c.send(done)
+}
+
+// Reload looks for the sets again, and serves sets and partitions that have become whole since. Sessions read the new files from
+// their next epoch on. A set stays open as it was where the new one does not match it: the fingerprint says that it holds other
+// data, or it has fewer partitions. An error means that nothing has changed.
+func (s *Server) Reload() (status.Reloaded, error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	found := shard.Found{Sets: maps.Clone(s.cfg.Sets), Damaged: s.cfg.Damaged}
+	if s.cfg.Find != nil {
+		var err error
+		if found, err = s.cfg.Find(); err != nil {
+			return status.Reloaded{}, fmt.Errorf("reload: nothing has changed: %w", err)
+		}
+	}
+	before, next := s.catalog.Load(), openCatalog(found, s.log)
+	done := next.replace(before)
+	s.catalog.Store(next)
+	if err := before.close(); err != nil {
+		s.log.Error("closing a set failed", "err", err)
+	}
+	for _, text := range done.Changes {
+		s.log.Info("reload: " + text)
+	}
+	if len(done.Changes)+len(done.Refused) == 0 {
+		s.log.Info("reload: " + status.Unchanged)
+	}
+	for _, text := range done.Refused {
+		s.log.Error("reload: " + text)
+	}
+	for _, err := range next.problems() {
+		s.log.Error("damaged, and not served", "err", err)
+	}
+	return done, nil
+}
+
+// replace takes over the sets of the catalog before it that next does not match, and says what is new and what was kept.
+func (next *catalog) replace(before *catalog) status.Reloaded {
+	done := status.Reloaded{Changes: []string{}, Refused: []string{}}
+	for _, split := range before.splits {
+		old, set := before.sets[split], next.sets[split]
+		if why := next.refusal(split, old); why != "" {
+			text := fmt.Sprintf("split %s: %s; what was opened before is served on", split, why)
+			done.Refused = append(done.Refused, text)
+			if set != nil {
+				set.drop()
+			}
+			old.hold() // before has it, so it is open
+			next.sets[split], next.found.Sets[split], next.broken[split] = old, before.found.Sets[split], fmt.Errorf("%s", text)
+		} else if more := old.lacks(set); len(more) > 0 {
+			done.Changes = append(done.Changes, fmt.Sprintf("split %s: partitions %v are served now", split, more))
+		}
+	}
+	next.splits = slices.Sorted(maps.Keys(next.sets))
+	for _, split := range next.splits {
+		if before.sets[split] == nil {
+			done.Changes = append(done.Changes, fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
+		}
+	}
+	return done
+}
+
+// refusal says why a set that is open cannot be replaced by what was found, or "".
+func (next *catalog) refusal(split string, old *openSet) string {
+	set, dir := next.sets[split], next.found.Sets[split]
+	switch {
+	case set == nil && dir == "":
+		return old.Dir() + " holds no set of it any more"
+	case set == nil:
+		return next.broken[split].Error()
+	case set.Manifest().Fingerprint != old.Manifest().Fingerprint:
+		return fmt.Sprintf("%s holds other data, of fingerprint %s, and %s is served: start imgfeed again to serve it",
+			dir, set.Manifest().Fingerprint, old.Manifest().Fingerprint)
+	}
+	if less := set.lacks(old); len(less) > 0 {
+		return fmt.Sprintf("%s lacks partitions %v, which were whole", dir, less)
+	}
+	return ""
 }

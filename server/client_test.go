@@ -52,7 +52,7 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 		t.Fatal(err)
 	}
 	path := filepath.Join(socketDir, "s")
-	l, err := Listen(path)
+	l, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatal(err)
 	}

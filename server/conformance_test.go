@@ -16,6 +16,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 const wireDocument = "../docs/format/wire.md"
@@ -227,10 +228,10 @@ func TestDocumentNamesEveryField(t *testing.T) {
 	for kind := range emptyReplies {
 		find(kind, "the protocol")
 	}
-	for _, m := range append(allMessages(), ServedSet{}, ring.Array{}) {
+	for _, m := range append(allMessages(), status.ServedSet{}, ring.Array{}) {
 		typ := reflect.TypeOf(m)
 		for _, field := range reflect.VisibleFields(typ) {
-			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); field.IsExported() && !field.Anonymous {
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); field.IsExported() && !field.Anonymous && name != "-" {
 				find(name, typ.Name())
 			}
 		}

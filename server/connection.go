@@ -87,9 +87,11 @@ func (c *connection) serve() (err error) {
 		if err == nil {
 			err = c.handle(kind, m)
 		}
+		if err != nil && m == nil && kind == "select" {
+			err = &lostError{err} // it does not say how much follows it
+		}
 		if err != nil {
-			// Nobody knows what follows a select that cannot be read.
-			if err = c.answerError(kind, err, m == nil && kind == "select"); err != nil {
+			if err = c.answerError(kind, err); err != nil {
 				return err
 			}
 		}
@@ -103,10 +105,9 @@ func (e *lostError) Error() string { return e.err.Error() }
 
 func (e *lostError) Unwrap() error { return e.err }
 
-// answerError sends what went wrong with a request. It returns an error if the connection cannot go on; lost says that
-// nobody knows where the next request begins.
-func (c *connection) answerError(request string, err error, lost bool) error {
-	if lost || is[*wire.SyntaxError](err) || is[*lostError](err) || !c.greeted {
+// answerError sends what went wrong with a request. It returns an error if the connection cannot go on.
+func (c *connection) answerError(request string, err error) error {
+	if is[*wire.SyntaxError](err) || is[*lostError](err) || !c.greeted {
 		return c.fatal(request, err)
 	}
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {
@@ -119,29 +120,19 @@ func (c *connection) answerError(request string, err error, lost bool) error {
 
 // fatal sends a last error, as far as the client reads it.
 func (c *connection) fatal(request string, err error) error {
-	kind := kindOf(err)
-	if is[*versionError](err) {
-		kind = kindUnsupported
-	}
-	c.server.totals.countError(kind)
+	c.server.totals.countError(kindOf(err))
 	c.log.Warn("ending the connection", "request", request, "err", err)
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	c.send(errorMessage{ErrKind: kind, Message: err.Error(), Fatal: true, Request: request})
+	c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Fatal: true, Request: request})
 	return errHangUp
 }
 
 // sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
 func (c *connection) sayGoodbye() {
 	defer c.conn.Close()
-	deadline := time.Now().Add(goodbyeTimeout)
-	for !c.writeMu.TryLock() { // a message is on its way, which a client that reads will soon have
-		if time.Now().After(deadline) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout)) // for a message that is on its way, too
+	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
-	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	frame, err := replies.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
 	if err == nil {
 		c.conn.Write(frame)
@@ -163,6 +154,23 @@ func (c *connection) send(m any, raw ...[]byte) error {
 	}
 	_, err := buffers.WriteTo(c.conn)
 	return err
+}
+
+// sendArray writes one message, and after it the numbers that write makes, a piece at a time.
+func (c *connection) sendArray(m any, write func(*bufio.Writer) error) error {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.encode(m); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(c.conn, 64<<10)
+	if _, err := w.Write(c.frame); err != nil {
+		return err
+	}
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 // encode puts m's frame into c.frame; writeMu is held.

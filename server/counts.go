@@ -8,32 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
-// Counts are what was delivered to clients. A counter is added by a field here and a line in deliveryCounters: the status, the
-// metrics and the reply to stats follow.
-type Counts struct {
-	Images      int64 `json:"images"`
-	Batches     int64 `json:"batches"`
-	Bytes       int64 `json:"bytes"`       // of arrays
-	Blanks      int64 `json:"blanks"`      // samples replaced by zeros under on_error: blank
-	Substitutes int64 `json:"substitutes"` // by another one of their class, under on_error: substitute
-}
-
-var deliveryCounters = []struct {
-	metric, help string
-	of           func(*Counts) *int64
-}{
-	{"delivered_images_total", "Images delivered to clients.", func(c *Counts) *int64 { return &c.Images }},
-	{"delivered_batches_total", "Batches delivered to clients.", func(c *Counts) *int64 { return &c.Batches }},
-	{"delivered_bytes_total", "Bytes of arrays delivered to clients.", func(c *Counts) *int64 { return &c.Bytes }},
-	{"blank_images_total", "Images that could not be read and were delivered as zeros.", func(c *Counts) *int64 { return &c.Blanks }},
-	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.", func(c *Counts) *int64 { return &c.Substitutes }},
-}
-
 // countsOf describes a batch, which takes so many bytes.
-func countsOf(b loader.Batch, bytes int64) Counts {
-	c := Counts{Images: int64(b.Count), Batches: 1, Bytes: bytes}
+func countsOf(b loader.Batch, bytes int64) status.Counts {
+	c := status.Counts{Images: int64(b.Count), Batches: 1, Bytes: bytes}
 	for _, bad := range b.Bad {
 		if bad.By < 0 {
 			c.Blanks++
@@ -46,15 +26,13 @@ func countsOf(b loader.Batch, bytes int64) Counts {
 
 // A delivery is what was delivered, and the time that it took.
 type delivery struct {
-	Counts
+	status.Counts
 	slotWait time.Duration // that streams stood still for want of a free slot
 	write    time.Duration // to the socket
 }
 
 func (d *delivery) add(e delivery) {
-	for _, counter := range deliveryCounters {
-		*counter.of(&d.Counts) += *counter.of(&e.Counts)
-	}
+	d.Counts.Add(e.Counts)
 	d.slotWait += e.slotWait
 	d.write += e.write
 }

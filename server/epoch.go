@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/traces"
 )
 
 // startRequest begins an epoch, and ends the one that runs.
@@ -34,7 +35,7 @@ type batchMessage struct {
 	Count      int    `json:"count"` // samples; fewer than batch_size only in the last batch
 	Slot       *int   `json:"slot,omitempty"`
 	Bytes      int64  `json:"bytes,omitempty"`
-	Consumed   int64  `json:"consumed"` // what start should be told to go on after this batch
+	Consumed   int64  `json:"consumed"` // the consumed of a start that goes on after this batch
 	// Bad are the samples that could not be served, by place.
 	Bad   []badPlace `json:"bad,omitempty"`
 	Slots int        `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
@@ -75,7 +76,7 @@ type epoch struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
-	trace    *epochTrace   // nil where nothing is traced
+	trace    *traces.Epoch // nil where nothing is traced
 	slotWait time.Duration // of the stream, already counted
 	parts    [][]byte
 }
@@ -121,7 +122,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
 		Dataset: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
-		Timed: s.server.cfg.Traces.chooser(),
+		Timed: s.server.chosen,
 	})
 	return st, p, err
 }
@@ -151,13 +152,12 @@ func (s *session) release(m releaseRequest) error {
 	if !s.shared {
 		return badRequest("release: batches of this session come through the socket, there are no slots to release")
 	}
-	if err := s.ring.Release(m.Slot); err != nil {
+	held, err := s.slots.release(m.Slot)
+	if err != nil {
 		return err
 	}
-	now := time.Since(s.server.started)
-	s.heardOf.Store(int64(now))
-	s.totals.slotHeld.Observe((now - time.Duration(s.lentAt[m.Slot].Load())).Seconds())
-	s.traces.end(m.Slot, true)
+	s.totals.slotHeld.Observe(held.Seconds())
+	s.traces.End(m.Slot, true)
 	s.putBack(m.Slot)
 	return nil
 }
@@ -172,7 +172,7 @@ func (e *epoch) run(ctx context.Context) {
 	s.forgetStream()
 	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)
 	gone := errors.Is(err, net.ErrClosed) || is[*net.OpError](err)
-	e.trace.end(err, stopped || gone)
+	e.trace.End(err, stopped || gone)
 	switch {
 	case err == nil || stopped:
 	case gone:
@@ -223,17 +223,14 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if fewer := s.shrunk.Swap(0); fewer > 0 {
 		m.Slots = int(fewer)
 	}
-	s.count(delivery{Counts: countsOf(b, size)}) // before the client can know of it and ask
+	counts := countsOf(b, size)
+	s.count(delivery{Counts: counts}) // before the client can know of it and ask
 	started := time.Now()
-	traced := e.trace.batch(b, size, started)
+	traced := e.traceBatch(b, counts, started)
 	if s.shared {
 		m.Slot = &slot
-		s.traces.put(slot, traced)
-		s.lentAt[slot].Store(int64(started.Sub(s.server.started)))
-		if s.ring.Lent() == 0 {
-			s.heardOf.Store(int64(started.Sub(s.server.started)))
-		}
-		s.ring.Lend(slot) // for the same reason: it may release it
+		s.traces.Put(slot, traced)
+		s.lend(slot, started) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
 			return err
 		}
@@ -244,7 +241,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		if err := s.connection.send(m, e.parts...); err != nil {
 			return err
 		}
-		traced.end("send")
+		traced.End("send")
 	}
 	slotWait := e.stream.Stats().SlotWait
 	s.count(delivery{write: time.Since(started), slotWait: slotWait - e.slotWait})

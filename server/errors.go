@@ -37,8 +37,8 @@ func bugError(panicked any) error {
 	return fmt.Errorf("a bug in imgfeed: %v; please report it with the server's log", panicked)
 }
 
-// A ReachError means that a rank needs partitions that are not on this machine, or not whole.
-type ReachError struct {
+// A reachError means that a rank needs partitions that are not on this machine, or not whole.
+type reachError struct {
 	Dir         string
 	Rank, World int
 	Partitions  int   // that the set has
@@ -48,9 +48,9 @@ type ReachError struct {
 }
 
 // Unwrap returns the damage.
-func (e *ReachError) Unwrap() error { return e.Damage }
+func (e *reachError) Unwrap() error { return e.Damage }
 
-func (e *ReachError) Error() string {
+func (e *reachError) Error() string {
 	if e.Damage != nil {
 		return fmt.Sprintf("rank %d of world %d needs a partition that is damaged: %v; then have the server look again (imgfeed reload), or start it", e.Rank, e.World, e.Damage)
 	}
@@ -70,9 +70,9 @@ func (e *ReachError) Error() string {
 	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir, strings.Join(names, ", "), advice)
 }
 
-// checkReach returns a [*ReachError] if the set lacks a partition that the rank needs when it starts at consumed.
-func checkReach(set *shard.Set, rank, world, consumed int) error {
-	p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1, Consumed: consumed})
+// checkReach returns a *reachError if the set lacks a partition that the rank needs.
+func checkReach(set *shard.Set, rank, world int) error {
+	p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1})
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		return nil
 	}
 	cfg := p.Config()
-	err := &ReachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing, Selected: cfg.Selection != nil}
+	err := &reachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing, Selected: cfg.Selection != nil}
 	for _, partition := range missing {
 		if absence := set.Absence(partition); is[*shard.DamagedPartitionError](absence) {
 			err.Damage = absence
@@ -99,13 +99,13 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 func kindOf(err error) string {
 	switch {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
-		is[*LimitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
+		is[*limitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
 		return kindBadRequest
-	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
+	case is[*versionError](err), is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
 		return kindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return kindCorrupt
-	case is[*splitError](err), is[*ReachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
+	case is[*splitError](err), is[*reachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return kindMissing
 	}
 	return kindInternal

@@ -19,7 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// What is shown of a batch, and what that may cost.
+// How much of a batch the page shows, and how much time that may take.
 const (
 	// previewSamples is how many samples are shown at most, previewPictures how many pictures of them, originals included; a sample with all
 	// of its views is shown whatever their number.
@@ -120,7 +120,7 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.body))
 }
 
-// look returns the pictures of a session's last batch, or those of an earlier one while what pictures have taken is not paid for. A wait
+// look returns the pictures of a session's last batch, or those of an earlier one while the time for pictures is not paid for. A wait
 // says that even the first ones of a session must wait so long.
 func (g *gallery) look(ctx context.Context, s *session) (p *batchPreview, wait time.Duration, err error) {
 	last, _ := g.kept(s)
@@ -183,7 +183,7 @@ func (g *gallery) fill(ctx context.Context, s *session, set *openSet, p *batchPr
 	return err
 }
 
-// kept returns a session's pictures, nil if there are none, and for how long what all have taken is not paid for.
+// kept returns a session's pictures, nil if there are none, and how long it takes until the time for all pictures is paid for.
 func (g *gallery) kept(s *session) (last *batchPreview, owed time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -209,9 +209,7 @@ func (g *gallery) keep(p *batchPreview) {
 	g.forget(p.session)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shown = append(g.shown, p); len(g.shown) > galleryMax {
-		g.shown = slices.Delete(g.shown, 0, 1)
-	}
+	g.shown = appendBounded(g.shown, p, galleryMax)
 }
 
 // forget drops a session's pictures.

@@ -7,20 +7,8 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/status"
 )
-
-// A Moment is what happened in about a second before Time: what was delivered, and the share of the decoding threads' time that each
-// stage took, 0 to 1.
-type Moment struct {
-	Time     float64 `json:"time"`   // seconds since 1970
-	Images   float64 `json:"images"` // delivered, a second
-	Bytes    float64 `json:"bytes"`  // stored bytes read, a second
-	Read     float64 `json:"read"`
-	Decode   float64 `json:"decode"`
-	Resample float64 `json:"resample"`
-	Wait     float64 `json:"wait"`
-	Waiting  int     `json:"waiting"` // sessions of which an epoch runs and that wait for the feed: for the disk or the CPU
-}
 
 const (
 	historyStep    = time.Second
@@ -30,7 +18,7 @@ const (
 // A history is the moments of the last minutes.
 type history struct {
 	mu      sync.Mutex
-	moments []Moment
+	moments []status.Moment
 	looks   []look // of the last rateSpan seconds, the newest last
 }
 
@@ -75,7 +63,7 @@ func (s *Server) addMoment(now time.Time) {
 	}
 	did := next.pool.Sub(last.pool)
 	threads := elapsed * float64(st.Threads)
-	m := Moment{
+	m := status.Moment{
 		Time: s.moment(now), Images: float64(next.images-last.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
 		Read: did.Read.Seconds() / threads, Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,
 	}
@@ -112,24 +100,14 @@ func (h *history) perSecond(session uint64) float64 {
 }
 
 // after returns the moments that came after a time.
-func (h *history) after(since float64) []Moment {
+func (h *history) after(since float64) []status.Moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.moments, func(m Moment) bool { return m.Time > since })
+	i := slices.IndexFunc(h.moments, func(m status.Moment) bool { return m.Time > since })
 	if i < 0 {
-		return []Moment{}
+		return []status.Moment{}
 	}
 	return slices.Clone(h.moments[i:])
-}
-
-// A BadSample is one that could not be served.
-type BadSample struct {
-	Time  float64 `json:"time"` // seconds since 1970
-	Split string  `json:"split"`
-	Index int     `json:"index"`
-	Key   string  `json:"key"`
-	By    *int    `json:"by,omitempty"` // the sample that was served in its place, where one was
-	Error string  `json:"error"`
 }
 
 // badMax is how many bad samples are remembered.
@@ -138,15 +116,15 @@ const badMax = 100
 // badSamples remembers the last ones.
 type badSamples struct {
 	mu   sync.Mutex
-	last []BadSample
+	last []status.BadSample
 }
 
 // note remembers a bad sample of a split, met at a moment, each once: what comes again in every epoch is moved to the end.
 func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last = slices.DeleteFunc(b.last, func(old BadSample) bool { return old.Split == split && old.Index == e.Index })
-	noted := BadSample{Time: moment, Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
+	b.last = slices.DeleteFunc(b.last, func(old status.BadSample) bool { return old.Split == split && old.Index == e.Index })
+	noted := status.BadSample{Time: moment, Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
 	if e.By >= 0 {
 		noted.By = &e.By
 	}
@@ -154,10 +132,10 @@ func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 }
 
 // list returns them, the newest first.
-func (b *badSamples) list() []BadSample {
+func (b *badSamples) list() []status.BadSample {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]BadSample, 0, len(b.last))
+	list := make([]status.BadSample, 0, len(b.last))
 	for _, bad := range slices.Backward(b.last) {
 		list = append(list, bad)
 	}

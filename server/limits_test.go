@@ -29,8 +29,8 @@ func TestAutomaticSlots(t *testing.T) {
 		}
 	}
 	b := budget{max: 2*batch - 1}
-	var limit *LimitError
+	var limit *limitError
 	if got, err := b.take(0, autoSlotsShort, batch); !errors.As(err, &limit) || b.inUse() != 0 {
-		t.Errorf("got %d slots and %v where one fits, with %d bytes in use; want a LimitError", got, err, b.inUse())
+		t.Errorf("got %d slots and %v where one fits, with %d bytes in use; want a limitError", got, err, b.inUse())
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +28,9 @@ func DefaultSocket() string {
 	}
 	return filepath.Join(os.TempDir(), "imgfeed-"+strconv.Itoa(os.Getuid()), "imgfeed.sock")
 }
+
+// SocketMode are the usual permissions of a socket: its user's alone.
+const SocketMode = 0o600
 
 // An InUseError means that another server answers on the socket.
 type InUseError struct {
@@ -52,85 +55,31 @@ type Listener struct {
 	socket atomic.Pointer[net.UnixListener] // what is bound to the path now
 
 	mu     sync.Mutex // held while its file is made or removed
-	id     fileID
-	other  fileID   // what was put in its place and is left alone; zero if nothing was
-	made   []string // folders that were made for it, the innermost first
+	own    os.FileInfo
+	other  os.FileInfo // the file that was put in its place and is left alone; nil if none was
+	made   []string    // folders that were made for it, the innermost first
 	closed bool
 }
 
-type fileID struct{ dev, ino uint64 }
-
-// SocketMode are the permissions of a socket unless told otherwise: its user's alone.
-const SocketMode = 0o600
-
-// Listen is [ListenMode] with [SocketMode].
-func Listen(path string) (*Listener, error) { return ListenMode(path, SocketMode) }
-
-// ListenMode creates the socket at path with these permissions; who may write may connect. The folder is made if it is
-// missing, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
+// Listen creates the socket at path with these permissions, [SocketMode] for instance; who may write may connect. A missing
+// folder is made, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an [*InUseError]; a file that is no socket is never removed.
-func ListenMode(path string, mode fs.FileMode) (*Listener, error) {
+func Listen(path string, mode fs.FileMode) (*Listener, error) {
 	if err := wire.CheckPath(path); err != nil {
 		return nil, err
 	}
-	l := &Listener{path: path, mode: mode}
+	l := &Listener{path: path, mode: mode.Perm()}
 	if err := l.bind(); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// bind makes the socket at the path, in place of the one that it had; mu is held, or nobody else has the listener yet.
-func (l *Listener) bind() (err error) {
-	dir := filepath.Dir(l.path)
-	made := missingFolders(dir)
-	defer func() {
-		if err != nil {
-			removeFolders(made)
-		}
-	}()
-	if err := socketDir(dir, l.mode, l.path == DefaultSocket()); err != nil {
-		return err
-	}
-	unlock := lockDir(dir) // so that two servers that start at once do not both replace the same stale socket
-	defer unlock()
-	if err := removeStale(l.path); err != nil {
-		return err
-	}
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		// The file gets the socket's own mode, less the umask, which is left alone: it never exists with a wider one.
-		var err error
-		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(l.mode.Perm())) }), err)
-	}}
-	listener, err := lc.Listen(context.Background(), "unix", l.path)
-	if err != nil {
-		return fmt.Errorf("socket %s: %w", l.path, err)
-	}
-	socket := listener.(*net.UnixListener)
-	socket.SetUnlinkOnClose(false)
-	id, err := identify(l.path)
-	if err == nil && l.mode.Perm() != SocketMode {
-		err = os.Chmod(l.path, l.mode.Perm())
-	}
-	if err != nil {
-		socket.Close()
-		return err
-	}
-	l.id, l.other = id, fileID{}
-	if len(made) > len(l.made) {
-		l.made = made
-	}
-	if before := l.socket.Swap(socket); before != nil {
-		before.Close()
-	}
-	return nil
-}
-
 // Path returns the socket's path.
 func (l *Listener) Path() string { return l.path }
 
-// AcceptUnix waits for a client, also while the socket is put back; after Close it returns [net.ErrClosed].
-func (l *Listener) AcceptUnix() (*net.UnixConn, error) {
+// accept waits for a client, also while the socket is put back; after Close it returns [net.ErrClosed].
+func (l *Listener) accept() (*net.UnixConn, error) {
 	for {
 		socket := l.socket.Load()
 		conn, err := socket.AcceptUnix()
@@ -146,14 +95,108 @@ func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	switch id, err := identify(l.path); {
-	case err == nil && id == l.id:
+	info, err := os.Lstat(l.path)
+	own := err == nil && os.SameFile(info, l.own)
+	if own {
 		os.Remove(l.path)
-		removeFolders(l.made)
-	case errors.Is(err, fs.ErrNotExist): // a client may have removed it, and ended before it removed its folder
+	}
+	if own || errors.Is(err, fs.ErrNotExist) { // a client may have removed it, and ended before it removed its folder
 		removeFolders(l.made)
 	}
 	return l.socket.Load().Close()
+}
+
+// bind makes the socket at the path, in place of the one that it had; mu is held, or nobody else has the listener yet.
+func (l *Listener) bind() (err error) {
+	dir := filepath.Dir(l.path)
+	made := missingFolders(dir)
+	defer func() {
+		if err != nil {
+			removeFolders(made)
+		}
+	}()
+	if err := makeFolder(dir, l.mode, l.path == DefaultSocket()); err != nil {
+		return err
+	}
+	defer lockFolder(dir)() // so that two servers that start at once do not both replace the same stale socket
+	if err := removeStale(l.path); err != nil {
+		return err
+	}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// The file is made with the socket's own mode, less the umask: it never exists with a wider one than it is to have.
+		var err error
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), SocketMode) }), err)
+	}}
+	listener, err := lc.Listen(context.Background(), "unix", l.path)
+	if err != nil {
+		return fmt.Errorf("socket %s: %w", l.path, err)
+	}
+	socket := listener.(*net.UnixListener)
+	socket.SetUnlinkOnClose(false)
+	own, err := os.Lstat(l.path)
+	if err == nil {
+		err = os.Chmod(l.path, l.mode)
+	}
+	if err != nil {
+		socket.Close()
+		return err
+	}
+	l.own, l.other = own, nil
+	if len(made) > len(l.made) {
+		l.made = made
+	}
+	if before := l.socket.Swap(socket); before != nil {
+		before.Close()
+	}
+	return nil
+}
+
+// keepEvery is how often a server looks whether its socket is there: clients wait for a server much longer.
+const keepEvery = time.Second
+
+// Keep puts the socket's file back when it has vanished, with its folder, until ctx ends: cleaners of temporary files, and people
+// who tidy up, remove what a running server needs for new clients. A file that another server, or anybody, has put in its place is
+// left alone until it vanishes too. The log says once what was done or can't be.
+func (l *Listener) Keep(ctx context.Context, log *slog.Logger) { l.keep(ctx, log, keepEvery) }
+
+func (l *Listener) keep(ctx context.Context, log *slog.Logger, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	said := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch back, err := l.putBack(); {
+		case err != nil && err.Error() != said:
+			said = err.Error()
+			log.Warn("the socket has vanished, and can't be put back: sessions go on, new clients can't connect", "err", err)
+		case back:
+			said = ""
+			log.Warn("the socket had vanished, and was put back", "socket", l.path)
+		}
+	}
+}
+
+// putBack looks at the socket's file, and says whether it was put back.
+func (l *Listener) putBack() (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info, err := os.Lstat(l.path)
+	gone := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case l.closed, err == nil && (os.SameFile(info, l.own) || os.SameFile(info, l.other)):
+		return false, nil
+	case err != nil && !gone:
+		return false, err
+	}
+	err = l.bind()
+	if err != nil && !gone {
+		l.other = info
+	}
+	return err == nil, err
 }
 
 // missingFolders returns dir and the folders above it that are not there, the innermost first. The default socket's folder is
@@ -179,46 +222,32 @@ func removeFolders(dirs []string) {
 	}
 }
 
-func identify(path string) (fileID, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return fileID{}, err
-	}
-	st := info.Sys().(*syscall.Stat_t)
-	return fileID{dev: uint64(st.Dev), ino: st.Ino}, nil
-}
-
-// socketDir makes the socket's folder if it is missing, open to this user and to whom mode lets write. The default one in
+// makeFolder makes the socket's folder if it is missing, open to this user and to whom mode lets write. The default one in
 // the shared folder for temporary files must also be ours alone: another user may have made it first, to stand between
 // server and clients.
-func socketDir(dir string, mode fs.FileMode, mustBeOurs bool) error {
+func makeFolder(dir string, mode fs.FileMode, mustBeOurs bool) error {
 	_, missing := os.Lstat(dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("socket folder: %w", err)
+	err := os.MkdirAll(dir, 0o700)
+	if through := mode & 0o022 >> 1; err == nil && through != 0 && errors.Is(missing, fs.ErrNotExist) {
+		err = os.Chmod(dir, 0o700|through)
 	}
-	if through := mode & 0o022 >> 1; through != 0 && errors.Is(missing, fs.ErrNotExist) {
-		if err := os.Chmod(dir, 0o700|through); err != nil {
-			return fmt.Errorf("socket folder: %w", err)
-		}
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Lstat(dir)
 	}
-	if !mustBeOurs {
-		return nil
-	}
-	info, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("socket folder: %w", err)
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
-	if !info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
+	if mustBeOurs && (!info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0) {
 		return fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to; choose another path with --socket",
 			dir, info.Mode(), owner, os.Getuid())
 	}
 	return nil
 }
 
-// lockDir takes an advisory lock on the folder for the moment between looking and binding, and goes on without it where
-// that cannot be had.
-func lockDir(dir string) (unlock func()) {
+// lockFolder takes an advisory lock for the moment between looking and binding, and goes on without it after a second.
+func lockFolder(dir string) (unlock func()) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return func() {}
@@ -235,24 +264,22 @@ func lockDir(dir string) (unlock func()) {
 // removeStale removes a socket that nobody listens on.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("socket %s: %w", path, err)
-	}
-	if info.Mode()&fs.ModeSocket == 0 {
+	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("%s exists and is no socket (%v): remove it, or choose another path with --socket", path, info.Mode())
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
+	switch {
+	case err == nil:
 		defer conn.Close()
 		return &InUseError{Path: path, PID: peerPID(conn.(*net.UnixConn))}
-	}
-	if !errors.Is(err, unix.ECONNREFUSED) { // a full backlog, or no permission: somebody may well be there
-		if strings.Contains(err.Error(), "timeout") || errors.Is(err, unix.EAGAIN) {
-			return &InUseError{Path: path}
-		}
+	case os.IsTimeout(err): // a full backlog: somebody may well be there
+		return &InUseError{Path: path}
+	case !errors.Is(err, unix.ECONNREFUSED): // no permission, for instance
 		return fmt.Errorf("socket %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {

@@ -15,7 +15,7 @@ func TestListenMakesAPrivateSocket(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	path := filepath.Join(t.TempDir(), "new", "s.sock")
-	l, err := Listen(path)
+	l, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestListenModeLetsAGroupIn(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	path := filepath.Join(t.TempDir(), "new", "s.sock")
-	l, err := ListenMode(path, 0o660)
+	l, err := Listen(path, 0o660)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,36 +58,36 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
 
-	l, err := Listen(path)
+	l, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatalf("a dead server's socket was not replaced: %v", err)
 	}
 	defer l.Close()
 	var inUse *InUseError
-	if _, err := Listen(path); !errors.As(err, &inUse) || inUse.PID != os.Getpid() || !strings.Contains(err.Error(), "--socket") {
+	if _, err := Listen(path, SocketMode); !errors.As(err, &inUse) || inUse.PID != os.Getpid() || !strings.Contains(err.Error(), "--socket") {
 		t.Errorf("a live server's socket: %v, want an InUseError with our pid", err)
 	}
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)
-	if _, err := Listen(file); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen(file, SocketMode); err == nil || !strings.Contains(err.Error(), "no socket") {
 		t.Errorf("a file that is no socket: %v", err)
 	}
 	if content, _ := os.ReadFile(file); string(content) != "data" {
 		t.Error("Listen touched a file that is no socket")
 	}
-	if _, err := Listen("/tmp/" + strings.Repeat("x", 120)); err == nil || !strings.Contains(err.Error(), "limit") {
+	if _, err := Listen("/tmp/"+strings.Repeat("x", 120), SocketMode); err == nil || !strings.Contains(err.Error(), "limit") {
 		t.Errorf("a path that is too long: %v", err)
 	}
 }
 
 func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	first, err := Listen(path)
+	first, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	os.Remove(path)
-	second, err := Listen(path)
+	second, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestListenRace(t *testing.T) {
 	var wg sync.WaitGroup
 	listeners := make([]*Listener, 8)
 	for i := range listeners {
-		wg.Go(func() { listeners[i], _ = Listen(path) })
+		wg.Go(func() { listeners[i], _ = Listen(path, SocketMode) })
 	}
 	wg.Wait()
 	won := 0
@@ -129,16 +129,16 @@ func TestDefaultSocketRefusesAForeignFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Chmod(filepath.Dir(path), 0o777)
-	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "not safe") {
+	if _, err := Listen(path, SocketMode); err == nil || !strings.Contains(err.Error(), "not safe") {
 		t.Errorf("a folder that everybody can write to: %v", err)
 	}
 	os.Remove(filepath.Dir(path))
 	os.Symlink(t.TempDir(), filepath.Dir(path))
-	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "not safe") {
+	if _, err := Listen(path, SocketMode); err == nil || !strings.Contains(err.Error(), "not safe") {
 		t.Errorf("a symbolic link: %v", err)
 	}
 	os.Remove(filepath.Dir(path))
-	l, err := Listen(path)
+	l, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestDefaultSocketRefusesAForeignFolder(t *testing.T) {
 func TestListenLeavesNoFolder(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "a", "b", "s")
-	l, err := Listen(path)
+	l, err := Listen(path, SocketMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestListenLeavesNoFolder(t *testing.T) {
 	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
-	if l, err = Listen(path); err != nil {
+	if l, err = Listen(path, SocketMode); err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(root, "a", "other")

@@ -16,11 +16,10 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// openRequest opens the connection's session: what is to be delivered, and how. A connection has one session at most.
+// openRequest opens the connection's session: it says what to deliver, and how. A connection has one session at most.
 type openRequest struct {
 	Split      string          `json:"split,omitempty"`     // may be left out when the server has one set
 	Transform  json.RawMessage `json:"transform"`           // a preset's name, or a list of operations
@@ -56,9 +55,6 @@ const (
 	onErrorBlank      = "blank"
 	onErrorSubstitute = "substitute"
 )
-
-// onErrors says what the values of on_error mean.
-var onErrors = map[string]loader.OnError{"": loader.Fail, onErrorError: loader.Fail, onErrorBlank: loader.Blank, onErrorSubstitute: loader.Substitute}
 
 // openedReply answers [openRequest]. With shared memory, its first byte carries the ring's descriptor.
 type openedReply struct {
@@ -127,19 +123,25 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}
-	defer func() {
-		if err != nil {
+	for _, read := range []func(*Server, openRequest) error{c.readTransform, c.readChoices, c.readPlan, c.readArrays} {
+		if err := read(s, m); err != nil {
 			c.set.drop()
+			return c, err
 		}
-	}()
+	}
+	return c, nil
+}
+
+// readTransform reads the transform, and checks whether its results must be those of the original images.
+func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
 	resampler := s.cfg.Resampler
 	if m.Resampler != "" {
 		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
-			return c, badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
+			return badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
 		}
 	}
 	if c.views, err = parseTransform(m.Transform, resampler); err != nil {
-		return c, err
+		return err
 	}
 	if json.Unmarshal(m.Transform, &c.transformName) != nil || strings.ContainsAny(c.transformName, "[{") {
 		c.transformName = c.views.String()
@@ -148,45 +150,87 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 	if err := loader.CheckBitExact(c.set.Set, c.views); err != nil {
 		note, differs := errors.AsType[*loader.NotBitExactError](err)
 		if !differs || m.BitExact || s.cfg.BitExact {
-			return c, err
+			return err
 		}
 		c.notBitExact = note.Note
 	}
-	var socket bool
-	for _, choice := range []struct {
-		field, value, usual, other string
-		isOther                    *bool
-	}{
-		{"layout", m.Layout, layoutNHWC, layoutNCHW, &c.nchw},
-		{"transport", m.Transport, transportShm, transportSocket, &socket},
-	} {
-		switch choice.value {
-		case choice.usual, "":
-		case choice.other:
-			*choice.isOther = true
-		default:
-			return c, badRequest("%s is %q, want %q or %q", choice.field, choice.value, choice.usual, choice.other)
-		}
+	return nil
+}
+
+// readChoices reads the fields that take one of some words, and the number of slots.
+func (c *openConfig) readChoices(_ *Server, m openRequest) error {
+	layout, err := choose("layout", m.Layout, layoutNHWC, layoutNCHW)
+	if err != nil {
+		return err
 	}
-	c.shared = !socket
-	var ok bool
-	if c.onErr, ok = onErrors[m.OnError]; !ok {
-		return c, badRequest("on_error is %q, want %q, %q or %q", m.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
+	transport, err := choose("transport", m.Transport, transportShm, transportSocket)
+	if err != nil {
+		return err
 	}
+	onErr, err := choose("on_error", m.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
+	if err != nil {
+		return err
+	}
+	c.nchw, c.shared = layout == layoutNCHW, transport == transportShm
+	c.onErr = map[string]loader.OnError{onErrorError: loader.Fail, onErrorBlank: loader.Blank, onErrorSubstitute: loader.Substitute}[onErr]
 	if c.asked < 0 || c.asked > slotsMax {
-		return c, badRequest("slots is %d, want 0 to %d", c.asked, slotsMax)
+		return badRequest("slots is %d, want 0 to %d", c.asked, slotsMax)
 	}
-	if c.plan, err = s.planConfig(m, c.set.Set); err != nil {
-		return c, err
+	return nil
+}
+
+// choose returns the value of a field that takes one of some words. The first word is the default.
+func choose(field, value string, words ...string) (string, error) {
+	if value == "" {
+		return words[0], nil
 	}
+	if !slices.Contains(words, value) {
+		last := len(words) - 1
+		return "", badRequest("%s is %q, want \"%s\" or %q", field, value, strings.Join(words[:last], `", "`), words[last])
+	}
+	return value, nil
+}
+
+// readPlan reads rank, world, seed and policy, and checks them by making the plan of epoch 0.
+func (c *openConfig) readPlan(s *Server, m openRequest) error {
+	policy, err := plan.ParsePolicy(m.Policy)
+	if err != nil {
+		return badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
+	}
+	c.plan = plan.Config{
+		Fingerprint: c.set.Manifest().Fingerprint, Samples: c.set.Len(), Partitions: c.set.Partitions(),
+		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
+	}
+	switch {
+	case m.Shuffle && m.Seed == nil:
+		return badRequest("shuffle needs a seed: without one no run could be repeated or resumed")
+	case (m.Rank == nil) != (m.World == nil):
+		return badRequest("rank and world go together: give both or neither")
+	case m.Rank != nil && *m.World < 1:
+		return badRequest("world is %d, want 1 or more", *m.World)
+	case m.Rank != nil:
+		c.plan.Rank, c.plan.World = *m.Rank, *m.World
+	}
+	if m.Seed != nil {
+		c.plan.Seed = *m.Seed
+	}
+	p, err := plan.New(c.plan)
+	if err != nil || m.Selects {
+		return err
+	}
+	return checkPlan(c.set.Set, p)
+}
+
+// readArrays reads which fields are delivered, and lays out a slot.
+func (c *openConfig) readArrays(_ *Server, m openRequest) (err error) {
 	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, m.Fields); err != nil {
-		return c, err
+		return err
 	}
 	if err := checkFieldRoom(c.fields, m.BatchSize); err != nil {
-		return c, err
+		return err
 	}
 	c.layout, err = ring.NewLayout(m.BatchSize, c.arrays()...)
-	return c, err
+	return err
 }
 
 // A splitError means that a split is not here.
@@ -243,35 +287,4 @@ func parseTransform(raw json.RawMessage, resampler transform.Resampler) (transfo
 		return nil, badRequest("transform is %.40s, want a string, a list, or an object with views", raw)
 	}
 	return transform.ParseViews(text, resampler)
-}
-
-// planConfig checks rank, world, seed and policy, by making the plan of epoch 0.
-func (s *Server) planConfig(m openRequest, set *shard.Set) (plan.Config, error) {
-	policy, err := plan.ParsePolicy(m.Policy)
-	if err != nil {
-		return plan.Config{}, badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
-	}
-	cfg := plan.Config{
-		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(),
-		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
-	}
-	switch {
-	case m.Shuffle && m.Seed == nil:
-		return cfg, badRequest("shuffle needs a seed: without one no run could be repeated or resumed")
-	case (m.Rank == nil) != (m.World == nil):
-		return cfg, badRequest("rank and world go together: give both or neither")
-	case m.Rank != nil:
-		if *m.World < 1 {
-			return cfg, badRequest("world is %d, want 1 or more", *m.World)
-		}
-		cfg.Rank, cfg.World = *m.Rank, *m.World
-	}
-	if m.Seed != nil {
-		cfg.Seed = *m.Seed
-	}
-	p, err := plan.New(cfg)
-	if err != nil || m.Selects {
-		return cfg, err
-	}
-	return cfg, checkPlan(set, p)
 }

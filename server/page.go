@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // page holds the status page, and uPlot (https://github.com/leeoniya/uPlot, MIT), which draws its plots.
@@ -21,13 +23,15 @@ import (
 //go:embed page
 var page embed.FS
 
-// Handler serves, for people, the status page at / (as sentences to whoever does not ask for HTML); for programs, the [Status] at
+// Handler serves, for people, the status page at / (as sentences where HTML is not asked for); for programs, the [status.Status] at
 // /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops; after "ok",
-// what of the data is damaged, a line each, since a restart would not mend it.
+// a line for each damaged set or partition, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s, metrics()}, s.totals.batchWait, s.totals.slotHeld)
-	registry.MustRegister(s.cfg.Metrics...)
+	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)
+	if s.sender != nil {
+		registry.MustRegister(spanCounters(s.sender)...)
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -84,11 +88,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "since is no number of seconds since 1970", http.StatusBadRequest)
 		return
 	}
-	writeJSON(w, s.Status(since))
-}
-
-func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	json.NewEncoder(w).Encode(value) // fails where the asker has gone
+	json.NewEncoder(w).Encode(s.Status(since)) // fails where the asker has gone
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"encoding/binary"
 	"encoding/json"
 
@@ -35,29 +36,22 @@ type keyReply struct {
 // partitions that are not here.
 func (s *session) labels(labelsRequest) error {
 	const piece = 16 << 10
-	count, c := s.set.Len(), s.connection
-	labels := make([]int32, min(piece, count))
-	c.writeMu.Lock()
-	defer c.writeMu.Unlock()
-	if err := c.encode(labelsReply{Count: count}); err != nil {
-		return err
-	}
-	for first := 0; ; first += piece {
-		if _, err := c.conn.Write(c.frame); err != nil {
-			return err
+	count := s.set.Len()
+	return s.connection.sendArray(labelsReply{Count: count}, func(w *bufio.Writer) error {
+		labels := make([]int32, min(piece, count))
+		for first := 0; first < count; first += piece {
+			some := labels[:min(piece, count-first)]
+			if err := s.set.Labels(first, some); err != nil {
+				return err
+			}
+			for _, label := range some {
+				if _, err := w.Write(binary.LittleEndian.AppendUint32(w.AvailableBuffer(), uint32(label))); err != nil {
+					return err
+				}
+			}
 		}
-		if first >= count {
-			return nil
-		}
-		c.frame = c.frame[:0]
-		some := labels[:min(piece, count-first)]
-		if err := s.set.Labels(first, some); err != nil {
-			return err
-		}
-		for _, label := range some {
-			c.frame = binary.LittleEndian.AppendUint32(c.frame, uint32(label))
-		}
-	}
+		return nil
+	})
 }
 
 // checkIndex refuses an index that no sample has.
@@ -223,33 +217,22 @@ type orderReply struct {
 
 // order sends the indices some batches at a time: an epoch may have two thousand million.
 func (s *session) order(m orderRequest) error {
-	const piece = 64 << 10
 	cfg := s.plan
 	cfg.Epoch = int(m.Epoch)
 	p, err := plan.New(cfg)
 	if err != nil {
 		return err
 	}
-	c := s.connection
-	c.writeMu.Lock()
-	defer c.writeMu.Unlock()
-	if err := c.encode(orderReply{Epoch: m.Epoch, Count: p.Samples()}); err != nil {
-		return err
-	}
-	var batch []int
-	for b := range p.Batches() {
-		batch = p.Batch(b, batch)
-		for _, index := range batch {
-			c.frame = binary.LittleEndian.AppendUint64(c.frame, uint64(index))
-			if len(c.frame) < piece {
-				continue
+	return s.connection.sendArray(orderReply{Epoch: m.Epoch, Count: p.Samples()}, func(w *bufio.Writer) error {
+		var batch []int
+		for b := range p.Batches() {
+			batch = p.Batch(b, batch)
+			for _, index := range batch {
+				if _, err := w.Write(binary.LittleEndian.AppendUint64(w.AvailableBuffer(), uint64(index))); err != nil {
+					return err
+				}
 			}
-			if _, err := c.conn.Write(c.frame); err != nil {
-				return err
-			}
-			c.frame = c.frame[:0]
 		}
-	}
-	_, err = c.conn.Write(c.frame)
-	return err
+		return nil
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -25,12 +26,12 @@ func finding(dir string) func(*Config) {
 	return func(c *Config) { c.Find = func() (shard.Found, error) { return shard.FindAll(dir) } }
 }
 
-func (ts *testServer) reload() Reloaded {
+func (ts *testServer) reload() status.Reloaded {
 	ts.t.Helper()
 	c := ts.dial().hello()
 	defer c.close()
 	c.send(reloadRequest{})
-	return expect[Reloaded](c)
+	return expect[status.Reloaded](c)
 }
 
 // using returns how many need a set.
@@ -55,7 +56,7 @@ func TestReloadServesWhatHasBecomeWhole(t *testing.T) {
 		replaceSet(t, filepath.Join(dir, split), split, 9, world)
 	}
 	writeSet(t, filepath.Join(dir, "more"), "more", 4, 1)
-	want := Reloaded{Refused: []string{}, Changes: []string{
+	want := status.Reloaded{Refused: []string{}, Changes: []string{
 		"split train: partitions [1] are served now", "split extra is served now, 9 samples", "split more is served now, 4 samples",
 		"split test is served now, 9 samples",
 	}}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -14,31 +15,31 @@ import (
 // requests are the messages that clients send, each with the method that serves it. A message is added by its types, its
 // method, a line here and one in replies if it has a reply; docs/format/wire.md explains it with an example.
 var requests = map[string]request{
-	"hello":   before((*connection).hello),
-	"status":  greeted((*connection).status),
-	"open":    greeted((*connection).open),
-	"reload":  greeted((*connection).reload),
-	"labels":  inSession((*session).labels),
-	"classes": inSession((*session).classes),
-	"key":     inSession((*session).key),
-	"sample":  inSession((*session).sample),
-	"values":  inSession((*session).values),
-	"records": inSession((*session).records),
-	"order":   inSession((*session).order),
-	"select":  inSession((*session).selectSamples),
-	"start":   inSession((*session).start),
-	"release": inSession((*session).release),
-	"stop":    inSession((*session).stop),
-	"stats":   inSession((*session).stats),
+	"hello":   ofConnection(anytime, (*connection).hello),
+	"status":  ofConnection(greeted, (*connection).status),
+	"open":    ofConnection(greeted, (*connection).open),
+	"reload":  ofConnection(greeted, (*connection).reload),
+	"labels":  ofSession((*session).labels),
+	"classes": ofSession((*session).classes),
+	"key":     ofSession((*session).key),
+	"sample":  ofSession((*session).sample),
+	"values":  ofSession((*session).values),
+	"records": ofSession((*session).records),
+	"order":   ofSession((*session).order),
+	"select":  ofSession((*session).selectSamples),
+	"start":   ofSession((*session).start),
+	"release": ofSession((*session).release),
+	"stop":    ofSession((*session).stop),
+	"stats":   ofSession((*session).stats),
 }
 
 // emptyReplies are the messages that the server sends, by kind.
 var emptyReplies = map[string]any{
 	"hello":    helloReply{},
 	"error":    errorMessage{},
-	"status":   Status{},
+	"status":   status.Status{},
 	"opened":   openedReply{},
-	"reloaded": Reloaded{},
+	"reloaded": status.Reloaded{},
 	"labels":   labelsReply{},
 	"classes":  classesReply{},
 	"key":      keyReply{},
@@ -66,39 +67,29 @@ func emptyRequests() map[string]any {
 	return empty
 }
 
-// A request is how messages of one kind are served. The error of serve is the reply.
+// A request is how messages of one kind are served: from when on, and by what. The error of serve is the reply.
 type request struct {
 	empty any
-	serve func(c *connection, kind string, message any) error
+	from  stage
+	serve func(c *connection, message any) error
 }
 
-// before is a request that may come before hello.
-func before[M any](serve func(*connection, M) error) request {
+// A stage is how far a connection has come.
+type stage int
+
+const (
+	anytime   stage = iota
+	greeted         // after hello
+	inSession       // after open
+)
+
+func ofConnection[M any](from stage, serve func(*connection, M) error) request {
 	var empty M
-	return request{empty, func(c *connection, _ string, m any) error { return serve(c, m.(M)) }}
+	return request{empty, from, func(c *connection, m any) error { return serve(c, m.(M)) }}
 }
 
-// greeted is a request that comes after hello.
-func greeted[M any](serve func(*connection, M) error) request {
-	return before(func(c *connection, m M) error {
-		if !c.greeted {
-			return badRequest("the first message must be hello")
-		}
-		return serve(c, m)
-	})
-}
-
-// inSession is a request of an open session.
-func inSession[M any](serve func(*session, M) error) request {
-	r := greeted(func(c *connection, m M) error { return serve(c.session.Load(), m) })
-	then := r.serve
-	r.serve = func(c *connection, kind string, m any) error {
-		if c.greeted && c.session.Load() == nil {
-			return badRequest("%s needs an open session: send open first", kind)
-		}
-		return then(c, kind, m)
-	}
-	return r
+func ofSession[M any](serve func(*session, M) error) request {
+	return ofConnection(inSession, func(c *connection, m M) error { return serve(c.session.Load(), m) })
 }
 
 // An announcer is a request that raw bytes follow.
@@ -117,7 +108,14 @@ func (c *connection) handle(kind string, m any) error {
 		c.body = io.LimitReader(c.in, n)
 		defer io.Copy(io.Discard, c.body) // what a request that failed has left of it
 	}
-	return requests[kind].serve(c, kind, m)
+	r := requests[kind]
+	switch {
+	case r.from >= greeted && !c.greeted:
+		return badRequest("the first message must be hello")
+	case r.from >= inSession && c.session.Load() == nil:
+		return badRequest("%s needs an open session: send open first", kind)
+	}
+	return r.serve(c, m)
 }
 
 // helloRequest is the first message of every connection.
@@ -127,27 +125,15 @@ type helloRequest struct {
 
 // helloReply answers [helloRequest]: what the server is, and what it serves.
 type helloReply struct {
-	Version int         `json:"version"` // of the protocol, that both will speak
-	Server  string      `json:"server"`  // name and version of the program
-	PID     int         `json:"pid"`
-	Rank    *int        `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
-	World   *int        `json:"world,omitempty"` // the same for world
-	Sets    []ServedSet `json:"sets"`
+	Version int                `json:"version"` // of the protocol, that both will speak
+	Server  string             `json:"server"`  // name and version of the program
+	PID     int                `json:"pid"`
+	Rank    *int               `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
+	World   *int               `json:"world,omitempty"` // the same for world
+	Sets    []status.ServedSet `json:"sets"`
 
 	// Operations are those that transforms may hold, with their parameters.
 	Operations []transform.Schema `json:"operations"`
-}
-
-// ServedSet describes one split that a server can serve.
-type ServedSet struct {
-	Split       string          `json:"split"`
-	Samples     int             `json:"samples"`          // N
-	Classes     int             `json:"classes"`          // how many; their names come by classes
-	Partitions  int             `json:"partitions"`       // how many the set has
-	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of what is served in what order
-	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
-	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
-	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
 }
 
 // A versionError means that the client speaks another version of the protocol.
@@ -165,27 +151,21 @@ func (c *connection) hello(m helloRequest) error {
 		return &versionError{m.Version}
 	}
 	c.greeted = true
-	s := c.server
-	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: s.Sets(), Operations: transform.Schemas()}
+	s, catalog := c.server, c.server.catalog.Load()
+	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{}, Operations: transform.Schemas()}
+	for _, split := range catalog.splits {
+		reply.Sets = append(reply.Sets, describeSet(catalog.sets[split].Set))
+	}
 	if s.cfg.World > 0 {
 		reply.Rank, reply.World = &s.cfg.Rank, &s.cfg.World
 	}
 	return c.send(reply)
 }
 
-// Sets describes what is served, in the splits' order.
-func (s *Server) Sets() []ServedSet {
-	c := s.catalog.Load()
-	list := make([]ServedSet, 0, len(c.splits))
-	for _, split := range c.splits {
-		list = append(list, describeSet(c.sets[split].Set))
-	}
-	return list
-}
-
-func describeSet(set *shard.Set) ServedSet {
+// describeSet describes a set that is served.
+func describeSet(set *shard.Set) status.ServedSet {
 	m := set.Manifest()
-	d := ServedSet{
+	d := status.ServedSet{
 		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Fields: m.Fields, Here: []int{},
 	}
 	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read

@@ -69,8 +69,8 @@ func (s *session) selectSamples(m selectRequest) error {
 // giveBackMin is how much memory nobody uses any more for the system to get it back at once: selections of two million weights and more.
 const giveBackMin = 64 << 20
 
-// giveBack has the system get memory back of which so many bytes are not used any more, if they are many. A server that allocates next to
-// nothing would keep them for minutes, and with them what its control group has left.
+// giveBack returns memory to the system at once, if so many unused bytes are many. Go would keep them for minutes in a server that
+// allocates next to nothing, at the expense of its control group.
 func giveBack(unused int64) {
 	if unused >= giveBackMin {
 		debug.FreeOSMemory()
@@ -86,28 +86,21 @@ func (s *session) dropSelection() {
 // readSelection makes a selection of a request and of what follows it.
 func (s *session) readSelection(m selectRequest) (*plan.Selection, error) {
 	cfg := plan.SelectionConfig{Samples: s.set.Len(), Repeats: m.Repeats, Positions: int(m.Positions), OfRank: m.OfRank}
-	if m.List > 0 {
-		cfg.List = make([]uint32, m.List)
-		err := eachWord(s.connection.body, len(cfg.List), func(i int, word uint64) error {
-			if word >= uint64(cfg.Samples) {
-				return badRequest("place %d of the list is %d: indices are 0 to %d", i, int64(word), cfg.Samples-1)
-			}
-			cfg.List[i] = uint32(word)
-			return nil
-		})
-		if err != nil {
-			return nil, err
+	var err error
+	cfg.List, err = readWords(s.connection.body, m.List, func(i int, word uint64) (uint32, error) {
+		if word >= uint64(cfg.Samples) {
+			return 0, badRequest("place %d of the list is %d: indices are 0 to %d", i, int64(word), cfg.Samples-1)
 		}
+		return uint32(word), nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if m.Weights > 0 {
-		cfg.Weights = make([]float64, m.Weights)
-		err := eachWord(s.connection.body, len(cfg.Weights), func(i int, word uint64) error {
-			cfg.Weights[i] = math.Float64frombits(word)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
+	cfg.Weights, err = readWords(s.connection.body, m.Weights, func(_ int, word uint64) (float64, error) {
+		return math.Float64frombits(word), nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	made, err := plan.NewSelection(cfg)
 	if err != nil {
@@ -119,20 +112,24 @@ func (s *session) readSelection(m selectRequest) (*plan.Selection, error) {
 	return made, err
 }
 
-// eachWord reads n little-endian words.
-func eachWord(r io.Reader, n int, take func(i int, word uint64) error) error {
+// readWords reads n values of 8 little-endian bytes each; nil if n is 0.
+func readWords[T any](r io.Reader, n int64, convert func(i int, word uint64) (T, error)) (values []T, err error) {
+	if n == 0 {
+		return nil, nil
+	}
+	values = make([]T, n)
 	var buffer [4096]byte
-	for i := 0; i < n; {
-		piece := buffer[:min(8*(n-i), len(buffer))]
+	for i := 0; i < len(values); {
+		piece := buffer[:min(8*(len(values)-i), len(buffer))]
 		if _, err := io.ReadFull(r, piece); err != nil {
-			return fmt.Errorf("the connection ended in the middle of an array: %w", err)
+			return nil, fmt.Errorf("the connection ended in the middle of an array: %w", err)
 		}
 		for ; len(piece) > 0; piece = piece[8:] {
-			if err := take(i, binary.LittleEndian.Uint64(piece)); err != nil {
-				return err
+			if values[i], err = convert(i, binary.LittleEndian.Uint64(piece)); err != nil {
+				return nil, err
 			}
 			i++
 		}
 	}
-	return nil
+	return values, nil
 }

@@ -215,8 +215,8 @@ func TestARunningEpochKeepsItsSelection(t *testing.T) {
 	}
 }
 
-func TestEachWordNeedsAll(t *testing.T) {
-	err := eachWord(bytes.NewReader(make([]byte, 15)), 2, func(int, uint64) error { return nil })
+func TestWordsMustAllCome(t *testing.T) {
+	_, err := readWords(bytes.NewReader(make([]byte, 15)), 2, func(_ int, word uint64) (uint64, error) { return word, nil })
 	if err == nil {
 		t.Error("15 bytes are two words")
 	}

@@ -1,3 +1,20 @@
+// Package server serves shard sets to training processes on the same machine: sessions on a Unix socket, each with its own
+// ring of shared memory, all on one pool of decoding workers. docs/format/wire.md says what goes over the socket.
+//
+//	            requests                         batches
+//	client ───────────────► connection ─┐    ┌─────────────► client
+//	                                    ▼    │
+//	                         session ──► epoch ──► loader.Stream ──► loader.Pool (shared)
+//	                            │                     ▲
+//	                            └──────── ring ───────┘ free slots
+//
+// A connection is one goroutine, which serves the requests in order. A session is what an open request has set up on it; it lives
+// as long as the connection. While an epoch runs, a second goroutine takes finished batches from the loader and sends them. A
+// client that does not read, or that keeps all its slots, stops its own stream and no other.
+//
+// Whatever a client does, it can cost nothing but its own session: requests are bounded in size and checked before
+// anything changes, a slot comes back only if it was lent, memory is taken from one budget, and the end of a connection
+// frees all of it. The server never reads what a client can write to.
 package server
 
 import (
@@ -13,10 +30,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -34,25 +52,22 @@ type Config struct {
 	Find func() (shard.Found, error)
 	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
 	Threads int
-	// Reading, if there is one, is told when samples begin to be read from the disk, and when they no longer are.
+	// Reading, if not nil, is called when the server begins to read samples from the disk, and when it no longer does.
 	Reading func(reading bool)
-	// Rank of World is what a session gets that does not say. World 0: there is no such default, and such a session is
-	// rank 0 of 1.
+	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
 	Rank, World int
-	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own: a
-	// sixteenth, and no more than 64 MiB. 0 means half of the machine's or the container's memory.
+	// MemoryBytes bounds the rings of all sessions together, and the memory that samples are read into ahead of time: a sixteenth of
+	// it, and no more than 64 MiB. 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
 	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
 	Sessions int
 	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	BitExact bool
-	// Resampler is that of sessions which name none; the zero value is the newest Pillow's.
+	// Resampler is the one of sessions that name none; the zero value is the newest Pillow's.
 	Resampler transform.Resampler
 	// Traces has batches traced; nil: none is.
 	Traces *Traces
-	// Metrics are further ones for /metrics.
-	Metrics []prometheus.Collector
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.
@@ -66,6 +81,10 @@ type Server struct {
 	pool   *loader.Pool
 	memory budget
 	totals *totals
+
+	tracer trace.TracerProvider // of batches; nil where none is traced
+	sender *traces.Sender       // of its spans; nil where the provider is the program's
+	chosen func() bool          // whether to trace a batch
 
 	arriving atomic.Int64 // sessions that have the memory for a ring, and not yet the ring
 
@@ -85,9 +104,9 @@ type Server struct {
 	running     sync.WaitGroup
 }
 
-// New opens the sets and starts the workers. What is damaged (a set, or a partition of one) is logged, and is an error for
-// the sessions that ask for it; the rest is served. New returns an error that names the folders when nothing is left: no
-// set can be read, or none has the partitions that rank and world need.
+// New opens the sets and starts the workers. A damaged set or partition is logged, and is an error for the sessions that ask for
+// it; the rest is served. New returns an error that names the folders when nothing is left: no set can be read, or none has the
+// partitions that rank and world need.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -105,16 +124,20 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
 	case cfg.Sessions < 0:
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
-	case cfg.Traces != nil && (cfg.Traces.Provider == nil || !(cfg.Traces.Share > 0 && cfg.Traces.Share <= 1)):
-		return nil, errors.New("traces need a provider, and a share of the batches above 0 and up to 1")
+	case cfg.Traces.impossible():
+		return nil, errors.New("traces need a collector or a provider, and a share of the batches above 0 and up to 1")
 	case len(cfg.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
 	ahead := readAheadBytes(cfg.MemoryBytes)
-	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
+	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged}, s.log)
 	if err := s.checkServed(c); err != nil {
+		c.close()
+		return nil, err
+	}
+	if err := s.startTraces(); err != nil {
 		c.close()
 		return nil, err
 	}
@@ -135,7 +158,7 @@ func (s *Server) checkServed(c *catalog) error {
 			continue
 		}
 		if s.cfg.World > 0 {
-			if err := checkReach(set.Set, s.cfg.Rank, s.cfg.World, 0); err != nil {
+			if err := checkReach(set.Set, s.cfg.Rank, s.cfg.World); err != nil {
 				errs = append(errs, fmt.Errorf("split %s: %w", split, err))
 				continue
 			}
@@ -149,7 +172,7 @@ func (s *Server) checkServed(c *catalog) error {
 		return errors.Join(errs...)
 	}
 	for _, err := range errs {
-		if is[*ReachError](err) {
+		if is[*reachError](err) {
 			s.log.Error("sessions that name no rank cannot have this", "err", err)
 		}
 	}
@@ -173,7 +196,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	defer cancel()
 	s.running.Go(func() { s.watch(connections) })
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := l.accept()
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
@@ -208,9 +231,12 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	c.run(ctx)
 }
 
-// Close stops the workers and closes the sets. Call it after Serve has returned.
+// Close stops the workers, sends the traces that are left, and closes the sets. Call it after Serve has returned.
 func (s *Server) Close() error {
 	s.pool.Close()
+	if s.sender != nil {
+		s.sender.Close()
+	}
 	return s.catalog.Load().close()
 }
 
@@ -218,12 +244,7 @@ func (s *Server) Close() error {
 func (s *Server) list() []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*connection, 0, len(s.connections))
-	for _, c := range s.connections {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *connection) int { return int(a.id) - int(b.id) })
-	return list
+	return slices.SortedFunc(maps.Values(s.connections), func(a, b *connection) int { return int(a.id) - int(b.id) })
 }
 
 // openSessions returns the sessions in the order in which their connections came.
@@ -234,4 +255,39 @@ func (s *Server) openSessions() (sessions []*session) {
 		}
 	}
 	return sessions
+}
+
+// WatchIdle returns a context that ends, with the reason as its cause, once no client has been connected for as long as
+// after, counted from now and from the end of the last connection. It lets a server that was started beside a training, in
+// a container of its own, end with it, also when the training fails before it asks for a batch. With after 0 it returns ctx.
+//
+// A connection that asks something and leaves, as imgfeed status does, is not a client: a health check must not keep the server up.
+// So a connection counts once two looks in a row have seen it.
+func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Context {
+	if after == 0 {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(min(after/4+1, time.Second))
+		defer tick.Stop()
+		last := time.Now() // when a client was last connected
+		var seen []*connection
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				before := seen
+				seen = s.list()
+				if slices.ContainsFunc(seen, func(c *connection) bool { return slices.Contains(before, c) }) {
+					last = now
+				} else if now.Sub(last) >= after {
+					cancel(fmt.Errorf("no client has been connected for %v", after))
+					return
+				}
+			}
+		}
+	}()
+	return ctx
 }

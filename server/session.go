@@ -6,41 +6,29 @@ import (
 	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
 type session struct {
 	openConfig
+	*slots
 	connection *connection
 	server     *Server
 	samples    loader.Dataset
-	ring       *ring.Ring
-	slots      []*loader.Slot   // by number: views of the ring
-	slotPool   *loader.SlotPool // the slots that are neither lent nor in a stream
-	lentAt     []atomic.Int64   // by number: when it was lent last, in ns since the server started, by a clock that nobody sets
-	heardOf    atomic.Int64     // when a slot came back last, or was lent while the client had none, by the same clock
-	totals     *splitTally
-	traces     slotTraces
 
 	generation atomic.Uint64 // of the last epoch
 	epoch      *epoch        // that runs
 
 	selectionBytes int64 // of plan.Selection, reserved
 
-	shrinking sync.Mutex
-	surplus   int           // slots that are to be given up once they come back
-	retired   chan struct{} // has one after a slot was given up
-	waits     int           // of holdBack, since then, that were in vain
-	shut      bool          // the ring is gone
-	shrunk    atomic.Int64  // how many slots there are from now on, where the client does not know; else 0
+	tally  tally // since it was opened
+	totals *splitTally
+	traces traces.Slots
 
-	// For the status and the metrics too.
 	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
-	tally  tally                         // since it was opened
-
-	lookMu sync.Mutex // held to look for the stream and its set, and to take the stream away
+	lookMu sync.Mutex                    // held to look for the stream and its set, and to take the stream away
 }
 
 // newSession sets up what an open request asks for, as the connection's session.
@@ -54,32 +42,22 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 			cfg.set.drop()
 		}
 	}()
-	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split), retired: make(chan struct{}, 1)}
+	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split)}
 	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
 	}
-	slots, err := s.takeSlots(cfg.asked, cfg.layout.Size)
+	n, err := s.takeSlots(cfg.asked, cfg.layout.Size)
 	if err != nil {
 		return nil, err
 	}
 	s.arriving.Add(1)
 	defer s.arriving.Add(-1)
-	newRing := ring.NewPrivate
-	if cfg.shared {
-		newRing = ring.New
-	}
-	if sess.ring, err = newRing(slots, cfg.layout.Size); err != nil {
-		s.memory.give(int64(slots) * cfg.layout.Size)
+	if sess.slots, err = newSlots(n, cfg.layout, cfg.shared, &s.memory, c.log, s.started); err != nil {
 		return nil, err
 	}
-	for i := range slots {
-		sess.slots = append(sess.slots, viewSlot(i, sess.ring.Bytes(i), cfg.layout))
+	if s.tracer != nil {
+		sess.traces = make(traces.Slots, n)
 	}
-	sess.lentAt = make([]atomic.Int64, slots)
-	if s.cfg.Traces != nil {
-		sess.traces = make(slotTraces, slots)
-	}
-	sess.slotPool = loader.NewSlotPool(sess.slots...)
 	c.session.Store(sess)
 	return sess, nil
 }
@@ -88,9 +66,9 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 func (s *session) close() {
 	s.stopEpoch()
 	for slot := range s.traces {
-		s.traces.end(slot, false)
+		s.traces.End(slot, false)
 	}
-	s.shutRing()
+	s.slots.close()
 	selected := s.selectionBytes
 	s.dropSelection()
 	giveBack(selected)

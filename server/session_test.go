@@ -212,7 +212,7 @@ func TestPartitionsInReach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var reach *ReachError
+	var reach *reachError
 	sets := map[string]string{"train": filepath.Join(dir, "train-shards")}
 	if _, err := New(Config{Sets: sets, Rank: 1, World: 4}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "rank-0001") || !strings.Contains(err.Error(), "copy") {
 		t.Errorf("a server for a rank that is not here: %v", err)
@@ -384,7 +384,7 @@ func TestKindOf(t *testing.T) {
 		{&transform.ImageError{Err: fmt.Errorf("bmp: %w", bmp.ErrUnsupported)}, kindUnsupported},
 		{&transform.SizeError{}, kindBadRequest},
 		{&shard.MissingPartitionError{}, kindMissing},
-		{&LimitError{}, kindBadRequest},
+		{&limitError{}, kindBadRequest},
 		{&ring.UnavailableError{Err: os.ErrPermission}, kindUnsupported},
 		{os.ErrPermission, kindInternal},
 	} {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // get asks the server's pages.
@@ -38,7 +40,7 @@ func TestStatus(t *testing.T) {
 	ts.addMoment(time.Now().Add(time.Second))
 	asker := ts.dial().hello()
 	asker.send(statusRequest{})
-	st := expect[Status](asker)
+	st := expect[status.Status](asker)
 	if st.Images != 9 || st.Batches != 5 || st.Threads != 2 || len(st.Sets) != 1 || st.Sets[0].Samples != 10 || len(st.Damaged) != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -55,7 +57,7 @@ func TestStatus(t *testing.T) {
 	if st := ts.Status(st.History[len(st.History)-1].Time); len(st.History) != 0 {
 		t.Errorf("history since its end: %+v", st.History)
 	}
-	var fromPage Status
+	var fromPage status.Status
 	if err := json.Unmarshal(ts.get("/status.json?since=0").Body.Bytes(), &fromPage); err != nil || fromPage.Images != 9 {
 		t.Errorf("/status.json: %+v, %v", fromPage, err)
 	}

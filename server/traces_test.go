@@ -186,3 +186,20 @@ func TestBadTraces(t *testing.T) {
 		}
 	}
 }
+
+// TestSpansAreCounted has a collector that is away, and looks for the counters among the metrics.
+func TestSpansAreCounted(t *testing.T) {
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+	to, err := ParseTraceTarget("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := startServer(t, oneSet(t, 10, 1), func(c *Config) { c.Traces = &Traces{To: to, Share: 1} })
+	_, span := ts.tracer.Tracer("test").Start(t.Context(), "lost")
+	span.End()
+	want := "imgfeed_trace_spans_dropped_total 1\n"
+	until(t, "the span is counted", func() bool { return strings.Contains(ts.get("/metrics").Body.String(), want) })
+	if text := ts.get("/metrics").Body.String(); !strings.Contains(text, "imgfeed_trace_spans_sent_total 0\n") {
+		t.Error(text)
+	}
+}

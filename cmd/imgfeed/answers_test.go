@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // A speaker says the same to whoever connects, whatever he says, on a socket and by HTTP.
@@ -67,7 +67,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		return frame(kind, text)
 	}
-	status, err := json.Marshal(server.Status{Damaged: []string{"a"}, Sessions: []server.SessionStatus{{Split: "train"}}, History: make([]server.Moment, 1)})
+	status, err := json.Marshal(status.Status{Damaged: []string{"a"}, Sessions: []status.Session{{Split: "train"}}, History: make([]status.Moment, 1)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/server/client"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -54,7 +54,7 @@ func newAskCommand(use, short, long string, timeout time.Duration, ask func(out 
 
 // printStatus prints what the server on a socket serves.
 func printStatus(out io.Writer, socket string, timeout time.Duration) error {
-	st, err := client.Status(socket, timeout, float64(time.Now().Unix())) // without the history
+	st, err := status.Ask(socket, timeout, float64(time.Now().Unix())) // without the history
 	if err != nil {
 		return askError(socket, err)
 	}
@@ -68,7 +68,7 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 // reload has the server on a socket look again, and prints what it serves from now on that it did not before. The error is
 // what it refused.
 func reload(out io.Writer, socket string, timeout time.Duration) error {
-	done, err := client.Reload(socket, timeout)
+	done, err := status.AskReload(socket, timeout)
 	if err != nil {
 		return askError(socket, err)
 	}
@@ -76,7 +76,7 @@ func reload(out io.Writer, socket string, timeout time.Duration) error {
 		fmt.Fprintln(out, text)
 	}
 	if len(done.Changes)+len(done.Refused) == 0 {
-		fmt.Fprintln(out, server.Unchanged)
+		fmt.Fprintln(out, status.Unchanged)
 	}
 	if len(done.Refused) > 0 {
 		return errors.New(strings.Join(done.Refused, "\n"))
@@ -93,12 +93,12 @@ func askError(socket string, err error) error {
 }
 
 // printSet prints a set's line, which ends with rest.
-func printSet(out io.Writer, set server.ServedSet, rest string) {
+func printSet(out io.Writer, set status.ServedSet, rest string) {
 	fmt.Fprintf(out, "  %-6s %s, %s, %s, %s%s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
 		bytesize.Counted(set.Classes, "class", "classes"), encoding(set), partitions(set), rest)
 }
 
-func encoding(set server.ServedSet) string {
+func encoding(set status.ServedSet) string {
 	var e shard.Encoding
 	if json.Unmarshal(set.Encoding, &e) != nil {
 		return string(set.Encoding)
@@ -106,7 +106,7 @@ func encoding(set server.ServedSet) string {
 	return loader.DescribeEncoding(e)
 }
 
-func partitions(set server.ServedSet) string {
+func partitions(set status.ServedSet) string {
 	switch {
 	case len(set.Here) != set.Partitions:
 		return fmt.Sprintf("partitions %v of %d", set.Here, set.Partitions)

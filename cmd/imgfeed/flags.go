@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -151,4 +152,14 @@ func shareFlag(to *float64) checkedFlag[float64] {
 		}
 		return share, nil
 	}, func(share float64) string { return strconv.FormatFloat(share, 'g', -1, 64) }}
+}
+
+// targetFlag is the address of a collector of traces, or none.
+func targetFlag(to *server.TraceTarget) checkedFlag[server.TraceTarget] {
+	return checkedFlag[server.TraceTarget]{to, "URL", func(text string) (server.TraceTarget, error) {
+		if text == "none" {
+			return server.TraceTarget{}, nil
+		}
+		return server.ParseTraceTarget(text)
+	}, func(to server.TraceTarget) string { return to.URL }}
 }

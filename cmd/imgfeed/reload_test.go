@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -44,7 +45,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	hello(t, path)
-	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil || string(out) != server.Unchanged+"\n" {
+	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil || string(out) != status.Unchanged+"\n" {
 		t.Errorf("%v, %s", err, out)
 	}
 	set := filepath.Join(dir, "train-shards")

@@ -25,6 +25,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -35,7 +36,7 @@ type serveFlags struct {
 	socketMode     fs.FileMode
 	metrics        string
 	pprof          bool
-	traces         traceFlags
+	traces         server.Traces
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
@@ -63,7 +64,7 @@ Once the server listens it prints what it serves and how to connect; its log goe
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
-	f := serveFlags{socketMode: server.SocketMode}
+	f := serveFlags{socketMode: server.SocketMode, traces: server.Traces{Share: 0.01}}
 	cmd := &cobra.Command{
 		Use:   "serve [SET]",
 		Short: "Serve shard sets to training processes on this machine",
@@ -74,7 +75,10 @@ func newServeCommand() *cobra.Command {
 				return err
 			}
 			if !cmd.Flags().Changed("traces") {
-				f.traces.fromEnvironment(f.logger())
+				var err error // the variables are meant for other programs too, and no reason not to serve
+				if f.traces.To, err = server.TraceTargetFromEnv(); err != nil {
+					f.logger().Warn("no traces are sent", "err", err)
+				}
 			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
 		},
@@ -96,7 +100,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(intFlag(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
 	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
-	f.traces.register(flags)
+	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
+	flags.Var(shareFlag(&f.traces.Share), "traces-share", "share of the batches that are traced, chosen at random")
 	flags.Var(intFlag(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
@@ -151,6 +156,29 @@ func (f *serveFlags) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
+// open finds the sets at a path and opens a server for them.
+func (f *serveFlags) open(path string, log *slog.Logger) (*server.Server, place, error) {
+	found, at, skipped, err := discover(path)
+	if err != nil {
+		return nil, at, err
+	}
+	for _, p := range skipped {
+		log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
+	}
+	c := f.config
+	c.Find = func() (shard.Found, error) { return shard.FindAll(at.path) }
+	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
+	if f.traces.To.URL != "" {
+		c.Traces = &f.traces
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		setProcessors(c.Threads, false)
+		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
+	}
+	srv, err := server.New(c)
+	return srv, at, err
+}
+
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
 	log, hangups := f.logger(), takeHangups()
@@ -159,26 +187,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if err != nil {
 		return err
 	}
-	found, at, skipped, err := discover(path)
-	if err != nil {
-		return err
-	}
-	for _, p := range skipped {
-		log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
-	}
-	c := f.config
-	c.Find = func() (shard.Found, error) { return shard.FindAll(at.path) }
-	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
-	endTraces, err := f.traces.start(&c, log)
-	if err != nil {
-		return err
-	}
-	defer endTraces()
-	if os.Getenv("GOMAXPROCS") == "" {
-		setProcessors(c.Threads, false)
-		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
-	}
-	srv, err := server.New(c)
+	srv, at, err := f.open(path, log)
 	if err != nil {
 		return err
 	}
@@ -186,7 +195,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
-	listener, err := server.ListenMode(f.socket, f.socketMode)
+	listener, err := server.Listen(f.socket, f.socketMode)
 	if err != nil {
 		return err
 	}
@@ -201,10 +210,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	printServing(out, c.Name, at, found.Sets, srv.Sets(), listener.Path(), metrics)
-	if c.Traces != nil {
-		fmt.Fprintln(out, &f.traces)
-	}
+	f.printServing(out, srv.Status(math.MaxFloat64), at, listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
@@ -216,16 +222,23 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	return err
 }
 
-// printServing says what is served, from where, to which socket, and how to connect.
-func printServing(out io.Writer, name string, at place, paths map[string]string, sets []server.ServedSet, socket, metrics string) {
-	fmt.Fprintf(out, "%s serves %s (%s)\n", name, at.path, at.why)
-	for _, set := range sets {
-		printSet(out, set, "; "+paths[set.Split])
+// printServing says what is served, from where, to which socket, how to connect, and where the metrics and traces go.
+func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
+	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
+	for _, set := range st.Sets {
+		printSet(out, set.ServedSet, "; "+set.Path)
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
-	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, sets[0].Split)
+	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, st.Sets[0].Split)
 	if metrics != "" {
 		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
+	}
+	switch {
+	case f.traces.To.URL == "":
+	case f.traces.Share == 1:
+		fmt.Fprintf(out, "traces of all batches to %v\n", f.traces.To)
+	default:
+		fmt.Fprintf(out, "traces of %.4g %% of the batches to %v\n", 100*f.traces.Share, f.traces.To)
 	}
 }
 
@@ -290,7 +303,7 @@ func (f *serveFlags) tellReady(socket string) error {
 
 // setProcessors gives Go as many processors as threads decode; 0: one for each CPU. More would be looked for work each time that a batch
 // ends and find none, at the expense of whatever else runs there, the client for one. While samples are read from the disk there
-// is one more, since a thread that decodes lets whoever is to ask for the next ones wait for up to 10 ms.
+// is one more, since a decoding thread can delay the goroutine that asks for the next samples by up to 10 ms.
 func setProcessors(threads int, reading bool) {
 	if threads == 0 {
 		runtime.SetDefaultGOMAXPROCS()

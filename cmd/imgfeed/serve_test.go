@@ -22,8 +22,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
-	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/server/client"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -121,10 +120,10 @@ func socketPath(t *testing.T) string {
 }
 
 // hello asks the server at path what it is, as soon as there is one.
-func hello(t *testing.T, path string) server.Status {
+func hello(t *testing.T, path string) status.Status {
 	t.Helper()
 	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
-		hello, err := client.Status(path, timeout, 0)
+		hello, err := status.Ask(path, timeout, 0)
 		if err == nil {
 			return hello
 		}

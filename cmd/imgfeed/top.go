@@ -20,7 +20,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/server/client"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 const topLong = `Show what a server is doing, in the terminal, as its status page does: rates, sessions, what each waits for and what to do about it.
@@ -82,16 +82,16 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 }
 
 // asker returns what asks the server at a place, and the place's name for people.
-func (f *topFlags) asker(place string) (ask func() (server.Status, error), where string) {
+func (f *topFlags) asker(place string) (ask func() (status.Status, error), where string) {
 	if place == "" {
 		place = server.DefaultSocket()
 	}
 	address, isAddress := topAddress(place)
 	if !isAddress {
 		place = strings.TrimPrefix(place, "unix:")
-		return func() (server.Status, error) { return client.Status(place, f.timeout, 0) }, "unix:" + place
+		return func() (status.Status, error) { return status.Ask(place, f.timeout, 0) }, "unix:" + place
 	}
-	return func() (server.Status, error) { return client.StatusOf(address, f.timeout) }, address
+	return func() (status.Status, error) { return status.AskPage(address, f.timeout) }, address
 }
 
 // topAddress returns the URL that a place names, if it is not the path of a socket.
@@ -113,7 +113,7 @@ func topAddress(place string) (url string, is bool) {
 var topColumns = []string{"SPLIT", "RANK", "EPOCH", "DONE", "IMAGES/S", "LEFT", "WAITS FOR", "SLOTS", "PID"}
 
 // topRow is a session's row.
-func topRow(s server.SessionStatus) []string {
+func topRow(s status.Session) []string {
 	epoch, done, left := "–", "–", "–"
 	if s.Epoch != nil {
 		epoch = fmt.Sprint(*s.Epoch)
@@ -130,7 +130,7 @@ func topRow(s server.SessionStatus) []string {
 func rate(perSecond float64) string { return bytesize.Grouped(int(math.Round(perSecond))) }
 
 // topHead is what stands over the table: the server, and what its threads do.
-func topHead(st server.Status) []string {
+func topHead(st status.Status) []string {
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
 	lines := []string{
 		fmt.Sprintf("%s, process %d, up %v, %s", st.Server, st.PID, up, bytesize.Counted(st.Threads, "decoding thread", "decoding threads")),
@@ -152,7 +152,7 @@ func topHead(st server.Status) []string {
 }
 
 // printTop prints one look.
-func printTop(out io.Writer, st server.Status) {
+func printTop(out io.Writer, st status.Status) {
 	for _, line := range topHead(st) {
 		fmt.Fprintln(out, line)
 	}

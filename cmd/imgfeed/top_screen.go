@@ -9,13 +9,13 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
 
-	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // A topScreen shows a server's status in the terminal, and asks for it again and again.
 type topScreen struct {
 	where    string
-	ask      func() (server.Status, error)
+	ask      func() (status.Status, error)
 	interval time.Duration
 
 	app    *tview.Application
@@ -24,11 +24,11 @@ type topScreen struct {
 	table  *tview.Table
 	advice *tview.TextView
 
-	last server.Status
-	lost time.Time // since when there is no answer; zero if there is one
+	last status.Status
+	lost time.Time // when answers ceased; zero while they come
 }
 
-func newTopScreen(where string, ask func() (server.Status, error), interval time.Duration) *topScreen {
+func newTopScreen(where string, ask func() (status.Status, error), interval time.Duration) *topScreen {
 	// The terminal's own colours, whatever they are.
 	tview.Styles.PrimitiveBackgroundColor = tcell.ColorDefault
 	tview.Styles.PrimaryTextColor = tcell.ColorDefault
@@ -74,8 +74,8 @@ func (t *topScreen) run(ctx context.Context) error {
 	return t.app.Run()
 }
 
-// show shows an answer, or that there is none.
-func (t *topScreen) show(st server.Status, err error) {
+// show shows an answer, or says that none comes.
+func (t *topScreen) show(st status.Status, err error) {
 	if err != nil {
 		if t.lost.IsZero() {
 			t.lost = time.Now()

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
-	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/server/client"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // frame is a message of a kind with these members, as a client in another language writes it.
@@ -64,7 +63,7 @@ func servedSession(t *testing.T) (socket, address string, serve *exec.Cmd) {
 		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		st, err := client.Status(socket, 5*time.Second, 0)
+		st, err := status.Ask(socket, 5*time.Second, 0)
 		if err == nil && len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0 {
 			return socket, address, serve
 		}
@@ -82,7 +81,7 @@ func TestTopOnce(t *testing.T) {
 			t.Errorf("top %s: %v\n%s", place, err, out)
 		}
 		out, err = imgfeed("top", place, "--once", "--json").Output()
-		var st server.Status
+		var st status.Status
 		if err != nil || json.Unmarshal(out, &st) != nil || len(st.Sessions) != 1 || st.Sessions[0].BatchSize != 1 {
 			t.Errorf("top %s --json: %v\n%s", place, err, out)
 		}

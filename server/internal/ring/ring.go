@@ -1,6 +1,6 @@
 // Package ring is the memory that batches travel in: a number of equal slots, each of which is the server's or lent to the
-// client. Which of its own slots the server fills next is the loader's business; the ring keeps account of what is lent,
-// so that a client gives back exactly what it was given.
+// client. The loader decides which of its own slots the server fills next; the ring keeps account of the lent ones, so that
+// a client gives back exactly those that it was given.
 //
 // The shared kind is an anonymous file (memfd_create(2)), sealed against shrinking and growing, so that no client can
 // pull the memory from under the server (which would be SIGBUS), and nothing is left behind however either side ends.

@@ -1,4 +1,5 @@
-// Package traces sends OpenTelemetry's spans to a collector by OTLP over HTTP, as https://opentelemetry.io/docs/specs/otlp says.
+// Package traces makes OpenTelemetry's spans of batches, and sends them to a collector by OTLP over HTTP, as
+// https://opentelemetry.io/docs/specs/otlp says.
 //
 // The SDK makes and gathers the spans. Its own exporter for HTTP is not used: it brings all of gRPC along, 9 MB of code, for a POST.
 package traces
@@ -25,25 +26,27 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// waitingMax bounds the spans that wait to be sent. Further ones are dropped: whoever makes spans never waits.
-const waitingMax = 2048
-
-// sendMax is how many spans are sent at a time.
-const sendMax = 512
-
-// sendEvery is OTEL_BSP_SCHEDULE_DELAY's default.
-const sendEvery = 5 * time.Second
-
-// goodbye is how long the end of the program waits for a collector to take what is left.
-const goodbye = 2 * time.Second
+const (
+	waitingMax = 2048            // spans that wait to be sent; further ones are dropped, as whoever makes spans never waits
+	sendMax    = 512             // spans that are sent at a time
+	sendEvery  = 5 * time.Second // OTEL_BSP_SCHEDULE_DELAY's default
+	goodbye    = 2 * time.Second // how long the end of the program waits for a collector to take what is left
+	answerMax  = 64 << 10        // bytes that are read of an answer
+)
 
 // A Sender sends spans while the program does something else. What the collector does not take is dropped, and counted; the log
 // has a line when it begins to refuse and one when it takes spans again.
+//
+// It stands on both sides of the SDK's processor, which gathers spans and has a goroutine send them: in front of it, to drop and
+// count those that are too many, which the SDK would not count; and behind it, as the client that posts them.
 type Sender struct {
+	sdktrace.SpanProcessor
 	provider *sdktrace.TracerProvider
 	log      *slog.Logger
 	to       Target
-	cancel   context.CancelFunc // of requests under way
+	http     *http.Client
+	requests context.Context // ends with the sender
+	cancel   context.CancelFunc
 
 	waiting, sent, dropped atomic.Int64
 	down                   atomic.Bool
@@ -52,35 +55,33 @@ type Sender struct {
 // New begins to send spans of the program name in the given version. What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say of it
 // takes the place of what it says itself.
 func New(to Target, name, version string, log *slog.Logger) (*Sender, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	about, err := resource.New(ctx,
+	s := &Sender{log: log, to: to, http: &http.Client{Timeout: to.Timeout}}
+	s.requests, s.cancel = context.WithCancel(context.Background())
+	about, err := resource.New(s.requests,
 		resource.WithAttributes(attribute.String("service.name", name), attribute.String("service.version", version)),
 		resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	var exporter *otlptrace.Exporter
+	if err == nil {
+		exporter, err = otlptrace.New(s.requests, client{s})
+	}
 	if err != nil {
-		cancel()
+		s.cancel()
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	exporter, err := otlptrace.New(ctx, &client{to: to, ctx: ctx, http: &http.Client{Timeout: to.Timeout}})
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("traces: %w", err)
-	}
-	s := &Sender{log: log, to: to, cancel: cancel}
 	// The library takes numbers below 1 of its variables as they are: it panics, or sends without a pause.
 	options := []sdktrace.BatchSpanProcessorOption{sdktrace.WithMaxQueueSize(waitingMax), sdktrace.WithMaxExportBatchSize(sendMax)}
 	if ms, err := strconv.Atoi(os.Getenv("OTEL_BSP_SCHEDULE_DELAY")); err == nil && ms < 1 {
 		options = append(options, sdktrace.WithBatchTimeout(sendEvery))
 	}
-	gather := sdktrace.NewBatchSpanProcessor(counted{exporter, s}, options...)
-	s.provider = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithSpanProcessor(bounded{gather, s}))
+	s.SpanProcessor = sdktrace.NewBatchSpanProcessor(exporter, options...)
+	s.provider = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithSpanProcessor(s))
 	return s, nil
 }
 
 // Provider has the tracers whose spans are sent.
 func (s *Sender) Provider() trace.TracerProvider { return s.provider }
 
-// Sent returns how many spans the collector has taken, Dropped how many were given up.
+// Sent returns how many spans the collector has taken.
 func (s *Sender) Sent() int64 { return s.sent.Load() }
 
 // Dropped returns how many spans were given up: there were too many, or the collector did not take them.
@@ -113,69 +114,55 @@ func (s *Sender) note(n int, err error) {
 	}
 }
 
-// bounded drops spans that would wait behind too many others. The SDK would as well, but without telling how many.
-type bounded struct {
-	sdktrace.SpanProcessor
-	sender *Sender
-}
-
-// OnEnd implements [sdktrace.SpanProcessor].
-func (b bounded) OnEnd(span sdktrace.ReadOnlySpan) {
-	if b.sender.waiting.Add(1) > waitingMax {
-		b.sender.waiting.Add(-1)
-		b.sender.dropped.Add(1)
+// OnEnd implements [sdktrace.SpanProcessor]. It drops spans that would wait behind too many others.
+func (s *Sender) OnEnd(span sdktrace.ReadOnlySpan) {
+	if s.waiting.Add(1) > waitingMax {
+		s.waiting.Add(-1)
+		s.dropped.Add(1)
 		return
 	}
-	b.SpanProcessor.OnEnd(span)
+	s.SpanProcessor.OnEnd(span)
 }
 
-// counted counts the spans that are sent. Errors end here: the SDK would write a line to stderr for each.
-type counted struct {
-	sdktrace.SpanExporter
-	sender *Sender
-}
+// A client is the sender's OTLP over HTTP, for [otlptrace.New].
+type client struct{ *Sender }
 
-// ExportSpans implements [sdktrace.SpanExporter].
-func (c counted) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	c.sender.note(len(spans), c.SpanExporter.ExportSpans(ctx, spans))
+// Start implements [otlptrace.Client].
+func (client) Start(context.Context) error { return nil }
+
+// Stop implements [otlptrace.Client].
+func (client) Stop(context.Context) error { return nil }
+
+// UploadTraces implements [otlptrace.Client]. It does not try again what was refused: a span is a sample of what happens, and the
+// next one shows the same. Errors end here: the SDK would write a line to stderr for each.
+func (c client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	n := 0
+	for _, r := range spans {
+		for _, scope := range r.ScopeSpans {
+			n += len(scope.Spans)
+		}
+	}
+	c.note(n, c.post(ctx, spans))
 	return nil
 }
 
-// A client is OTLP over HTTP, for [otlptrace.New].
-type client struct {
-	to   Target
-	ctx  context.Context // ends with the sender
-	http *http.Client
-}
-
-// Start implements [otlptrace.Client].
-func (c *client) Start(context.Context) error { return nil }
-
-// Stop implements [otlptrace.Client].
-func (c *client) Stop(context.Context) error { return nil }
-
-// answerMax bounds what is read of an answer.
-const answerMax = 64 << 10
-
-// UploadTraces implements [otlptrace.Client]. It does not try again what was refused: a span is a sample of what happens, and the
-// next one tells the same.
-func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+func (s *Sender) post(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	defer context.AfterFunc(s.requests, cancel)()
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // on the wire the same as an ExportTraceServiceRequest
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.to.URL, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	for name, value := range c.to.Headers {
+	for name, value := range s.to.Headers {
 		request.Header.Set(name, value)
 	}
 	request.Header.Set("Content-Type", "application/x-protobuf")
-	response, err := c.http.Do(request)
+	response, err := s.http.Do(request)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package server
+package status
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,9 +14,9 @@ func metrics() []metric {
 		counter("thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", func(st *Status) values { return st.stages("read", "decode", "resample", "wait") }),
 		counter("session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", func(st *Status) values { return st.stages("slot_wait", "write") }),
 		counter("read_bytes_total", "Stored bytes read from shards.", "", func(st *Status) values { return one(st.ReadBytes) }),
-		counter("processed_images_total", "Images that went through the decoding threads, delivered or not.", "", func(st *Status) values { return one(st.processed) }),
+		counter("processed_images_total", "Images that went through the decoding threads, delivered or not.", "", func(st *Status) values { return one(st.Processed) }),
 		gauge("threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }),
-		gauge("connections", "Open connections.", "", func(st *Status) values { return one(st.connections) }),
+		gauge("connections", "Open connections.", "", func(st *Status) values { return one(st.Connections) }),
 		gauge("sessions", "Open sessions by what they wait for.", "waiting_for", (*Status).sessionsWaiting),
 		gauge("batches_in_flight", "Batches that are finished or under way and not yet sent.", "split", (*Status).batchesInFlight),
 		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", (*Status).slotsByState),
@@ -27,7 +27,7 @@ func metrics() []metric {
 	for _, c := range deliveryCounters {
 		list = append(list, counter(c.metric, c.help, "split", func(st *Status) values {
 			v := values{}
-			for split, counts := range st.splits {
+			for split, counts := range st.Splits {
 				v[split] = float64(*c.of(&counts))
 			}
 			return v
@@ -65,9 +65,12 @@ func newMetric(kind prometheus.ValueType, name, help, label string, values func(
 
 // A collector takes the status for all metrics at once.
 type collector struct {
-	server  *Server
+	take    func() Status
 	metrics []metric
 }
+
+// Metrics returns what /metrics shows of the status that take takes.
+func Metrics(take func() Status) prometheus.Collector { return collector{take, metrics()} }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
@@ -78,7 +81,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	st := c.server.sample()
+	st := c.take()
 	for _, m := range c.metrics {
 		for value, v := range m.values(&st) {
 			var labels []string
@@ -119,11 +122,11 @@ func (st *Status) sessionsWaiting() values {
 
 func (st *Status) batchesInFlight() values {
 	v := values{}
-	for split := range st.splits {
+	for split := range st.Splits {
 		v[split] = 0
 	}
 	for _, sess := range st.Sessions {
-		v[sess.Split] += float64(sess.inFlight)
+		v[sess.Split] += float64(sess.InFlight)
 	}
 	return v
 }

@@ -1,6 +1,4 @@
-// Package client asks a running server for its status, or to reload. It serves the commands of imgfeed and is no promise to
-// other programs; training processes use the Python package.
-package client
+package status
 
 import (
 	"cmp"
@@ -12,32 +10,31 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
-// requests are the messages that ask sends.
-var requests = wire.NewMessages(map[string]any{"hello": hello{}, "status": status{}, "reload": reload{}})
+// messages are those that are sent.
+var messages = wire.NewMessages(map[string]any{"hello": hello{}, "status": look{}, "reload": reload{}})
 
 type (
 	hello struct {
 		Version int `json:"version"`
 	}
-	status struct {
+	look struct {
 		Since float64 `json:"since,omitempty"`
 	}
 	reload struct{}
 )
 
-// Status asks the server on a socket what it is doing, with the history after the moment since; the answer must come in
+// Ask asks the server on a socket what it is doing, with the history after the moment since; the answer must come in
 // time.
-func Status(socket string, timeout time.Duration, since float64) (answer server.Status, err error) {
-	err = ask(socket, timeout, status{since}, "status", &answer)
+func Ask(socket string, timeout time.Duration, since float64) (answer Status, err error) {
+	err = request(socket, timeout, look{since}, "status", &answer)
 	return answer, err
 }
 
-// StatusOf is [Status] of the server whose page is at this URL.
-func StatusOf(url string, timeout time.Duration) (answer server.Status, err error) {
+// AskPage is [Ask] of the server whose page is at this URL.
+func AskPage(url string, timeout time.Duration) (answer Status, err error) {
 	page := http.Client{Timeout: timeout}
 	reply, err := page.Get(url + "/status.json")
 	if err != nil {
@@ -53,14 +50,14 @@ func StatusOf(url string, timeout time.Duration) (answer server.Status, err erro
 	return answer, nil
 }
 
-// Reload has the server on a socket reload, and returns its answer, which must come in time.
-func Reload(socket string, timeout time.Duration) (answer server.Reloaded, err error) {
-	err = ask(socket, timeout, reload{}, "reloaded", &answer)
+// AskReload has the server on a socket reload, and returns its answer, which must come in time.
+func AskReload(socket string, timeout time.Duration) (answer Reloaded, err error) {
+	err = request(socket, timeout, reload{}, "reloaded", &answer)
 	return answer, err
 }
 
-// ask says hello to the server on a socket, sends it one request, and decodes its answer, which is of the wanted kind.
-func ask(socket string, timeout time.Duration, request any, want string, answer any) error {
+// request says hello to the server on a socket, sends it one request, and decodes its answer, which is of the wanted kind.
+func request(socket string, timeout time.Duration, message any, want string, answer any) error {
 	if err := wire.CheckPath(socket); err != nil {
 		return err
 	}
@@ -75,8 +72,8 @@ func ask(socket string, timeout time.Duration, request any, want string, answer 
 		send   any
 		want   string
 		answer any
-	}{{hello{wire.Version}, "hello", new(struct{})}, {request, want, answer}} {
-		frame, err := requests.AppendFrame(nil, step.send)
+	}{{hello{wire.Version}, "hello", new(struct{})}, {message, want, answer}} {
+		frame, err := messages.AppendFrame(nil, step.send)
 		if err != nil {
 			return err
 		}

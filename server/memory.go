@@ -1,8 +1,11 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
@@ -18,6 +21,15 @@ const (
 	autoSlotsMin   = 3
 	autoSlotsMax   = 16
 	autoSlotsShort = 2 // when memory is short: one to fill, one to lend
+
+	// shrinkPatience is how long a new session waits for slots that others are to give up: those that are lent come back one in
+	// each training step. Clients wait for a minute.
+	shrinkPatience = 20 * time.Second
+	// endPatience is how long it waits where nobody has any to give up: sessions of clients that are gone may be about to end, as
+	// when a server that was stopped goes on, and its clients come back before their ends are seen.
+	endPatience = 2 * time.Second
+	// takeAgain is how often it looks meanwhile whether clients stand still; memory that comes back wakes it at once.
+	takeAgain = 20 * time.Millisecond
 )
 
 // readAheadBytes is the part of a server's memory into which samples are read before they are wanted: 0 where it would hold hardly one.
@@ -29,21 +41,14 @@ func readAheadBytes(memory int64) int64 {
 	return min(memory/16, most)
 }
 
-// A budget is an amount of memory that sessions share.
-type budget struct {
-	mu        sync.Mutex
-	max, used int64
-	rings     int // that it is to suffice for, where their sizes are ours to choose; 0 if nobody knows
-}
-
-// A LimitError means that a session asks for more memory than there is for it.
-type LimitError struct {
+// A limitError means that a session asks for more memory than there is for it.
+type limitError struct {
 	Want, Used, Max int64 // bytes
 	Slots           int   // of a ring; 0 for a selection
 	Stalled         int64 // bytes of Used that clients keep which give nothing back
 }
 
-func (e *LimitError) Error() string {
+func (e *limitError) Error() string {
 	if e.Slots == 0 {
 		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
 			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
@@ -56,29 +61,33 @@ func (e *LimitError) Error() string {
 		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), stalled)
 }
 
+// A budget is an amount of memory that sessions share.
+type budget struct {
+	mu        sync.Mutex
+	max, used int64
+	rings     int           // that it is to suffice for, where their sizes are ours to choose; 0 if nobody knows
+	given     chan struct{} // has one after some was given back
+}
+
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their
 // number. Where nobody knows how many rings there will be, each leaves as much as it takes: its client may stand still with all slots
 // that it has, and then gives none up for those that come later.
 func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	auto := slots == 0
-	if auto {
+	free := b.max - b.used
+	if slots == 0 {
 		slots = autoSlots(slotBytes, b.max, b.rings)
 		if b.rings == 0 {
-			slots = int(max(min(int64(slots), (b.max-b.used)/2/slotBytes), autoSlotsMin))
+			slots = int(max(min(int64(slots), free/2/slotBytes), autoSlotsMin))
 		}
+		slots = int(max(min(int64(slots), free/slotBytes), int64(least)))
 	}
-	for {
-		if slotBytes <= (b.max-b.used)/int64(slots) {
-			b.used += int64(slots) * slotBytes
-			return slots, nil
-		}
-		if !auto || slots <= least {
-			return 0, &LimitError{Want: int64(slots) * slotBytes, Used: b.used, Max: b.max, Slots: slots}
-		}
-		slots--
+	if slotBytes > free/int64(slots) {
+		return 0, &limitError{Want: int64(slots) * slotBytes, Used: b.used, Max: b.max, Slots: slots}
 	}
+	b.used += int64(slots) * slotBytes
+	return slots, nil
 }
 
 // autoSlots is how many slots a ring gets where its client asks for no number, and there is memory: of memory bytes for rings rings in all, 0 if
@@ -106,7 +115,7 @@ func (b *budget) reserve(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.max-b.used {
-		return &LimitError{Want: n, Used: b.used, Max: b.max}
+		return &limitError{Want: n, Used: b.used, Max: b.max}
 	}
 	b.used += n
 	return nil
@@ -119,10 +128,67 @@ func (b *budget) give(n int64) {
 	if b.used -= n; b.used < 0 {
 		panic("server: more memory given back than taken")
 	}
+	select {
+	case b.given <- struct{}{}:
+	default:
+	}
 }
 
 func (b *budget) inUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
+}
+
+// takeSlots reserves the memory of a ring. Where it does not suffice for the fewest slots that do, sessions that were opened
+// before and did not ask for a number of slots give up some of theirs.
+func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
+	for started := time.Now(); ; {
+		got, err := s.memory.take(slots, autoSlotsMin, slotBytes)
+		limit, short := errors.AsType[*limitError](err)
+		if !short {
+			return got, err
+		}
+		patience := endPatience
+		if s.shrinkOthers(limit.Want - (limit.Max - limit.Used)) {
+			patience = shrinkPatience
+		}
+		if limit.Want > limit.Max || time.Since(started) >= patience {
+			break
+		}
+		select {
+		case <-s.memory.given:
+		case <-time.After(takeAgain):
+		}
+	}
+	got, err := s.memory.take(slots, autoSlotsShort, slotBytes)
+	if limit, short := errors.AsType[*limitError](err); short {
+		limit.Stalled = s.stalledBytes()
+	}
+	return got, err
+}
+
+// stalledBytes is how much memory clients keep that give no slots back.
+func (s *Server) stalledBytes() (bytes int64) {
+	for _, sess := range s.openSessions() {
+		if sess.stalls() {
+			bytes += int64(sess.ring.Lent()) * sess.slotBytes
+		}
+	}
+	return bytes
+}
+
+// shrinkOthers has the sessions with the largest rings give up slots of want bytes in all, at once or when their clients release
+// them. It reports whether there is anything to wait for: a session that is being set up, which takes large rings a while, may give up some, too.
+func (s *Server) shrinkOthers(want int64) (possible bool) {
+	possible = s.arriving.Load() > 0
+	sessions := s.openSessions()
+	slices.SortStableFunc(sessions, func(a, b *session) int { return int(b.ring.Size()>>12) - int(a.ring.Size()>>12) })
+	for _, sess := range sessions {
+		if want > 0 && sess.asked == 0 {
+			promised, more := sess.giveUp(want)
+			want, possible = want-promised, possible || more
+		}
+	}
+	return possible
 }

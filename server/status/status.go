@@ -1,0 +1,208 @@
+// Package status is the account that a server gives of itself: what it serves, to whom, how fast, and what each session waits for.
+// A server fills it at one moment; the page, /status.json, the metrics, the history and imgfeed top are views of it. The package also
+// asks a running server for it. It serves imgfeed's own commands and may change from one version to the next.
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// Status is what a server is doing. Times are in seconds, moments in seconds since 1970, counts since the server started.
+type Status struct {
+	Server  string  `json:"server"`
+	PID     int     `json:"pid"`
+	Now     float64 `json:"now"`
+	Started float64 `json:"started"`
+
+	Threads        int   `json:"threads"`
+	RingBytes      int64 `json:"ring_bytes"` // of all sessions
+	RingLimitBytes int64 `json:"ring_limit_bytes"`
+
+	Counts
+	Errors          map[string]int64   `json:"errors"` // sent to clients, by kind
+	ReadBytes       int64              `json:"read_bytes"`
+	ImagesPerSecond float64            `json:"images_per_second"` // in the last seconds, as are the sessions'
+	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
+
+	Sets     []Set       `json:"sets"`
+	Damaged  []string    `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
+	Sessions []Session   `json:"sessions"` // by split and rank
+	Bad      []BadSample `json:"bad"`      // the last samples that could not be served, the newest first
+	History  []Moment    `json:"history"`  // the last minutes, a moment each second, the newest last
+
+	// For the metrics alone.
+	Splits      map[string]Counts `json:"-"` // of those that are served
+	Processed   int64             `json:"-"` // images that went through the decoding threads
+	Connections int               `json:"-"`
+}
+
+// A Set is a set that is served, and where it lies.
+type Set struct {
+	ServedSet
+	Path string `json:"path"`
+}
+
+// A Session is one of a [Status]. Its counts are those since it was opened.
+type Session struct {
+	Session   uint64          `json:"session"`
+	ClientPID int             `json:"client_pid"` // 0 if the system does not say
+	Split     string          `json:"split"`
+	Rank      int             `json:"rank"`
+	World     int             `json:"world"`
+	BatchSize int             `json:"batch_size"`
+	Transform json.RawMessage `json:"transform"`
+	Transport string          `json:"transport"` // shm or socket
+
+	Epoch        *int `json:"epoch"`         // null when none runs
+	EpochBatches int  `json:"epoch_batches"` // of the rank, from where it started
+	EpochSent    int  `json:"epoch_sent"`    // of them
+	// SecondsLeft of the epoch at this rate; null where that is not known.
+	SecondsLeft *float64 `json:"seconds_left"`
+
+	WaitingFor loader.WaitingFor `json:"waiting_for"`
+	Verdict    string            `json:"verdict"`
+	Advice     string            `json:"advice"` // what to do about it, "" if nothing
+
+	Counts
+	ImagesPerSecond float64 `json:"images_per_second"`
+	SlotWait        float64 `json:"slot_wait"`
+	Write           float64 `json:"write"`
+
+	Slots     int   `json:"slots"`
+	SlotsFree int   `json:"slots_free"`
+	SlotsLent int   `json:"slots_lent"`
+	RingBytes int64 `json:"ring_bytes"`
+
+	InFlight int `json:"-"` // batches, for the metrics
+}
+
+// SharedMemory is the transport of sessions whose batches are in shared memory.
+const SharedMemory = "shm"
+
+// Counts are what was delivered to clients. A counter is added by a field here and a line in deliveryCounters: the status, the
+// metrics and the reply to stats follow.
+type Counts struct {
+	Images      int64 `json:"images"`
+	Batches     int64 `json:"batches"`
+	Bytes       int64 `json:"bytes"`       // of arrays
+	Blanks      int64 `json:"blanks"`      // samples replaced by zeros under on_error: blank
+	Substitutes int64 `json:"substitutes"` // by another one of their class, under on_error: substitute
+}
+
+var deliveryCounters = []struct {
+	metric, help string
+	of           func(*Counts) *int64
+}{
+	{"delivered_images_total", "Images delivered to clients.", func(c *Counts) *int64 { return &c.Images }},
+	{"delivered_batches_total", "Batches delivered to clients.", func(c *Counts) *int64 { return &c.Batches }},
+	{"delivered_bytes_total", "Bytes of arrays delivered to clients.", func(c *Counts) *int64 { return &c.Bytes }},
+	{"blank_images_total", "Images that could not be read and were delivered as zeros.", func(c *Counts) *int64 { return &c.Blanks }},
+	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.", func(c *Counts) *int64 { return &c.Substitutes }},
+}
+
+// Add adds what e counts.
+func (c *Counts) Add(e Counts) {
+	for _, counter := range deliveryCounters {
+		*counter.of(c) += *counter.of(&e)
+	}
+}
+
+// ServedSet describes one split that a server can serve.
+type ServedSet struct {
+	Split       string          `json:"split"`
+	Samples     int             `json:"samples"`          // N
+	Classes     int             `json:"classes"`          // how many; their names come by classes
+	Partitions  int             `json:"partitions"`       // how many the set has
+	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of the samples in their order
+	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
+	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
+	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
+}
+
+// A Moment is what happened in about a second before Time: what was delivered, and the share of the decoding threads' time that each
+// stage took, 0 to 1.
+type Moment struct {
+	Time     float64 `json:"time"`   // seconds since 1970
+	Images   float64 `json:"images"` // delivered, a second
+	Bytes    float64 `json:"bytes"`  // stored bytes read, a second
+	Read     float64 `json:"read"`
+	Decode   float64 `json:"decode"`
+	Resample float64 `json:"resample"`
+	Wait     float64 `json:"wait"`
+	Waiting  int     `json:"waiting"` // sessions with a running epoch that wait for the feed: for the disk or the CPU
+}
+
+// A BadSample is one that could not be served.
+type BadSample struct {
+	Time  float64 `json:"time"` // seconds since 1970
+	Split string  `json:"split"`
+	Index int     `json:"index"`
+	Key   string  `json:"key"`
+	By    *int    `json:"by,omitempty"` // the sample that was served in its place, where one was
+	Error string  `json:"error"`
+}
+
+// Reloaded answers a reload: what is served since, and what was refused, a sentence each.
+type Reloaded struct {
+	Changes []string `json:"changes"`
+	Refused []string `json:"refused"`
+}
+
+// Unchanged describes a reload that finds the same splits and partitions, and yet opens every file anew.
+const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
+
+// advice says what to do about what a session waits for.
+var advice = map[loader.WaitingFor]string{
+	loader.Disk:   "Put the set on a faster disk or into memory, or pack it smaller: imgshard build --encoding pixels with a resize stores less of large photographs.",
+	loader.CPU:    "Give the server more cores (--threads), or pack once with imgshard build --encoding pixels, which takes a fraction of the time to decode.",
+	loader.Client: "The feed is ahead: the training step is the limit, and nothing is to be done here.",
+}
+
+// Judge says in Verdict and Advice what a session of a server with so many threads waits for, and what to do about it.
+func (s *Session) Judge(threads int) {
+	s.Verdict, s.Advice = s.verdict(threads), advice[s.WaitingFor]
+}
+
+// verdict is a sentence, with its evidence.
+func (s *Session) verdict(threads int) string {
+	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", s.SlotsLent, s.Slots, s.SlotsFree)
+	switch s.WaitingFor {
+	case loader.Client:
+		if s.Transport == SharedMemory {
+			return "waiting for the client: every batch that fits is ready; " + slots
+		}
+		return fmt.Sprintf("waiting for the client to read from the socket: %s ready", bytesize.Counted(s.InFlight, "batch is", "batches are"))
+	case loader.Disk:
+		return "waiting for the disk: threads spend most of their time reading; " + slots
+	case loader.CPU:
+		return fmt.Sprintf("waiting for the CPU: %s most of the time decoding and resizing; %s", bytesize.Counted(threads, "thread spends", "threads spend"), slots)
+	}
+	return "no epoch is running"
+}
+
+// String describes the status for people, a line each.
+func (st Status) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, bytesize.Counted(st.Threads, "thread", "threads"), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes))
+	for _, set := range st.Sets {
+		fmt.Fprintf(&b, "split %s: %s of %s in %s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"), bytesize.Counted(set.Classes, "class", "classes"), set.Path)
+	}
+	for _, sentence := range st.Damaged {
+		fmt.Fprintf(&b, "damaged, and not served: %s\n", sentence)
+	}
+	for _, sess := range st.Sessions {
+		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %s in %s: %s\n",
+			sess.Session, sess.Split, sess.Rank, sess.World, bytesize.Counted(int(sess.Images), "image", "images"),
+			bytesize.Counted(int(sess.Batches), "batch", "batches"), sess.Verdict)
+	}
+	if len(st.Sessions) == 0 {
+		b.WriteString("no sessions\n")
+	}
+	return b.String()
+}
