@@ -51,14 +51,10 @@ func (v *viewer) ofSet(ctx context.Context, path string, sets map[string]string)
 		if err != nil {
 			return nil, set.Close, err
 		}
-		sheet.Samples = append(sheet.Samples, viewSample{
-			Index: i, Key: line.Key, Label: line.Label, Class: line.Class, Width: int(line.Width), Height: int(line.Height), Bytes: int64(line.Bytes),
-			Format: line.Format, Where: line.Shard,
-			read: func(*viewSample) (transform.Source, error) {
-				record, _, err := set.Read(i, nil)
-				return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding}, err
-			},
-		})
+		sheet.Samples = append(sheet.Samples, viewSample{lsLine: line, read: func(*lsLine) (transform.Source, error) {
+			record, _, err := set.Read(i, nil)
+			return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding}, err
+		}})
 	}
 	return sheet, set.Close, nil
 }
@@ -115,9 +111,8 @@ func (v *viewer) ofDataset(ctx context.Context, splits []*source.Split) (*viewSh
 	}
 	sheet := &viewSheet{Title: strings.Join(paths, ", ") + " (not packed)", All: len(found)}
 	for _, item := range spread(found, v.flags.samples) {
-		sample := viewSample{Index: -1, Key: item.key, Where: item.split.Path, read: item.read}
-		sample.Label, sample.Class = item.class()
-		sheet.Samples = append(sheet.Samples, sample)
+		label, class := item.class()
+		sheet.Samples = append(sheet.Samples, viewSample{lsLine: lsLine{Index: -1, Key: item.key, Label: label, Class: class, Shard: item.split.Path}, read: item.read})
 	}
 	return sheet, nil
 }
@@ -168,13 +163,13 @@ func (item *foundItem) class() (int32, string) {
 }
 
 // read reads the image, and says what it is.
-func (item *foundItem) read(sample *viewSample) (src transform.Source, err error) {
+func (item *foundItem) read(line *lsLine) (src transform.Source, err error) {
 	src.Image = item.data
 	if src.Image == nil {
 		src.Image, err = item.split.Read(item.key, nil)
 	}
 	if err == nil {
-		sample.Bytes, sample.Format = int64(len(src.Image)), imagefile.Sniff(src.Image).String()
+		line.Bytes, line.Format = uint32(len(src.Image)), imagefile.Sniff(src.Image).String()
 	}
 	return src, err
 }
