@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -158,14 +159,20 @@ func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sheet *viewSheet
-	if splits != nil {
-		sheet, err = v.ofDataset(ctx, splits)
-	} else {
-		var close func() error
-		sheet, close, err = v.ofSet(ctx, path, sets)
-		defer close()
+	choose := func() (*viewSheet, error) { return v.ofDataset(ctx, splits) }
+	if splits == nil {
+		dir, err := onlySet(path, sets)
+		if err != nil {
+			return nil, err
+		}
+		set, err := shard.OpenSet(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer set.Close()
+		choose = func() (*viewSheet, error) { return v.ofSet(ctx, set) }
 	}
+	sheet, err := choose()
 	if err != nil {
 		return nil, err
 	}

@@ -15,19 +15,11 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// ofSet chooses samples of the only set of those that were found at path. The set stays open for them until close is called.
-func (v *viewer) ofSet(ctx context.Context, path string, sets map[string]string) (sheet *viewSheet, close func() error, err error) {
-	dir, err := onlySet(path, sets)
-	if err != nil {
-		return nil, func() error { return nil }, err
-	}
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		return nil, func() error { return nil }, err
-	}
+// ofSet chooses samples of a set, which stays open for them.
+func (v *viewer) ofSet(ctx context.Context, set *shard.Set) (*viewSheet, error) {
 	encoding, err := registry.Open(set.Manifest().Encoding)
 	if err != nil {
-		return nil, set.Close, err
+		return nil, err
 	}
 	wanted := v.flags.indices
 	if wanted == nil {
@@ -38,25 +30,25 @@ func (v *viewer) ofSet(ctx context.Context, path string, sets map[string]string)
 			}
 			return err
 		}); err != nil {
-			return nil, set.Close, err
+			return nil, err
 		}
 	}
-	sheet = &viewSheet{Title: set.Dir(), All: set.Len()}
+	sheet := &viewSheet{Title: set.Dir(), All: set.Len()}
 	for _, i := range spread(wanted, v.flags.samples) {
 		entry, err := set.Entry(i)
 		if err != nil {
-			return nil, set.Close, err
+			return nil, err
 		}
 		line, err := describe(set, i, &entry)
 		if err != nil {
-			return nil, set.Close, err
+			return nil, err
 		}
 		sheet.Samples = append(sheet.Samples, viewSample{lsLine: line, read: func(*lsLine) (transform.Source, error) {
 			record, _, err := set.Read(i, nil)
 			return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding}, err
 		}})
 	}
-	return sheet, set.Close, nil
+	return sheet, nil
 }
 
 // takes reports whether sample i is one of those that --class and --find name.
