@@ -70,8 +70,8 @@ const (
 	PartitionsMax = 1 << 16
 	// RecordBytesMax bounds the image, aux and field bytes of one record.
 	RecordBytesMax = 1 << 30
-	// KeyBytesMax bounds one key.
-	KeyBytesMax = 4096
+	// keyBytesMax bounds one key.
+	keyBytesMax = 4096
 	// ShardSamplesMax bounds the samples of one shard file.
 	ShardSamplesMax = 1 << 20
 
