@@ -1,4 +1,4 @@
-// Package bytesize reads sizes on the command line, and writes sizes and numbers for people, the same in both programs.
+// Package bytesize reads sizes on the command line, and writes sizes, numbers and lists for people, the same in both programs.
 package bytesize
 
 import (
@@ -83,4 +83,12 @@ func Counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return Grouped(n) + " " + many
+}
+
+// Listed writes the first most of names for people: "a, b and 6 more".
+func Listed(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
