@@ -24,12 +24,12 @@ const (
 
 // Limits of fields.
 const (
-	// FieldsMax bounds the fields of a set.
-	FieldsMax = 64
+	// fieldsMax bounds the fields of a set.
+	fieldsMax = 64
 	// FieldSizeMax bounds the numbers of a vector.
 	FieldSizeMax = 1 << 16
-	// FieldNameBytesMax bounds the name of a field.
-	FieldNameBytesMax = 64
+	// fieldNameBytesMax bounds the name of a field.
+	fieldNameBytesMax = 64
 )
 
 // A Field is a named value that each sample of a set has beside its label.
@@ -78,8 +78,8 @@ func (f *Fields) UnmarshalJSON(text []byte) error {
 		if err := d.Decode(&one); err != nil {
 			return err
 		}
-		if *f = append(*f, one); len(*f) > FieldsMax {
-			return fmt.Errorf("more than %d fields, the most that a set has", FieldsMax)
+		if *f = append(*f, one); len(*f) > fieldsMax {
+			return fmt.Errorf("more than %d fields, the most that a set has", fieldsMax)
 		}
 	}
 	return nil
@@ -104,15 +104,15 @@ func (f Fields) unmeasured() Fields {
 
 // Check says what is impossible about the fields.
 func (f Fields) Check() error {
-	if len(f) > FieldsMax {
-		return fmt.Errorf("%d fields, and a set has at most %d", len(f), FieldsMax)
+	if len(f) > fieldsMax {
+		return fmt.Errorf("%d fields, and a set has at most %d", len(f), fieldsMax)
 	}
 	for i, one := range f {
 		sized := one.Numeric() && one.BytesMax == 0 && one.Size >= 0 && one.Size <= FieldSizeMax
 		unsized := slices.Contains([]FieldType{Bytes, Text, JSON}, one.Type) && one.Size == 0 && one.BytesMax >= 0 && one.BytesMax <= RecordBytesMax
 		switch {
 		case !validFieldName(one.Name):
-			return fmt.Errorf("field name %.80q: 1 to %d letters, digits, _, - and . were expected", one.Name, FieldNameBytesMax)
+			return fmt.Errorf("field name %.80q: 1 to %d letters, digits, _, - and . were expected", one.Name, fieldNameBytesMax)
 		case f.Index(one.Name) != i:
 			return fmt.Errorf("field %q twice", one.Name)
 		case !sized && !unsized:
@@ -129,7 +129,7 @@ func validFieldName(name string) bool {
 			return false
 		}
 	}
-	return name != "" && len(name) <= FieldNameBytesMax
+	return name != "" && len(name) <= fieldNameBytesMax
 }
 
 // Split appends the value of each field in a record's field bytes to into: of numbers all bytes, little-endian, of the others the bytes
@@ -181,7 +181,7 @@ func (f Fields) version() Version {
 	if len(f) == 0 {
 		return Version1
 	}
-	return Version2
+	return version2
 }
 
 // checkVersion says what is impossible about the fields of a file of a version.

@@ -41,7 +41,7 @@ func TestFieldsRoundTrip(t *testing.T) {
 		dir := writeSet(t, samples, options)
 		s := openSet(t, dir)
 		m := s.Manifest()
-		if m.Version != Version2 || !m.Fields.Equal(testFields) {
+		if m.Version != version2 || !m.Fields.Equal(testFields) {
 			t.Errorf("version %d, fields %v", m.Version, m.Fields)
 		}
 		for i, f := range m.Fields {
@@ -120,14 +120,14 @@ func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
 }
 
 func TestImpossibleFields(t *testing.T) {
-	many := make(Fields, FieldsMax+1)
+	many := make(Fields, fieldsMax+1)
 	for i := range many {
 		many[i] = Field{Name: fmt.Sprint("f", i), Type: Int64}
 	}
 	for name, fields := range map[string]Fields{
 		"no name":           {{Type: Int64}},
 		"a name with a tab": {{Name: "a\tb", Type: Int64}},
-		"a long name":       {{Name: strings.Repeat("n", FieldNameBytesMax+1), Type: Int64}},
+		"a long name":       {{Name: strings.Repeat("n", fieldNameBytesMax+1), Type: Int64}},
 		"twice":             {{Name: "a", Type: Int64}, {Name: "a", Type: Text}},
 		"no type":           {{Name: "a"}},
 		"an unknown type":   {{Name: "a", Type: "float64"}},
@@ -144,7 +144,7 @@ func TestImpossibleFields(t *testing.T) {
 		if _, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options); err == nil {
 			t.Errorf("%s: a set is begun", name)
 		}
-		m := Manifest{Format: manifestFormat, Version: Version2, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
+		m := Manifest{Format: manifestFormat, Version: version2, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
 		data, err := m.encode()
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestImpossibleFields(t *testing.T) {
 func TestHostileFields(t *testing.T) {
 	text := []byte(`[` + strings.TrimSuffix(strings.Repeat(`{},`, 1<<20), ",") + `]`)
 	var fields Fields
-	if err := fields.UnmarshalJSON(text); err == nil || len(fields) > FieldsMax+1 {
+	if err := fields.UnmarshalJSON(text); err == nil || len(fields) > fieldsMax+1 {
 		t.Errorf("%d fields, %v", len(fields), err)
 	}
 	for _, text := range []string{`{}`, `7`, `"x"`, `[7]`, `[{"name":[]}]`} {

@@ -41,14 +41,14 @@ type Version uint32
 const (
 	// Version1 is the first: header, records of image and aux bytes, 40-byte entries, a key section, a 96-byte footer.
 	Version1 Version = 1
-	// Version2 adds fields: values behind the aux bytes of a record, their length in the entry, their names and types in header and
+	// version2 adds fields: values behind the aux bytes of a record, their length in the entry, their names and types in header and
 	// manifest. A set without fields is written as Version1.
-	Version2 Version = 2
+	version2 Version = 2
 
 	// VersionOldest is the oldest version that this package reads.
 	VersionOldest = Version1
 	// VersionCurrent is the newest version that this package reads and writes.
-	VersionCurrent = Version2
+	VersionCurrent = version2
 )
 
 // Sizes of the fixed parts, in bytes.
@@ -70,8 +70,8 @@ const (
 	PartitionsMax = 1 << 16
 	// RecordBytesMax bounds the image, aux and field bytes of one record.
 	RecordBytesMax = 1 << 30
-	// KeyBytesMax bounds one key.
-	KeyBytesMax = 4096
+	// keyBytesMax bounds one key.
+	keyBytesMax = 4096
 	// ShardSamplesMax bounds the samples of one shard file.
 	ShardSamplesMax = 1 << 20
 

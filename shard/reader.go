@@ -266,7 +266,7 @@ func (r *Reader) Keys() (*Keys, error) {
 	last := uint32(0)
 	for j := range int(f.count) + 1 {
 		at := binary.LittleEndian.Uint32(k.offsets[4*j:])
-		if at < last || int64(at) > int64(len(k.blob)) || at-last > KeyBytesMax || (j == 0) != (at == last) {
+		if at < last || int64(at) > int64(len(k.blob)) || at-last > keyBytesMax || (j == 0) != (at == last) {
 			return nil, corrupt(r.path, "keys", f.keysOffset+4*int64(j), fmt.Errorf("key %d begins at byte %d of %d, after %d", j, at, len(k.blob), last))
 		}
 		last = at

@@ -180,7 +180,7 @@ func TestRefusedSamples(t *testing.T) {
 	for i, s := range samples {
 		if i == 1 {
 			refuse("no key", func(s *Sample) { s.Key = "" })
-			refuse("a long key", func(s *Sample) { s.Key = strings.Repeat("k", KeyBytesMax+1) })
+			refuse("a long key", func(s *Sample) { s.Key = strings.Repeat("k", keyBytesMax+1) })
 			refuse("label -2", func(s *Sample) { s.Label = -2 })
 			refuse("label 3 of 3", func(s *Sample) { s.Label = 3 })
 			refuse("no width", func(s *Sample) { s.Width = 0 })

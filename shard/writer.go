@@ -85,8 +85,8 @@ func checkSample(s *Sample) error {
 	switch {
 	case s.Key == "":
 		return fmt.Errorf("shard: a sample without a key")
-	case len(s.Key) > KeyBytesMax:
-		return &LimitError{What: fmt.Sprintf("bytes of the key %.60q…", s.Key), Got: int64(len(s.Key)), Max: KeyBytesMax}
+	case len(s.Key) > keyBytesMax:
+		return &LimitError{What: fmt.Sprintf("bytes of the key %.60q…", s.Key), Got: int64(len(s.Key)), Max: keyBytesMax}
 	case length > RecordBytesMax:
 		return &LimitError{What: "bytes of " + s.Key, Got: length, Max: RecordBytesMax}
 	case s.Label < -1:

@@ -128,7 +128,7 @@ func TestHostileNumbers(t *testing.T) {
 					continue
 				}
 				tried++
-				spec, err := NewViews(CenterCrop{Size: Size{9}}, op.Interface().(Op), CenterCrop{Size: Size{7}})
+				spec, err := newViews(CenterCrop{Size: Size{9}}, op.Interface().(Op), CenterCrop{Size: Size{7}})
 				if field := op.Type().Field(i).Name; field == "Fill" {
 					if err == nil {
 						applyHostile(t, NewEngine(kernel.Active()), spec, Source{Image: encodePNG(t, randomImage(13, 11, 1), 13, 11)})

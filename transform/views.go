@@ -14,8 +14,8 @@ import (
 // Views are several transforms of one image, with a result each. One alone is an ordinary transform. They are not to be changed.
 type Views []*Spec
 
-// NewViews returns the views that a list of operations makes: one, or several if one of them is [FiveCrop] or [TenCrop]. The error is a [*SpecError].
-func NewViews(ops ...Op) (Views, error) {
+// newViews returns the views that a list of operations makes: one, or several if one of them is [FiveCrop] or [TenCrop]. The error is a [*SpecError].
+func newViews(ops ...Op) (Views, error) {
 	at := slices.IndexFunc(ops, func(op Op) bool { _, ok := op.(severalOp); return ok })
 	if at < 0 {
 		spec, err := NewSpec(ops...)
@@ -92,7 +92,7 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 		if err != nil {
 			return nil, err
 		}
-		return NewViews(ops...)
+		return newViews(ops...)
 	}
 	var given struct {
 		Views []json.RawMessage `json:"views"`
@@ -142,7 +142,7 @@ func parseView(raw json.RawMessage, resampler Resampler) (made Views, repeat int
 	}
 	ops, err := parseTransform(string(raw), resampler)
 	if err == nil {
-		made, err = NewViews(ops...)
+		made, err = newViews(ops...)
 	}
 	return made, repeat, err
 }

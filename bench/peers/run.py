@@ -11,7 +11,7 @@ after round:
   libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here)
   Python's       what training programs use today, out of memory into a batch (loaders.py): torchvision on Pillow and on
                  tensors, OpenCV, TensorFlow, SPDL, DALI
-  Go             image/jpeg, and x/image's bilinear scaler, out of memory (stdlib)
+  Go             image/jpeg, and x/image's bilinear scaler, out of memory (baselines stdlib)
 
 Each process is pinned to one core. A figure is the median of the rounds, in images per second of CPU time; a ratio is the
 median of each round's ratio to the bare decode that opened the same column of the same round. With --cores A,B imgfeed also
@@ -163,7 +163,7 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
             continue
         command = [about["python"], str(HERE / "loaders.py"), peer, str(listing), seconds]
         rows.append(Contender(about["title"], {t: [*command, t] for t in TRANSFORMS}, cores=one, versions=about["versions"]))
-    command = [str(build_go("./bench/peers/stdlib", work / "stdlib")), str(listing), seconds]
+    command = [str(build_go("./bench/peers/baselines", work / "baselines")), "stdlib", str(listing), seconds]
     name = "Go: image/jpeg, x/image bilinear"
     rows.append(Contender(name, {t: [*command, t] for t in ("eval", "full")}, cores=one))
     return rows

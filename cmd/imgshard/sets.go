@@ -14,15 +14,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// setDir returns the folder of the one set that path means: itself, or the only set in it.
-func setDir(path string) (string, error) {
-	sets, err := shard.FindSets(path)
-	if err != nil {
-		return "", err
-	}
-	return onlySet(path, sets)
-}
-
 // onlySet returns the folder of the only set of those that were found at path.
 func onlySet(path string, sets map[string]string) (string, error) {
 	dirs := slices.Sorted(maps.Values(sets))
@@ -30,6 +21,15 @@ func onlySet(path string, sets map[string]string) (string, error) {
 		return "", cliutil.Usagef("%s holds %d sets, name one: %s", path, len(dirs), strings.Join(dirs, ", "))
 	}
 	return dirs[0], nil
+}
+
+// setDir returns the folder of the one set that path means: itself, or the only set in it.
+func setDir(path string) (string, error) {
+	sets, err := shard.FindSets(path)
+	if err != nil {
+		return "", err
+	}
+	return onlySet(path, sets)
 }
 
 // openSet opens the one set that path means: by [shard.OpenSet], or, to look at some of its samples only, by [shard.OpenLazily].

@@ -116,3 +116,18 @@ func number(x float64) string {
 	}
 	return fmt.Sprintf("%.2f", x)
 }
+
+// sparkline draws a histogram in a line of text.
+func sparkline(histogram []int) string {
+	const bars = "▁▂▃▄▅▆▇█"
+	highest := slices.Max(append([]int{1}, histogram...))
+	var b strings.Builder
+	for _, n := range histogram {
+		if n == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune([]rune(bars)[(n*8-1)/highest])
+	}
+	return strings.TrimRight(b.String(), " ")
+}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -117,15 +116,11 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 	return nil
 }
 
-// partitionNames names the folders of partitions: "rank-0001, rank-0002 and 6 more".
+// partitionNames names the folders of partitions.
 func partitionNames(partitions []int) string {
-	const most = 8
-	var names []string
-	for _, p := range partitions[:min(len(partitions), most)] {
-		names = append(names, fmt.Sprintf("rank-%04d", p))
+	names := make([]string, len(partitions))
+	for i, p := range partitions {
+		names[i] = fmt.Sprintf("rank-%04d", p)
 	}
-	if more := len(partitions) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return bytesize.Listed(names, 8)
 }

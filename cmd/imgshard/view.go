@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -131,23 +132,18 @@ type viewSheet struct {
 	Samples   []viewSample // by class, then by index
 }
 
-// A viewSample is a sample on the sheet.
+// A viewSample is a sample on the sheet. One that is not packed has the index -1, and in place of its shard what it lies in.
 type viewSample struct {
-	Index    int // in the set; -1 when it is not packed
-	Key      string
-	Label    int32
-	Class    string
-	Width    int
-	Height   int
-	Bytes    int64
-	Format   string
-	Where    string
+	lsLine
 	Original *thumbnail.Picture
 	Draws    []*thumbnail.Picture
 	Error    string
 
-	read func(*viewSample) (transform.Source, error)
+	read func(*lsLine) (transform.Source, error)
 }
+
+// Size is the stored image's, for people.
+func (s viewSample) Size() string { return bytesize.Format(int64(s.Bytes)) }
 
 // A viewer makes the pictures.
 type viewer struct {
@@ -163,14 +159,20 @@ func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sheet *viewSheet
-	if splits != nil {
-		sheet, err = v.ofDataset(ctx, splits)
-	} else {
-		var close func() error
-		sheet, close, err = v.ofSet(ctx, path, sets)
-		defer close()
+	choose := func() (*viewSheet, error) { return v.ofDataset(ctx, splits) }
+	if splits == nil {
+		dir, err := onlySet(path, sets)
+		if err != nil {
+			return nil, err
+		}
+		set, err := shard.OpenSet(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer set.Close()
+		choose = func() (*viewSheet, error) { return v.ofSet(ctx, set) }
 	}
+	sheet, err := choose()
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +184,7 @@ func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
 			return nil, ctx.Err()
 		}
 		sample := &sheet.Samples[i]
-		src, err := sample.read(sample)
+		src, err := sample.read(&sample.lsLine)
 		if err == nil {
 			err = v.draw(sample, src)
 		}
@@ -202,7 +204,7 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 		side = min(max(side, height, width), thumbnailSideMax)
 	}
 	small := func(w, h int) (int, int, error) {
-		sample.Width, sample.Height = w, h
+		sample.Width, sample.Height = int32(w), int32(h)
 		w, h = thumbnail.Fit(w, h, side)
 		return w, h, nil
 	}

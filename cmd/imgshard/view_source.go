@@ -15,19 +15,11 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// ofSet chooses samples of the only set of those that were found at path. The set stays open for them until close is called.
-func (v *viewer) ofSet(ctx context.Context, path string, sets map[string]string) (sheet *viewSheet, close func() error, err error) {
-	dir, err := onlySet(path, sets)
-	if err != nil {
-		return nil, func() error { return nil }, err
-	}
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		return nil, func() error { return nil }, err
-	}
+// ofSet chooses samples of a set, which stays open for them.
+func (v *viewer) ofSet(ctx context.Context, set *shard.Set) (*viewSheet, error) {
 	encoding, err := registry.Open(set.Manifest().Encoding)
 	if err != nil {
-		return nil, set.Close, err
+		return nil, err
 	}
 	wanted := v.flags.indices
 	if wanted == nil {
@@ -38,29 +30,25 @@ func (v *viewer) ofSet(ctx context.Context, path string, sets map[string]string)
 			}
 			return err
 		}); err != nil {
-			return nil, set.Close, err
+			return nil, err
 		}
 	}
-	sheet = &viewSheet{Title: set.Dir(), All: set.Len()}
+	sheet := &viewSheet{Title: set.Dir(), All: set.Len()}
 	for _, i := range spread(wanted, v.flags.samples) {
 		entry, err := set.Entry(i)
 		if err != nil {
-			return nil, set.Close, err
+			return nil, err
 		}
 		line, err := describe(set, i, &entry)
 		if err != nil {
-			return nil, set.Close, err
+			return nil, err
 		}
-		sheet.Samples = append(sheet.Samples, viewSample{
-			Index: i, Key: line.Key, Label: line.Label, Class: line.Class, Width: int(line.Width), Height: int(line.Height), Bytes: int64(line.Bytes),
-			Format: line.Format, Where: line.Shard,
-			read: func(*viewSample) (transform.Source, error) {
-				record, _, err := set.Read(i, nil)
-				return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding}, err
-			},
-		})
+		sheet.Samples = append(sheet.Samples, viewSample{lsLine: line, read: func(*lsLine) (transform.Source, error) {
+			record, _, err := set.Read(i, nil)
+			return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding}, err
+		}})
 	}
-	return sheet, set.Close, nil
+	return sheet, nil
 }
 
 // takes reports whether sample i is one of those that --class and --find name.
@@ -115,9 +103,8 @@ func (v *viewer) ofDataset(ctx context.Context, splits []*source.Split) (*viewSh
 	}
 	sheet := &viewSheet{Title: strings.Join(paths, ", ") + " (not packed)", All: len(found)}
 	for _, item := range spread(found, v.flags.samples) {
-		sample := viewSample{Index: -1, Key: item.key, Where: item.split.Path, read: item.read}
-		sample.Label, sample.Class = item.class()
-		sheet.Samples = append(sheet.Samples, sample)
+		label, class := item.class()
+		sheet.Samples = append(sheet.Samples, viewSample{lsLine: lsLine{Index: -1, Key: item.key, Label: label, Class: class, Shard: item.split.Path}, read: item.read})
 	}
 	return sheet, nil
 }
@@ -168,13 +155,13 @@ func (item *foundItem) class() (int32, string) {
 }
 
 // read reads the image, and says what it is.
-func (item *foundItem) read(sample *viewSample) (src transform.Source, err error) {
+func (item *foundItem) read(line *lsLine) (src transform.Source, err error) {
 	src.Image = item.data
 	if src.Image == nil {
 		src.Image, err = item.split.Read(item.key, nil)
 	}
 	if err == nil {
-		sample.Bytes, sample.Format = int64(len(src.Image)), imagefile.Sniff(src.Image).String()
+		line.Bytes, line.Format = uint32(len(src.Image)), imagefile.Sniff(src.Image).String()
 	}
 	return src, err
 }

@@ -1,4 +1,4 @@
-// Package bytesize reads sizes on the command line, and writes sizes and numbers for people, the same in both programs.
+// Package bytesize reads sizes on the command line, and writes sizes, numbers and lists for people, the same in both programs.
 package bytesize
 
 import (
@@ -57,18 +57,15 @@ func (s *Size) Type() string { return "size" }
 
 // Format writes a number of bytes for people: "1.5 GiB". With "/s" after it, a rate.
 func Format(n int64) string {
-	switch {
-	case n < 1<<10:
+	if n < 1<<10 {
 		return Counted(int(n), "byte", "bytes")
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	if n < 1<<40 {
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	const units = "KMGT"
+	amount, unit := float64(n)/(1<<10), 0
+	for ; amount >= 1<<10 && unit < len(units)-1; unit++ {
+		amount /= 1 << 10
 	}
-	return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
+	return fmt.Sprintf("%.1f %ciB", amount, units[unit])
 }
 
 // Grouped writes a whole number for people: "1,281,167".
@@ -86,4 +83,12 @@ func Counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return Grouped(n) + " " + many
+}
+
+// Listed writes the first most of names for people: "a, b and 6 more".
+func Listed(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }

@@ -41,3 +41,11 @@ func TestNumbersForPeople(t *testing.T) {
 		}
 	}
 }
+
+func TestListed(t *testing.T) {
+	for most, want := range map[int]string{1: "a and 2 more", 2: "a, b and 1 more", 3: "a, b, c", 4: "a, b, c"} {
+		if got := Listed([]string{"a", "b", "c"}, most); got != want {
+			t.Errorf("the first %d: %q, want %q", most, got, want)
+		}
+	}
+}

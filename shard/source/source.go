@@ -343,10 +343,4 @@ type RejectError struct{ Reason string }
 func (e *RejectError) Error() string { return e.Reason }
 
 // someNames lists the first few names for a message.
-func someNames(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
+func someNames(names []string) string { return bytesize.Listed(names, 5) }

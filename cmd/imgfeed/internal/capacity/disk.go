@@ -1,19 +1,21 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,65 +31,58 @@ func DiskRate(ctx context.Context, s *Sample, pieceBytes float64, d time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, d, errTimeUp)
+	timed, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	length := (int(pieceBytes) + 2*diskAlign - 1) / diskAlign * diskAlign
 	var bytes atomic.Int64
-	var running sync.WaitGroup
-	var failed error
-	var once sync.Once
+	readers, running := errgroup.WithContext(timed)
 	started := time.Now()
 	for r := range diskReaders {
-		running.Go(func() {
+		readers.Go(func() error {
 			random := rand.New(rand.NewPCG(uint64(r), 0))
 			memory := make([]byte, length+diskAlign)
 			skip := -int(uintptr(unsafe.Pointer(&memory[0]))) & (diskAlign - 1)
 			piece := memory[skip : skip+length]
-			for first := true; first || ctx.Err() == nil; first = false { // on a busy machine the time may be over before the first
+			for first := true; first || running.Err() == nil; first = false { // on a busy machine the time may be over before the first
 				n, err := readPiece(files[random.IntN(len(files))], piece, random)
 				if err != nil {
-					once.Do(func() { failed = err })
-					cancel()
-					return
+					return err
 				}
 				bytes.Add(int64(n))
 			}
+			return nil
 		})
 	}
-	running.Wait()
-	switch {
-	case failed != nil:
-		return 0, failed
-	case !errors.Is(context.Cause(ctx), errTimeUp):
-		return 0, ctx.Err()
+	if err := cmp.Or(readers.Wait(), ctx.Err()); err != nil {
+		return 0, err
 	}
 	return float64(bytes.Load()) / time.Since(started).Seconds(), nil
 }
 
-var errTimeUp = errors.New("the time is up")
-
 // readPiece reads a piece of the file from a place of its own.
 func readPiece(path string, piece []byte, random *rand.Rand) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if errors.Is(err, unix.EINVAL) {
-		return 0, fmt.Errorf("%s: the file system reads through the page cache only: %w", path, errors.ErrUnsupported)
-	} else if err != nil {
-		return 0, &os.PathError{Op: "open", Path: path, Err: err}
+		err = fmt.Errorf("%s: the file system reads through the page cache only: %w", path, errors.ErrUnsupported)
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	offset := int64(0)
-	if places := (st.Size - int64(len(piece))) / diskAlign; places > 0 {
-		offset = random.Int64N(places) * diskAlign
-	}
-	n, err := unix.Pread(fd, piece, offset)
 	if err != nil {
-		return 0, &os.PathError{Op: "read", Path: path, Err: err}
+		return 0, err
 	}
-	return n, nil
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if places := (info.Size() - int64(len(piece))) / diskAlign; places > 0 {
+		if _, err := f.Seek(random.Int64N(places)*diskAlign, io.SeekStart); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.Read(piece)
+	if err == io.EOF { // the file is empty
+		err = nil
+	}
+	return n, err
 }
 
 // diskFiles returns files to measure the disk with: those of the set's shards that are here, or those below the dataset's path.
