@@ -298,7 +298,7 @@ func FuzzCIFAR(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sort, file uint8, at uint32, change, end []byte, length uint32) {
 		c := sorts[int(sort)%len(sorts)]
 		names := c.of.files()
-		got := &cifarFiles{path: "cifar", format: c.of, label: cifarFine, batches: make([]cifarBatch, len(c.of.batches))}
+		got := &cifarFiles{path: "cifar", format: c.of, batches: make([]cifarFile, len(c.of.batches))}
 		for i, name := range names {
 			data := c.data[name]
 			if i == int(file)%len(names) {
@@ -308,7 +308,7 @@ func FuzzCIFAR(f *testing.F) {
 				}
 				data = append(data, end...)
 			}
-			if err := got.parse(i, data); err != nil {
+			if err := got.take(name, data); err != nil {
 				if _, ok := errors.AsType[*FormatError](err); !ok {
 					t.Errorf("error of type %T: %v", err, err)
 				}
@@ -322,7 +322,7 @@ func FuzzCIFAR(f *testing.F) {
 			s := &Split{Path: "cifar", layout: split}
 			labels, err := split.walk(t.Context(), s, func(it Item) error {
 				image, err := split.read(it.Key, nil)
-				if len(image) != bmpFileHeader+bmpInfoHeader+cifarImageBytes {
+				if len(image) != cifarBMPBytes {
 					t.Errorf("%s is of %d bytes", it.Key, len(image))
 				}
 				seen++
