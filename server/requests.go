@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
 // requests are the messages that clients send, each with the method that serves it. A message is added by its types, its
@@ -142,6 +143,8 @@ type ServedSet struct {
 	Partitions  int             `json:"partitions"`       // how many the set has
 	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of what is served in what order
 	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
+	Stored      string          `json:"stored"`           // the encoding in words, such as "original"
+	KeepsFiles  bool            `json:"keeps_files"`      // records are the files' own bytes
 	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
 	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
 }
@@ -185,6 +188,10 @@ func describeSet(set *shard.Set) ServedSet {
 		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Fields: m.Fields, Here: []int{},
 	}
 	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
+	d.Stored = registry.Describe(m.Encoding)
+	if e, err := registry.Open(m.Encoding); err == nil {
+		d.KeepsFiles = e.HoldsOriginals()
+	}
 	for partition := range set.Partitions() {
 		if set.Has(partition) {
 			d.Here = append(d.Here, partition)
