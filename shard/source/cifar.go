@@ -52,111 +52,99 @@ const (
 	cifarPlane      = cifarSide * cifarSide
 	cifarImageBytes = 3 * cifarPlane
 	cifarBMPBytes   = 54 + cifarImageBytes
-	// cifarFileBytesMax bounds what is read of one file; the largest is of 156 MB.
+	// cifarFileBytesMax bounds what is read of one file; the largest is of 154 MB.
 	cifarFileBytesMax = 256 << 20
 )
 
-// cifarImages are how many images each split has as published, by the prefix of its keys.
-var cifarImages = map[string]int{"train": 50_000, "test": 10_000}
-
 // cifarFormat is one version of the files.
 type cifarFormat struct {
-	set          string // "CIFAR-10"
-	name         string
-	folder       string // that the archive unpacks to
-	archive      string
-	batches      []string // the files of images; the last is for testing
-	metas        []string // the files of class names
-	plain        bool     // names such as train may be those of any files
-	fine, coarse int      // classes
-	parse        func(f *cifarFormat, file string, data []byte) (cifarFile, error)
+	set, version    string // "CIFAR-10", "Python"
+	folder, archive string
+	train, test     []string // the files of images
+	metas           []string // the files of class names; of two the second has the coarse ones
+	plain           bool     // names such as train may be those of any files
+	pickled         bool
+	labels          []cifarLabel // the one in keys first
 }
 
-// files are the names of all files.
-func (f *cifarFormat) files() []string { return slices.Concat(f.batches, f.metas) }
-
-var (
-	cifarPython = cifarFormat{
-		set: "CIFAR-10", name: "Python", folder: "cifar-10-batches-py", archive: "cifar-10-python.tar.gz",
-		batches: []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"}, metas: []string{"batches.meta"},
-		fine: 10, parse: parsePickledCIFAR,
-	}
-	cifarBinary = cifarFormat{
-		set: "CIFAR-10", name: "binary", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
-		batches: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}, metas: []string{"batches.meta.txt"},
-		fine: 10, parse: parseBinaryCIFAR,
-	}
-	cifar100Python = cifarFormat{
-		set: "CIFAR-100", name: "Python", folder: "cifar-100-python", archive: "cifar-100-python.tar.gz", plain: true,
-		batches: []string{"train", "test"}, metas: []string{"meta"},
-		fine: 100, coarse: 20, parse: parsePickledCIFAR,
-	}
-	cifar100Binary = cifarFormat{
-		set: "CIFAR-100", name: "binary", folder: "cifar-100-binary", archive: "cifar-100-binary.tar.gz", plain: true,
-		batches: []string{"train.bin", "test.bin"}, metas: []string{"fine_label_names.txt", "coarse_label_names.txt"},
-		fine: 100, coarse: 20, parse: parseBinaryCIFAR,
-	}
-)
+// cifarLabel is a label that every image has: how many classes it has, and what pickles call the labels and the classes' names.
+type cifarLabel struct {
+	classes     int
+	list, names string
+}
 
 // cifarFormats are the versions; where a folder holds both, the first is taken.
 var cifarFormats = []*cifarFormat{&cifarPython, &cifarBinary, &cifar100Python, &cifar100Binary}
 
-// cifarFile is what one file says.
-type cifarFile struct {
-	pixels                 []byte // of image i from i*stride on
-	stride                 int
-	fine, coarse           []uint8 // labels; CIFAR-10 has no coarse ones
-	fineNames, coarseNames []string
-}
+var (
+	cifarPython = cifarFormat{
+		set: "CIFAR-10", version: "Python", folder: "cifar-10-batches-py", archive: "cifar-10-python.tar.gz", pickled: true,
+		train: []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"}, test: []string{"test_batch"},
+		metas: []string{"batches.meta"}, labels: []cifarLabel{{10, "labels", "label_names"}},
+	}
+	cifarBinary = cifarFormat{
+		set: "CIFAR-10", version: "binary", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
+		train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}, test: []string{"test_batch.bin"},
+		metas: []string{"batches.meta.txt"}, labels: []cifarLabel{{classes: 10}},
+	}
+	cifar100Python = cifarFormat{
+		set: "CIFAR-100", version: "Python", folder: "cifar-100-python", archive: "cifar-100-python.tar.gz", pickled: true, plain: true,
+		train: []string{"train"}, test: []string{"test"},
+		metas: []string{"meta"}, labels: []cifarLabel{{100, "fine_labels", "fine_label_names"}, {20, "coarse_labels", "coarse_label_names"}},
+	}
+	cifar100Binary = cifarFormat{
+		set: "CIFAR-100", version: "binary", folder: "cifar-100-binary", archive: "cifar-100-binary.tar.gz", plain: true,
+		train: []string{"train.bin"}, test: []string{"test.bin"},
+		metas: []string{"fine_label_names.txt", "coarse_label_names.txt"}, labels: []cifarLabel{{classes: 100}, {classes: 20}},
+	}
+)
 
-// cifarFiles is what the two splits of one CIFAR share: all its images, 184 MB, which stay in memory from the first Walk on.
+func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
+func (f *cifarFormat) record() int     { return len(f.labels) + cifarImageBytes } // a byte for each label
+
+// cifarFiles is what the two splits of one CIFAR share: all its files, as the binary version has them, 184 MB, which stay in memory from the first Walk on.
 type cifarFiles struct {
-	path     string // the archive or folder
-	packed   bool
-	tar      inTars // if packed
-	format   *cifarFormat
-	byCoarse bool // the labels are the coarse ones
-
-	once                   sync.Once
-	err                    error
-	batches                []cifarFile
-	fineNames, coarseNames []string
+	path    string // the archive or folder
+	packed  bool
+	tar     inTars // if packed
+	format  *cifarFormat
+	label   int // in format.labels, that is taken
+	once    sync.Once
+	err     error
+	data    map[string][]byte
+	classes [2][]string
 }
 
 // cifarSplit is the training or the test files as a split.
 type cifarSplit struct {
-	files   *cifarFiles
-	prefix  string // of the keys: "train" or "test"
-	batches []int  // which of the files
+	*cifarFiles
+	prefix string // of the keys: "train" or "test"
+	names  []string
+	images int // as published
 }
 
 func openCIFAR(p *place) ([]*Split, error) {
 	if p.part || p.given {
 		return nil, nil
 	}
-	files, err := findCIFAR(p)
-	if files == nil || err != nil {
+	c, err := findCIFAR(p)
+	if c == nil || err != nil {
 		return nil, err
 	}
-	set, label := files.format.set, p.opts.Label
-	files.byCoarse = label == "coarse"
-	switch {
+	switch label := p.opts.Label; {
 	case p.opts.Split != "":
-		return nil, &FormatError{Path: files.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", p.opts.Split)}
-	case label != "" && files.format.coarse == 0:
-		return nil, &FormatError{Path: files.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, set)}
-	case label != "" && label != "fine" && label != "coarse":
-		return nil, &FormatError{Path: files.path, Msg: fmt.Sprintf("--label %s: %s has the labels fine and coarse", label, set)}
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", p.opts.Split)}
+	case label != "" && len(c.format.labels) == 1:
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, c.format.set)}
+	case label == "coarse":
+		c.label = 1
+	case label != "" && label != "fine":
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has the labels fine and coarse", label, c.format.set)}
 	}
-	last := len(files.format.batches) - 1
-	train, test := &cifarSplit{files: files, prefix: "train"}, &cifarSplit{files: files, prefix: "test", batches: []int{last}}
-	for i := range last {
-		train.batches = append(train.batches, i)
-	}
-	out := stem(files.path)
+	out := stem(c.path)
 	return []*Split{
-		{Name: "train", Path: files.path, Output: out + "-train-shards", decoded: true, layout: train},
-		{Name: "val", Path: files.path, Output: out + "-val-shards", decoded: true, layout: test},
+		{Name: "train", Path: c.path, Output: out + "-train-shards", decoded: true, layout: &cifarSplit{c, "train", c.format.train, 50_000}},
+		{Name: "val", Path: c.path, Output: out + "-val-shards", decoded: true, layout: &cifarSplit{c, "test", c.format.test, 10_000}},
 	}, nil
 }
 
@@ -257,39 +245,19 @@ func refuseMATLAB(p, folder string) error {
 // load reads all files, once.
 func (c *cifarFiles) load(ctx context.Context) error {
 	c.once.Do(func() {
-		c.batches = make([]cifarFile, len(c.format.batches))
-		found := make(map[string]bool)
-		take := func(name string, size int64, r io.Reader) error {
-			switch {
-			case !slices.Contains(c.format.files(), name):
-				return nil
-			case found[name]:
-				return &FormatError{Path: c.path, Entry: name, Msg: "occurs twice"}
-			case size > cifarFileBytesMax:
-				return &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("%d bytes, more than %d: not one of %s's files", size, cifarFileBytesMax, c.format.set)}
-			}
-			found[name] = true
-			data := make([]byte, size)
-			if _, err := io.ReadFull(r, data); err != nil {
-				return err
-			}
-			return errors.Join(ctx.Err(), c.take(name, data))
-		}
+		c.data = make(map[string][]byte)
 		read := c.readFolder
 		if c.packed {
 			read = c.readTar
 		}
-		c.err = read(take)
-		for _, name := range c.format.files() {
-			if c.err == nil && !found[name] {
-				c.err = &FormatError{Path: c.path, Entry: name, Msg: "is missing: the download or copy is incomplete"}
-			}
+		if c.err = read(ctx); c.err == nil {
+			c.err = c.check()
 		}
 	})
 	return c.err
 }
 
-func (c *cifarFiles) readTar(take func(name string, size int64, r io.Reader) error) error {
+func (c *cifarFiles) readTar(ctx context.Context) error {
 	t, err := c.tar.open(c.path)
 	if err != nil {
 		return err
@@ -300,10 +268,14 @@ func (c *cifarFiles) readTar(take func(name string, size int64, r io.Reader) err
 		if err == io.EOF {
 			return nil
 		}
-		if err == nil && h.Typeflag == tar.TypeReg {
-			if err = take(path.Base(h.Name), h.Size, t.tar); errors.Is(err, io.ErrUnexpectedEOF) {
-				err = t.wrap(h.Name, err)
-			}
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeReg {
+			err = c.take(path.Base(h.Name), h.Size, t.tar)
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = t.wrap(h.Name, err)
 		}
 		if err != nil {
 			return err
@@ -311,23 +283,19 @@ func (c *cifarFiles) readTar(take func(name string, size int64, r io.Reader) err
 	}
 }
 
-func (c *cifarFiles) readFolder(take func(name string, size int64, r io.Reader) error) error {
+func (c *cifarFiles) readFolder(ctx context.Context) error {
 	for _, name := range c.format.files() {
-		p := filepath.Join(c.path, name)
-		info, err := os.Stat(p)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			continue // load says so
-		case err != nil:
-			return err
-		case !info.Mode().IsRegular():
-			return &FormatError{Path: p, Msg: fmt.Sprintf("no regular file: not one of %s's files", c.format.set)}
+		f, err := os.Open(filepath.Join(c.path, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // check says so
 		}
-		f, err := os.Open(p)
 		if err != nil {
 			return err
 		}
-		err = take(name, info.Size(), f)
+		info, err := f.Stat()
+		if err == nil {
+			err = errors.Join(ctx.Err(), c.take(name, info.Size(), f))
+		}
 		f.Close()
 		if err != nil {
 			return err
@@ -336,220 +304,209 @@ func (c *cifarFiles) readFolder(take func(name string, size int64, r io.Reader) 
 	return nil
 }
 
-// take keeps what a file says.
-func (c *cifarFiles) take(name string, data []byte) (err error) {
-	f, err := c.format.parse(c.format, name, data)
-	if i := slices.Index(c.format.batches, name); i >= 0 {
-		c.batches[i] = f
-	} else {
-		if err == nil && !strings.HasPrefix(name, "coarse") {
-			c.fineNames, err = f.fineNames, checkCIFARNames(f.fineNames, c.format.fine)
-		}
-		if err == nil && c.format.coarse > 0 && !strings.HasPrefix(name, "fine") {
-			c.coarseNames, err = f.coarseNames, checkCIFARNames(f.coarseNames, c.format.coarse)
-		}
+// take reads a file, if it is one of the format's.
+func (c *cifarFiles) take(name string, size int64, r io.Reader) error {
+	switch {
+	case !slices.Contains(c.format.files(), name):
+		return nil
+	case c.data[name] != nil:
+		return &FormatError{Path: c.path, Entry: name, Msg: "occurs twice"}
+	case size > cifarFileBytesMax:
+		return &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("%d bytes, more than %d: not one of %s's files", size, cifarFileBytesMax, c.format.set)}
 	}
-	if err != nil {
-		return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.set, Err: err}
+	c.data[name] = make([]byte, size)
+	_, err := io.ReadFull(r, c.data[name])
+	return err
+}
+
+// check checks that all files are there and well formed, and makes of pickles what the binary version has.
+func (c *cifarFiles) check() error {
+	for _, name := range c.format.files() {
+		data, ok := c.data[name]
+		if !ok {
+			return &FormatError{Path: c.path, Entry: name, Msg: "is missing: the download or copy is incomplete"}
+		}
+		var err error
+		switch i := slices.Index(c.format.metas, name); {
+		case c.format.pickled:
+			err = c.unpickle(name, i >= 0)
+		case i >= 0:
+			c.classes[i], err = cifarClasses(slices.Collect(strings.Lines(string(data))), c.format.labels[i].classes)
+		default:
+			err = c.checkRecords(data)
+		}
+		if err != nil {
+			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.set, Err: err}
+		}
 	}
 	return nil
 }
 
-// checkCIFARNames checks that there are n names, each of which can be a folder's.
-func checkCIFARNames(names []string, n int) error {
+func (c *cifarFiles) checkRecords(data []byte) error {
+	size, labels := c.format.record(), c.format.labels
+	if len(data) == 0 || len(data)%size != 0 {
+		return fmt.Errorf("%d bytes are no whole number of records of %d", len(data), size)
+	}
+	for i := 0; i < len(data); i += size {
+		for k := range labels {
+			if label, n := data[i+len(labels)-1-k], labels[k].classes; int(label) >= n {
+				return fmt.Errorf("image %d has the label %d, the largest is %d", i/size, label, n-1)
+			}
+		}
+	}
+	return nil
+}
+
+// cifarClasses checks that lines are n class names, each of which can be a folder's. Empty lines count for nothing.
+func cifarClasses(lines []string, n int) (names []string, err error) {
+	for _, line := range lines {
+		name := strings.TrimSpace(line)
+		if name == "" {
+			continue
+		}
+		if clean, err := entryPath(name); err != nil || clean != name || strings.Contains(name, "/") || junk(name) || nameReason(name) != "" || slices.Contains(names, name) {
+			return nil, fmt.Errorf("the class name %.60q cannot be used", name)
+		}
+		names = append(names, name)
+	}
 	if len(names) != n {
-		return fmt.Errorf("%d classes, not %d", len(names), n)
+		return nil, fmt.Errorf("%d classes, not %d", len(names), n)
 	}
-	for k, name := range names {
-		if clean, err := entryPath(name); err != nil || clean != name || strings.Contains(name, "/") || junk(name) || nameReason(name) != "" ||
-			slices.Contains(names[:k], name) {
-			return fmt.Errorf("the class name %.60q cannot be used", name)
-		}
-	}
-	return nil
+	return names, nil
 }
 
-// parseBinaryCIFAR reads records of a label, or of the coarse and the fine one, and an image; or class names, one a line, and empty lines after them.
-func parseBinaryCIFAR(f *cifarFormat, file string, data []byte) (b cifarFile, err error) {
-	if strings.HasSuffix(file, ".txt") {
-		for line := range strings.Lines(string(data)) {
-			if name := strings.TrimSpace(line); name != "" {
-				b.fineNames = append(b.fineNames, name)
-			}
-		}
-		b.coarseNames = b.fineNames
-		return b, nil
-	}
-	head := 1
-	if f.coarse > 0 {
-		head = 2
-	}
-	record := head + cifarImageBytes
-	if len(data) == 0 || len(data)%record != 0 {
-		return b, fmt.Errorf("%d bytes are no whole number of records of %d", len(data), record)
-	}
-	b = cifarFile{pixels: data[head:], stride: record}
-	for i := 0; i < len(data) && err == nil; i += record {
-		b.fine = append(b.fine, data[i+head-1])
-		if err = checkCIFARLabel(i/record, int64(data[i+head-1]), f.fine); err == nil && f.coarse > 0 {
-			b.coarse = append(b.coarse, data[i])
-			err = checkCIFARLabel(i/record, int64(data[i]), f.coarse)
-		}
-	}
-	return b, err
-}
-
-func checkCIFARLabel(image int, label int64, classes int) error {
-	if label < 0 || label >= int64(classes) {
-		return fmt.Errorf("image %d has the label %d, the largest is %d", image, label, classes-1)
-	}
-	return nil
-}
-
-func (c *cifarSplit) describe() string {
-	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
-	if c.files.packed {
-		place = "archive"
-	}
-	return fmt.Sprintf("the %s images of %s, the %s version's %s", what, c.files.format.set, c.files.format.name, place)
-}
-
-func (c *cifarSplit) streamed() bool { return false }
-func (c *cifarSplit) bytes() int64   { return 0 }
-
-func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	if err := c.files.load(ctx); err != nil {
-		return labels{}, err
-	}
-	l := newLabels(c.files.fineNames)
-	if c.files.byCoarse {
-		l = newLabels(c.files.coarseNames)
-		s.note("the labels are the %d coarse ones", len(l.classes))
-	}
-	l.byKey = make(map[string]int32)
-	for _, b := range c.batches {
-		of := c.files.batches[b].fine
-		if c.files.byCoarse {
-			of = c.files.batches[b].coarse
-		}
-		for i, fine := range c.files.batches[b].fine {
-			key := c.key(len(l.byKey), fine)
-			l.byKey[key] = int32(of[i])
-			if err := fn(Item{Key: key}); err != nil {
-				return labels{}, err
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return labels{}, err
-		}
-	}
-	if want := cifarImages[c.prefix]; len(l.byKey) != want {
-		s.note("%s has %d %s images, %s as published has %d", s.Path, len(l.byKey), c.prefix, c.files.format.set, want)
-	}
-	return l, nil
-}
-
-// key names the image that stands at a place among all images of the split.
-func (c *cifarSplit) key(place int, label uint8) string {
-	return fmt.Sprintf("%s/%s/%05d", c.prefix, c.files.fineNames[label], place)
-}
-
-// read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make.
-func (c *cifarSplit) read(key string, buf []byte) ([]byte, error) {
-	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
-	rest := place
-	for _, b := range c.batches {
-		batch := &c.files.batches[b]
-		if err != nil || place < 0 || rest < len(batch.fine) && c.key(place, batch.fine[rest]) != key {
-			break
-		}
-		if rest < len(batch.fine) {
-			return appendBMP(buf[:0], batch.pixels[rest*batch.stride:][:cifarImageBytes])
-		}
-		rest -= len(batch.fine)
-	}
-	return nil, fmt.Errorf("source: %s: no image %q", c.files.path, key)
-}
-
-// appendBMP appends the BMP file of an image's planes. At least shard.SlackBytes of capacity are left after it.
-func appendBMP(dst, planes []byte) ([]byte, error) {
-	img := image.NewRGBA(image.Rect(0, 0, cifarSide, cifarSide))
-	for i := range cifarPlane {
-		copy(img.Pix[4*i:], []byte{planes[i], planes[cifarPlane+i], planes[2*cifarPlane+i], 0xff})
-	}
-	w := bytes.NewBuffer(slices.Grow(dst, cifarBMPBytes+shard.SlackBytes))
-	err := bmp.Encode(w, img)
-	return w.Bytes(), err
-}
-
-// parsePickledCIFAR reads the dictionary of a batch or of class names.
-func parsePickledCIFAR(f *cifarFormat, file string, data []byte) (b cifarFile, err error) {
-	v, err := pickle.Read(data)
+// unpickle reads the dictionary of class names, or of a batch, which becomes records.
+func (c *cifarFiles) unpickle(name string, meta bool) error {
+	v, err := pickle.Read(c.data[name])
 	if err != nil {
-		return b, err
+		return err
 	}
 	dict, ok := v.(pickle.Dict)
 	if !ok {
-		return b, fmt.Errorf("the pickle holds a %T, not a dictionary", v)
+		return fmt.Errorf("the pickle holds a %T, not a dictionary", v)
 	}
-	fine, coarse := "labels", ""
-	if f.coarse > 0 {
-		fine, coarse = "fine_labels", "coarse_labels"
+	if !meta {
+		c.data[name], err = c.format.unpickleBatch(dict)
+		return err
 	}
-	if slices.Contains(f.metas, file) {
-		// "label_names", or "fine_label_names" and "coarse_label_names"
-		if b.fineNames, err = pickledNames(dict, strings.TrimSuffix(fine, "s")+"_names"); err == nil && f.coarse > 0 {
-			b.coarseNames, err = pickledNames(dict, "coarse_label_names")
+	for k, label := range c.format.labels {
+		list, ok := dict[label.names].(*pickle.List)
+		if !ok {
+			return fmt.Errorf("%q is no list", label.names)
 		}
-		return b, err
+		var names []string
+		for _, item := range list.Items {
+			name, ok := item.(pickle.String)
+			if !ok {
+				return fmt.Errorf("%q holds what is no string", label.names)
+			}
+			names = append(names, string(name))
+		}
+		if c.classes[k], err = cifarClasses(names, label.classes); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// unpickleBatch makes records of the array of images and the lists of labels.
+func (f *cifarFormat) unpickleBatch(dict pickle.Dict) ([]byte, error) {
 	pixels, rows, columns, err := pickle.Uint8(dict["data"])
 	if err == nil && columns != cifarImageBytes {
 		err = fmt.Errorf("it has rows of %d", columns)
 	}
 	if err != nil {
-		return b, fmt.Errorf("\"data\" is no array of images of %d numbers: %w", cifarImageBytes, err)
+		return nil, fmt.Errorf("\"data\" is no array of images of %d numbers: %w", cifarImageBytes, err)
 	}
-	b = cifarFile{pixels: pixels, stride: cifarImageBytes}
-	if b.fine, err = pickledLabels(dict, fine, rows, f.fine); err == nil && f.coarse > 0 {
-		b.coarse, err = pickledLabels(dict, coarse, rows, f.coarse)
+	lists := make([]*pickle.List, len(f.labels))
+	for k, label := range f.labels {
+		list, ok := dict[label.list].(*pickle.List)
+		if !ok || len(list.Items) != rows {
+			return nil, fmt.Errorf("%q is no list of %d labels", label.list, rows)
+		}
+		lists[k] = list
 	}
-	return b, err
+	records := make([]byte, 0, rows*f.record())
+	for i := range rows {
+		for k := len(lists) - 1; k >= 0; k-- {
+			label, ok := lists[k].Items[i].(int64)
+			if !ok || label < 0 || label >= int64(f.labels[k].classes) {
+				return nil, fmt.Errorf("image %d has the label %v (%T), not a number from 0 to %d", i, lists[k].Items[i], lists[k].Items[i], f.labels[k].classes-1)
+			}
+			records = append(records, byte(label))
+		}
+		records = append(records, pixels[i*cifarImageBytes:][:cifarImageBytes]...)
+	}
+	return records, nil
 }
 
-// pickledLabels reads a list of labels.
-func pickledLabels(dict pickle.Dict, key string, rows, classes int) ([]uint8, error) {
-	list, ok := dict[key].(*pickle.List)
-	if !ok || len(list.Items) != rows {
-		return nil, fmt.Errorf("%q is no list of %d labels", key, rows)
+func (c *cifarSplit) describe() string {
+	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
+	if c.packed {
+		place = "archive"
 	}
-	labels := make([]uint8, rows)
-	for i, item := range list.Items {
-		label, ok := item.(int64)
-		if !ok {
-			return nil, fmt.Errorf("image %d has the label %v (%T), which is no number", i, item, item)
-		}
-		if err := checkCIFARLabel(i, label, classes); err != nil {
-			return nil, err
-		}
-		labels[i] = uint8(label)
-	}
-	return labels, nil
+	return fmt.Sprintf("the %s images of %s, the %s version's %s", what, c.format.set, c.format.version, place)
 }
 
-// pickledNames reads a list of names.
-func pickledNames(dict pickle.Dict, key string) ([]string, error) {
-	list, ok := dict[key].(*pickle.List)
-	if !ok {
-		return nil, fmt.Errorf("%q is no list", key)
-	}
-	var classes []string
-	for _, item := range list.Items {
-		name, ok := item.(pickle.String)
-		if !ok {
-			return nil, fmt.Errorf("%q holds what is no string", key)
+func (c *cifarSplit) streamed() bool { return false }
+func (c *cifarSplit) bytes() int64   { return 0 }
+
+// record returns the record at a place among all of the split, and its key; nil: there are fewer.
+func (c *cifarSplit) record(place int) (record []byte, key string) {
+	size, rest := c.format.record(), place
+	for _, name := range c.names {
+		if n := len(c.data[name]) / size; rest >= n {
+			rest -= n
+			continue
 		}
-		classes = append(classes, string(name))
+		record = c.data[name][rest*size:][:size]
+		return record, fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][record[len(c.format.labels)-1]], place)
 	}
-	return classes, nil
+	return nil, ""
+}
+
+func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	if err := c.load(ctx); err != nil {
+		return labels{}, err
+	}
+	l := newLabels(c.classes[c.label])
+	if c.label > 0 {
+		s.note("the labels are the %d coarse ones", len(l.classes))
+	}
+	l.byKey = make(map[string]int32)
+	for {
+		record, key := c.record(len(l.byKey))
+		if record == nil {
+			break
+		}
+		l.byKey[key] = int32(record[len(c.format.labels)-1-c.label])
+		if err := ctx.Err(); err != nil {
+			return labels{}, err
+		}
+		if err := fn(Item{Key: key}); err != nil {
+			return labels{}, err
+		}
+	}
+	if len(l.byKey) != c.images {
+		s.note("%s has %d %s images, %s as published has %d", s.Path, len(l.byKey), c.prefix, c.format.set, c.images)
+	}
+	return l, nil
+}
+
+// read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make. At least
+// shard.SlackBytes of capacity are left after it.
+func (c *cifarSplit) read(key string, buf []byte) ([]byte, error) {
+	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
+	record, own := c.record(max(place, 0))
+	if err != nil || place < 0 || own != key {
+		return nil, fmt.Errorf("source: %s: no image %q", c.path, key)
+	}
+	planes := record[len(c.format.labels):]
+	img := image.NewRGBA(image.Rect(0, 0, cifarSide, cifarSide))
+	for i := range cifarPlane {
+		copy(img.Pix[4*i:], []byte{planes[i], planes[cifarPlane+i], planes[2*cifarPlane+i], 0xff})
+	}
+	w := bytes.NewBuffer(slices.Grow(buf[:0], cifarBMPBytes+shard.SlackBytes))
+	err = bmp.Encode(w, img)
+	return w.Bytes(), err
 }
