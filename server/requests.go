@@ -9,6 +9,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -169,6 +170,10 @@ func describeSet(set *shard.Set) status.ServedSet {
 		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Fields: m.Fields, Here: []int{},
 	}
 	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
+	d.Stored = registry.Describe(m.Encoding)
+	if e, err := registry.Open(m.Encoding); err == nil {
+		d.KeepsFiles = e.HoldsOriginals()
+	}
 	for partition := range set.Partitions() {
 		if set.Has(partition) {
 			d.Here = append(d.Here, partition)

@@ -77,9 +77,9 @@ def check(
     return report
 
 
-def originals(data: str, encoding: str) -> Callable[[int], Any] | None:
+def originals(data: str, keeps_files: bool) -> Callable[[int], Any] | None:
     """Return what reads a set's original files with Pillow; None where they can't be had from here, or are not kept."""
-    if not Path(data, "manifest.json").is_file() or encoding not in ("original", "jpeg"):
+    if not keeps_files or not Path(data, "manifest.json").is_file():
         return None
     pil, program = importlib.import_module("PIL.Image"), find_binary("imgshard")
 
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ) as loader:
             stopped = False
             try:
-                check(loader, args.samples, args.epoch, originals(args.data, loader.dataset.encoding["name"]), report)
+                check(loader, args.samples, args.epoch, originals(args.data, loader._service.served.keeps_files), report)
             except KeyboardInterrupt:
                 stopped = True
             _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on Pillow {pillow}")

@@ -59,6 +59,8 @@ class SetInfo:
     partitions: int
     fingerprint: str
     encoding: dict[str, Any]
+    stored: str  # the encoding in words
+    keeps_files: bool  # records are the files' own bytes
     partitions_here: tuple[int, ...]
     fields: tuple[FieldInfo, ...]
 
@@ -155,6 +157,8 @@ class Session:
                     s["partitions"],
                     s["fingerprint"],
                     s["encoding"],
+                    s.get("stored", ""),
+                    s.get("keeps_files", False),
                     tuple(s["partitions_here"]),
                     tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
                 )

@@ -34,7 +34,6 @@ from .launcher import find_binary
 _COPIES = 20  # of a batch, whose mean is taken
 _COMPARED = 1024  # images at most
 _MATRIX = 1024  # rows and columns of what is multiplied to keep the device busy
-_ENCODINGS = {"jpeg": "original"}  # what sets call it, and the documents
 _HIDDEN_MIN = 0.5  # the share of the copies' time that must not be the computation's
 _FLOAT32_MAX, _FLOAT16_MAX = 1e-6, 2.0**-8  # differences of normalised pixels that another way of rounding makes
 
@@ -192,14 +191,14 @@ def facts(gpu: Gpu, loader: DataLoader) -> list[tuple[str, str]]:
         (line.split(":", 1)[1].strip() for line in _read("/proc/cpuinfo").splitlines() if "model name" in line), "unknown"
     )
     numpy, torch = importlib.import_module("numpy"), gpu.torch
-    memory, stored = _read("/proc/meminfo").split(), loader.dataset.encoding["name"]
+    memory, stored = _read("/proc/meminfo").split(), loader._service.served.stored
     return [
         ("imgfeed", f"{__version__}, server {loader._service.session().server}"),
         ("Python, numpy, torch", f"{platform.python_version()}, {numpy.__version__}, {torch.__version__}"),
         *gpu.facts(),
         ("CPU", f"{cpu}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} threads, {int(memory[1]) >> 20} GiB"),
         ("system", f"{platform.system()} {platform.release()}"),
-        ("data", f"{len(loader.dataset):,} images, {_ENCODINGS.get(stored, stored)}, batches of {loader.batch_size}"),
+        ("data", f"{len(loader.dataset):,} images, {stored}, batches of {loader.batch_size}"),
     ]
 
 

@@ -121,6 +121,8 @@ type ServedSet struct {
 	Partitions  int             `json:"partitions"`       // how many the set has
 	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of the samples in their order
 	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
+	Stored      string          `json:"stored"`           // the encoding in words, such as "original"
+	KeepsFiles  bool            `json:"keeps_files"`      // records are the files' own bytes
 	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
 	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
 }

@@ -17,6 +17,11 @@ type Method struct {
 	Name    string // in text and on the command line
 	OnDisk  string // in manifests; it never changes
 	Summary string // how images are stored, in a few words for help
+	// Lossless says that images are decoded once and stored without loss: the default for small images, and for what is repacked.
+	Lossless bool
+	// Variants returns what imgfeed plan compares: the flags of each of the method's variants, the default one first. resize is
+	// --resize for the methods that have it, or empty.
+	Variants func(resize string) [][]string
 	// Parse reads the parameters that a manifest keeps.
 	Parse func(params json.RawMessage) (Encoding, error)
 	// Flags defines the flags that say the parameters, and returns what makes an Encoding of them. ready says that the

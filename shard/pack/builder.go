@@ -2,11 +2,9 @@ package pack
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -114,9 +112,10 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 // inFlight is an item in flight: from the input, through a worker, to the writer. Images are used again and again: their number bounds the memory.
 type inFlight struct {
 	key      string
-	reason   string // why the file is left out, or ""
-	location location
-	data     []byte // the file's content
+	reason   string   // why the file is left out, or ""
+	location location // in a spool
+	index    int      // in another input
+	data     []byte   // the file's content
 	label    int32
 	fields   []byte // values of the set's fields
 	sum      fileSum
@@ -302,34 +301,4 @@ func (b *builder) conclude() error {
 		return errors.New(msg)
 	}
 	return nil
-}
-
-// lineList writes a file of JSON objects beside the set's own, which it makes for the first of them.
-type lineList struct {
-	writer *shard.SetWriter
-	name   string
-	file   *os.File
-	enc    *json.Encoder
-}
-
-func (l *lineList) add(line any) error {
-	if l.file == nil {
-		f, err := l.writer.CreateFile(l.name)
-		if err != nil {
-			return err
-		}
-		l.file, l.enc = f, json.NewEncoder(f)
-		l.enc.SetEscapeHTML(false)
-	}
-	return l.enc.Encode(line)
-}
-
-func (l *lineList) close() error {
-	if l.file == nil {
-		return nil
-	}
-	err := l.file.Sync()
-	err = errors.Join(err, l.file.Close())
-	l.file = nil
-	return err
 }

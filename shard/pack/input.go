@@ -3,12 +3,8 @@ package pack
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
+	"io"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -22,33 +18,35 @@ type input interface {
 	classes() []string
 	fields() shard.Fields
 	count() int
-	// next makes im the next item in the set's order; io.EOF says that there is none.
+	// next makes im the next item in the set's order; io.EOF says that there are no more.
 	next(im *inFlight) error
 	// load reads an image's content and label; from many goroutines.
 	load(im *inFlight) error
-	// values completes the fields of an image that is one, after load; from many goroutines.
+	// values completes the fields of an image that can be decoded, after load; from many goroutines.
 	values(im *inFlight) error
 	// done says that an image is over and done with.
 	done(im *inFlight)
 	close()
 }
 
-// location is where an input finds an image's content: in a spool file, or at an index of a set. In folders the key says it.
-type location struct {
-	bucket *bucket
-	offset int64 // of the fields, which the content follows
-	fields int64 // bytes
-	size   int64
-	index  int
+// newInput is the input that a split of a source needs.
+func newInput(split *source.Split) input {
+	if split.Streamed() {
+		return &spoolInput{split: split}
+	}
+	return &folderInput{split: split, reasons: make(map[string]string)}
 }
 
-// item is what is kept of each file until its turn comes: 24 bytes and the key.
+// item is what is kept of each file until its turn comes: 32 bytes and the key.
 type item struct {
-	hash uint64 // shard.OrderHash of the key
-	key  string
+	hash  uint64 // shard.OrderHash of the key
+	key   string
+	index int // where the input finds it, if not by its key
 }
 
-func newItem(seed uint64, key string) item { return item{shard.OrderHash(seed, key), key} }
+func newItem(seed uint64, key string, index int) item {
+	return item{shard.OrderHash(seed, key), key, index}
+}
 
 // order is the item itself, also of what embeds one.
 func (it item) order() item { return it }
@@ -67,36 +65,149 @@ func sortItems[T interface{ order() item }](path string, items []T) error {
 	return nil
 }
 
-// newInput is the input that a split of a source needs.
-func newInput(split *source.Split) input {
-	if split.Streamed() {
-		return &spoolInput{split: split}
-	}
-	return &folderInput{split: split, reasons: make(map[string]string)}
+// itemList is the part of an input that all have whose items are listed in memory and need nothing to be closed.
+type itemList struct {
+	items []item
+	at    int
 }
 
-// checkRoom refuses to start spooling a tar onto a disk that cannot hold it.
-func checkRoom(split *source.Split, out string) error {
-	if !split.Streamed() {
-		return nil
+func (l *itemList) count() int             { return len(l.items) }
+func (l *itemList) values(*inFlight) error { return nil }
+func (l *itemList) done(*inFlight)         {}
+func (l *itemList) close()                 {}
+
+func (l *itemList) next(im *inFlight) error {
+	if l.at == len(l.items) {
+		return io.EOF
 	}
-	dir, err := filepath.Abs(out)
+	im.key, im.index = l.items[l.at].key, l.items[l.at].index
+	l.at++
+	return nil
+}
+
+// folderInput is the files of a source, read where they lie.
+type folderInput struct {
+	itemList
+	split   *source.Split
+	reasons map[string]string // of the few files that cannot be samples, by key
+}
+
+func (f *folderInput) path() string         { return f.split.Path }
+func (f *folderInput) classes() []string    { return f.split.Classes() }
+func (f *folderInput) fields() shard.Fields { return f.split.Fields() }
+
+func (f *folderInput) gather(ctx context.Context, b *builder) error {
+	err := f.split.Walk(ctx, func(it source.Item) error {
+		if !b.wants(it.Key) {
+			return nil
+		}
+		f.items = append(f.items, newItem(b.options.Seed, it.Key, 0))
+		if it.Reason != "" {
+			f.reasons[it.Key] = it.Reason
+		}
+		b.report(StageList, len(f.items), 0, 0)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	var st unix.Statfs_t
-	for err = errors.ErrUnsupported; err != nil; { // the nearest folder that is there
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return nil
+	return sortItems(f.path(), f.items)
+}
+
+func (f *folderInput) load(im *inFlight) error {
+	if reason, ok := f.reasons[im.key]; ok {
+		return &source.RejectError{Reason: reason}
+	}
+	data, err := f.split.Read(im.key, im.data)
+	if err != nil {
+		return err
+	}
+	im.data = data
+	im.label, err = f.split.Label(im.key)
+	return err
+}
+
+func (f *folderInput) values(im *inFlight) (err error) {
+	im.fields, err = f.split.AppendFields(im.fields[:0], im.key)
+	return err
+}
+
+// setInput is the samples of a set, in another order or for another encoding.
+type setInput struct {
+	itemList
+	set *shard.Set
+	// asStored says that records are taken as they are, of a set that stores images in the same way.
+	asStored bool
+}
+
+func (s *setInput) path() string         { return s.set.Dir() }
+func (s *setInput) classes() []string    { return s.set.Manifest().Classes }
+func (s *setInput) fields() shard.Fields { return s.set.Manifest().Fields }
+
+func (s *setInput) gather(ctx context.Context, b *builder) error {
+	s.items = make([]item, 0, min(s.set.Len(), max(len(b.wanted), 1<<20)))
+	for i := range s.set.Len() {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		dir = parent
-		err = unix.Statfs(dir, &st)
+		if b.wanted != nil && !s.set.Has(i%s.set.Partitions()) {
+			continue // what it has serves to repair what it can
+		}
+		key, err := s.set.Key(i)
+		if err != nil {
+			return err
+		}
+		if !b.wants(key) {
+			continue
+		}
+		s.items = append(s.items, newItem(b.options.Seed, key, i))
+		b.report(StageList, i+1, 0, 0)
 	}
-	free := int64(st.Bavail) * int64(st.Bsize)
-	if need := split.Bytes() + split.Bytes()/50; free < need {
-		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
-			dir, float64(free)/1e6, split.Path, float64(need)/1e6)
+	return sortItems(s.path(), s.items)
+}
+
+func (s *setInput) load(im *inFlight) error {
+	record, _, err := s.set.Read(im.index, im.data)
+	if err != nil {
+		return err
 	}
+	im.data, im.label = record.Image, record.Label
+	if im.encoded = s.asStored; !s.asStored {
+		im.fields = append(im.fields[:0], record.Fields...)
+		return nil
+	}
+	im.sample = shard.Sample{
+		Key: im.key, Label: record.Label, Width: int(record.Width), Height: int(record.Height), Format: record.Format,
+		Image: record.Image, Aux: record.Aux, Fields: record.Fields,
+	}
+	return nil
+}
+
+// A File is an image to be packed that lies in memory.
+type File struct {
+	Key  string
+	Data []byte
+}
+
+// fileInput is files in memory, all of one class.
+type fileInput struct {
+	itemList
+	files []File
+}
+
+func (f *fileInput) path() string         { return "the sample" }
+func (f *fileInput) classes() []string    { return []string{"any"} }
+func (f *fileInput) fields() shard.Fields { return nil }
+
+func (f *fileInput) gather(_ context.Context, b *builder) error {
+	for i := range f.files {
+		f.items = append(f.items, newItem(b.options.Seed, f.files[i].Key, i))
+	}
+	return sortItems(f.path(), f.items)
+}
+
+func (f *fileInput) load(im *inFlight) error {
+	data := f.files[im.index].Data
+	im.data = append(slices.Grow(im.data[:0], len(data)+shard.SlackBytes), data...)
 	return nil
 }

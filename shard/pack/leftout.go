@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +10,61 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
 )
+
+// RejectsName is the file in a set that lists what was left out, one JSON object a line: {"key":…,"bytes":…,"reason":…}, in the order in which the
+// samples would have stood. It is there only when something was left out.
+const RejectsName = "rejects.jsonl"
+
+// Reject is a file that was left out.
+type Reject struct {
+	Key    string `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason"`
+}
+
+// lineList writes a file of JSON objects beside the set's own, which it makes for the first of them.
+type lineList struct {
+	writer *shard.SetWriter
+	name   string
+	file   *os.File
+	enc    *json.Encoder
+}
+
+func (l *lineList) add(line any) error {
+	if l.file == nil {
+		f, err := l.writer.CreateFile(l.name)
+		if err != nil {
+			return err
+		}
+		l.file, l.enc = f, json.NewEncoder(f)
+		l.enc.SetEscapeHTML(false)
+	}
+	return l.enc.Encode(line)
+}
+
+func (l *lineList) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Sync()
+	err = errors.Join(err, l.file.Close())
+	l.file = nil
+	return err
+}
 
 // leftOutLineBytesMax bounds a line of a list: a name of a source that is too long for a key stands in it whole, with up to six bytes for one.
 const leftOutLineBytesMax = 16 << 20
 
-// ReadLeftOut calls fn for each line of a list of what a build left out, in their order: the list is name, [RejectsName] or [DuplicatesName], in
-// the set in dir. The reason is that of a reject, else "". It is none where the set has no such list. An error names file and line.
+// ReadLeftOut calls fn for each line of a list of what a build left out, in the list's order. name is [RejectsName] or [DuplicatesName], dir the
+// set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
 func ReadLeftOut(dir, name string, fn func(key, reason string)) error {
 	path := filepath.Join(dir, name)
 	f, err := os.Open(path)
@@ -54,4 +103,76 @@ func readLeftOut(r io.Reader, path string, fn func(key, reason string)) error {
 		return fmt.Errorf("%s: line %d: %w", path, n, err)
 	}
 	return nil
+}
+
+// A Reason is why images were left out or repaired: how many, and one of them.
+type Reason struct {
+	Reason  string `json:"reason"` // where it is several images', numbers in it stand as N
+	Samples int    `json:"samples"`
+	Example string `json:"example"` // the key of the first
+
+	first string // its reason, with its numbers
+}
+
+// Reasons counts images by reason.
+type Reasons struct{ byReason map[string]*Reason }
+
+var numbers = regexp.MustCompile(`\d+`)
+
+// Add counts an image. Reasons that differ in numbers only (offsets, sizes) are one.
+func (r *Reasons) Add(key, first string) {
+	reason := numbers.ReplaceAllString(first, "N")
+	if r.byReason == nil {
+		r.byReason = map[string]*Reason{}
+	}
+	c := r.byReason[reason]
+	if c == nil {
+		c = &Reason{Reason: reason, Example: key, first: first}
+		r.byReason[reason] = c
+	}
+	c.Samples++
+}
+
+// List returns the reasons, the commonest first.
+func (r *Reasons) List() []Reason {
+	list := make([]Reason, 0, len(r.byReason))
+	for _, c := range r.byReason {
+		one := *c
+		if one.Samples == 1 {
+			one.Reason = one.first
+		}
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b Reason) int {
+		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Reason, b.Reason))
+	})
+	return list
+}
+
+// narrowShownMax is how many narrow images are named.
+const narrowShownMax = 3
+
+// narrowImages are images so much longer in one direction that Resize(256), which presets begin with, refuses them. They are packed all the same,
+// since RandomResizedCrop can take them, and a note names them.
+type narrowImages struct {
+	n     int
+	first []string
+}
+
+func (x *narrowImages) add(s *shard.Sample) {
+	if !encoding.TooNarrow(s.Width, s.Height) {
+		return
+	}
+	if x.n++; len(x.first) < narrowShownMax {
+		x.first = append(x.first, fmt.Sprintf("%s of %d×%d", s.Key, s.Width, s.Height))
+	}
+}
+
+// notes names them.
+func (x *narrowImages) notes() []string {
+	if x.n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s too narrow for Resize(256), with which the presets eval and train-resize begin, and an error there: remove such images (%s)",
+		bytesize.Counted(x.n, "image is", "images are"), strings.Join(x.first, ", "))}
 }

@@ -7,8 +7,8 @@
 //	as Walk         its place in     an image's        what the encoding made of it,
 //	gives it        the set's order  content, label    for shard.SetWriter
 //
-// What is packed is an [input], of which there are four: the files of a source that lie in folders (folder.go), those in tars (spool.go), the
-// samples of another set (setinput.go), and files in memory (fileinput.go). It lists its items, then hands them out in order. Workers read and
+// What is packed is an [input], of which there are four: the files of a source that lie in folders, the samples of another set, and files in memory
+// (input.go), and the files of a source in tars (spool.go). It lists its items, then hands them out in order. Workers read and
 // encode the images that are in flight, and one goroutine writes what they made, in order again (builder.go). So nothing depends on the order
 // in which the file system lists names, on the number of workers or on which of them is the fastest.
 //
@@ -16,13 +16,13 @@
 // system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open,
 // and closed when its range is done, so the disk has to hold the tar's size once, and nothing is left whatever ends the process.
 //
-// Memory holds the items (of folders: all of them, with 24 bytes and the key each; of tars: those of one range; of a set: all, with 32 and the key)
-// and some images for each worker.
+// Memory holds the items (of folders and sets: all of them, with 32 bytes and the key each; of tars: those of one range) and some images for each worker.
 package pack
 
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -33,10 +33,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
-
-// RejectsName is the file in a set that lists what was left out, one JSON object a line: {"key":…,"bytes":…,"reason":…}, in the order in which the
-// samples would have stood. It is there only when something was left out.
-const RejectsName = "rejects.jsonl"
 
 // Options say how to build a set.
 type Options struct {
@@ -95,13 +91,6 @@ type Progress struct {
 	Total int64
 }
 
-// Reject is a file that was left out.
-type Reject struct {
-	Key    string `json:"key"`
-	Bytes  int64  `json:"bytes"`
-	Reason string `json:"reason"`
-}
-
 // rejectsShownMax bounds the rejects that a Summary carries; the set's file has them all.
 const rejectsShownMax = 20
 
@@ -118,8 +107,8 @@ type Summary struct {
 	Rejected    int
 	Rejects     []Reject // the first few
 	Reasons     Reasons  // why they were rejected, of all
-	Repaired    Reasons  // images that are packed although something is wrong with them, which libjpeg repairs, and decoders as ours with it
-	Duplicates  int      // images that were left out since others have the same bytes
+	Repaired    Reasons  // damaged images that were packed, since libjpeg repairs them and so does our decoder
+	Duplicates  int      // images left out because others have the same bytes
 	Notes       []string
 	Duration    time.Duration
 
@@ -166,4 +155,36 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 	duplicates, err := sum.sums.notes(out, train)
 	sum.Notes = append(sum.Notes, duplicates...)
 	return sum, err
+}
+
+// BuildFiles packs files of whatever labels into a set at out: a sample of a dataset, to measure with. Unreadable images are left out, and
+// listed in the summary.
+func BuildFiles(ctx context.Context, files []File, out string, o Options) (Summary, error) {
+	return newBuilder(trainSplit, &fileInput{files: files}, o).build(ctx, out)
+}
+
+// Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. What it makes is, byte
+// for byte, what [Build] makes of the files that the set was built from with the same options. The set must hold the
+// files' own bytes and all of its partitions.
+func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {
+	m := set.Manifest()
+	stored, err := registry.Open(m.Encoding)
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", set.Dir(), err)
+	}
+	switch missing := set.Missing(); {
+	case !stored.HoldsOriginals():
+		return Summary{}, fmt.Errorf("%s has the encoding %v, which does not keep the original files: repack the set that it was made from", set.Dir(), stored)
+	case len(missing) > 0:
+		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), &shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
+	case sameFile(set.Dir(), out):
+		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
+	}
+	return newBuilder(m.Split, &setInput{set: set}, o).build(ctx, out)
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }

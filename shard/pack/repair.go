@@ -55,9 +55,9 @@ type repair struct {
 	told     func(Stage, int, int64, int64)
 }
 
-// Repair verifies the set in dir, takes what is damaged from the originals, makes the damaged shards anew, and proves by the manifest's
-// checksums that they are, to the byte, those that the build had written. What it cannot repair stays as it was, and is told in the report.
-// It may be interrupted at any moment.
+// Repair verifies the set in dir, takes damaged samples from the originals and makes the damaged shards anew. The manifest's checksums prove that
+// these are, to the byte, those that the build wrote. Shards that cannot be repaired stay as they were, and the report names them. Repair may be
+// interrupted at any moment.
 func Repair(ctx context.Context, dir string, from Originals, o RepairOptions) (RepairReport, error) {
 	set, err := shard.NewRepair(dir)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 	var items []item
 	add := func(key, reason string) {
 		if reason == "" && !out[key] { // with a reason it was never taken; a name that is no UTF-8 stands as another in the list
-			items = append(items, newItem(r.manifest.Seed, key))
+			items = append(items, newItem(r.manifest.Seed, key, 0))
 		}
 	}
 	if from.Set != nil {

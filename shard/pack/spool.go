@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -46,6 +49,14 @@ type spoolItem struct {
 	item
 	reason   string // why it cannot be a sample, or ""
 	location location
+}
+
+// location is where an item lies in a spool file.
+type location struct {
+	bucket *bucket
+	offset int64 // of the fields, which the content follows
+	fields int64 // bytes
+	size   int64
 }
 
 type bucket struct {
@@ -166,7 +177,7 @@ func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
 			}
 		}
 		items = append(items, spoolItem{
-			item:     newItem(s.seed, string(head[spoolHeaderBytes:keyEnd])),
+			item:     newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]), 0),
 			reason:   string(head[keyEnd:reasonEnd]),
 			location: location{bucket: k, offset: at + int64(reasonEnd), fields: fields, size: size},
 		})
@@ -228,4 +239,30 @@ func (s *spoolInput) close() {
 	for _, k := range s.buckets {
 		k.file.Close()
 	}
+}
+
+// checkRoom refuses to start spooling a tar onto a disk that cannot hold it.
+func checkRoom(split *source.Split, out string) error {
+	if !split.Streamed() {
+		return nil
+	}
+	dir, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	for err = errors.ErrUnsupported; err != nil; { // the nearest folder that is there
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		dir = parent
+		err = unix.Statfs(dir, &st)
+	}
+	free := int64(st.Bavail) * int64(st.Bsize)
+	if need := split.Bytes() + split.Bytes()/50; free < need {
+		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
+			dir, float64(free)/1e6, split.Path, float64(need)/1e6)
+	}
+	return nil
 }

@@ -298,7 +298,7 @@ func FuzzCIFAR(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sort, file uint8, at uint32, change, end []byte, length uint32) {
 		c := sorts[int(sort)%len(sorts)]
 		names := c.of.files()
-		got := &cifarFiles{path: "cifar", format: c.of, label: cifarFine, batches: make([]cifarBatch, len(c.of.batches))}
+		got := &cifarFiles{path: "cifar", format: c.of, data: make(map[string][]byte)}
 		for i, name := range names {
 			data := c.data[name]
 			if i == int(file)%len(names) {
@@ -308,21 +308,20 @@ func FuzzCIFAR(f *testing.F) {
 				}
 				data = append(data, end...)
 			}
-			if err := got.parse(i, data); err != nil {
-				if _, ok := errors.AsType[*FormatError](err); !ok {
-					t.Errorf("error of type %T: %v", err, err)
-				}
-				return
-			}
+			got.data[name] = data
 		}
 		got.once.Do(func() {}) // the files are read
-		for b := range got.batches {
-			split := &cifarSplit{files: got, prefix: "train", batches: []int{b}}
+		if err := got.check(); err != nil {
+			if _, ok := errors.AsType[*FormatError](err); !ok {
+				t.Errorf("error of type %T: %v", err, err)
+			}
+			return
+		}
+		for _, split := range []*cifarSplit{{got, "train", c.of.train, 0}, {got, "test", c.of.test, 0}} {
 			seen := 0
-			s := &Split{Path: "cifar", layout: split}
-			labels, err := split.walk(t.Context(), s, func(it Item) error {
+			labels, err := split.walk(t.Context(), &Split{Path: "cifar", layout: split}, func(it Item) error {
 				image, err := split.read(it.Key, nil)
-				if len(image) != bmpFileHeader+bmpInfoHeader+cifarImageBytes {
+				if len(image) != cifarBMPBytes {
 					t.Errorf("%s is of %d bytes", it.Key, len(image))
 				}
 				seen++

@@ -23,11 +23,13 @@ import (
 
 // Method is the encoding.
 var Method = encoding.Method{
-	Name:    name,
-	OnDisk:  name,
-	Summary: "resized once, without loss",
-	Parse:   parse,
-	Flags:   flags,
+	Name:     name,
+	OnDisk:   name,
+	Summary:  "resized once, without loss",
+	Lossless: true,
+	Variants: variants,
+	Parse:    parse,
+	Flags:    flags,
 }
 
 const name = "pixels"
@@ -73,6 +75,21 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 		return nil, err
 	}
 	return New(p.Params, resize)
+}
+
+// variants are the codecs. The first is the default.
+func variants(resize string) (all [][]string) {
+	for i, codec := range pixelcodec.Names() {
+		var flags []string
+		if i > 0 {
+			flags = append(flags, "--codec", codec)
+		}
+		if resize != "" {
+			flags = append(flags, "--resize", resize)
+		}
+		all = append(all, flags)
+	}
+	return all
 }
 
 func flags(fs *pflag.FlagSet) func(ready bool) (encoding.Encoding, error) {

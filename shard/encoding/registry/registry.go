@@ -20,8 +20,20 @@ var methods = []*encoding.Method{
 	&pixels.Method,
 }
 
-// ready is how images are stored, unless somebody says otherwise, that need no more work: small ones, and what is repacked.
-var ready = &pixels.Method
+// lossless is how small images and those of a repacked set are stored, unless somebody says otherwise.
+func lossless() *encoding.Method {
+	return methods[slices.IndexFunc(methods, func(m *encoding.Method) bool { return m.Lossless })]
+}
+
+// Variants returns the command lines of imgshard build for everything that images can be stored as, the files themselves first.
+func Variants(resize string) (all [][]string) {
+	for _, m := range methods {
+		for _, flags := range m.Variants(resize) {
+			all = append(all, append([]string{"--encoding", m.Name}, flags...))
+		}
+	}
+	return all
+}
 
 // Open returns the encoding of a set, as its manifest names it.
 func Open(stored shard.Encoding) (encoding.Encoding, error) {
@@ -72,9 +84,9 @@ type choice struct {
 // otherwise unless a flag says how.
 func AddFlags(fs *pflag.FlagSet, repack bool) *Flags {
 	f := new(Flags)
-	preset, note := "", fmt.Sprintf(" (default %s; %s for small images, as CIFAR-10's)", methods[0].Name, ready.Name)
+	preset, note := "", fmt.Sprintf(" (default %s; %s for small images, as CIFAR-10's)", methods[0].Name, lossless().Name)
 	if repack {
-		preset, note = ready.Name, ""
+		preset, note = lossless().Name, ""
 	}
 	fs.StringVar(&f.name, "encoding", preset, "how images are stored: "+names(func(m *encoding.Method) string { return m.Name + " (" + m.Summary + ")" })+note)
 	for _, m := range methods {
@@ -109,7 +121,7 @@ func (f *Flags) Encoding(small bool) (encoding.Encoding, error) {
 	name := f.name
 	switch {
 	case name == "" && small:
-		name = ready.Name
+		name = lossless().Name
 	case name == "":
 		name = methods[0].Name
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
@@ -28,22 +27,6 @@ type MeasureConfig struct {
 	Duration  time.Duration // of all encodings together; packing the sample comes on top
 	Resize    string        // of pixels, as imgshard build's --resize; "" for its default
 	Progress  func(what string)
-}
-
-// candidates are the command lines of the encodings that could be packed, the one that keeps the files first.
-func (c *MeasureConfig) candidates() (all [][]string) {
-	all = append(all, []string{"--encoding", "original"})
-	for i, codec := range pixelcodec.Names() {
-		flags := []string{"--encoding", "pixels"}
-		if i > 0 { // the first is what is taken unless another is named
-			flags = append(flags, "--codec", codec)
-		}
-		if c.Resize != "" {
-			flags = append(flags, "--resize", c.Resize)
-		}
-		all = append(all, flags)
-	}
-	return all
 }
 
 // parse returns the encoding that imgshard build makes of these flags.
@@ -66,7 +49,7 @@ func Measure(ctx context.Context, s *Sample, c MeasureConfig) ([]Option, error) 
 	defer os.RemoveAll(dir)
 	var todo [][]string
 	if s.files != nil {
-		todo = c.candidates()
+		todo = registry.Variants(c.Resize)
 	}
 	switch {
 	case s.set != nil && s.files != nil:
@@ -140,7 +123,7 @@ func (c *MeasureConfig) measurePacked(ctx context.Context, s *Sample, flags []st
 
 // option says what is known of an encoding before it is measured.
 func (c *MeasureConfig) option(e encoding.Encoding, flags []string, set *shard.Set) Option {
-	o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: storedBytes(set.Manifest())}
+	o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: storedBytes(set.Manifest()), keepsFiles: e.HoldsOriginals()}
 	for _, spec := range c.Views {
 		o.NotBitExact = cmp.Or(o.NotBitExact, e.NotBitExact(spec))
 	}

@@ -81,6 +81,8 @@ type Option struct {
 	NotBitExact string        `json:"not_bit_exact,omitempty"`
 	Rejected    int           `json:"rejected"` // images of the sample that could not be packed
 	Reasons     []pack.Reason `json:"reasons,omitempty"`
+
+	keepsFiles bool // records are the files' own bytes
 }
 
 // rate is what an epoch gets that is not the first, and by what it is limited.
@@ -143,15 +145,15 @@ func (p *Plan) choose(bitExact bool) bool {
 		if rate > bestRate {
 			best, bestRate = i, rate
 		}
-		if p.Need.ImagesPerSecond == 0 || rate < p.Need.ImagesPerSecond*headroom || enough >= 0 && p.Encodings[enough].keepsFiles() {
+		if p.Need.ImagesPerSecond == 0 || rate < p.Need.ImagesPerSecond*headroom || enough >= 0 && p.Encodings[enough].keepsFiles {
 			continue
 		}
-		if enough < 0 || o.keepsFiles() || o.ImageBytes < p.Encodings[enough].ImageBytes {
+		if enough < 0 || o.keepsFiles || o.ImageBytes < p.Encodings[enough].ImageBytes {
 			enough = i
 		}
 	}
 	switch {
-	case enough >= 0 && p.Encodings[enough].keepsFiles():
+	case enough >= 0 && p.Encodings[enough].keepsFiles:
 		p.Chosen, p.Reason = enough, "it feeds the GPUs, and keeps the files as they are"
 	case enough >= 0:
 		p.Chosen, p.Reason = enough, "it is the smallest of those that feed the GPUs"
@@ -162,8 +164,6 @@ func (p *Plan) choose(bitExact bool) bool {
 	}
 	return best >= 0
 }
-
-func (o *Option) keepsFiles() bool { return o.Name == "original" }
 
 // judge says what will be waited for.
 func (p *Plan) judge() {

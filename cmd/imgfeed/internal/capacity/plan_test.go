@@ -26,7 +26,7 @@ func measured(t *testing.T, v transform.Views) []Option {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: bytes, PerCore: perCore}
+		o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: bytes, PerCore: perCore, keepsFiles: e.HoldsOriginals()}
 		for _, spec := range v {
 			o.NotBitExact += e.NotBitExact(spec)
 		}
