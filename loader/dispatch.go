@@ -27,8 +27,8 @@ func (s *Stream) dispatch() {
 			s.rest.end(time.Since(s.began))
 		}
 		s.pool.scheduler.publish(s.lane, b)
-		s.order <- b            // has room for every slot
-		s.ahead.look(b.indices) // which nobody else writes
+		s.order <- b                 // has room for every slot
+		s.prefetcher.look(b.indices) // which nobody else writes
 	}
 }
 

@@ -64,7 +64,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 			b.timing.begun()
 		}
 		end := min(first+chunk, n)
-		b.stream.ahead.begun(end - first)
+		b.stream.prefetcher.beginBefore(b.first + int64(end))
 		most -= end - first
 		for i := first; i < end; i++ {
 			if err := w.process(b, i, b.indices[i], min(i+1, end-1)); err != nil {

@@ -23,13 +23,16 @@ type PoolConfig struct {
 	Level *transform.Level
 }
 
+// readAheadBytes is what all streams of a pool together have read ahead at most, unless they are told otherwise.
+const readAheadBytes = 64 << 20
+
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
 	workers   []*worker
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
-	ahead     aheadBudget
+	memory    readMemory
 }
 
 // ErrClosed is returned by a stream or pool that was closed.
@@ -45,9 +48,9 @@ func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}
-	p := &Pool{scheduler: newScheduler(), ahead: aheadBudget{bytes: cfg.ReadAheadBytes, reading: cfg.Reading}}
-	if p.ahead.bytes <= 0 {
-		p.ahead.bytes = readAheadBytes
+	p := &Pool{scheduler: newScheduler(), memory: readMemory{max: cfg.ReadAheadBytes, reading: cfg.Reading}}
+	if p.memory.max <= 0 {
+		p.memory.max = readAheadBytes
 	}
 	p.recent.reset(time.Now())
 	for range threads {

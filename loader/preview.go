@@ -84,7 +84,7 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 		shown.Index = shown.Bad.By
 	}
 	shown.Key, _ = cfg.Dataset.Key(shown.Index) // an error is Read's too
-	record, buf, err := cfg.Dataset.Read(shown.Index, p.record)
+	record, buf, err := cfg.Dataset.Read(shown.Index, Access{Buf: p.record})
 	p.record = buf
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
 	defer func() {
@@ -106,7 +106,7 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 		}
 	}
 	if err == nil {
-		err = p.draw(&shown, position, record.Source, side)
+		err = p.draw(&shown, position, sourceOf(cfg.Dataset, &record), side)
 	}
 	if err != nil {
 		shown.Err = newSampleError(cfg.Dataset, shown.Index, err)

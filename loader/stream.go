@@ -54,7 +54,7 @@ type Stream struct {
 	began time.Time // of a clock that nobody sets
 
 	lane        *lane
-	ahead       *ahead
+	prefetcher  *prefetcher
 	ctx         context.Context // ends when the stream or its pool is closed
 	cancel      context.CancelFunc
 	order       chan *pendingBatch // published batches, in order; closed after the last
@@ -102,8 +102,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		s.cancel()
 		return nil, err
 	}
-	s.ahead = newAhead(s, &p.ahead)
-	go s.ahead.run()
+	s.prefetcher = newPrefetcher(s, &p.memory)
 	go s.dispatch()
 	return s, nil
 }
@@ -186,9 +185,8 @@ func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()
 		<-s.dispatched
-		<-s.ahead.done
 		s.pool.scheduler.close(s.lane)
-		s.ahead.past.close()
+		s.prefetcher.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end(ErrClosed)
@@ -224,12 +222,6 @@ func (s *Stream) WaitingFor() WaitingFor {
 		return Client
 	}
 	return s.pool.limit()
-}
-
-// waitsForClient reports whether it is known that the stream waited for its client most of the last second or two.
-func (s *Stream) waitsForClient() bool {
-	share, ok := s.rest.share(time.Since(s.began))
-	return ok && share > restful
 }
 
 // restful is the share of the time above which it is the client that is waited for: every slot is finished or lent.

@@ -30,12 +30,12 @@ func newWorker(level transform.Level) *worker {
 // next is the position that this worker comes to afterwards, or position again if it does not know.
 func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
 	cfg, slot := &b.stream.cfg, b.slot
-	var record Record
-	var held, ok bool
-	n := b.first + int64(position)
+	prefetcher, n := b.stream.prefetcher, b.first+int64(position)
+	var record shard.Record
+	var held bool
 	defer func() {
 		if held {
-			b.stream.ahead.past.release(n)
+			prefetcher.release(n)
 		}
 		if p := recover(); p != nil {
 			if err = shard.FaultError(p, record.Image); err == nil {
@@ -52,13 +52,16 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	}
 
 	started := time.Now()
+	from := Access{Buf: w.buf, View: prefetcher.resting.Load()}
 	if index == b.indices[position] {
-		record, held, ok = b.stream.ahead.past.take(n)
+		from.Bytes, held = prefetcher.take(n)
 	}
-	if !ok { // not read ahead, or to be told what is wrong with it
-		record, w.buf, err = cfg.Dataset.Read(index, w.buf)
-		w.keep(w.buf)
+	record, w.buf, err = cfg.Dataset.Read(index, from)
+	if err != nil && from.Bytes != nil { // what is wrong with it is said by reading it again
+		from.Bytes = nil
+		record, w.buf, err = cfg.Dataset.Read(index, from)
 	}
+	w.keep(w.buf)
 	w.pending.Read += time.Since(started)
 	w.pending.Images++
 	if err != nil {
@@ -66,10 +69,11 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	}
 	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
 
-	if next != position {
-		record.Prefetch = cfg.Dataset.Mapped(b.indices[next])
+	source := sourceOf(cfg.Dataset, &record)
+	if next != position && from.View {
+		source.Prefetch = cfg.Dataset.Mapped(b.indices[next])
 	}
-	record.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
+	source.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
 	w.views = w.views[:0]
 	for v, spec := range cfg.Views {
 		size := spec.OutputBytes()
@@ -78,7 +82,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 			RNG: cfg.Views.RNG(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
 		})
 	}
-	if err := w.engine.ApplyViews(record.Source, w.views); err != nil {
+	if err := w.engine.ApplyViews(source, w.views); err != nil {
 		return err
 	}
 	if cfg.Fields.Len() > 0 {
@@ -135,4 +139,9 @@ func (w *worker) publish() Counters {
 	done := w.pending
 	w.pending = Counters{}
 	return done
+}
+
+// sourceOf returns a record as the engine takes it.
+func sourceOf(set Dataset, record *shard.Record) transform.Source {
+	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}
 }

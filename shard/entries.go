@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // entryTable is the entries of a shard, 40 bytes for each sample: in memory of our own, where they were checked once, or in a mapping of the
@@ -69,7 +71,7 @@ func (t *entryTable) check(k int, take func(piece []byte)) (err error) {
 }
 
 // close gives a mapping back. Who uses entries meanwhile gets an error.
-func (t *entryTable) close() error { return unmapFile(t.mapping) }
+func (t *entryTable) close() error { return storage.Unmap(t.mapping) }
 
 // Entry returns the entry of sample j, 0 ≤ j < Len(). The error is a *CorruptError: the file has changed since it was opened.
 func (r *Reader) Entry(j int) (Entry, error) {
@@ -105,7 +107,7 @@ func (r *Reader) checkEntry(e *Entry, free int64) error {
 }
 
 // readEntries reads the entries and checks each: into memory of our own, or piece by piece where they are to be mapped.
-func (r *Reader) readEntries(int64) error {
+func (r *Reader) readEntries() error {
 	t, buf := r.newEntryTable()
 	w := entryWalk{Reader: r, table: t, free: r.footer.recordsOffset, labelMax: -1}
 	length := entrySize * int(r.footer.count)
@@ -133,7 +135,7 @@ func (r *Reader) newEntryTable() (*entryTable, []byte) {
 	length := entrySize * int64(r.footer.count)
 	if r.mapEntries {
 		first := r.footer.entriesOffset &^ (pageSize - 1)
-		if m, err := mapFile(r.file, first, r.footer.entriesOffset+length-first); err == nil { // else they are our own: a system that maps no files, or no more
+		if m, err := r.mapPart(first, r.footer.entriesOffset+length-first); err == nil { // else they are our own: a system that maps no files, or no more
 			return &entryTable{bytes: m[r.footer.entriesOffset-first:], mapping: m, sums: []uint32{}}, make([]byte, min(length, readBytes))
 		}
 	}

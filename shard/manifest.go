@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 const (
@@ -218,7 +220,7 @@ func (m *Manifest) Class(label int32) string {
 // holds no set.
 func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	f, _, err := openRegular(path, 0)
+	f, err := storage.OpenRegular(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 			return nil, fmt.Errorf("shard: %s: %w (no %s there)", dir, ErrNotSet, manifestName)

@@ -7,12 +7,11 @@ import (
 	"runtime/debug"
 	"sync"
 	"unsafe"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 var pageSize = int64(os.Getpagesize())
-
-// errNoMapping says that files are not mapped on this platform.
-var errNoMapping = errors.New("shard: files are not mapped on this platform")
 
 // mapping is a shard file in memory, made when it is first asked for.
 type mapping struct {
@@ -41,12 +40,21 @@ func (s *Set) Map() error {
 
 func (r *Reader) mapFile() error {
 	r.mapped.once.Do(func() {
-		r.mapped.bytes, r.mapped.err = mapFile(r.file, 0, r.footer.fileLength)
-		if r.mapped.err != nil && !errors.Is(r.mapped.err, errNoMapping) {
+		r.mapped.bytes, r.mapped.err = r.mapPart(0, r.footer.fileLength)
+		if r.mapped.err != nil && !errors.Is(r.mapped.err, storage.ErrNotMapped) {
 			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
 		}
 	})
 	return r.mapped.err
+}
+
+// mapPart maps a part of the file, which begins at a page.
+func (r *Reader) mapPart(offset, length int64) ([]byte, error) {
+	m, ok := r.file.(storage.Mapper)
+	if !ok {
+		return nil, storage.ErrNotMapped
+	}
+	return m.Map(offset, length)
 }
 
 // View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only, and are
@@ -86,13 +94,12 @@ func (r *Reader) view(j int) (rec Record, err error) {
 			if fault == nil {
 				panic(p)
 			}
-			err = &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset, Err: fault}
+			err = r.corruptRecord(j, &e, fault)
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if got := checksum(bytes); got != e.Checksum {
-		return Record{}, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
-			Err: &ChecksumError{Length: length, Want: e.Checksum, Got: got}}
+		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: length, Want: e.Checksum, Got: got})
 	}
 	return makeRecord(e, bytes), nil
 }
