@@ -216,15 +216,14 @@ func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) e
 
 func (w *worker) decodeWhole(set Dataset, index int) error {
 	started := time.Now()
-	record, buf, err := set.Read(index, Access{Buf: w.buf, View: true})
-	w.keep(buf)
+	source, err := w.load(set, index, Access{View: true})
 	w.pending.Read += time.Since(started)
 	if err != nil {
 		return err
 	}
 	w.pending.Images++
-	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
-	_, _, _, err = w.engine.DecodeFull(sourceOf(set, &record))
+	w.pending.BytesRead += w.stored()
+	_, _, _, err = w.engine.DecodeFull(source)
 	return err
 }
 

@@ -233,3 +233,8 @@ func within(t testing.TB, what string, do func()) {
 		t.Fatalf("%s hangs", what)
 	}
 }
+
+// sourceOf returns a record as the engine takes it.
+func sourceOf(set Dataset, record *shard.Record) transform.Source {
+	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}
+}

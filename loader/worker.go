@@ -1,49 +1,35 @@
 package loader
 
 import (
-	"fmt"
-	"runtime/debug"
 	"time"
 
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A worker is what one goroutine of the pool keeps from sample to sample.
 type worker struct {
-	level    transform.Level
-	engine   *transform.Engine
-	views    []transform.View // of the sample at hand
-	buf      []byte           // the stored sample
-	values   [][]byte         // of its fields
-	pending  Counters         // not yet published
-	counted  transform.Times  // of the engine, in pending or published
+	sampler
+	values   [][]byte        // of the sample's fields
+	pending  Counters        // not yet published
+	counted  transform.Times // of the engine, in pending or published
 	counters counters
 }
 
-func newWorker(level transform.Level) *worker {
-	return &worker{level: level, engine: transform.NewEngine(level)}
-}
+func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
 
-// process serves a sample at a position of a batch: the plan's, or what stands in its place. A panic below it is a bug of ours, and yet must not take the other
-// samples along: it becomes an error, and the engine, whose state is unknown then, is replaced.
+// process serves a sample at a position of a batch: the plan's, or what stands in its place.
 // next is the position that this worker comes to afterwards, or position again if it does not know.
 func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
 	cfg, slot := &b.stream.cfg, b.slot
 	prefetcher, n := b.stream.prefetcher, b.first+int64(position)
-	var record shard.Record
-	var held bool
+	held := false
 	defer func() {
+		if p := recover(); p != nil {
+			err = w.failure(cfg.Dataset, index, p)
+			w.counted = transform.Times{}
+		}
 		if held {
 			prefetcher.release(n)
-		}
-		if p := recover(); p != nil {
-			if err = shard.FaultError(p, record.Image); err == nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			} else {
-				err = cfg.Dataset.Corrupt(index, err)
-			}
-			w.engine, w.buf, w.counted = transform.NewEngine(w.level), nil, transform.Times{}
 		}
 	}()
 	slot.Indices[position] = int64(index)
@@ -52,45 +38,32 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	}
 
 	started := time.Now()
-	from := Access{Buf: w.buf, View: prefetcher.resting.Load()}
+	from := Access{View: prefetcher.resting.Load()}
 	if index == b.indices[position] {
 		from.Bytes, held = prefetcher.take(n)
 	}
-	record, w.buf, err = cfg.Dataset.Read(index, from)
-	if err != nil && from.Bytes != nil { // what is wrong with it is said by reading it again
-		from.Bytes = nil
-		record, w.buf, err = cfg.Dataset.Read(index, from)
-	}
-	w.keep(w.buf)
+	source, err := w.load(cfg.Dataset, index, from)
 	w.pending.Read += time.Since(started)
 	w.pending.Images++
 	if err != nil {
 		return err
 	}
-	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
+	w.pending.BytesRead += w.stored()
 
-	source := sourceOf(cfg.Dataset, &record)
 	if next != position && from.View {
 		source.Prefetch = cfg.Dataset.Mapped(b.indices[next])
 	}
 	source.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
-	w.views = w.views[:0]
-	for v, spec := range cfg.Views {
-		size := spec.OutputBytes()
-		w.views = append(w.views, transform.View{
-			Spec: spec, Dst: transform.Output{Pix: slot.Images[v][position*size : (position+1)*size : (position+1)*size], Layout: cfg.Layout},
-			RNG: cfg.Views.RNG(b.stream.seed, b.stream.epoch, index, b.repetition(position), v),
-		})
-	}
+	w.aim(cfg.Views, cfg.Layout, slot.Images, position, drawKey{b.stream.seed, b.stream.epoch, index, b.repetition(position)})
 	if err := w.engine.ApplyViews(source, w.views); err != nil {
 		return err
 	}
 	if cfg.Fields.Len() > 0 {
-		if w.values, err = cfg.Fields.put(slot, position, record.Fields, w.values); err != nil {
+		if w.values, err = cfg.Fields.put(slot, position, w.record.Fields, w.values); err != nil {
 			return cfg.Dataset.Corrupt(index, err)
 		}
 	}
-	slot.Labels[position] = int64(record.Label)
+	slot.Labels[position] = int64(w.record.Label)
 	for v := range slot.Params {
 		drawn := w.views[v].Params.Int32s()
 		copy(slot.Params[v][position*paramsPerSample:], drawn[:])
@@ -119,16 +92,6 @@ func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
 // the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
 const nonTemporalFrom = 2 << 20
 
-// keepBytesMax bounds the read buffer that is kept from sample to sample.
-const keepBytesMax = 16 << 20
-
-// keep remembers a buffer for the next read, unless an unusually large record has made it.
-func (w *worker) keep(buf []byte) {
-	if w.buf = buf; cap(buf) > keepBytesMax {
-		w.buf = nil
-	}
-}
-
 // publish adds what was counted since the last call to the counters that others read, and returns it.
 func (w *worker) publish() Counters {
 	times := w.engine.Times()
@@ -139,9 +102,4 @@ func (w *worker) publish() Counters {
 	done := w.pending
 	w.pending = Counters{}
 	return done
-}
-
-// sourceOf returns a record as the engine takes it.
-func sourceOf(set Dataset, record *shard.Record) transform.Source {
-	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}
 }
