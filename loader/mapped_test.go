@@ -68,9 +68,9 @@ func TestFileCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 2)
-		supply := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
+		slots := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
 		steady := steadySet{served.(*shardSet), k > 0}
-		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: supply, OnError: Blank})
+		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: slots, OnError: Blank})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestFileCutShort(t *testing.T) {
 		if err != nil || len(batch.Bad) != 5 {
 			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
 		}
-		supply.Put(batch.Slot)
+		slots.Put(batch.Slot)
 		if _, err := stream.Next(context.Background()); err != io.EOF {
 			t.Error(err)
 		}

@@ -46,7 +46,9 @@ func (s *sampler) load(set Dataset, index int, from Access) (source transform.So
 }
 
 // stored returns how many bytes the record has.
-func (s *sampler) stored() int64 { return int64(len(s.record.Image) + len(s.record.Aux) + len(s.record.Fields)) }
+func (s *sampler) stored() int64 {
+	return int64(len(s.record.Image) + len(s.record.Aux) + len(s.record.Fields))
+}
 
 // aim has the views of a transform go to a position of the images' memory.
 func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][]byte, position int, key drawKey) {
