@@ -66,33 +66,30 @@ func (f *pooledFile) first() (int64, error) {
 	if err := f.openLocked(); err != nil {
 		return 0, err
 	}
-	size, tail, err := f.identityLocked()
+	info, err := f.file.Stat()
 	if err != nil {
 		f.shutLocked()
 		return 0, err
 	}
-	f.size, f.tail = size, tail
-	return size, nil
+	f.size = info.Size()
+	f.tail, _ = f.readTailLocked(f.size) // whoever reads the file meets an error too, and says where
+	return f.size, nil
 }
 
-// identityLocked returns the open file's size and its last bytes.
-func (f *pooledFile) identityLocked() (size int64, tail []byte, err error) {
-	info, err := f.file.Stat()
-	if err != nil {
-		return 0, nil, err
-	}
+// readTailLocked returns the last bytes of the open file, which has so many.
+func (f *pooledFile) readTailLocked(size int64) ([]byte, error) {
 	// At a multiple of a sector and in memory that begins at one, as direct reads need it.
-	begin := max(0, info.Size()-tailBytes) &^ (sector - 1)
+	begin := max(0, size-tailBytes) &^ (sector - 1)
 	buf, err := NewMemory(2 * sector)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	defer Unmap(buf)
 	n, err := f.file.ReadAt(buf, begin) // an error at the end of the file is no matter: direct reads say EINVAL there
-	if begin+int64(n) < info.Size() {
-		return 0, nil, errors.Join(io.ErrUnexpectedEOF, err)
+	if begin+int64(n) < size {
+		return nil, errors.Join(io.ErrUnexpectedEOF, err)
 	}
-	return info.Size(), bytes.Clone(buf[max(0, n-tailBytes):n]), nil
+	return bytes.Clone(buf[max(0, n-tailBytes):n]), nil
 }
 
 // openLocked opens the file and takes a place in the pool.
@@ -164,8 +161,11 @@ func (f *pooledFile) reopen() error {
 	if err := f.openLocked(); err != nil {
 		return err
 	}
-	if size, tail, err := f.identityLocked(); err == nil && size == f.size && bytes.Equal(tail, f.tail) {
-		return nil
+	info, err := f.file.Stat()
+	if err == nil && info.Size() == f.size {
+		if tail, err := f.readTailLocked(f.size); err == nil && bytes.Equal(tail, f.tail) {
+			return nil
+		}
 	}
 	f.shutLocked()
 	return ErrReplaced

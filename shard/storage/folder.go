@@ -16,8 +16,7 @@ import (
 // Its cache is the page cache, of which it makes this use. A range that is there is read from there. Of a set that the page cache has
 // room for, all else is read into it; of a larger one a fixed choice of ranges is, as many as fit, so that they are found there in the next epoch.
 // The others are read directly, past the page cache, where they would only push those out: of a set four times as large as the memory, that
-// doubles the rate of pixels, and takes 10 to 20 % of the CPU time off a JPEG. So is every second range from a file system of a network or a program, whose reads
-// through the page cache cost 90 µs of CPU time more: all of the set is in memory a few epochs later.
+// doubles the rate of pixels, and takes 10 to 20 % of the CPU time off a JPEG. So are most ranges from a file system of a network or a program, see keepsSlow.
 type Folder struct {
 	// Memory says how many bytes of files the page cache can hold.
 	Memory func() int64
@@ -26,7 +25,8 @@ type Folder struct {
 	pool   *FilePool
 	bytes  atomic.Int64 // of all open files
 	direct atomic.Bool  // direct reads were possible so far
-	turn   atomic.Int64 // of reads from a slow file system
+	under  atomic.Int64 // reads under way
+	turn   atomic.Int64 // counts those from a slow file system
 
 	mu      sync.Mutex
 	share   float64   // of the files, that the page cache has room for
@@ -75,6 +75,17 @@ func (f *Folder) keeps(offset int64) bool {
 	}
 	hash := uint32(offset/sector+1) * 0x9E3779B1 // of Fibonacci hashing: its upper bits are even over any offsets
 	return float64(hash) < f.share*(1<<32)
+}
+
+// keepsSlow reports whether the next range from a slow file system is one that the page cache is to keep: every second one while the file system is
+// what is waited for, and every 16th while few reads are under way, since the processors have enough to do then. A JPEG read through the page cache
+// costs them 90 µs more there, a sixth of what its decoding takes.
+func (f *Folder) keepsSlow(under int64) bool {
+	every := int64(2)
+	if under < readsMax/2 {
+		every = 16
+	}
+	return f.turn.Add(1)%every == 0
 }
 
 // shareFor is how long a share holds: what other programs leave of the memory changes slowly.
@@ -157,7 +168,9 @@ func (f *localFile) isSlow() bool {
 
 // Fetch implements [File].
 func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	if f.folder.direct.Load() && (!f.folder.keeps(offset) || f.isSlow() && f.folder.turn.Add(1)%2 == 0) {
+	under := f.folder.under.Add(1)
+	defer f.folder.under.Add(-1)
+	if f.folder.direct.Load() && (!f.folder.keeps(offset) || f.isSlow() && !f.folder.keepsSlow(under)) {
 		begin := offset &^ (sector - 1)
 		skip := offset - begin
 		n, err := f.past.ReadAt(buf[:(skip+length+sector-1)&^(sector-1)], begin)
