@@ -13,6 +13,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -215,15 +216,14 @@ func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) e
 
 func (w *worker) decodeWhole(set Dataset, index int) error {
 	started := time.Now()
-	record, buf, err := set.Read(index, w.buf)
-	w.keep(buf)
+	source, err := w.load(set, index, Access{View: true})
 	w.pending.Read += time.Since(started)
 	if err != nil {
 		return err
 	}
 	w.pending.Images++
-	w.pending.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
-	_, _, _, err = w.engine.DecodeFull(record.Source)
+	w.pending.BytesRead += w.stored()
+	_, _, _, err = w.engine.DecodeFull(source)
 	return err
 }
 
@@ -278,35 +278,15 @@ func (r *repeatedSet) index(i int) int {
 	return r.first + r.step*(i%r.count)
 }
 
-func (r *repeatedSet) Read(i int, buf []byte) (Record, []byte, error) {
-	return r.Dataset.Read(r.index(i), buf)
+func (r *repeatedSet) Read(i int, from Access) (shard.Record, []byte, error) {
+	return r.Dataset.Read(r.index(i), from)
 }
+
+func (r *repeatedSet) Range(i int) (storage.Range, error) { return r.Dataset.Range(r.index(i)) }
 
 func (r *repeatedSet) Label(i int) (int32, bool) { return r.Dataset.Label(r.index(i)) }
 
 func (r *repeatedSet) Key(i int) (string, error) { return r.Dataset.Key(r.index(i)) }
-
-func (r *repeatedSet) Resident(i int) (resident, waits bool) { return r.Dataset.Resident(r.index(i)) }
-
-func (r *repeatedSet) Prefetch(i int) int64 { return r.Dataset.Prefetch(r.index(i)) }
-
-func (r *repeatedSet) Direct(bytes int64, count int) (Direct, error) {
-	d, err := r.Dataset.Direct(bytes, count)
-	if err != nil {
-		return nil, err
-	}
-	return repeatedDirect{d, r}, nil
-}
-
-// A repeatedDirect starts to read the sample that another one stands for.
-type repeatedDirect struct {
-	Direct
-	set *repeatedSet
-}
-
-func (d repeatedDirect) Start(n int64, i int, cached bool) (int64, error) {
-	return d.Direct.Start(n, d.set.index(i), cached)
-}
 
 func (r *repeatedSet) Mapped(i int) []byte { return r.Dataset.Mapped(r.index(i)) }
 

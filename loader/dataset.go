@@ -3,34 +3,23 @@ package loader
 import (
 	"fmt"
 
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A Dataset is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
-// What a set cannot do it answers as the method's comment says.
 type Dataset interface {
-	// Read reads sample i into buf, grown if it is too small, and returns the record, whose slices lie in the buffer or in
-	// a mapped file, and the buffer for the next call. It has checked the sample's checksum.
-	Read(i int, buf []byte) (Record, []byte, error)
+	// Encoding decodes the images of records whose format says that the set's encoding made them.
+	Encoding() transform.Encoding
 	// Label returns the label of sample i, of which nothing is read for it; ok is false where it is not known.
 	Label(i int) (label int32, ok bool)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
-	// Resident reports whether sample i is in memory, so that Read need not wait for a disk; waits, whether to ask may take as
-	// long as to read. A set that knows no disk says true and false.
-	Resident(i int) (resident, waits bool)
-	// Prefetch starts to bring sample i into memory and does not wait for it. It returns the stored bytes. A set that cannot
-	// does nothing and returns 0.
-	Prefetch(i int) (bytes int64)
-	// DropsHints reports whether Prefetch's hints may come to nothing while the system has much to do.
-	DropsHints() bool
-	// Room is the share of the set that the page cache has room for, 0 to 1, and 1 where there is none to think of.
-	Room() float64
-	// Direct prepares for count samples at a time to be read ahead, into so many bytes. An error says why that can't be done.
-	Direct(bytes int64, count int) (Direct, error)
-	// Copy tells whether Read is to copy samples into buf even where it might hand out a mapped file's memory: while samples
-	// come from the disk, copies cost less than the faults by which a mapping gets its pages, and don't hold up their thread.
-	Copy(on bool)
+	// Range says where the record of sample i lies. A set that lies in no file says nowhere; its samples are not read ahead.
+	Range(i int) (storage.Range, error)
+	// Read returns the record of sample i, whose checksum it has checked, and the buffer for the next call.
+	Read(i int, from Access) (shard.Record, []byte, error)
 	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
 	// It is nil for a sample that lies in no mapped file.
 	Mapped(i int) []byte
@@ -39,27 +28,15 @@ type Dataset interface {
 	Corrupt(i int, err error) error
 }
 
-// A Direct reads samples into memory of its own, ahead of their use, each as a number: those of the calls rise. See [shard.Direct],
-// which is one.
-type Direct interface {
-	// Start begins to read sample i as number n, through the page cache or past it. 0 bytes mean that there is no room now, an error
-	// that it can't be read so.
-	Start(n int64, i int, cached bool) (bytes int64, err error)
-	// Take waits for number n and returns its record, to be released if it is held. With an error it is to be read otherwise. A number
-	// that was not started by then is not read any more.
-	Take(n int64) (r Record, held bool, err error)
-	// Release is called when the record of number n is no longer looked at.
-	Release(n int64)
-	// Close drops what is not begun, and waits for what is.
-	Close()
-}
-
-// A Record is one stored sample.
-type Record struct {
-	transform.Source
-	Label int32
-	// Fields holds the values of the set's fields.
-	Fields []byte
+// An Access says how a record is read.
+type Access struct {
+	// Bytes are those of its range if they were read ahead; the record's slices lie in them then.
+	Bytes []byte
+	// View allows the record to lie in a mapped file. While samples are read from a disk, copies cost less than the faults by which a mapping
+	// gets its pages, and do not hold up their thread.
+	View bool
+	// Buf is what it is read into otherwise, or a larger buffer in its place.
+	Buf []byte
 }
 
 // A SampleError says which sample could not be served. Unwrap gives the reason, which names file, record and offset if

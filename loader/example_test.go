@@ -44,8 +44,8 @@ func epoch(dir string) error {
 	}
 	pool := loader.NewPool(loader.PoolConfig{Threads: 2})
 	defer pool.Close()
-	supply := loader.NewSlotPool(loader.NewSlot(0, 2, transform.Views{spec}), loader.NewSlot(1, 2, transform.Views{spec}))
-	stream, err := pool.NewStream(loader.StreamConfig{Dataset: set, Plan: order, Views: transform.Views{spec}, Layout: transform.NCHW, Slots: supply})
+	slots := loader.NewSlotPool(loader.NewSlot(0, 2, transform.Views{spec}), loader.NewSlot(1, 2, transform.Views{spec}))
+	stream, err := pool.NewStream(loader.StreamConfig{Dataset: set, Plan: order, Views: transform.Views{spec}, Layout: transform.NCHW, Slots: slots})
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,6 @@ func epoch(dir string) error {
 		}
 		n := batch.Count
 		fmt.Printf("batch %d: samples %v, labels %v, %d bytes of pixels\n", batch.Number, batch.Slot.Indices[:n], batch.Slot.Labels[:n], n*spec.OutputBytes())
-		supply.Put(batch.Slot)
+		slots.Put(batch.Slot)
 	}
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -24,17 +26,7 @@ const testSpec = `[{"op":"RandomCrop","size":8,"padding":1},{"op":"RandomHorizon
 // baseSet is the part of a set that can do no more than it must.
 type baseSet struct{}
 
-func (baseSet) DropsHints() bool { return false }
-
-func (baseSet) Resident(int) (resident, waits bool) { return true, false }
-
-func (baseSet) Prefetch(int) int64 { return 0 }
-
-func (baseSet) Room() float64 { return 1 }
-
-func (baseSet) Direct(int64, int) (Direct, error) { return nil, errors.ErrUnsupported }
-
-func (baseSet) Copy(bool) {}
+func (baseSet) Range(int) (storage.Range, error) { return storage.Range{}, nil }
 
 func (baseSet) Mapped(int) []byte { return nil }
 
@@ -80,7 +72,10 @@ func newMemorySet(t testing.TB, n int) *memorySet {
 	return s
 }
 
-func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
+func (s *memorySet) Encoding() transform.Encoding { return s.stored }
+
+func (s *memorySet) Read(i int, from Access) (shard.Record, []byte, error) {
+	buf := from.Buf
 	if s.gate != nil {
 		<-s.gate
 	}
@@ -94,13 +89,10 @@ func (s *memorySet) Read(i int, buf []byte) (Record, []byte, error) {
 		panic("this sample panics")
 	}
 	if err := s.bad[i]; err != nil {
-		return Record{}, buf, err
+		return shard.Record{}, buf, err
 	}
 	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixelcodec.SlackBytes)...)
-	return Record{
-		Source: transform.Source{Format: imagefile.Encoded, Image: buf[:len(s.blobs[i])], Encoding: s.stored},
-		Label:  int32(i % 10),
-	}, buf, nil
+	return shard.Record{Entry: shard.Entry{Format: imagefile.Encoded, Label: int32(i % 10)}, Image: buf[:len(s.blobs[i])]}, buf, nil
 }
 
 func (s *memorySet) Label(i int) (int32, bool) { return int32(i % 10), true }
@@ -207,12 +199,12 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			if len(again) > 0 {
 				repetition = again[i]
 			}
-			record, _, err := set.Read(index, nil)
+			record, _, err := set.Read(index, Access{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			pix := make([]byte, cfg.Views[0].OutputBytes())
-			params, err := engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, record.Source,
+			params, err := engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, sourceOf(set, &record),
 				transform.NewViewRNG(order.Seed, order.Epoch, index, repetition, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -240,4 +232,9 @@ func within(t testing.TB, what string, do func()) {
 	case <-ctx.Done():
 		t.Fatalf("%s hangs", what)
 	}
+}
+
+// sourceOf returns a record as the engine takes it.
+func sourceOf(set Dataset, record *shard.Record) transform.Source {
+	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}
 }

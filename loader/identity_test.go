@@ -100,8 +100,8 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 	if err != nil {
 		t.Fatal(err)
 	}
-	supply := NewSlotPool(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
-	stream, err := pool.NewStream(StreamConfig{Dataset: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Slots: supply})
+	slots := NewSlotPool(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
+	stream, err := pool.NewStream(StreamConfig{Dataset: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Slots: slots})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 				visit(int(s.Indices[i]), s.Images[0][i*spec.OutputBytes():][:spec.OutputBytes()], s.Params[0][i*paramsPerSample:][:paramsPerSample])
 			}
 		}
-		supply.Put(s)
+		slots.Put(s)
 	}
 }
 

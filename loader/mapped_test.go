@@ -15,6 +15,7 @@ import (
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -67,10 +68,9 @@ func TestFileCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 2)
-		supply := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
-		steady := steadySet{served.(*shardSet)}
-		steady.copies.Store(k == 0)
-		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: supply, OnError: Blank})
+		slots := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
+		steady := steadySet{served.(*shardSet), k > 0}
+		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: slots, OnError: Blank})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +78,12 @@ func TestFileCutShort(t *testing.T) {
 		if err != nil || len(batch.Bad) != 5 {
 			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
 		}
-		supply.Put(batch.Slot)
+		slots.Put(batch.Slot)
 		if _, err := stream.Next(context.Background()); err != io.EOF {
 			t.Error(err)
 		}
 		stream.Close()
-		_, _, err = served.Read(9, nil)
+		_, _, err = steady.Read(9, Access{})
 		corrupt, ok := errors.AsType[*shard.CorruptError](err)
 		if !ok || corrupt.Index != 9 || corrupt.Path != path || !strings.Contains(err.Error(), []string{"the file ends after", "cut short"}[min(k, 1)]) {
 			t.Errorf("%s: %v", codec, err)
@@ -92,9 +92,17 @@ func TestFileCutShort(t *testing.T) {
 }
 
 // steadySet views its samples, or reads them, whatever a stream thinks better.
-type steadySet struct{ *shardSet }
+type steadySet struct {
+	*shardSet
+	views bool
+}
 
-func (steadySet) Copy(bool) {}
+func (steadySet) Range(int) (storage.Range, error) { return storage.Range{}, nil }
+
+func (s steadySet) Read(i int, from Access) (shard.Record, []byte, error) {
+	from.View = s.views
+	return s.shardSet.Read(i, from)
+}
 
 // cuttingSet cuts the file short between the check of a sample and its decoding.
 type cuttingSet struct {
@@ -102,8 +110,8 @@ type cuttingSet struct {
 	path string
 }
 
-func (s *cuttingSet) Read(i int, buf []byte) (Record, []byte, error) {
-	record, buf, err := s.shardSet.Read(i, buf)
+func (s *cuttingSet) Read(i int, from Access) (shard.Record, []byte, error) {
+	record, buf, err := s.steadySet.Read(i, from)
 	return record, buf, errors.Join(err, os.Truncate(s.path, 4096))
 }
 
@@ -121,7 +129,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 1)
-		stream, err := pool.NewStream(StreamConfig{Dataset: &cuttingSet{steadySet{served.(*shardSet)}, path}, Plan: order, Views: transform.Views{spec}, Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec}))})
+		stream, err := pool.NewStream(StreamConfig{Dataset: &cuttingSet{steadySet{served.(*shardSet), true}, path}, Plan: order, Views: transform.Views{spec}, Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec}))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +148,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 func TestFlippedBitInMapping(t *testing.T) {
 	dir, path := pixelsSet(t, pixelcodec.Bitpack)
 	set, served := openTestSet(t, dir)
-	if _, _, err := served.Read(3, nil); err != nil {
+	if _, _, err := served.Read(3, Access{View: true}); err != nil {
 		t.Fatal(err)
 	}
 	e, err := set.Entry(3)
@@ -160,7 +168,7 @@ func TestFlippedBitInMapping(t *testing.T) {
 	if _, err := f.WriteAt(b[:], e.Offset+777); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = served.Read(3, nil)
+	_, _, err = served.Read(3, Access{View: true})
 	if sum, ok := errors.AsType[*shard.ChecksumError](err); !ok {
 		t.Errorf("%v (%v)", err, sum)
 	}

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -64,7 +65,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 			b.timing.begun()
 		}
 		end := min(first+chunk, n)
-		b.stream.ahead.begun(end - first)
+		b.stream.prefetcher.beginBefore(b.first + int64(end))
 		most -= end - first
 		for i := first; i < end; i++ {
 			if err := w.process(b, i, b.indices[i], min(i+1, end-1)); err != nil {
@@ -75,7 +76,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 		if b.left.Add(int64(first-end)) == 0 {
 			b.timing.finished()
 			if b.stream.unfinished.Add(-1) == 0 {
-				b.stream.rest.begin(time.Since(b.stream.began))
+				b.stream.idle.begin(time.Since(b.stream.began))
 			}
 			b.done <- struct{}{}
 			// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise
@@ -144,4 +145,41 @@ func (b *pendingBatch) release() {
 // that the counter does not travel between cores for each.
 func chunkFor(batch, workers int) int {
 	return min(max(batch/(workers*8), 1), 8)
+}
+
+// alike gives the samples that may stand in the place of one that cannot be served, at most SubstitutesMax: those of the plan's
+// alternatives that are of its class.
+func (s *Stream) alike(index, repetition int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		label, known := s.cfg.Dataset.Label(index)
+		left := SubstitutesMax
+		for candidate := range s.cfg.Plan.Alternatives(index, repetition) {
+			if !known || left == 0 {
+				return
+			}
+			if of, ok := s.cfg.Dataset.Label(candidate); !ok || of != label {
+				continue
+			}
+			left--
+			if !yield(candidate) {
+				return
+			}
+		}
+	}
+}
+
+// tell says what became of a bad sample, to the log and to whoever wants to know.
+func (s *Stream) tell(bad BadSample) {
+	if s.cfg.Bad != nil {
+		s.cfg.Bad(bad)
+	}
+	if bad.By < 0 {
+		s.log.Warn("blank sample", "index", bad.Index, "key", bad.Key, "error", bad.Err)
+		return
+	}
+	by, err := s.cfg.Dataset.Key(bad.By)
+	if err != nil {
+		by = ""
+	}
+	s.log.Warn("substituted sample", "index", bad.Index, "key", bad.Key, "by", bad.By, "by_key", by, "error", bad.Err)
 }

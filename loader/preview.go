@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -40,10 +39,8 @@ type Previewer struct {
 	indices []int
 	again   []int       // the plan's repetitions
 	bad     []BadSample // of the batch
-	engine  *transform.Engine
-	record  []byte
-	pix     []byte
-	views   []transform.View
+	sampler
+	images [][]byte // of each view
 }
 
 // Previewer looks at the batch that was handed out last. It returns nil before the first.
@@ -52,7 +49,7 @@ func (s *Stream) Previewer() *Previewer {
 	if number < 0 {
 		return nil
 	}
-	p := &Previewer{stream: s, batch: number, engine: transform.NewEngine(transform.ActiveLevel())}
+	p := &Previewer{stream: s, batch: number, sampler: newSampler(transform.ActiveLevel())}
 	p.indices, p.again = s.cfg.Plan.Batch(number, nil), s.cfg.Plan.Repetitions(number, nil)
 	if b := s.lastBad.Load(); b != nil && b.Number == number {
 		p.bad = b.Bad
@@ -84,34 +81,31 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 		shown.Index = shown.Bad.By
 	}
 	shown.Key, _ = cfg.Dataset.Key(shown.Index) // an error is Read's too
-	record, buf, err := cfg.Dataset.Read(shown.Index, p.record)
-	p.record = buf
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
-	defer func() {
-		if failure := recover(); failure != nil {
-			fault := shard.FaultError(failure, record.Image)
-			if fault == nil {
-				panic(failure)
-			}
-			shown.Err = newSampleError(cfg.Dataset, shown.Index, cfg.Dataset.Corrupt(shown.Index, fault))
-		}
-		if shown.Err != nil {
-			shown.Original, shown.Views, shown.Fields = Picture{}, nil, nil
-		}
-	}()
-	if err == nil {
-		shown.Label = record.Label
-		if shown.Fields, err = cfg.Fields.of(record.Fields); err != nil {
-			err = cfg.Dataset.Corrupt(shown.Index, err)
-		}
-	}
-	if err == nil {
-		err = p.draw(&shown, position, record.Source, side)
-	}
-	if err != nil {
+	if err := p.make(&shown, position, side); err != nil {
 		shown.Err = newSampleError(cfg.Dataset, shown.Index, err)
+		shown.Original, shown.Views, shown.Fields = Picture{}, nil, nil
 	}
 	return shown
+}
+
+// make reads a sample and makes its pictures.
+func (p *Previewer) make(shown *Preview, position, side int) (err error) {
+	cfg := &p.stream.cfg
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = p.failure(cfg.Dataset, shown.Index, panicked)
+		}
+	}()
+	source, err := p.load(cfg.Dataset, shown.Index, Access{})
+	if err != nil {
+		return err
+	}
+	shown.Label = p.record.Label
+	if shown.Fields, err = cfg.Fields.of(p.record.Fields); err != nil {
+		return cfg.Dataset.Corrupt(shown.Index, err)
+	}
+	return p.draw(shown, position, source, side)
 }
 
 // originalPixelsMax bounds what is decoded to be looked at: three bytes each, for a moment.
@@ -124,19 +118,14 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 	if len(p.again) > 0 {
 		repetition = p.again[position]
 	}
-	if n := cfg.Views.OutputBytes(); len(p.pix) < n {
-		p.pix = make([]byte, n)
-	}
-	p.views, shown.Views = p.views[:0], shown.Views[:0]
-	rest := p.pix
 	for v, spec := range cfg.Views {
-		pix := rest[:spec.OutputBytes():spec.OutputBytes()]
-		rest = rest[len(pix):]
+		if v == len(p.images) {
+			p.images = append(p.images, make([]byte, spec.OutputBytes()))
+		}
 		height, width := spec.OutputSize()
-		draws := cfg.Views.RNG(p.stream.seed, p.stream.epoch, shown.Index, repetition, v)
-		p.views = append(p.views, transform.View{Spec: spec, Dst: transform.Output{Pix: pix, Layout: transform.NHWC}, RNG: draws})
-		shown.Views = append(shown.Views, Picture{width, height, pix})
+		shown.Views = append(shown.Views, Picture{width, height, p.images[v]})
 	}
+	p.aim(cfg.Views, transform.NHWC, p.images, 0, drawKey{p.stream.seed, p.stream.epoch, shown.Index, repetition})
 	if err := p.engine.ApplyViews(src, p.views); err != nil {
 		return err
 	}

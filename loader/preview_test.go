@@ -67,8 +67,8 @@ func TestPreviewOfViews(t *testing.T) {
 	for i := range b.Count {
 		shown := p.Sample(i, side)
 		checkViews(t, cfg, b, i, shown)
-		record, _, _ := set.Read(shown.Index, nil)
-		whole, w, h, err := transform.NewEngine(transform.ActiveLevel()).DecodeFull(record.Source)
+		record, _, _ := set.Read(shown.Index, Access{})
+		whole, w, h, err := transform.NewEngine(transform.ActiveLevel()).DecodeFull(sourceOf(set, &record))
 		if err != nil {
 			t.Fatal(err)
 		}

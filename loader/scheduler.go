@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A scheduler says which batch a worker works on next. It owns its lock, and all that is under it: the lanes and their entries
+// A scheduler says which batch a worker works on next. It owns its lock, and all that is under it: the queues and their entries
 // belong to it alone. Streams, workers and those who look on know it by six methods:
 //
 //	open     a stream is there                          close   it is over: returns once no worker is in its batches
@@ -19,15 +19,15 @@ type scheduler struct {
 	mu       sync.Mutex
 	work     sync.Cond // there may be work, or the workers are to end
 	left     sync.Cond // a worker has left a batch
-	lanes    []*lane
-	clock    int64 // the account of the lane that was served last
+	queues   []*streamQueue
+	clock    int64 // the account of the queue that was served last
 	waiting  int   // workers without a turn
 	shutdown bool
 }
 
-// A lane is what the scheduler knows of one stream. The one with the lowest account is served next, so that streams that
+// A streamQueue is what the scheduler knows of one stream. The one with the lowest account is served next, so that streams that
 // always have work get as many samples, whatever their batches' size and the time that their samples take.
-type lane struct {
+type streamQueue struct {
 	cancel  func()
 	entries []entry // the oldest batch first
 	account int64   // samples that it was given, as if it had been there and busy from the beginning
@@ -61,41 +61,41 @@ func newScheduler() *scheduler {
 	return s
 }
 
-// open makes a lane for a stream; cancel is called when the workers end before the lane is closed.
-func (s *scheduler) open(cancel func()) (*lane, error) {
+// open makes a queue for a stream; cancel is called when the workers end before the queue is closed.
+func (s *scheduler) open(cancel func()) (*streamQueue, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shutdown {
 		return nil, ErrClosed
 	}
-	l := &lane{cancel: cancel, account: s.clock}
-	s.lanes = append(s.lanes, l)
-	return l, nil
+	q := &streamQueue{cancel: cancel, account: s.clock}
+	s.queues = append(s.queues, q)
+	return q, nil
 }
 
 // publish gives a batch to the workers.
-func (s *scheduler) publish(l *lane, b *pendingBatch) {
+func (s *scheduler) publish(q *streamQueue, b *pendingBatch) {
 	s.mu.Lock()
-	if l.oldestLocked() == nil {
-		l.account = max(l.account, s.clock-creditSamples)
+	if q.oldestLocked() == nil {
+		q.account = max(q.account, s.clock-creditSamples)
 	}
-	l.entries = append(l.entries, entry{batch: b})
+	q.entries = append(q.entries, entry{batch: b})
 	s.work.Broadcast()
 	s.mu.Unlock()
 }
 
-// close takes a lane from the workers and waits until none of them is in its batches. Its stream is cancelled already, so that
+// close takes a queue from the workers and waits until none of them is in its batches. Its stream is cancelled already, so that
 // takes the time of one sample at most.
-func (s *scheduler) close(l *lane) {
+func (s *scheduler) close(q *streamQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.lanes, l); i >= 0 {
-		s.lanes = slices.Delete(s.lanes, i, i+1)
+	if i := slices.Index(s.queues, q); i >= 0 {
+		s.queues = slices.Delete(s.queues, i, i+1)
 	}
-	for slices.ContainsFunc(l.entries, func(e entry) bool { return e.workers > 0 }) {
+	for slices.ContainsFunc(q.entries, func(e entry) bool { return e.workers > 0 }) {
 		s.left.Wait()
 	}
-	l.entries = nil
+	q.entries = nil
 }
 
 // next has a worker leave the batch of its last turn (none at first) and gives it another turn, for which it waits if need be;
@@ -107,8 +107,8 @@ func (s *scheduler) next(last turn, waited *atomic.Int64) turn {
 		s.leaveLocked(last)
 	}
 	for !s.shutdown {
-		if l, e := s.chooseLocked(); e != nil {
-			return s.dealLocked(l, e)
+		if q, e := s.chooseLocked(); e != nil {
+			return s.dealLocked(q, e)
 		}
 		started := time.Now()
 		s.waiting++
@@ -126,38 +126,38 @@ func (s *scheduler) idle() bool {
 	return s.waiting > 0
 }
 
-// chooseLocked returns the lane with the lowest account of those with work, and the oldest batch of it with samples left; nil
+// chooseLocked returns the queue with the lowest account of those with work, and the oldest batch of it with samples left; nil
 // if there is none anywhere.
-func (s *scheduler) chooseLocked() (chosen *lane, batch *entry) {
-	for _, l := range s.lanes {
-		if chosen != nil && chosen.account <= l.account {
+func (s *scheduler) chooseLocked() (chosen *streamQueue, batch *entry) {
+	for _, q := range s.queues {
+		if chosen != nil && chosen.account <= q.account {
 			continue
 		}
-		if e := l.oldestLocked(); e != nil {
-			chosen, batch = l, e
+		if e := q.oldestLocked(); e != nil {
+			chosen, batch = q, e
 		}
 	}
 	return chosen, batch
 }
 
 // oldestLocked returns the oldest batch with samples left, or nil.
-func (l *lane) oldestLocked() *entry {
-	for i := range l.entries {
-		if !l.entries[i].batch.exhausted() {
-			return &l.entries[i]
+func (q *streamQueue) oldestLocked() *entry {
+	for i := range q.entries {
+		if !q.entries[i].batch.exhausted() {
+			return &q.entries[i]
 		}
 	}
 	return nil
 }
 
 // dealLocked has a worker enter a batch, for a whole one where there is nobody to take turns with.
-func (s *scheduler) dealLocked(l *lane, e *entry) turn {
+func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
 	samples := len(e.batch.indices)
-	if len(s.lanes) > 1 {
+	if len(s.queues) > 1 {
 		samples = min(samples, turnSamples)
 	}
-	s.clock = max(s.clock, l.account)
-	l.account += int64(samples)
+	s.clock = max(s.clock, q.account)
+	q.account += int64(samples)
 	e.workers++
 	return turn{e.batch, samples}
 }
@@ -165,16 +165,16 @@ func (s *scheduler) dealLocked(l *lane, e *entry) turn {
 // leaveLocked notes that a worker has left a batch, and drops the batch if nobody has anything to do in it any more.
 func (s *scheduler) leaveLocked(last turn) {
 	b := last.batch
-	l := b.stream.lane
-	l.account -= int64(last.samples)
-	i := slices.IndexFunc(l.entries, func(e entry) bool { return e.batch == b })
-	e := &l.entries[i]
+	q := b.stream.queue
+	q.account -= int64(last.samples)
+	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.batch == b })
+	e := &q.entries[i]
 	if e.workers--; e.workers > 0 {
 		return
 	}
 	s.left.Broadcast()
 	if b.exhausted() {
-		l.entries = slices.Delete(l.entries, i, i+1)
+		q.entries = slices.Delete(q.entries, i, i+1)
 		b.release()
 	}
 }
@@ -184,8 +184,8 @@ func (s *scheduler) shutDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shutdown = true
-	for _, l := range s.lanes {
-		l.cancel()
+	for _, q := range s.queues {
+		q.cancel()
 	}
 	s.work.Broadcast()
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// pendingOf returns a batch of n samples for a lane, published.
-func pendingOf(s *scheduler, l *lane, n int) *pendingBatch {
-	b := &pendingBatch{stream: &Stream{lane: l, spare: make(chan *pendingBatch, 1)}, indices: make([]int, n)}
+// pendingOf returns a batch of n samples for a queue, published.
+func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
+	b := &pendingBatch{stream: &Stream{queue: q, spare: make(chan *pendingBatch, 1)}, indices: make([]int, n)}
 	b.holders.Store(1) // the scheduler's alone
-	s.publish(l, b)
+	s.publish(q, b)
 	return b
 }
 
@@ -23,17 +23,17 @@ func (t turn) take(left int) turn {
 	return turn{t.batch, left}
 }
 
-// TestSchedulerTakesTurns deals batches of two lanes, the oldest first, until their samples are taken.
+// TestSchedulerTakesTurns deals batches of two queues, the oldest first, until their samples are taken.
 func TestSchedulerTakesTurns(t *testing.T) {
 	s := newScheduler()
-	var lanes [2]*lane
-	for i := range lanes {
+	var queues [2]*streamQueue
+	for i := range queues {
 		var err error
-		if lanes[i], err = s.open(func() {}); err != nil {
+		if queues[i], err = s.open(func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a1, a2, b1 := pendingOf(s, lanes[0], 12), pendingOf(s, lanes[0], 4), pendingOf(s, lanes[1], 20)
+	a1, a2, b1 := pendingOf(s, queues[0], 12), pendingOf(s, queues[0], 4), pendingOf(s, queues[1], 20)
 	var waited atomic.Int64
 	var last turn
 	for i, want := range []turn{{a1, 8}, {b1, 8}, {a1, 8}, {b1, 8}, {a2, 4}, {b1, 8}} {
@@ -46,15 +46,15 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		}
 		last = last.take(left)
 	}
-	if lanes[0].account != 16 || lanes[1].account != 24 {
-		t.Errorf("%d and %d samples were dealt", lanes[0].account, lanes[1].account)
+	if queues[0].account != 16 || queues[1].account != 24 {
+		t.Errorf("%d and %d samples were dealt", queues[0].account, queues[1].account)
 	}
 	if waited.Load() != 0 {
 		t.Error("a worker waited although there was work")
 	}
 }
 
-// TestSchedulerKeepsABatchThatIsWorkedOn has two workers in the batches of a lane.
+// TestSchedulerKeepsABatchThatIsWorkedOn has two workers in the batches of a queue.
 func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	s := newScheduler()
 	l, err := s.open(func() {})
@@ -64,7 +64,7 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	a1, a2 := pendingOf(s, l, 20), pendingOf(s, l, 4)
 	var waited atomic.Int64
 	if got := s.next(turn{}, &waited); got != (turn{a1, 20}) {
-		t.Fatalf("with a lane alone: %+v", got)
+		t.Fatalf("with a streamQueue alone: %+v", got)
 	}
 	a1.next.Store(20) // its last sample is taken, its worker is still in it
 	second := s.next(turn{}, &waited)
@@ -76,15 +76,15 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	}
 }
 
-// TestSchedulerDealsByImage has lanes of different batches, of which some have no work now and then, and one comes late.
+// TestSchedulerDealsByImage has queues of different batches, of which some have no work now and then, and one comes late.
 func TestSchedulerDealsByImage(t *testing.T) {
 	s := newScheduler()
 	sizes := []int{1, 4, 4, 32, 128, 256}
-	lanes, dealt := make([]*lane, len(sizes)), make([]int, len(sizes))
+	queues, dealt := make([]*streamQueue, len(sizes)), make([]int, len(sizes))
 	open := func(i int) {
-		lanes[i], _ = s.open(func() {})
-		pendingOf(s, lanes[i], sizes[i])
-		pendingOf(s, lanes[i], sizes[i])
+		queues[i], _ = s.open(func() {})
+		pendingOf(s, queues[i], sizes[i])
+		pendingOf(s, queues[i], sizes[i])
 	}
 	for i := range sizes[1:] {
 		open(i)
@@ -98,11 +98,11 @@ func TestSchedulerDealsByImage(t *testing.T) {
 		}
 		last = s.next(last, &waited)
 		taken := min(last.samples, len(last.batch.indices)-int(last.batch.next.Load()))
-		at := slices.Index(lanes, last.batch.stream.lane)
+		at := slices.Index(queues, last.batch.stream.queue)
 		dealt[at] += taken
 		last = last.take(last.samples - taken)
-		if last.batch.exhausted() && (turns%3 > 0 || lanes[at].oldestLocked() == nil) { // its client is late at times
-			pendingOf(s, lanes[at], sizes[at])
+		if last.batch.exhausted() && (turns%3 > 0 || queues[at].oldestLocked() == nil) { // its client is late at times
+			pendingOf(s, queues[at], sizes[at])
 		}
 	}
 	for i, n := range dealt {
@@ -112,7 +112,7 @@ func TestSchedulerDealsByImage(t *testing.T) {
 	}
 }
 
-// TestSchedulerBoundsCredit has a lane stand still for long: then it gets ahead of the others by no more than the credit.
+// TestSchedulerBoundsCredit has a queue stand still for long: then it gets ahead of the others by no more than the credit.
 func TestSchedulerBoundsCredit(t *testing.T) {
 	s := newScheduler()
 	busy, _ := s.open(func() {})
@@ -130,7 +130,7 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 	pendingOf(s, busy, 1<<20)
 	ahead := 0
 	for ; ; ahead++ {
-		if last = s.next(last, &waited); last.batch.stream.lane == busy {
+		if last = s.next(last, &waited); last.batch.stream.queue == busy {
 			break
 		}
 		last = last.take(0)
@@ -140,7 +140,7 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 	}
 }
 
-// TestSchedulerCloseWaits closes a lane with a worker in one of its batches.
+// TestSchedulerCloseWaits closes a queue with a worker in one of its batches.
 func TestSchedulerCloseWaits(t *testing.T) {
 	s := newScheduler()
 	l, err := s.open(func() {})
@@ -166,7 +166,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	s.shutDown()
 	within(t, "next", func() {
 		if (<-left).batch != nil {
-			t.Error("a closed lane's batch is dealt again")
+			t.Error("a closed streamQueue's batch is dealt again")
 		}
 	})
 	if waited.Load() <= 0 {

@@ -65,7 +65,7 @@ type SlotPool struct {
 	free chan *Slot
 }
 
-// NewSlotPool returns a supply that holds the given slots, all free.
+// NewSlotPool returns a pool that holds the given slots, all free.
 func NewSlotPool(slots ...*Slot) *SlotPool {
 	s := &SlotPool{free: make(chan *Slot, max(1, len(slots)))}
 	for _, slot := range slots {
@@ -96,5 +96,5 @@ func (s *SlotPool) Take() *Slot {
 // Free returns the number of slots that wait to be filled.
 func (s *SlotPool) Free() int { return len(s.free) }
 
-// Cap returns the number of slots that the supply was made with.
+// Cap returns the number of slots that the pool was made with.
 func (s *SlotPool) Cap() int { return cap(s.free) }

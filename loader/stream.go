@@ -33,7 +33,7 @@ type StreamConfig struct {
 	Log *slog.Logger
 }
 
-// A Batch is a finished batch in its slot. The slot belongs to the consumer until it is put back into the supply.
+// A Batch is a finished batch in its slot. The slot belongs to the consumer until it is put back into its pool.
 type Batch struct {
 	Number   int // in the plan, from 0
 	Slot     *Slot
@@ -53,8 +53,8 @@ type Stream struct {
 	epoch int
 	began time.Time // of a clock that nobody sets
 
-	lane        *lane
-	ahead       *ahead
+	queue       *streamQueue
+	prefetcher  *prefetcher
 	ctx         context.Context // ends when the stream or its pool is closed
 	cancel      context.CancelFunc
 	order       chan *pendingBatch // published batches, in order; closed after the last
@@ -68,7 +68,7 @@ type Stream struct {
 	err  error         // what Next returns from now on
 
 	unfinished atomic.Int64 // batches published whose samples are not all finished
-	rest       rest         // while there are none
+	idle       idleMeter    // of the time with none
 	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since the stream began; 0 if it does not wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
@@ -83,7 +83,7 @@ type Stream struct {
 func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	switch {
 	case cfg.Dataset == nil || cfg.Plan == nil || len(cfg.Views) == 0 || cfg.Slots == nil:
-		return nil, fmt.Errorf("loader: a stream needs a set, a plan, a transform and a supply of slots")
+		return nil, fmt.Errorf("loader: a stream needs a set, a plan, a transform and a pool of slots")
 	case cfg.Layout > transform.NCHW:
 		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)
 	}
@@ -98,12 +98,11 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var err error
-	if s.lane, err = p.scheduler.open(s.cancel); err != nil {
+	if s.queue, err = p.scheduler.open(s.cancel); err != nil {
 		s.cancel()
 		return nil, err
 	}
-	s.ahead = newAhead(s, &p.ahead)
-	go s.ahead.run()
+	s.prefetcher = newPrefetcher(s, &p.memory)
 	go s.dispatch()
 	return s, nil
 }
@@ -181,14 +180,13 @@ func (s *Stream) handOut() Batch {
 }
 
 // Close cancels what is under way, waits until no worker touches the slots any more (at most the time of a sample) and
-// puts back into the supply all slots that were not handed out.
+// puts back into the pool all slots that were not handed out.
 func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()
 		<-s.dispatched
-		<-s.ahead.done
-		s.pool.scheduler.close(s.lane)
-		s.ahead.past.close()
+		s.pool.scheduler.close(s.queue)
+		s.prefetcher.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end(ErrClosed)
@@ -219,18 +217,82 @@ func (s *Stream) WaitingFor() WaitingFor {
 	if s.ended.Load() {
 		return Idle
 	}
-	share, ok := s.rest.share(time.Since(s.began))
-	if resting := s.unfinished.Load() == 0; ok && share > restful || !ok && resting {
+	share, ok := s.idle.share(time.Since(s.began))
+	if idle := s.unfinished.Load() == 0; ok && share > idleShare || !ok && idle {
 		return Client
 	}
 	return s.pool.limit()
 }
 
-// waitsForClient reports whether it is known that the stream waited for its client most of the last second or two.
-func (s *Stream) waitsForClient() bool {
-	share, ok := s.rest.share(time.Since(s.began))
-	return ok && share > restful
+// idleShare is the share of the time above which it is the client that is waited for: every slot is finished or lent.
+const idleShare = 0.5
+
+// dispatch publishes one batch after the other as slots become free. It is a goroutine of the stream.
+func (s *Stream) dispatch() {
+	defer close(s.dispatched)
+	defer close(s.order)
+	for number := range s.cfg.Plan.Batches() {
+		timing := s.chooseTiming()
+		slot := s.takeSlot()
+		if slot == nil {
+			return
+		}
+		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, s.cfg.Views) || !s.cfg.Fields.fit(slot, n) {
+			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Views.OutputBytes())
+			s.cfg.Slots.Put(slot)
+			return
+		}
+		b := s.newBatch(number, slot)
+		b.timing = timing
+		timing.published()
+		if s.unfinished.Add(1) == 1 {
+			s.idle.end(time.Since(s.began))
+		}
+		s.pool.scheduler.publish(s.queue, b)
+		s.order <- b                 // has room for every slot
+		s.prefetcher.look(b.indices) // which nobody else writes
+	}
 }
 
-// restful is the share of the time above which it is the client that is waited for: every slot is finished or lent.
-const restful = 0.5
+// takeSlot waits for a free slot; nil means that the stream is cancelled.
+func (s *Stream) takeSlot() *Slot {
+	if s.ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case slot := <-s.cfg.Slots.free:
+		return slot
+	default:
+	}
+	started := time.Now()
+	s.starved.Store(int64(started.Sub(s.began)))
+	defer func() {
+		s.starved.Store(0)
+		s.slotWait.Add(int64(time.Since(started)))
+	}()
+	select {
+	case slot := <-s.cfg.Slots.free:
+		return slot
+	case <-s.ctx.Done():
+		return nil
+	}
+}
+
+// newBatch prepares a batch of the plan, in the memory of one that is over if there is such.
+func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
+	var b *pendingBatch
+	select {
+	case b = <-s.spare:
+	default:
+		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
+	}
+	b.number, b.slot, b.first = number, slot, int64(number)*int64(s.cfg.Plan.Config().BatchSize)
+	b.indices, b.again = s.cfg.Plan.Batch(number, b.indices), s.cfg.Plan.Repetitions(number, b.again)
+	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
+	b.bads = nil
+	b.failure.Store(nil)
+	b.left.Store(int64(len(b.indices)))
+	b.next.Store(0)
+	b.holders.Store(2)
+	return b
+}

@@ -80,12 +80,12 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 	}
 	engine, size := transform.NewEngine(kernel.Generic), sc.Views.OutputBytes()
 	for i, index := range got.indices {
-		record, _, err := set.Read(int(index), nil)
+		record, _, err := set.Read(int(index), Access{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pix := make([]byte, size)
-		if _, err := engine.Apply(sc.Views[0], transform.Output{Pix: pix}, record.Source, transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))); err != nil {
+		if _, err := engine.Apply(sc.Views[0], transform.Output{Pix: pix}, sourceOf(set, &record), transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))); err != nil {
 			t.Fatal(err)
 		}
 		if string(pix) != string(got.images[i*size:(i+1)*size]) || got.labels[i] != int64(record.Label) {

@@ -51,10 +51,10 @@ func TestViewsOfABatch(t *testing.T) {
 			}
 			again := cfg.Plan.Repetitions(b, nil)
 			for i, index := range cfg.Plan.Batch(b, nil) {
-				record, _, _ := set.Read(index, nil)
+				record, _, _ := set.Read(index, Access{})
 				for v, spec := range views {
 					want := make([]byte, spec.OutputBytes())
-					params, err := engine.Apply(spec, transform.Output{Pix: want}, record.Source, transform.NewViewRNG(5, 2, index, again[i], v))
+					params, err := engine.Apply(spec, transform.Output{Pix: want}, sourceOf(set, &record), transform.NewViewRNG(5, 2, index, again[i], v))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -34,3 +34,15 @@ func TestAutomaticSlots(t *testing.T) {
 		t.Errorf("got %d slots and %v where one fits, with %d bytes in use; want a limitError", got, err, b.inUse())
 	}
 }
+
+// TestPrefetchBytes is a sixteenth of the memory, within bounds, or what was asked for.
+func TestPrefetchBytes(t *testing.T) {
+	for _, c := range []struct{ wish, memory, want int64 }{
+		{0, 8 << 20, 0}, {0, 64 << 20, 4 << 20}, {0, 2 << 30, 128 << 20}, {0, 1 << 40, 256 << 20},
+		{1 << 30, 8 << 30, 1 << 30}, {1 << 30, 1 << 30, 512 << 20}, {1 << 20, 8 << 30, 1 << 20},
+	} {
+		if got := prefetchBytes(c.wish, c.memory); got != c.want {
+			t.Errorf("of %d bytes, with the wish of %d, it is %d, want %d", c.memory, c.wish, got, c.want)
+		}
+	}
+}

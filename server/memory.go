@@ -32,10 +32,15 @@ const (
 	takeAgain = 20 * time.Millisecond
 )
 
-// readAheadBytes is the part of a server's memory into which samples are read before they are wanted: 0 where it would hold hardly one.
-func readAheadBytes(memory int64) int64 {
-	const least, most = 1 << 20, 64 << 20
-	if memory/16 < least {
+// prefetchBytes is the part of a server's memory into which records are read before they are due: as much as was asked for, but half of the memory
+// at most. Without a wish it is a sixteenth of the memory, and 0 where that would hold hardly one record. 256 MiB fill a link of 10 Gbit/s
+// whose answers take 200 ms.
+func prefetchBytes(wish, memory int64) int64 {
+	const least, most = 1 << 20, 256 << 20
+	switch {
+	case wish > 0:
+		return min(wish, memory/2)
+	case memory/16 < least:
 		return 0
 	}
 	return min(memory/16, most)

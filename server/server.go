@@ -56,9 +56,11 @@ type Config struct {
 	Reading func(reading bool)
 	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
 	Rank, World int
-	// MemoryBytes bounds the rings of all sessions together, and the memory that samples are read into ahead of time: a sixteenth of
-	// it, and no more than 64 MiB. 0 means half of the machine's or the container's memory.
+	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own.
+	// 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
+	// PrefetchBytes is the part of MemoryBytes into which records are read before they are due; 0 means a sixteenth, and no more than 256 MiB.
+	PrefetchBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
 	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
 	Sessions int
@@ -130,7 +132,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("no shard set to serve")
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
-	ahead := readAheadBytes(cfg.MemoryBytes)
+	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
 	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
 	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged}, s.log)
 	if err := s.checkServed(c); err != nil {

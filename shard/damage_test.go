@@ -29,13 +29,19 @@ func shardBytes(t testing.TB, n int) []byte {
 	return data
 }
 
-// memoryFile is a shardFile in memory, which can fail.
+// memoryFile is a shard's file in memory, which can fail.
 type memoryFile struct {
 	*bytes.Reader
 	fail func(offset int64) error // nil: never
 }
 
 func (f memoryFile) Close() error { return nil }
+
+func (f memoryFile) ReadsMax() int { return 1 }
+
+func (f memoryFile) Ahead(int64, int64) bool { return true }
+
+func (f memoryFile) Fetch([]byte, int64, int64) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func (f memoryFile) ReadAt(p []byte, offset int64) (int, error) {
 	if f.fail != nil {
@@ -47,7 +53,7 @@ func (f memoryFile) ReadAt(p []byte, offset int64) (int, error) {
 }
 
 func openBytes(data []byte) (*Reader, error) {
-	return newReader("test.imgshard", memoryFile{Reader: bytes.NewReader(data)}, int64(len(data)))
+	return openReader("test.imgshard", memoryFile{Reader: bytes.NewReader(data)}, false)
 }
 
 // readAll opens a shard's bytes and reads every record and key.
@@ -261,7 +267,7 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 			}
 			return nil
 		}}
-		r, err := newReader("test.imgshard", file, int64(len(data)))
+		r, err := openReader("test.imgshard", file, false)
 		if err == nil {
 			_, _, err = r.Read(0, nil)
 		}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // A DamagedPartitionError says that a partition's folder is here and is not whole: shards are missing, cut short, damaged
@@ -63,7 +65,7 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 // as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
 // whole. opened, unless it is nil, is told after each shard how many have been looked at, by several goroutines at once.
 func OpenWhole(dir string, opened func(shards, of int)) (*Set, error) {
-	s, err := openPartitions(dir, shardFiles)
+	s, err := openPartitions(dir, storage.NewFolder(dir, nil))
 	if err == nil {
 		err = s.openShards(entriesOwnBytesMax, opened)
 	}

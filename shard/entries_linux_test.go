@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // openMapped opens a set as if it had very many samples.
 func openMapped(t testing.TB, dir string) *Set {
 	t.Helper()
-	s, err := openPartitions(dir, shardFiles)
+	s, err := openPartitions(dir, storage.NewFolder(dir, nil))
 	if err == nil {
 		err = s.openShards(0, nil)
 	}
@@ -164,7 +166,9 @@ func TestMappedEntriesCutShort(t *testing.T) {
 	if _, _, err := s.Read(190, nil); !isCorrupt(err) || !strings.Contains(err.Error(), "cut short") {
 		t.Error(err)
 	}
-	s.Prefetch(190)
+	if _, err := s.Range(190); !isCorrupt(err) {
+		t.Error(err)
+	}
 	if err := s.Corrupt(190, errors.New("something")); !isCorrupt(err) {
 		t.Error(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 var (
@@ -87,7 +89,7 @@ func (e *ReadError) Error() string {
 			remedy = "its file system is gone: mount it again, and have the server look again (imgfeed reload)"
 		}
 	}
-	if errors.Is(e.Err, errReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
+	if errors.Is(e.Err, storage.ErrReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
 		remedy = "the set was replaced or removed since it was opened: have the server look again (imgfeed reload)"
 	}
 	return fmt.Sprintf("shard: %s: %s", e.finding(), remedy)

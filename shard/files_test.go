@@ -7,13 +7,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // openPooled opens a set whose files share few descriptors.
-func openPooled(t *testing.T, dir string, most int) (*Set, *filePool) {
+func openPooled(t *testing.T, dir string, most int) (*Set, *storage.FilePool) {
 	t.Helper()
-	pool := &filePool{max: func() int { return most }}
-	s, err := openPartitions(dir, pool)
+	pool := storage.NewFilePool(most)
+	s, err := openPartitions(dir, storage.NewFolder(dir, pool))
 	if err == nil {
 		err = s.openShards(entriesOwnBytesMax, nil)
 	}
@@ -24,18 +26,11 @@ func openPooled(t *testing.T, dir string, most int) (*Set, *filePool) {
 	return s, pool
 }
 
-// opened returns how many files a pool has open.
-func (p *filePool) opened() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.open)
-}
-
 // TestFewDescriptors reads many shards through few, by many goroutines at once.
 func TestFewDescriptors(t *testing.T) {
 	samples := makeSamples(120) // in 30 shards
 	s, pool := openPooled(t, writeSet(t, samples, testOptions(2)), 3)
-	if n := pool.opened(); n > 3 {
+	if n := pool.Open(); n > 3 {
 		t.Errorf("%d files are open once the set is", n)
 	}
 	var group sync.WaitGroup
@@ -44,7 +39,9 @@ func TestFewDescriptors(t *testing.T) {
 			var buf []byte
 			for i := range samples {
 				i = (7*i + 13*first) % len(samples)
-				s.Prefetch(i)
+				if where, err := s.Range(i); err != nil || !where.File.Ahead(where.Offset, where.Length) {
+					t.Errorf("sample %d was just written, and is not at hand: %v", i, err)
+				}
 				var err error
 				if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
 					t.Error(err)
@@ -54,11 +51,11 @@ func TestFewDescriptors(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := pool.opened(); n > 3+8 {
+	if n := pool.Open(); n > 3+8 {
 		t.Errorf("%d files are open, for 8 readers", n)
 	}
-	if err := s.Close(); err != nil || pool.opened() != 0 {
-		t.Errorf("closed: %v, %d files are open", err, pool.opened())
+	if err := s.Close(); err != nil || pool.Open() != 0 {
+		t.Errorf("closed: %v, %d files are open", err, pool.Open())
 	}
 	if _, _, err := s.Read(0, nil); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("reading after that: %v", err)
@@ -88,7 +85,7 @@ func TestReplacedWhileClosed(t *testing.T) {
 		}
 	}
 	replace(paths[0], content)
-	if _, _, err := s.Read(0, nil); !errors.Is(err, errReplaced) || !strings.Contains(err.Error(), paths[0]) {
+	if _, _, err := s.Read(0, nil); !errors.Is(err, storage.ErrReplaced) || !strings.Contains(err.Error(), paths[0]) {
 		t.Errorf("another shard: %v", err)
 	}
 	replace(paths[1], nil)
@@ -111,14 +108,13 @@ func TestReplacedWhileClosed(t *testing.T) {
 func TestNoDescriptorIsLeft(t *testing.T) {
 	samples := makeSamples(40)
 	s, pool := openPooled(t, writeSet(t, samples, testOptions(1)), 5)
-	pool.max = func() int { return 100 }
 	limitDescriptors(t, 0)
 	buf := make([]byte, 1000)
 	for i := range samples {
 		if _, err := compareSample(s, i, &samples[i], buf); err == nil {
 			continue
-		} else if pool.opened() > 0 {
-			t.Errorf("sample %d: %v, and %d files are open", i, err, pool.opened())
+		} else if pool.Open() > 0 {
+			t.Errorf("sample %d: %v, and %d files are open", i, err, pool.Open())
 		}
 		return
 	}
@@ -132,19 +128,19 @@ func TestLazily(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "rank-0000/00000.imgshard"), 50); err != nil {
 		t.Fatal(err)
 	}
-	pool := &filePool{max: func() int { return 100 }}
-	s, err := openPartitions(dir, pool)
+	pool := storage.NewFilePool(100)
+	s, err := openPartitions(dir, storage.NewFolder(dir, pool))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := compareSample(s, 40, &samples[40], nil); err != nil || pool.opened() != 1 {
-		t.Errorf("by index: %v, %d files are open", err, pool.opened())
+	if _, err := compareSample(s, 40, &samples[40], nil); err != nil || pool.Open() != 1 {
+		t.Errorf("by index: %v, %d files are open", err, pool.Open())
 	}
 	if i, err := s.Find(samples[63].Key); err != nil || i != 63 {
 		t.Errorf("by key: %d, %v", i, err)
 	}
-	if n := pool.opened(); n > 8 { // twice the logarithm of the shards, and what they have in common
+	if n := pool.Open(); n > 8 { // twice the logarithm of the shards, and what they have in common
 		t.Errorf("%d files are open for a key", n)
 	}
 	if _, _, err := s.Read(0, nil); !isCorrupt(err) {

@@ -8,30 +8,22 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"sync"
-	"sync/atomic"
-)
+	"unsafe"
 
-// shardFile is what a Reader needs of a file; tests put damaged ones in its place.
-type shardFile interface {
-	io.ReaderAt
-	io.Closer
-}
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
 
 // Reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
 // memory, its own or in a very large set the page cache's; keys and records are read when they are asked for. All methods may be called by many goroutines at once.
 type Reader struct {
 	path    string
-	file    shardFile
+	file    storage.File
 	footer  footer
 	header  header
 	entries entryTable // checked
 	mapped  mapping
-	direct  directFile
-
-	classify  sync.Once
-	slow      bool        // its file system can't start a read without waiting for it
-	uncounted atomic.Bool // the system does not tell what of it is in memory
 
 	mapEntries bool // not to have entries in memory of our own
 }
@@ -54,65 +46,24 @@ func makeRecord(e Entry, bytes []byte) Record {
 
 // OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
 // name. It reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
-func OpenReader(path string) (*Reader, error) { return opening{files: shardFiles}.open(path) }
-
-// opening says how shards are opened.
-type opening struct {
-	files      *filePool
-	mapEntries bool // for a set of very many samples
-}
-
-func (o opening) open(path string) (*Reader, error) {
-	f, size, err := o.files.newFile(path)
+func OpenReader(path string) (*Reader, error) {
+	f, err := storage.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{path: path, file: f, mapEntries: o.mapEntries}
-	if err := r.load(size); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return r, nil
+	return openReader(path, f, false)
 }
 
-// openRegular opens the file at path for reading, with further flags. Anything but a regular file is refused before it is opened, since opening a pipe
-// would wait for its writer.
-func openRegular(path string, flags int) (*os.File, os.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", path)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("shard: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("shard: %w", err)
-	}
-	if info, err = f.Stat(); err != nil {
-		f.Close()
-		return nil, nil, fmt.Errorf("shard: %w", err)
-	}
-	return f, info, nil
-}
-
-// newReader opens the shard of size bytes that f holds.
-func newReader(path string, f shardFile, size int64) (*Reader, error) {
-	r := &Reader{path: path, file: f}
-	if err := r.load(size); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// load reads and checks what is kept of a file of size bytes.
-func (r *Reader) load(size int64) error {
-	for _, step := range []func(int64) error{r.readFooter, r.readHeader, r.readEntries} {
-		if err := step(size); err != nil {
-			return err
+// openReader opens the shard that f holds, and closes f if that fails.
+func openReader(path string, f storage.File, mapEntries bool) (*Reader, error) {
+	r := &Reader{path: path, file: f, mapEntries: mapEntries}
+	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {
+		if err := step(); err != nil {
+			f.Close()
+			return nil, err
 		}
 	}
-	return nil
+	return r, nil
 }
 
 // readAt fills p from offset. A file that ends before is a *CorruptError; other failures are the file system's, a *ReadError.
@@ -131,7 +82,8 @@ func (r *Reader) readAt(p []byte, offset int64, section string) error {
 }
 
 // readFooter reads and checks the footer, and the prefix, whose version must be the same.
-func (r *Reader) readFooter(size int64) error {
+func (r *Reader) readFooter() error {
+	size := r.file.Size()
 	if size < prefixSize+4+SlackBytes+footerSize {
 		return corrupt(r.path, "file", 0, fmt.Errorf("%d bytes are too few for a shard: %w", size, io.ErrUnexpectedEOF))
 	}
@@ -166,14 +118,11 @@ func (r *Reader) readFooter(size int64) error {
 		return corrupt(r.path, "footer", at, err)
 	}
 	r.footer = f
-	if file, ok := r.file.(*pooledFile); ok {
-		file.end = p
-	}
 	return nil
 }
 
 // readHeader reads and checks the prefix and the JSON after it.
-func (r *Reader) readHeader(int64) error {
+func (r *Reader) readHeader() error {
 	p := make([]byte, r.footer.recordsOffset)
 	if err := r.readAt(p, 0, "header"); err != nil {
 		return err
@@ -220,12 +169,21 @@ func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
 	if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
 		return Record{}, buf, named(err, j, -1)
 	}
-	if got := checksum(buf[:length]); got != e.Checksum {
-		return Record{}, buf, &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset,
-			Err: &ChecksumError{Length: int64(length), Want: e.Checksum, Got: got}}
+	record, err := r.check(j, e, buf[:length])
+	return record, buf, err
+}
+
+// check returns the record whose bytes were read, if they have its checksum. It clears the bytes after them.
+func (r *Reader) check(j int, e Entry, bytes []byte) (Record, error) {
+	if got := checksum(bytes); got != e.Checksum {
+		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
 	}
-	clear(buf[length : length+SlackBytes])
-	return makeRecord(e, buf[:length]), buf, nil
+	clear(bytes[len(bytes) : len(bytes)+SlackBytes])
+	return makeRecord(e, bytes[:len(bytes):len(bytes)+SlackBytes]), nil
+}
+
+func (r *Reader) corruptRecord(j int, e *Entry, err error) error {
+	return &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset, Err: err}
 }
 
 // growBuffer returns buf with at least n bytes of length, or a new buffer with an eighth to spare.
@@ -282,5 +240,129 @@ func (r *Reader) Close() error {
 	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
 	bytes := r.mapped.bytes
 	r.mapped.bytes = nil
-	return errors.Join(r.entries.close(), unmapFile(bytes), r.direct.close(), r.file.Close())
+	return errors.Join(r.entries.close(), storage.Unmap(bytes), r.file.Close())
+}
+
+var pageSize = int64(os.Getpagesize())
+
+// mapping is a shard file in memory, made when it is first asked for.
+type mapping struct {
+	once  sync.Once
+	bytes []byte // of the whole file; nil if it could not be mapped
+	err   error
+}
+
+// Map maps every shard that is here into memory, so that View can hand out records without copying them. It reads
+// nothing. It may be called more than once. The error says why a file can't be mapped; Read works all the same.
+func (s *Set) Map() error {
+	for i := range s.partitions {
+		p := &s.partitions[i]
+		for k := range p.shards {
+			r, err := p.reader(k)
+			if err == nil {
+				err = r.mapFile()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Reader) mapFile() error {
+	r.mapped.once.Do(func() {
+		r.mapped.bytes, r.mapped.err = r.mapPart(0, r.footer.fileLength)
+		if r.mapped.err != nil && !errors.Is(r.mapped.err, storage.ErrNotMapped) {
+			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
+		}
+	})
+	return r.mapped.err
+}
+
+// mapPart maps a part of the file, which begins at a page.
+func (r *Reader) mapPart(offset, length int64) ([]byte, error) {
+	m, ok := r.file.(storage.Mapper)
+	if !ok {
+		return nil, storage.ErrNotMapped
+	}
+	return m.Map(offset, length)
+}
+
+// View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only, and are
+// valid until the set is closed, for which the caller waits until no view is in use. Map must have succeeded.
+//
+// It is for samples that are in memory, and likely to stay there. One that is not is read by faults, in each of which the
+// thread waits without Go's knowledge; and where memory is short, the kernel takes long to find out that mapped pages are not in use.
+//
+// The record's checksum has just been checked, on the very memory that is handed out. What View can't rule out is that
+// the file changes afterwards: a file that is cut short under a view makes the pages after its end fault. So whoever
+// uses the slices does so on a goroutine with debug.SetPanicOnFault, tells such a panic with [FaultError], and
+// relies on nothing that it has read before being the same when it reads it again.
+func (s *Set) View(i int) (Record, error) {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return Record{}, err
+	}
+	rec, err := r.view(record)
+	if c, ok := errors.AsType[*CorruptError](err); ok {
+		c.Index = i
+	}
+	return rec, err
+}
+
+// view is View for sample j of the shard.
+func (r *Reader) view(j int) (rec Record, err error) {
+	e, err := r.Entry(j)
+	if err != nil {
+		return Record{}, err
+	}
+	length := e.length()
+	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
+	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
+	defer func() {
+		if p := recover(); p != nil {
+			fault := FaultError(p, bytes)
+			if fault == nil {
+				panic(p)
+			}
+			err = r.corruptRecord(j, &e, fault)
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if got := checksum(bytes); got != e.Checksum {
+		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: length, Want: e.Checksum, Got: got})
+	}
+	return makeRecord(e, bytes), nil
+}
+
+// Mapped returns where sample i lies in its file's mapping, unchecked, for whoever will want it soon and can have it
+// brought nearer. Nothing of it may be read. It is nil if there is no such sample here, or no mapping.
+func (s *Set) Mapped(i int) []byte {
+	r, record, err := s.reader(i)
+	if err != nil || r.mapped.bytes == nil {
+		return nil
+	}
+	e, err := r.Entry(record)
+	if err != nil {
+		return nil
+	}
+	return r.mapped.bytes[e.Offset : e.Offset+e.length()]
+}
+
+// FaultError takes the value of a recovered panic. If that is a fault in the given memory (on a goroutine with
+// debug.SetPanicOnFault), part of a file's mapping, it returns an error that says so; else nil.
+func FaultError(panicked any, memory []byte) error {
+	fault, ok := panicked.(interface {
+		error
+		Addr() uintptr
+	})
+	if !ok || cap(memory) == 0 {
+		return nil
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	if fault.Addr() < start || fault.Addr() >= start+uintptr(cap(memory)) {
+		return nil
+	}
+	return fmt.Errorf("byte %d of the mapped record cannot be read: the file was cut short, or its disk failed", fault.Addr()-start)
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // Set is an open shard set: the partitions of it that are on this machine. It holds 40 bytes for each sample, and an open file for each
@@ -90,7 +93,7 @@ const openParallel = 16
 // *DamagedPartitionError, *CorruptError or *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no
 // partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
-	s, err := openPartitions(dir, shardFiles)
+	s, err := openPartitions(dir, storage.NewFolder(dir, nil))
 	if err == nil {
 		err = s.openShards(entriesOwnBytesMax, nil)
 	}
@@ -106,10 +109,10 @@ func OpenSet(dir string) (*Set, error) {
 
 // OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
 // wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
-func OpenLazily(dir string) (*Set, error) { return openPartitions(dir, shardFiles) }
+func OpenLazily(dir string) (*Set, error) { return openPartitions(dir, storage.NewFolder(dir, nil)) }
 
 // openPartitions finds the partitions that are there, and opens none of their shards.
-func openPartitions(dir string, files *filePool) (*Set, error) {
+func openPartitions(dir string, files storage.Storage) (*Set, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
@@ -153,10 +156,20 @@ func (s *Set) place() {
 	}
 }
 
+// opening says how shards are opened.
+type opening struct {
+	files      storage.Storage
+	mapEntries bool // for a set of very many samples
+}
+
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
 func openShard(dir string, m *Manifest, info placedShard, how opening) (*Reader, error) {
 	path := filepath.Join(dir, filepath.FromSlash(info.Path))
-	r, err := how.open(path)
+	file, err := how.files.Open(info.Path)
+	var r *Reader
+	if err == nil {
+		r, err = openReader(path, file, how.mapEntries)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
@@ -307,6 +320,33 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	}
 	rec, buf, err := r.Read(record, buf)
 	return rec, buf, named(err, record, i)
+}
+
+// Range says where the record of sample i lies: what [Set.Record] takes.
+func (s *Set) Range(i int) (storage.Range, error) {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return storage.Range{}, err
+	}
+	e, err := r.Entry(record)
+	return storage.Range{File: r.file, Offset: e.Offset, Length: e.length()}, named(err, record, i)
+}
+
+// Record returns sample i, whose bytes were read from its range, as Read does. There must be SlackBytes more behind them, which become 0.
+func (s *Set) Record(i int, bytes []byte) (Record, error) {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return Record{}, err
+	}
+	e, err := r.Entry(record)
+	if err == nil && e.length() != int64(len(bytes)) {
+		err = r.corruptRecord(record, &e, io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return Record{}, named(err, record, i)
+	}
+	rec, err := r.check(record, e, bytes)
+	return rec, named(err, record, i)
 }
 
 // Corrupt makes err, which was found when sample i's record was used, a *CorruptError that names the record.

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // VerifyOptions says how to verify a set.
@@ -148,7 +150,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	damage := ShardDamage{Partition: info.Partition, Shard: info.number, Path: info.Path}
-	r, err := openShard(v.dir, v.manifest, info, opening{files: shardFiles})
+	r, err := openShard(v.dir, v.manifest, info, opening{files: storage.NewFolder(v.dir, nil)})
 	if err != nil {
 		damage.Lost = true
 		v.problem(err)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-func TestRest(t *testing.T) {
-	var r rest
+func TestIdleMeter(t *testing.T) {
+	var r idleMeter
 	at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 	check := func(now, want float64, known bool) {
 		t.Helper()

@@ -1,5 +1,5 @@
 //go:build !race
 
-package loader
+package storage
 
 const poolsDrop = false

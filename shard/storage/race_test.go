@@ -1,6 +1,6 @@
 //go:build race
 
-package loader
+package storage
 
 // The race detector has a sync.Pool drop what it holds, at random.
 const poolsDrop = true

@@ -1,9 +1,8 @@
-package shard
+package storage
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -13,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A filePool lets many shard files be in use while few of them are open: those that were read last. A process may have some number
+// A FilePool lets many files be in use while few of them are open: those that were read last. A process may have some number
 // of descriptors (RLIMIT_NOFILE, which Go has raised as far as it may), and a large set has more shards than the number is where
 // nobody has raised the limit, 1,024.
-type filePool struct {
+type FilePool struct {
 	max func() int // how many files are open
 
 	mu   sync.Mutex
@@ -24,8 +23,11 @@ type filePool struct {
 	hand int // of the clock: the file that is asked next whether it was used lately
 }
 
-// shardFiles is the pool of all sets: the limit is the process's.
-var shardFiles = &filePool{max: sync.OnceValue(func() int {
+// NewFilePool returns a pool that keeps at most max files open.
+func NewFilePool(max int) *FilePool { return &FilePool{max: func() int { return max }} }
+
+// processFiles is the pool of all sets: the limit is the process's.
+var processFiles = &FilePool{max: sync.OnceValue(func() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return poolMin
@@ -36,50 +38,70 @@ var shardFiles = &filePool{max: sync.OnceValue(func() int {
 // poolMin is how many files a pool keeps open however low the limit is.
 const poolMin = 16
 
-// A pooledFile is a shard file that is open when it is read, and until its place in the pool is needed.
+// A pooledFile is a file that is open when it is read, and until its place in the pool is needed.
 type pooledFile struct {
 	path  string
-	pool  *filePool
-	end   []byte      // what the file ends with, by which it is known when it is opened again; nil until that was read
-	flags int         // of open(2), beside O_RDONLY
-	twin  *pooledFile // the same file without the flags, by which it is known instead
+	pool  *FilePool
+	flags int // of open(2), beside O_RDONLY
+
+	size int64
+	tail []byte // what the file ends with: by this and the size it is recognised when it is opened again
 
 	mu     sync.RWMutex // read-locked while the file is used
 	file   *os.File     // nil while it is closed
 	closed bool         // for good
 	used   atomic.Bool  // since the hand came by
-
-	scattered atomic.Bool // see scatter
+	random atomic.Bool  // see setRandom
 
 	place int // in pool.open, if it is open; of the pool's lock
 }
 
-// newFile opens the file at path.
-func (p *filePool) newFile(path string) (*pooledFile, int64, error) {
-	f := &pooledFile{path: path, pool: p}
+// tailBytes holds a shard's footer, which no other shard has.
+const tailBytes = 128
+
+// first opens the file for the first time, and returns its size.
+func (f *pooledFile) first() (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.open(); err != nil {
-		return nil, 0, err
+	if err := f.openLocked(); err != nil {
+		return 0, err
 	}
 	info, err := f.file.Stat()
 	if err != nil {
-		f.shut()
-		return nil, 0, fmt.Errorf("shard: %w", err)
+		f.shutLocked()
+		return 0, err
 	}
-	return f, info.Size(), nil
+	f.size = info.Size()
+	f.tail, _ = f.readTailLocked(f.size) // whoever reads the file meets an error too, and says where
+	return f.size, nil
 }
 
-// open opens the file and takes a place in the pool. The caller has locked f.
-func (f *pooledFile) open() error {
-	file, _, err := openRegular(f.path, f.flags)
+// readTailLocked returns the last bytes of the open file, which has so many.
+func (f *pooledFile) readTailLocked(size int64) ([]byte, error) {
+	// At a multiple of a sector and in memory that begins at one, as direct reads need it.
+	begin := max(0, size-tailBytes) &^ (sector - 1)
+	buf, err := NewMemory(2 * sector)
+	if err != nil {
+		return nil, err
+	}
+	defer Unmap(buf)
+	n, err := f.file.ReadAt(buf, begin) // an error at the end of the file is no matter: direct reads say EINVAL there
+	if begin+int64(n) < size {
+		return nil, errors.Join(io.ErrUnexpectedEOF, err)
+	}
+	return bytes.Clone(buf[max(0, n-tailBytes):n]), nil
+}
+
+// openLocked opens the file and takes a place in the pool.
+func (f *pooledFile) openLocked() error {
+	file, err := openRegular(f.path, f.flags)
 	for errors.Is(err, unix.EMFILE) && f.pool.evict() { // somebody else needs more than half of the descriptors
-		file, _, err = openRegular(f.path, f.flags)
+		file, err = openRegular(f.path, f.flags)
 	}
 	if err != nil {
 		return err
 	}
-	if f.scattered.Load() {
+	if f.random.Load() {
 		adviseRandom(file)
 	}
 	f.file = file
@@ -87,21 +109,20 @@ func (f *pooledFile) open() error {
 	return nil
 }
 
-// scatter tells the system that the file is read here and there from now on, and that what stands beside is not to be read with it:
+// setRandom tells the system that the file is read here and there from now on, and that what stands beside is not to be read with it:
 // its reading ahead takes a record that is read beside one in memory for a file that is read in order.
-func (f *pooledFile) scatter() {
-	if !f.scattered.Swap(true) {
-		f.use(adviseRandom)
-	}
+func (f *pooledFile) setRandom() {
+	f.random.Store(true)
+	f.use(adviseRandom)
 }
 
-// shut closes the file, if it is open, and gives up its place. The caller has locked f.
-func (f *pooledFile) shut() error {
+// shutLocked closes the file, if it is open, and gives up its place.
+func (f *pooledFile) shutLocked() error {
 	if f.file == nil {
 		return nil
 	}
 	f.pool.mu.Lock()
-	f.pool.drop(f)
+	f.pool.dropLocked(f)
 	f.pool.mu.Unlock()
 	err := f.file.Close()
 	f.file = nil
@@ -127,7 +148,7 @@ func (f *pooledFile) use(do func(*os.File) error) error {
 	}
 }
 
-// reopen opens the file again. Another one that has its name by now is refused: its records lie elsewhere.
+// reopen opens the file again. It refuses another one that has its name by now, whose records lie elsewhere.
 func (f *pooledFile) reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,38 +158,18 @@ func (f *pooledFile) reopen() error {
 	if f.file != nil {
 		return nil
 	}
-	if err := f.open(); err != nil {
+	if err := f.openLocked(); err != nil {
 		return err
 	}
-	if f.isSame() {
-		return nil
-	}
-	f.shut()
-	return errReplaced
-}
-
-// isSame reports whether the file that was opened is the one that was there before. The caller has locked f.
-func (f *pooledFile) isSame() bool {
 	info, err := f.file.Stat()
-	if err != nil {
-		return false
-	}
-	if f.twin != nil {
-		err := f.twin.use(func(twin *os.File) error {
-			if other, err := twin.Stat(); err != nil || !os.SameFile(info, other) {
-				return errReplaced
-			}
+	if err == nil && info.Size() == f.size {
+		if tail, err := f.readTailLocked(f.size); err == nil && bytes.Equal(tail, f.tail) {
 			return nil
-		})
-		return err == nil
+		}
 	}
-	end := make([]byte, len(f.end))
-	_, err = f.file.ReadAt(end, info.Size()-int64(len(end)))
-	return err == nil && bytes.Equal(end, f.end)
+	f.shutLocked()
+	return ErrReplaced
 }
-
-// errReplaced says that a file is not the one that was there.
-var errReplaced = errors.New("it is another file now")
 
 // ReadAt implements io.ReaderAt.
 func (f *pooledFile) ReadAt(p []byte, offset int64) (n int, err error) {
@@ -190,11 +191,11 @@ func (f *pooledFile) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	return f.shut()
+	return f.shutLocked()
 }
 
 // admit gives an open file a place, and closes others for it. The caller has locked f, and so it isn't taken for one of those.
-func (p *filePool) admit(f *pooledFile) {
+func (p *FilePool) admit(f *pooledFile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f.place = len(p.open)
@@ -204,15 +205,22 @@ func (p *filePool) admit(f *pooledFile) {
 	}
 }
 
+// Open returns how many files of the pool are open.
+func (p *FilePool) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
 // evict closes a file, and reports false when there is none that could be closed.
-func (p *filePool) evict() bool {
+func (p *FilePool) evict() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.evictLocked()
 }
 
 // evictLocked closes a file that was not used for a round of the hand and is not used now.
-func (p *filePool) evictLocked() bool {
+func (p *FilePool) evictLocked() bool {
 	for range 2*len(p.open) + 1 {
 		if len(p.open) == 0 {
 			break
@@ -224,25 +232,24 @@ func (p *filePool) evictLocked() bool {
 		}
 		f.file.Close() // it was only read
 		f.file = nil
-		p.drop(f)
+		p.dropLocked(f)
 		f.mu.Unlock()
 		return true
 	}
 	return false
 }
 
-// drop takes an open file's place from it. The caller has locked p.
-func (p *filePool) drop(f *pooledFile) {
+// dropLocked takes an open file's place from it.
+func (p *FilePool) dropLocked(f *pooledFile) {
 	last := p.open[len(p.open)-1]
 	p.open[f.place], last.place = last, f.place
 	p.open = p.open[:len(p.open)-1]
 }
 
-// withFile calls do with the open file that f is, of a pool; tests' own files are none.
-func withFile(f shardFile, do func(*os.File) error) error {
-	pooled, ok := f.(*pooledFile)
-	if !ok {
-		return errNoMapping
+// Unmap gives back what [Mapper.Map] or [NewMemory] has returned. Nothing of it may be in use.
+func Unmap(bytes []byte) error {
+	if bytes == nil {
+		return nil
 	}
-	return pooled.use(do)
+	return unix.Munmap(bytes)
 }

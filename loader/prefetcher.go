@@ -1,0 +1,338 @@
+package loader
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+const (
+	// readyMax samples in a row that need no waiting, the rest is taken not to need it either. From then on every probeAtth is looked at.
+	readyMax = 256
+	probeAt  = 16
+	// samplesPerRead is how many samples may be read ahead for each read that may be under way.
+	samplesPerRead = 8
+	// wakeShare is the part of what is read ahead that workers use up before the next samples are read: a wake-up for each would cost more.
+	wakeShare = 16
+)
+
+// A prefetcher reads the records of a stream into memory before they are due, in the order of the stream's plan. What storage has at hand
+// it leaves to the workers.
+//
+// Its readers are goroutines, as many as there are reads to wait for. One of them at a time plans: it finds the next sample that is not at hand
+// and memory for it, and reads it while another one plans. So reads begin in the order in which samples are due, and no more are under way, nor
+// samples or bytes read ahead, than is allowed.
+//
+// Samples are known by their numbers in the stream. A worker that begins some says so, then takes each of them: it waits for
+// a read that has begun, and reads by itself what no reader has begun, which none of them will then.
+type prefetcher struct {
+	stream  *Stream
+	memory  *readMemory
+	reads   int           // under way at most
+	entries []prefetched  // of the samples that are read ahead, by number modulo their count; none before the first is
+	wake    chan struct{} // the planner waits for it
+	begun   atomic.Int64  // the first sample that no worker has begun
+	wakeAt  atomic.Int64  // of begun, from which on the planner is to look again
+	resting atomic.Bool   // samples are at hand: nothing is read ahead
+	pending atomic.Int64  // samples that were read, or are, and that no worker has taken
+
+	planning sync.Mutex // held by the reader that plans
+	next     int64      // sample that is planned next
+	batch    int        // of the plan, whose samples indices are
+	indices  []int
+	ready    int // samples in a row that were at hand
+
+	mu        sync.Mutex
+	readers   int
+	reading   int
+	held      int64 // bytes of memory
+	wakeBelow int64 // of held, at which the planner is to look again
+	closed    bool
+
+	starved bool // of memory's: there was none left
+
+	probed int // by look: samples since the last one that was looked at
+}
+
+// A prefetched sample is one that is being read, or was.
+type prefetched struct {
+	number int64 // -1: none
+	where  storage.Range
+	memory piece
+	data   []byte
+	err    error
+	landed bool
+	done   chan struct{} // has a token when it has landed
+}
+
+func newPrefetcher(s *Stream, memory *readMemory) *prefetcher {
+	p := &prefetcher{stream: s, memory: memory, reads: 1, wake: make(chan struct{}, 1), batch: -1, readers: 1}
+	go p.read()
+	return p
+}
+
+// read is a reader's life.
+func (p *prefetcher) read() {
+	for {
+		p.planning.Lock()
+		e := p.plan()
+		p.planning.Unlock()
+		if e == nil {
+			return
+		}
+		e.data, e.err = e.where.File.Fetch(e.memory.bytes, e.where.Offset, e.where.Length)
+		p.land(e)
+	}
+}
+
+// plan returns the next sample to read, with memory, or nil at the end of the plan and once the stream is over.
+func (p *prefetcher) plan() *prefetched {
+	for p.stream.ctx.Err() == nil {
+		begun := p.begun.Load()
+		p.next = max(p.next, begun)
+		switch {
+		case p.resting.Load():
+			p.wait(math.MaxInt64, -1)
+			continue
+		case p.next-begun >= int64(p.window()):
+			p.wait(begun+int64(p.window()/wakeShare), -1)
+			continue
+		}
+		index, ok := p.index(p.next)
+		if !ok {
+			return nil
+		}
+		where, err := p.stream.cfg.Dataset.Range(index)
+		if err != nil || where.File == nil || where.File.Ahead(where.Offset, where.Length) { // an error is the worker's to find
+			p.next++
+			if p.ready++; p.ready >= readyMax {
+				p.resting.Store(true)
+			}
+			continue
+		}
+		p.ready = 0
+		if e := p.begin(where); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// window is how many samples are read ahead at most.
+func (p *prefetcher) window() int { return max(readyMax, p.reads*samplesPerRead) }
+
+// index returns the sample of the plan with a number.
+func (p *prefetcher) index(number int64) (index int, ok bool) {
+	plan := p.stream.cfg.Plan
+	size := int64(plan.Config().BatchSize)
+	batch, at := int(number/size), int(number%size)
+	if batch >= plan.Batches() {
+		return 0, false
+	}
+	if batch != p.batch {
+		p.batch, p.indices = batch, plan.Batch(batch, p.indices)
+	}
+	if at >= len(p.indices) {
+		return 0, false
+	}
+	return p.indices[at], true
+}
+
+// open prepares for so many reads at a time.
+func (p *prefetcher) open(reads int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads = max(1, reads)
+	p.entries = make([]prefetched, p.window())
+	for i := range p.entries {
+		p.entries[i].number, p.entries[i].done = -1, make(chan struct{}, 1)
+	}
+}
+
+// begin gives the next sample memory to be read into, waiting for it. It returns nil if workers have come to the sample meanwhile, and if it is too
+// large to be read ahead.
+func (p *prefetcher) begin(where storage.Range) *prefetched {
+	if p.entries == nil {
+		p.open(where.File.ReadsMax())
+	}
+	bytes := where.Length + storage.FetchRoom + shard.SlackBytes
+	number := p.next
+	for p.stream.ctx.Err() == nil {
+		p.pending.Add(1) // before begun is looked at, as a worker does it the other way round
+		e, fits := p.tryBegin(number, bytes)
+		if e != nil {
+			e.where = where
+			return e
+		}
+		p.pending.Add(-1)
+		if !fits || p.begun.Load() > number {
+			p.next = number + 1
+			return nil
+		}
+		p.mu.Lock()
+		enough := max(0, p.held-max(bytes, p.held/wakeShare))
+		p.mu.Unlock()
+		p.wait(number+1, enough)
+	}
+	return nil
+}
+
+// tryBegin is begin, without waiting. fits is false for a sample that is too large.
+func (p *prefetcher) tryBegin(number, bytes int64) (e *prefetched, fits bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e = &p.entries[number%int64(len(p.entries))]
+	if p.begun.Load() > number || e.number >= 0 { // a worker is still at that one
+		return nil, true
+	}
+	memory, fits := p.memory.take(p, bytes)
+	if memory.bytes == nil {
+		return nil, fits
+	}
+	e.number, e.memory, e.landed = number, memory, false
+	p.next = number + 1
+	p.held += int64(len(memory.bytes))
+	if p.reading++; p.reading == p.readers && p.readers < p.reads {
+		p.readers++
+		go p.read()
+	}
+	return e, true
+}
+
+// wait has the planner wait until workers have begun the samples before a number, or no more than so many bytes are held; or for somebody to poke it.
+func (p *prefetcher) wait(begun, held int64) {
+	p.mu.Lock()
+	p.wakeBelow = held
+	reached := p.held <= held
+	p.mu.Unlock()
+	p.wakeAt.Store(begun)
+	if p.begun.Load() < begun && !reached {
+		select {
+		case <-p.wake:
+		case <-p.stream.ctx.Done():
+		}
+	}
+	p.wakeAt.Store(math.MaxInt64)
+}
+
+func (p *prefetcher) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+// land notes that a sample was read.
+func (p *prefetcher) land(e *prefetched) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reading--
+	if p.closed {
+		p.free(e)
+		p.leave()
+		return
+	}
+	e.landed = true
+	e.done <- struct{}{}
+}
+
+// beginBefore notes that a worker has begun the samples before a number.
+func (p *prefetcher) beginBefore(number int64) {
+	for {
+		old := p.begun.Load()
+		if old >= number || p.begun.CompareAndSwap(old, number) {
+			break
+		}
+	}
+	if number >= p.wakeAt.Load() {
+		p.poke()
+	}
+}
+
+// take returns the bytes of a sample that was read ahead, waiting for them. If held, it is to be released. Without data, the sample is to be
+// read otherwise.
+func (p *prefetcher) take(number int64) (data []byte, held bool) {
+	if p.pending.Load() == 0 {
+		return nil, false
+	}
+	p.mu.Lock()
+	e := &p.entries[number%int64(len(p.entries))]
+	has := e.number == number
+	p.mu.Unlock()
+	if !has {
+		return nil, false
+	}
+	select {
+	case <-e.done:
+	case <-p.stream.ctx.Done():
+		return nil, false
+	}
+	p.pending.Add(-1)
+	if e.err != nil {
+		return nil, true
+	}
+	return e.data, true
+}
+
+// release gives back the memory of a sample that was taken.
+func (p *prefetcher) release(number int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free(&p.entries[number%int64(len(p.entries))])
+	if p.held <= p.wakeBelow {
+		p.poke()
+	}
+}
+
+// free gives back a sample's memory. The caller has locked mu.
+func (p *prefetcher) free(e *prefetched) {
+	p.memory.give(e.memory)
+	p.held -= int64(len(e.memory.bytes))
+	e.number, e.memory, e.data = -1, piece{}, nil
+}
+
+// look finds out, from some samples of a batch, whether what was at hand no longer is. It is for dispatch alone.
+func (p *prefetcher) look(indices []int) {
+	if !p.resting.Load() {
+		return
+	}
+	for _, index := range indices {
+		if p.probed++; p.probed < probeAt {
+			continue
+		}
+		p.probed = 0
+		where, err := p.stream.cfg.Dataset.Range(index)
+		if err == nil && where.File != nil && !where.File.Ahead(where.Offset, where.Length) {
+			p.ready = 0
+			p.resting.Store(false)
+			p.poke()
+			return
+		}
+	}
+}
+
+// close ends the planning and gives back all memory, once nothing is read into it any more: for that a disk that hangs may take its time, and
+// nobody waits. The stream is cancelled, and no worker is in its batches.
+func (p *prefetcher) close() {
+	p.planning.Lock() // the planner has left
+	defer p.planning.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for i := range p.entries {
+		if e := &p.entries[i]; e.number >= 0 && e.landed {
+			p.free(e)
+		}
+	}
+	p.leave()
+}
+
+// leave has a closed prefetcher leave the memory after its last read. The caller has locked mu.
+func (p *prefetcher) leave() {
+	if p.reading == 0 {
+		p.memory.leave(p)
+	}
+}

@@ -1,0 +1,123 @@
+package loader
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// A sampler makes a sample of its record: for batches, previews, records of what was done, and whole images. It serves one goroutine at a time.
+type sampler struct {
+	level  transform.Level
+	engine *transform.Engine
+	buf    []byte           // the stored sample
+	record shard.Record     // of the sample at hand
+	views  []transform.View // of the sample at hand
+}
+
+func newSampler(level transform.Level) sampler {
+	return sampler{level: level, engine: transform.NewEngine(level)}
+}
+
+// A drawKey says which random numbers a sample gets.
+type drawKey struct {
+	seed                     int64
+	epoch, index, repetition int
+}
+
+// keepBytesMax bounds the read buffer that is kept from sample to sample.
+const keepBytesMax = 16 << 20
+
+// load reads the record of a sample, and returns what the engine takes of it. What is wrong with bytes that were read ahead is said by reading
+// them again.
+func (s *sampler) load(set Dataset, index int, from Access) (source transform.Source, err error) {
+	from.Buf, s.record = s.buf, shard.Record{}
+	s.record, s.buf, err = set.Read(index, from)
+	if err != nil && from.Bytes != nil {
+		from.Bytes = nil
+		s.record, s.buf, err = set.Read(index, from)
+	}
+	if cap(s.buf) > keepBytesMax { // an unusually large record has made it
+		s.buf = nil
+	}
+	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}, err
+}
+
+// stored returns how many bytes the record has.
+func (s *sampler) stored() int64 {
+	return int64(len(s.record.Image) + len(s.record.Aux) + len(s.record.Fields))
+}
+
+// aim has the views of a transform go to a position of the images' memory.
+func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][]byte, position int, key drawKey) {
+	s.views = s.views[:0]
+	for v, spec := range views {
+		size := spec.OutputBytes()
+		s.views = append(s.views, transform.View{
+			Spec: spec, Dst: transform.Output{Pix: images[v][position*size : (position+1)*size : (position+1)*size], Layout: layout},
+			RNG: views.RNG(key.seed, key.epoch, key.index, key.repetition, v),
+		})
+	}
+}
+
+// failure is the error that a recovered panic in the middle of a sample becomes: a fault of the mapped file that its record lies in, or a bug of ours, which must
+// not take the other samples along. The engine, whose state is unknown then, is replaced.
+func (s *sampler) failure(set Dataset, index int, panicked any) error {
+	s.engine, s.buf = transform.NewEngine(s.level), nil
+	if fault := shard.FaultError(panicked, s.record.Image); fault != nil {
+		return set.Corrupt(index, fault)
+	}
+	return fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+}
+
+// Recorded does to one sample what a stream of a plan with this seed and epoch does to it, and returns what that was: a JSON list, see
+// [transform.Engine.ApplyRecorded]. view is the number of the one of views that is meant, and repetition the sample's in the plan, 0 unless
+// samples are repeated. The caller lends an engine.
+func Recorded(set Dataset, engine *transform.Engine, views transform.Views, seed int64, epoch, index, repetition, view int) (string, error) {
+	s := sampler{engine: engine}
+	source, err := s.load(set, index, Access{})
+	done := ""
+	if err == nil {
+		spec := views[view]
+		dst := transform.Output{Pix: make([]byte, spec.OutputBytes())}
+		_, done, err = engine.ApplyRecorded(spec, dst, source, views.RNG(seed, epoch, index, repetition, view))
+	}
+	if err != nil {
+		return "", fmt.Errorf("loader: sample %d: %w", index, err)
+	}
+	return done, nil
+}
+
+// An Image is one stored image, whole: RGB, row after row.
+type Image struct {
+	Width, Height int
+	Label         int32
+	Pix           []byte
+}
+
+// Whole decodes sample i of a set as it is stored, without a transform: the file's own pixels, or with an encoding that resized them
+// the resized ones. Every call makes an engine of its own.
+func Whole(set *shard.Set, i int) (Image, error) {
+	stored, err := encodingOf(set)
+	if err != nil {
+		return Image{}, err
+	}
+	s := newSampler(transform.ActiveLevel())
+	source, err := s.load(&shardSet{Set: set, encoding: stored}, i, Access{})
+	if err != nil {
+		return Image{}, err
+	}
+	width, height := int(s.record.Width), int(s.record.Height)
+	image := Image{Width: width, Height: height, Label: s.record.Label}
+	spec, err := transform.NewSpec(transform.CenterCrop{Size: transform.Size{height, width}})
+	if err == nil {
+		image.Pix = make([]byte, spec.OutputBytes())
+		_, err = s.engine.Apply(spec, transform.Output{Pix: image.Pix}, source, transform.RNG{})
+	}
+	if err != nil {
+		return Image{}, fmt.Errorf("loader: sample %d: %w", i, err)
+	}
+	return image, nil
+}

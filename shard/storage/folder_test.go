@@ -1,0 +1,185 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// testFolder returns a storage with a file of random bytes, whose page cache has so much room.
+func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
+	t.Helper()
+	data := make([]byte, size)
+	rand.NewChaCha8([32]byte{1}).Read(data)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "rank-0000"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rank-0000", "a"), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	folder := NewFolder(dir, NewFilePool(10))
+	folder.Memory = func() int64 { return room }
+	f, err := folder.Open("rank-0000/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return folder, f, data
+}
+
+func testMemory(t *testing.T, bytes int) []byte {
+	t.Helper()
+	memory, err := NewMemory(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Unmap(memory) })
+	return memory
+}
+
+// TestFetch reads ranges anywhere in a file, through the page cache and past it.
+func TestFetch(t *testing.T) {
+	const size = 1<<20 + 777
+	for _, room := range []int64{0, size, 1 << 40} {
+		folder, f, data := testFolder(t, size, room)
+		if f.Size() != size || folder.bytes.Load() != size {
+			t.Errorf("the file has %d bytes, and the folder %d", f.Size(), folder.bytes.Load())
+		}
+		buf := testMemory(t, 512<<10)
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 500 {
+			length := rng.Int64N(300 << 10)
+			offset := rng.Int64N(size - length)
+			f.Ahead(offset, length)
+			got, err := f.Fetch(buf[:length+FetchRoom], offset, length)
+			if err != nil || !bytes.Equal(got, data[offset:offset+length]) {
+				t.Fatalf("room %d: %d bytes at %d: %v", room, length, offset, err)
+			}
+		}
+		if got, err := f.Fetch(buf, size-100, 100); err != nil || !bytes.Equal(got, data[size-100:]) {
+			t.Errorf("room %d: the last bytes: %v", room, err)
+		}
+		if _, err := f.Fetch(buf, size-100, 200); !errors.Is(err, io.EOF) {
+			t.Errorf("room %d: beyond the end: %v", room, err)
+		}
+		if n := testing.AllocsPerRun(100, func() { f.Ahead(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !poolsDrop {
+			t.Errorf("room %d: a read takes %v allocations", room, n)
+		}
+	}
+}
+
+// TestAhead asks for what was just written, and once it has left the page cache.
+func TestAhead(t *testing.T) {
+	_, f, _ := testFolder(t, 1<<20, 0)
+	if !f.Ahead(1000, 500<<10) {
+		t.Error("what was just written is to be waited for")
+	}
+	local := f.(*localFile)
+	evict(t, local)
+	if local.plain.use((&call{offset: 0, length: 1 << 20}).countCached) == nil {
+		t.Skip("this file system keeps everything in memory")
+	}
+	if f.Ahead(1000, 500<<10) {
+		t.Error("what has left the page cache is not to be waited for")
+	}
+	if _, err := f.Fetch(testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.Ahead(1000, 500<<10) {
+		t.Errorf("a direct read fills the page cache, which has no room: %v", err)
+	}
+}
+
+// TestCacheShare is all of what fits, and half of the room of what does not.
+func TestCacheShare(t *testing.T) {
+	for _, c := range []struct {
+		bytes, room int64
+		share       float64
+	}{{100, 1000, 1}, {800, 1000, 1}, {801, 1000, 500. / 801}, {4000, 1000, 0.125}, {100, 0, 0}} {
+		if share := cacheShare(c.bytes, c.room); share != c.share {
+			t.Errorf("of %d bytes in a room of %d %v is kept, want %v", c.bytes, c.room, share, c.share)
+		}
+	}
+	folder, _, _ := testFolder(t, 1<<20, 1<<20)
+	kept := 0
+	for k := range int64(10_000) {
+		first, again := folder.keeps(k*140_000), folder.keeps(k*140_000)
+		if first != again {
+			t.Fatal("the choice is not the same twice")
+		}
+		if first {
+			kept++
+		}
+	}
+	if kept < 4800 || kept > 5200 {
+		t.Errorf("%d of 10,000 ranges are kept, want half", kept)
+	}
+}
+
+// TestDirectReadsOfAnotherFile refuses a file that has taken the place of the one that was opened, in either way of reading.
+func TestDirectReadsOfAnotherFile(t *testing.T) {
+	folder, f, data := testFolder(t, 100_000, 0)
+	buf := testMemory(t, 128<<10)
+	if _, err := f.Fetch(buf, 0, 50_000); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder.dir, "rank-0000", "a")
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Fetch(buf, 0, 50_000); err != nil {
+		t.Errorf("a file that is open: %v", err)
+	}
+	for range 4 {
+		folder.pool.evict()
+	}
+	if n := folder.pool.Open(); n != 0 {
+		t.Fatalf("%d files are open", n)
+	}
+	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, ErrReplaced) {
+		t.Errorf("another file: %v", err)
+	}
+	f.Close()
+	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a file that was closed: %v", err)
+	}
+	if folder.bytes.Load() != 0 {
+		t.Errorf("the folder has %d bytes open", folder.bytes.Load())
+	}
+}
+
+// TestOpenWhatIsNoFile opens no pipe, for whose writer it would wait.
+func TestOpenWhatIsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o666); err != nil {
+		t.Skip(err)
+	}
+	if _, err := OpenFile(path); err == nil {
+		t.Error("a pipe was opened")
+	}
+	if _, err := OpenFile(filepath.Dir(path)); err == nil {
+		t.Error("a folder was opened")
+	}
+}
+
+// TestMap gives a part of a file, which nothing is copied for.
+func TestMap(t *testing.T) {
+	_, f, data := testFolder(t, 100_000, 0)
+	m, err := f.(Mapper).Map(8192, 50_000)
+	if errors.Is(err, ErrNotMapped) {
+		t.Skip(err)
+	}
+	if err != nil || !bytes.Equal(m, data[8192:58_192]) {
+		t.Error(err)
+	}
+	if err := Unmap(m); err != nil {
+		t.Error(err)
+	}
+}

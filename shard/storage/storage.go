@@ -1,0 +1,60 @@
+// Package storage is where the bytes of a shard set lie. A [Folder] of this machine is the only storage so far.
+//
+// A reader of shards asks for ranges of files and says beforehand which ones it will want. Where they come from, and which of them a
+// cache keeps, is the storage's own business:
+//
+//	shard.Reader, loader's prefetcher
+//	      │ Open, ReadAt, Ahead, Fetch
+//	   Storage ── Folder: open files, the page cache, direct reads
+package storage
+
+import (
+	"errors"
+	"io"
+)
+
+// A Storage opens the files of one shard set by their names, relative to the set and with forward slashes.
+type Storage interface {
+	Open(name string) (File, error)
+}
+
+// A File is open for reading, by many goroutines at a time. It stays the file that was opened: once another one has taken its place, reads fail with
+// [ErrReplaced].
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+	// ReadsMax is how many reads of the storage's files pay at a time: more would only wait for each other.
+	ReadsMax() int
+	// Ahead says that a range will be read soon, and reports whether ReadAt would have it without waiting.
+	Ahead(offset, length int64) (ready bool)
+	// Fetch reads a range that Ahead has reported as not ready, once for now, and returns it as a part of buf, which begins at a page and has
+	// at least length + FetchRoom bytes. The storage chooses which ranges its caches keep.
+	Fetch(buf []byte, offset, length int64) ([]byte, error)
+}
+
+// A Mapper is a File that can lie in memory without being read.
+type Mapper interface {
+	File
+	// Map returns a range, which begins at a page, until [Unmap] gives it back. It cannot be written to.
+	Map(offset, length int64) ([]byte, error)
+}
+
+// FetchRoom is what [File.Fetch] needs beside the range: direct reads begin and end at multiples of a sector, and no disk's are larger than
+// half of this.
+const FetchRoom = 2 * sector
+
+const sector = 4096
+
+var (
+	// ErrReplaced says that a file is not the one that was opened.
+	ErrReplaced = errors.New("it is another file now")
+	// ErrNotMapped says that files are not mapped on this platform.
+	ErrNotMapped = errors.New("shard: files are not mapped on this platform")
+)
+
+// A Range is a part of a file.
+type Range struct {
+	File           File
+	Offset, Length int64
+}
