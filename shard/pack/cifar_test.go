@@ -13,17 +13,17 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// TestCIFARSets packs both versions of CIFAR-10, in both encodings: the versions give the same bytes, and every image is served as it was.
+// TestCIFARSets packs the archive and the folder of CIFAR-10, in both encodings: these give the same bytes, and every image is served as it was.
 func TestCIFARSets(t *testing.T) {
 	dir, batches := t.TempDir(), sourcetest.CIFARBatches(7)
-	python := sourcetest.Write(t, filepath.Join(dir, "cifar-10-python.tar.gz"),
-		sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARPython(batches), "cifar-10-batches-py/", 1)))
+	archive := sourcetest.Write(t, filepath.Join(dir, "cifar-10-binary.tar.gz"),
+		sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARBinary(batches), "cifar-10-batches-bin/", 1)))
 	binary := writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(batches))
 	pixels := mustPixels(t, "", "none", "")
 	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": pixels} {
 		o := Options{Partitions: 2, Seed: 4, Encoding: encoder}
-		a, b := filepath.Join(dir, name, "python"), filepath.Join(dir, name, "binary")
-		mustBuild(t, python, a, o)
+		a, b := filepath.Join(dir, name, "archive"), filepath.Join(dir, name, "folder")
+		mustBuild(t, archive, a, o)
 		if sum := mustBuild(t, binary, b, o); sum.Split != "val" || sum.Rejected != 0 {
 			t.Errorf("%s: the last split is %+v", name, sum)
 		}

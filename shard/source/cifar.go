@@ -19,29 +19,22 @@ import (
 	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source/pickle"
 )
 
-// cifar is CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
-// https://www.cs.toronto.edu/~kriz/cifar.html), each of 60,000 colour images of 32×32. There are two versions of the files for readers without
-// MATLAB:
+// cifar is the binary version of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
+// https://www.cs.toronto.edu/~kriz/cifar.html), each of 60,000 colour images of 32×32:
 //
-//	cifar-10-batches-py/   data_batch_1 … 5, test_batch            a pickled dictionary: "data" is an array (10000, 3072) of uint8, "labels" a list
-//	                       batches.meta                            a pickled dictionary: "label_names" is the list of the classes
 //	cifar-10-batches-bin/  data_batch_1.bin … 5.bin, test_batch.bin  10,000 records: a byte of label, then the pixels
 //	                       batches.meta.txt                        the classes, one a line
-//	cifar-100-python/      train, test                             as above, with "fine_labels" (100) and "coarse_labels" (20) for "labels"
-//	                       meta                                    "fine_label_names" and "coarse_label_names"
 //	cifar-100-binary/      train.bin, test.bin                     records with a byte of the coarse label before that of the fine one
 //	                       fine_label_names.txt, coarse_label_names.txt
 //
-// The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Both versions hold the same
-// images in the same order, and give the same samples here: image 29 of the training files, counted from 0 through all five as torchvision's
-// CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the
-// fine class whichever labels are taken.
+// The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training files,
+// counted from 0 through all five as torchvision's CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are
+// "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
 var cifar = Kind{
 	Name:   "CIFAR",
-	Forms:  []string{"cifar-10-python.tar.gz or cifar-100-python.tar.gz, which are read and not executed", "cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
+	Forms:  []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
 	Labels: "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
 	open:   openCIFAR,
 	takes:  []option{optionLabel},
@@ -56,59 +49,39 @@ const (
 	cifarFileBytesMax = 256 << 20
 )
 
-// cifarFormat is one version of the files.
+// cifarFormat is one of the two.
 type cifarFormat struct {
-	set, version    string // "CIFAR-10", "Python"
-	folder, archive string
-	train, test     []string // the files of images
-	metas           []string // the files of class names; of two the second has the coarse ones
-	plain           bool     // names such as train may be those of any files
-	pickled         bool
-	labels          []cifarLabel // the one in keys first
+	name, folder, archive string
+	train, test           []string // the files of images
+	metas                 []string // the files of class names: of those in keys, and of the coarse ones
+	classes               [2]int   // in each of metas
 }
 
-// cifarLabel is a label that every image has: how many classes it has, and what pickles call the labels and the classes' names.
-type cifarLabel struct {
-	classes     int
-	list, names string
+var cifar10 = cifarFormat{
+	name: "CIFAR-10", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
+	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}, test: []string{"test_batch.bin"},
+	metas: []string{"batches.meta.txt"}, classes: [2]int{10},
 }
 
-// cifarFormats are the versions; where a folder holds both, the first is taken.
-var cifarFormats = []*cifarFormat{&cifarPython, &cifarBinary, &cifar100Python, &cifar100Binary}
+var cifar100 = cifarFormat{
+	name: "CIFAR-100", folder: "cifar-100-binary", archive: "cifar-100-binary.tar.gz",
+	train: []string{"train.bin"}, test: []string{"test.bin"},
+	metas: []string{"fine_label_names.txt", "coarse_label_names.txt"}, classes: [2]int{100, 20},
+}
 
-var (
-	cifarPython = cifarFormat{
-		set: "CIFAR-10", version: "Python", folder: "cifar-10-batches-py", archive: "cifar-10-python.tar.gz", pickled: true,
-		train: []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"}, test: []string{"test_batch"},
-		metas: []string{"batches.meta"}, labels: []cifarLabel{{10, "labels", "label_names"}},
-	}
-	cifarBinary = cifarFormat{
-		set: "CIFAR-10", version: "binary", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
-		train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}, test: []string{"test_batch.bin"},
-		metas: []string{"batches.meta.txt"}, labels: []cifarLabel{{classes: 10}},
-	}
-	cifar100Python = cifarFormat{
-		set: "CIFAR-100", version: "Python", folder: "cifar-100-python", archive: "cifar-100-python.tar.gz", pickled: true, plain: true,
-		train: []string{"train"}, test: []string{"test"},
-		metas: []string{"meta"}, labels: []cifarLabel{{100, "fine_labels", "fine_label_names"}, {20, "coarse_labels", "coarse_label_names"}},
-	}
-	cifar100Binary = cifarFormat{
-		set: "CIFAR-100", version: "binary", folder: "cifar-100-binary", archive: "cifar-100-binary.tar.gz", plain: true,
-		train: []string{"train.bin"}, test: []string{"test.bin"},
-		metas: []string{"fine_label_names.txt", "coarse_label_names.txt"}, labels: []cifarLabel{{classes: 100}, {classes: 20}},
-	}
-)
+// cifarUnread are the versions that are not read, by the folder that their archive unpacks to.
+var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100, "cifar-100-matlab": &cifar100}
 
 func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
-func (f *cifarFormat) record() int     { return len(f.labels) + cifarImageBytes } // a byte for each label
+func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes } // a byte for each label
 
-// cifarFiles is what the two splits of one CIFAR share: all its files, as the binary version has them, 184 MB, which stay in memory from the first Walk on.
+// cifarFiles is what the two splits of one CIFAR share: all its files, 184 MB, which stay in memory from the first Walk on.
 type cifarFiles struct {
 	path    string // the archive or folder
 	packed  bool
 	tar     inTars // if packed
 	format  *cifarFormat
-	label   int // in format.labels, that is taken
+	label   int // in metas, of the labels that are taken
 	once    sync.Once
 	err     error
 	data    map[string][]byte
@@ -134,12 +107,12 @@ func openCIFAR(p *place) ([]*Split, error) {
 	switch label := p.opts.Label; {
 	case p.opts.Split != "":
 		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", p.opts.Split)}
-	case label != "" && len(c.format.labels) == 1:
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, c.format.set)}
+	case label != "" && len(c.format.metas) == 1:
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, c.format.name)}
 	case label == "coarse":
 		c.label = 1
 	case label != "" && label != "fine":
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has the labels fine and coarse", label, c.format.set)}
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has the labels fine and coarse", label, c.format.name)}
 	}
 	out := stem(c.path)
 	return []*Split{
@@ -148,63 +121,38 @@ func openCIFAR(p *place) ([]*Split, error) {
 	}, nil
 }
 
-// findCIFAR says whether a place is a CIFAR unpacked or one of the archives, or a folder that holds one of these; nil: neither.
+// findCIFAR says whether a place is a CIFAR unpacked or an archive of it, or a folder that holds nothing but one of these; nil: neither.
 func findCIFAR(p *place) (*cifarFiles, error) {
 	if !p.folder {
 		return sniffCIFAR(p)
 	}
-	for _, k := range cifarFormats {
-		n := 0
-		for _, f := range p.files {
-			if slices.Contains(k.files(), f) {
-				n++
-			}
+	for _, f := range []*cifarFormat{&cifar10, &cifar100} {
+		n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(p.files, name) }))
+		if n > 1 || n == 1 && f == &cifar10 && len(p.folders) == 0 { // a train.bin alone may be anything
+			return &cifarFiles{path: p.path, format: f}, nil
 		}
-		if k.plain && (n == len(k.files()) || n > 1 && filepath.Base(p.path) == k.folder) || !k.plain && (n > 1 || n == 1 && len(p.folders) == 0) {
-			return &cifarFiles{path: p.path, format: k}, nil
+		names, own := p.folders, f.folder
+		if len(names) == 0 {
+			names, _ = p.tars()
+			own = f.archive
 		}
-	}
-	if len(p.folders) > 0 {
-		k, err := oneOfCIFAR(p.path, p.folders, func(k *cifarFormat) string { return k.folder })
-		if k == nil || err != nil {
+		if !slices.Contains(names, own) {
+			continue
+		}
+		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 { // they would be left out
+			return nil, &FormatError{Path: p.path, Entry: own, Msg: fmt.Sprintf("%s beside other data (%s): build it by its own path, %s", f.name, someNames(others), filepath.Join(p.path, own))}
+		}
+		inner, err := p.in(own, "")
+		if err != nil {
 			return nil, err
 		}
-		return &cifarFiles{path: filepath.Join(p.path, k.folder), format: k}, nil
+		defer inner.close()
+		return findCIFAR(inner)
 	}
-	if err := refuseMATLAB(p.path, filepath.Base(p.path)); err != nil {
-		return nil, err
+	if len(p.folders) == 0 {
+		return nil, refuseCIFAR(p.path, filepath.Base(p.path))
 	}
-	tars, _ := p.tars()
-	k, err := oneOfCIFAR(p.path, tars, func(k *cifarFormat) string { return k.archive })
-	if k == nil || err != nil {
-		return nil, err
-	}
-	archive, err := p.in(k.archive, "")
-	if err != nil {
-		return nil, err
-	}
-	defer archive.close()
-	return sniffCIFAR(archive)
-}
-
-// oneOfCIFAR returns the first of the versions whose own name is among the names; nil: none. There must be nothing else but another version of the
-// same: it would be left out, or the whole taken for a folder of classes.
-func oneOfCIFAR(path string, names []string, own func(*cifarFormat) string) (*cifarFormat, error) {
-	var found *cifarFormat
-	others := slices.Clone(names)
-	for _, k := range cifarFormats {
-		if slices.Contains(names, own(k)) && (found == nil || k.set == found.set) {
-			others = slices.DeleteFunc(others, func(name string) bool { return name == own(k) })
-			if found == nil {
-				found = k
-			}
-		}
-	}
-	if found != nil && len(others) > 0 {
-		return nil, &FormatError{Path: path, Entry: own(found), Msg: fmt.Sprintf("%s beside other data (%s): build it by its own path, %s",
-			found.set, someNames(others), filepath.Join(path, own(found)))}
-	}
-	return found, nil
+	return nil, refuseCIFAR(p.path, p.folders...)
 }
 
 // sniffCIFAR says whether a tar is an archive of CIFAR, by its first file that says something; nil: it is none.
@@ -218,25 +166,25 @@ func sniffCIFAR(p *place) (*cifarFiles, error) {
 			return nil, err
 		}
 		folder, name := path.Split(m.name)
-		if m.kind != tar.TypeReg || name == "readme.html" || strings.HasSuffix(name, "~") {
+		switch folder = path.Base(folder); {
+		case m.kind != tar.TypeReg || name == "readme.html" || strings.HasSuffix(name, "~"):
 			continue
+		case slices.Contains(cifar10.files(), name):
+			return &cifarFiles{path: p.path, packed: true, tar: inTars{stdin: p.stdin}, format: &cifar10}, nil
+		case slices.Contains(cifar100.files(), name) && folder == cifar100.folder:
+			return &cifarFiles{path: p.path, packed: true, tar: inTars{stdin: p.stdin}, format: &cifar100}, nil
 		}
-		for _, k := range cifarFormats {
-			if slices.Contains(k.files(), name) && (!k.plain || path.Base(folder) == k.folder) {
-				return &cifarFiles{path: p.path, packed: true, tar: inTars{stdin: p.stdin}, format: k}, nil
-			}
-		}
-		return nil, refuseMATLAB(p.path, path.Clean(folder))
+		return nil, refuseCIFAR(p.path, folder)
 	}
 	return nil, nil
 }
 
-// refuseMATLAB tells the versions for MATLAB, which are not read, from folders and tars of images.
-func refuseMATLAB(p, folder string) error {
-	for name, formats := range map[string][2]*cifarFormat{"cifar-10-batches-mat": {&cifarPython, &cifarBinary}, "cifar-100-matlab": {&cifar100Python, &cifar100Binary}} {
-		if folder == name {
-			return &FormatError{Path: p, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("the MATLAB version of %s is not read: get %s or %s, which hold the same images",
-				formats[0].set, formats[0].archive, formats[1].archive)}
+// refuseCIFAR tells the versions for Python and MATLAB, which are not read, from folders and tars of images.
+func refuseCIFAR(p string, folders ...string) error {
+	for _, folder := range folders {
+		if f := cifarUnread[folder]; f != nil {
+			return &FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
+				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
 		}
 	}
 	return nil
@@ -312,14 +260,14 @@ func (c *cifarFiles) take(name string, size int64, r io.Reader) error {
 	case c.data[name] != nil:
 		return &FormatError{Path: c.path, Entry: name, Msg: "occurs twice"}
 	case size > cifarFileBytesMax:
-		return &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("%d bytes, more than %d: not one of %s's files", size, cifarFileBytesMax, c.format.set)}
+		return &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("%d bytes, more than %d: not one of %s's files", size, cifarFileBytesMax, c.format.name)}
 	}
 	c.data[name] = make([]byte, size)
 	_, err := io.ReadFull(r, c.data[name])
 	return err
 }
 
-// check checks that all files are there and well formed, and makes of pickles what the binary version has.
+// check checks that all files are there and well formed.
 func (c *cifarFiles) check() error {
 	for _, name := range c.format.files() {
 		data, ok := c.data[name]
@@ -327,29 +275,26 @@ func (c *cifarFiles) check() error {
 			return &FormatError{Path: c.path, Entry: name, Msg: "is missing: the download or copy is incomplete"}
 		}
 		var err error
-		switch i := slices.Index(c.format.metas, name); {
-		case c.format.pickled:
-			err = c.unpickle(name, i >= 0)
-		case i >= 0:
-			c.classes[i], err = cifarClasses(slices.Collect(strings.Lines(string(data))), c.format.labels[i].classes)
-		default:
+		if i := slices.Index(c.format.metas, name); i >= 0 {
+			c.classes[i], err = cifarClasses(data, c.format.classes[i])
+		} else {
 			err = c.checkRecords(data)
 		}
 		if err != nil {
-			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.set, Err: err}
+			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
 		}
 	}
 	return nil
 }
 
 func (c *cifarFiles) checkRecords(data []byte) error {
-	size, labels := c.format.record(), c.format.labels
+	size, labels := c.format.record(), len(c.format.metas)
 	if len(data) == 0 || len(data)%size != 0 {
 		return fmt.Errorf("%d bytes are no whole number of records of %d", len(data), size)
 	}
 	for i := 0; i < len(data); i += size {
 		for k := range labels {
-			if label, n := data[i+len(labels)-1-k], labels[k].classes; int(label) >= n {
+			if label, n := data[i+labels-1-k], c.format.classes[k]; int(label) >= n {
 				return fmt.Errorf("image %d has the label %d, the largest is %d", i/size, label, n-1)
 			}
 		}
@@ -357,9 +302,9 @@ func (c *cifarFiles) checkRecords(data []byte) error {
 	return nil
 }
 
-// cifarClasses checks that lines are n class names, each of which can be a folder's. Empty lines count for nothing.
-func cifarClasses(lines []string, n int) (names []string, err error) {
-	for _, line := range lines {
+// cifarClasses reads n class names, one a line, each of which can be a folder's, and empty lines after them.
+func cifarClasses(data []byte, n int) (names []string, err error) {
+	for line := range strings.Lines(string(data)) {
 		name := strings.TrimSpace(line)
 		if name == "" {
 			continue
@@ -375,77 +320,12 @@ func cifarClasses(lines []string, n int) (names []string, err error) {
 	return names, nil
 }
 
-// unpickle reads the dictionary of class names, or of a batch, which becomes records.
-func (c *cifarFiles) unpickle(name string, meta bool) error {
-	v, err := pickle.Read(c.data[name])
-	if err != nil {
-		return err
-	}
-	dict, ok := v.(pickle.Dict)
-	if !ok {
-		return fmt.Errorf("the pickle holds a %T, not a dictionary", v)
-	}
-	if !meta {
-		c.data[name], err = c.format.unpickleBatch(dict)
-		return err
-	}
-	for k, label := range c.format.labels {
-		list, ok := dict[label.names].(*pickle.List)
-		if !ok {
-			return fmt.Errorf("%q is no list", label.names)
-		}
-		var names []string
-		for _, item := range list.Items {
-			name, ok := item.(pickle.String)
-			if !ok {
-				return fmt.Errorf("%q holds what is no string", label.names)
-			}
-			names = append(names, string(name))
-		}
-		if c.classes[k], err = cifarClasses(names, label.classes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unpickleBatch makes records of the array of images and the lists of labels.
-func (f *cifarFormat) unpickleBatch(dict pickle.Dict) ([]byte, error) {
-	pixels, rows, columns, err := pickle.Uint8(dict["data"])
-	if err == nil && columns != cifarImageBytes {
-		err = fmt.Errorf("it has rows of %d", columns)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("\"data\" is no array of images of %d numbers: %w", cifarImageBytes, err)
-	}
-	lists := make([]*pickle.List, len(f.labels))
-	for k, label := range f.labels {
-		list, ok := dict[label.list].(*pickle.List)
-		if !ok || len(list.Items) != rows {
-			return nil, fmt.Errorf("%q is no list of %d labels", label.list, rows)
-		}
-		lists[k] = list
-	}
-	records := make([]byte, 0, rows*f.record())
-	for i := range rows {
-		for k := len(lists) - 1; k >= 0; k-- {
-			label, ok := lists[k].Items[i].(int64)
-			if !ok || label < 0 || label >= int64(f.labels[k].classes) {
-				return nil, fmt.Errorf("image %d has the label %v (%T), not a number from 0 to %d", i, lists[k].Items[i], lists[k].Items[i], f.labels[k].classes-1)
-			}
-			records = append(records, byte(label))
-		}
-		records = append(records, pixels[i*cifarImageBytes:][:cifarImageBytes]...)
-	}
-	return records, nil
-}
-
 func (c *cifarSplit) describe() string {
 	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
 	if c.packed {
 		place = "archive"
 	}
-	return fmt.Sprintf("the %s images of %s, the %s version's %s", what, c.format.set, c.format.version, place)
+	return fmt.Sprintf("the %s images of %s, the binary version's %s", what, c.format.name, place)
 }
 
 func (c *cifarSplit) streamed() bool { return false }
@@ -460,7 +340,7 @@ func (c *cifarSplit) record(place int) (record []byte, key string) {
 			continue
 		}
 		record = c.data[name][rest*size:][:size]
-		return record, fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][record[len(c.format.labels)-1]], place)
+		return record, fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][record[len(c.format.metas)-1]], place)
 	}
 	return nil, ""
 }
@@ -479,7 +359,7 @@ func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 		if record == nil {
 			break
 		}
-		l.byKey[key] = int32(record[len(c.format.labels)-1-c.label])
+		l.byKey[key] = int32(record[len(c.format.metas)-1-c.label])
 		if err := ctx.Err(); err != nil {
 			return labels{}, err
 		}
@@ -488,7 +368,7 @@ func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 		}
 	}
 	if len(l.byKey) != c.images {
-		s.note("%s has %d %s images, %s as published has %d", s.Path, len(l.byKey), c.prefix, c.format.set, c.images)
+		s.note("%s has %d %s images, %s as published has %d", s.Path, len(l.byKey), c.prefix, c.format.name, c.images)
 	}
 	return l, nil
 }
@@ -501,7 +381,7 @@ func (c *cifarSplit) read(key string, buf []byte) ([]byte, error) {
 	if err != nil || place < 0 || own != key {
 		return nil, fmt.Errorf("source: %s: no image %q", c.path, key)
 	}
-	planes := record[len(c.format.labels):]
+	planes := record[len(c.format.metas):]
 	img := image.NewRGBA(image.Rect(0, 0, cifarSide, cifarSide))
 	for i := range cifarPlane {
 		copy(img.Pix[4*i:], []byte{planes[i], planes[cifarPlane+i], planes[2*cifarPlane+i], 0xff})

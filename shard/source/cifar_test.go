@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"golang.org/x/image/bmp"
 
-	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
@@ -97,27 +95,22 @@ func requireCIFAR(t *testing.T, path, layout, output string, batches []sourcetes
 
 func TestEveryCIFARGivesTheSame(t *testing.T) {
 	dir, batches := t.TempDir(), sourcetest.CIFARBatches(1)
-	python, binary := sourcetest.CIFARPython(batches), sourcetest.CIFARBinary(batches)
+	files := sourcetest.CIFARBinary(batches)
 	for seed := range uint64(3) { // whatever the order of the entries
 		at := filepath.Join(dir, fmt.Sprint(seed))
-		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "cifar-10-python.tar.gz"), "cifar-10-batches-py", python, seed),
-			"the Python version's archive", filepath.Join(at, "cifar-10-python"), batches)
-		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "renamed.tgz"), "x", binary, seed), "the binary version's archive", filepath.Join(at, "renamed"), batches)
+		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "cifar-10-binary.tar.gz"), "cifar-10-batches-bin", files, seed),
+			"the binary version's archive", filepath.Join(at, "cifar-10-binary"), batches)
+		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "renamed.tgz"), "x", files, seed), "the binary version's archive", filepath.Join(at, "renamed"), batches)
 	}
 	alone := filepath.Join(dir, "0") // a folder that holds the archive and nothing else
 	if err := os.Remove(filepath.Join(alone, "renamed.tgz")); err != nil {
 		t.Fatal(err)
 	}
-	requireCIFAR(t, alone, "the Python version's archive", filepath.Join(alone, "cifar-10-python"), batches)
-	py := writeTree(t, filepath.Join(dir, "data/cifar-10-batches-py"), python)
-	sourcetest.Write(t, filepath.Join(py, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
-	requireCIFAR(t, py, "the Python version's folder", py, batches)
-	bin := writeTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), binary)
+	requireCIFAR(t, alone, "the binary version's archive", filepath.Join(alone, "cifar-10-binary"), batches)
+	bin := writeTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), files)
+	sourcetest.Write(t, filepath.Join(bin, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
 	requireCIFAR(t, bin, "the binary version's folder", bin, batches)
 	requireCIFAR(t, filepath.Dir(bin), "the binary version's folder", bin, batches)
-	writeTree(t, filepath.Join(dir, "data/cifar-10-batches-bin"), binary)
-	cifarArchive(t, filepath.Join(dir, "data/cifar-10-python.tar.gz"), "cifar-10-batches-py", python, 9)
-	requireCIFAR(t, filepath.Dir(py), "the Python version's folder", py, batches)
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
@@ -146,7 +139,7 @@ func TestCIFARReadsIntoTheBuffer(t *testing.T) {
 
 func TestDamagedCIFAR(t *testing.T) {
 	batches := sourcetest.CIFARBatches(3)
-	python, binary := sourcetest.CIFARPython(batches), sourcetest.CIFARBinary(batches)
+	binary := sourcetest.CIFARBinary(batches)
 	replaced := func(data []byte, old, new string) []byte { return bytes.Replace(data, []byte(old), []byte(new), 1) }
 	for name, tc := range map[string]struct {
 		files map[string][]byte
@@ -154,22 +147,14 @@ func TestDamagedCIFAR(t *testing.T) {
 		data  []byte // nil: the file is missing
 		want  string
 	}{
-		"a batch is missing":     {python, "data_batch_3", nil, `"data_batch_3": is missing`},
-		"the classes are":        {binary, "batches.meta.txt", nil, `"batches.meta.txt": is missing`},
-		"half a record":          {binary, "test_batch.bin", binary["test_batch.bin"][:3000], "no whole number of records"},
-		"an empty batch":         {binary, "data_batch_1.bin", []byte{}, "no whole number of records"},
-		"label 10":               {binary, "data_batch_2.bin", append([]byte{10}, binary["data_batch_2.bin"][1:]...), "image 0 has the label 10"},
-		"nine classes":           {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck\n", ""), "9 classes"},
-		"a class twice":          {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "ship"), `"ship" cannot be used`},
-		"a class that climbs":    {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "../truck"), "cannot be used"},
-		"a pickle cut short":     {python, "data_batch_4", python["data_batch_4"][:200], "cut short"},
-		"a pickle of a list":     {python, "data_batch_4", []byte("\x80\x02]."), "not a dictionary"},
-		"a pickle that executes": {python, "batches.meta", []byte("cos\nsystem\n(U\x04true" + "tR."), `refused: it wants to use "system"`},
-		"no data":                {python, "data_batch_1", replaced(python["data_batch_1"], "U\x04data", "U\x04dada"), `"data" is no array`},
-		"no labels":              {python, "data_batch_1", replaced(python["data_batch_1"], "U\x06labels", "U\x06lapels"), `"labels" is no list of 3`},
-		"a label that is a word": {python, "data_batch_1", replaced(python["data_batch_1"], "(K"+string(batches[0].Labels[0]), "(U\x00"), `image 0 has the label`},
-		"no names":               {python, "batches.meta", replaced(python["batches.meta"], "label_names", "babel_names"), `"label_names" is no list`},
-		"a name that is none":    {python, "batches.meta", replaced(python["batches.meta"], "U\x08airplane", "K\x00"), `holds what is no string`},
+		"a batch is missing":  {binary, "data_batch_3.bin", nil, `"data_batch_3.bin": is missing`},
+		"the classes are":     {binary, "batches.meta.txt", nil, `"batches.meta.txt": is missing`},
+		"half a record":       {binary, "test_batch.bin", binary["test_batch.bin"][:3000], "no whole number of records"},
+		"an empty batch":      {binary, "data_batch_1.bin", []byte{}, "no whole number of records"},
+		"label 10":            {binary, "data_batch_2.bin", append([]byte{10}, binary["data_batch_2.bin"][1:]...), "image 0 has the label 10"},
+		"nine classes":        {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck\n", ""), "9 classes"},
+		"a class twice":       {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "ship"), `"ship" cannot be used`},
+		"a class that climbs": {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "../truck"), "cannot be used"},
 	} {
 		files := maps.Clone(tc.files)
 		if files[tc.file] = tc.data; tc.data == nil {
@@ -194,13 +179,18 @@ func TestDamagedCIFAR(t *testing.T) {
 
 func TestCIFARThatIsNotRead(t *testing.T) {
 	dir, files := t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(4))
+	pickled := map[string][]byte{"batches.meta": nil, "data_batch_1": nil}
 	matlab := map[string][]byte{"batches.meta.mat": []byte("MATLAB"), "readme.html": nil, "data_batch_1.mat": nil}
 	twice := sourcetest.Tar(t, sourcetest.File{Name: "a/test_batch.bin", Data: files["test_batch.bin"]}, sourcetest.File{Name: "b/test_batch.bin", Data: files["test_batch.bin"]})
 	for path, want := range map[string]string{
-		writeTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                                      "MATLAB version",
-		cifarArchive(t, filepath.Join(dir, "m.tar.gz"), "cifar-10-batches-mat", matlab, 1):                                                    "MATLAB version",
-		cifarArchive(t, filepath.Join(dir, "c.tar.gz"), "cifar-100-matlab", map[string][]byte{"meta.mat": nil, "train.mat": nil}, 1):          "MATLAB version of CIFAR-100",
+		writeTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                                      "of CIFAR-10 the binary version is read: get cifar-10-binary.tar.gz",
+		cifarArchive(t, filepath.Join(dir, "m.tar.gz"), "cifar-10-batches-mat", matlab, 1):                                                    "of CIFAR-10 the binary version is read: get cifar-10-binary.tar.gz",
+		cifarArchive(t, filepath.Join(dir, "c.tar.gz"), "cifar-100-matlab", map[string][]byte{"meta.mat": nil, "train.mat": nil}, 1):          "of CIFAR-100 the binary version is read: get cifar-100-binary.tar.gz",
 		writeTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):              "cannot be read as CIFAR-100",
+		writeTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled):                                                                      "imgfeed.from_torch",
+		filepath.Dir(writeTree(t, filepath.Join(dir, "data/cifar-10-batches-py"), pickled)):                                                   "imgfeed.from_torch",
+		cifarArchive(t, filepath.Join(dir, "cifar-10-python.tar.gz"), "cifar-10-batches-py", pickled, 1):                                      "imgfeed.from_torch",
+		cifarArchive(t, filepath.Join(dir, "cifar-100-python.tar.gz"), "cifar-100-python", map[string][]byte{"train": nil}, 1):                "imgfeed.from_torch",
 		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), twice):                                                                           `"test_batch.bin": occurs twice`,
 		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):                 "incomplete",
 		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
@@ -223,11 +213,11 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	for _, path := range []string{"MNIST/raw/x", "other.tar"} {
 		root := t.TempDir()
 		sourcetest.Write(t, filepath.Join(root, path), nil)
-		want := filepath.Join(root, cifarBinary.archive)
+		want := filepath.Join(root, cifar10.archive)
 		if filepath.Ext(path) == ".tar" {
 			cifarArchive(t, want, "x", files, 1)
 		} else {
-			want = writeTree(t, filepath.Join(root, cifarBinary.folder), files)
+			want = writeTree(t, filepath.Join(root, cifar10.folder), files)
 		}
 		if _, err := Open(root, Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
 			t.Errorf("CIFAR-10 beside %s: %v", path, err)
@@ -248,34 +238,6 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	}
 }
 
-// repickle turns the pickles of a folder into those that Python 3 makes of the same objects with the protocol.
-const repickle = `
-import os, pickle, sys
-import numpy
-root, protocol = sys.argv[1], int(sys.argv[2])
-for name in os.listdir(root):
-    if name != "readme.html":
-        path = os.path.join(root, name)
-        with open(path, "rb") as f:
-            value = pickle.load(f, encoding="latin1")
-        assert "data" not in value or value["data"].dtype == numpy.uint8
-        with open(path, "wb") as f:
-            pickle.dump(value, f, protocol=protocol)
-`
-
-// TestPythonAgreesOnPickles checks that Python itself reads the pickles that these tests make, and that what it makes of them is read as well.
-func TestPythonAgreesOnPickles(t *testing.T) {
-	python, _ := pillowtest.Find(t, "numpy")
-	batches := sourcetest.CIFARBatches(5)
-	for _, protocol := range []string{"2", "3", "4"} {
-		root := writeTree(t, filepath.Join(t.TempDir(), "data"), sourcetest.CIFARPython(batches))
-		if out, err := exec.Command(python, "-c", repickle, root, protocol).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		requireCIFAR(t, root, "the Python version's folder", root, batches)
-	}
-}
-
 // Whatever the bytes of CIFAR's files, reading them gives labels of their classes, and images, or a *FormatError.
 func FuzzCIFAR(f *testing.F) {
 	type files struct {
@@ -285,8 +247,7 @@ func FuzzCIFAR(f *testing.F) {
 	ten := sourcetest.CIFARBatches(1)
 	hundred, fine, coarse := sourcetest.CIFAR100Batches(1)
 	sorts := []files{
-		{&cifarBinary, sourcetest.CIFARBinary(ten)}, {&cifar100Binary, sourcetest.CIFAR100Binary(hundred, fine, coarse)},
-		{&cifarPython, sourcetest.CIFARPython(ten)},
+		{&cifar10, sourcetest.CIFARBinary(ten)}, {&cifar100, sourcetest.CIFAR100Binary(hundred, fine, coarse)},
 	}
 	for sort, c := range sorts {
 		for i, name := range c.of.files() {

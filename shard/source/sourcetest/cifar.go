@@ -1,8 +1,6 @@
 package sourcetest
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -56,40 +54,6 @@ func CIFARBinary(batches []CIFARBatch) map[string][]byte {
 	return files
 }
 
-// CIFARPython returns the files of the Python version, opcode for opcode as Python 2's cPickle wrote those that are published.
-func CIFARPython(batches []CIFARBatch) map[string][]byte {
-	files := map[string][]byte{"readme.html": []byte("<html>")}
-	for i, b := range batches {
-		files[cifarBatchName(i)] = pickledBatch(b)
-	}
-	p := newPickler()
-	p.op("}").put().op("(").text("num_cases_per_batch").put().number(10000).text("label_names").put().op("]").put().op("(")
-	for _, name := range CIFARClasses {
-		p.text(name).put()
-	}
-	files["batches.meta"] = p.op("e").text("num_vis").put().number(3072).op("u.").buf.Bytes()
-	return files
-}
-
-func pickledBatch(b CIFARBatch) []byte {
-	p := newPickler()
-	p.op("}").put().op("(").text("batch_label").put().text("training batch 1 of 5").put()
-	p.text("labels").put().op("]").put().op("(")
-	for _, label := range b.Labels {
-		p.number(int(label))
-	}
-	p.op("e").text("data").put()
-	p.op("cnumpy.core.multiarray\n_reconstruct\n").put().op("cnumpy\nndarray\n").put()
-	p.number(0).op("\x85").text("b").put().op("\x87R").put()
-	p.op("(").number(1).number(len(b.Labels)).number(3072).op("\x86").op("cnumpy\ndtype\n").put().text("u1").number(0).number(1).op("\x87R").put()
-	p.op("(").number(3).text("|").op("NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff").number(0).op("tb\x89").text(string(b.Planes)).op("tb")
-	p.text("filenames").put().op("]").put().op("(")
-	for i := range b.Labels {
-		p.text(fmt.Sprintf("camion_s_%06d.png", i)).put()
-	}
-	return p.op("eu.").buf.Bytes()
-}
-
 // CIFAR100Batches makes a batch for training and one for testing, of 300 and 40 random images, and the names of the classes, fine and coarse.
 func CIFAR100Batches(seed uint64) (batches []CIFARBatch, fine, coarse []string) {
 	rng := rand.NewChaCha8([32]byte{byte(seed)})
@@ -120,52 +84,4 @@ func CIFAR100Binary(batches []CIFARBatch, fine, coarse []string) map[string][]by
 		}
 	}
 	return files
-}
-
-// pickler writes the opcodes of pickle protocol 2.
-type pickler struct {
-	buf  bytes.Buffer
-	puts int
-}
-
-func newPickler() *pickler {
-	p := new(pickler)
-	return p.op("\x80\x02")
-}
-
-func (p *pickler) op(text string) *pickler {
-	p.buf.WriteString(text)
-	return p
-}
-
-// put stores the uppermost value in the next place of the memo, from 1 as cPickle does.
-func (p *pickler) put() *pickler {
-	if p.puts++; p.puts < 256 {
-		p.buf.Write([]byte{'q', byte(p.puts)})
-		return p
-	}
-	p.buf.WriteByte('r')
-	p.buf.Write(binary.LittleEndian.AppendUint32(nil, uint32(p.puts)))
-	return p
-}
-
-func (p *pickler) number(n int) *pickler {
-	if n < 256 {
-		p.buf.Write([]byte{'K', byte(n)})
-		return p
-	}
-	p.buf.WriteByte('M')
-	p.buf.Write(binary.LittleEndian.AppendUint16(nil, uint16(n)))
-	return p
-}
-
-func (p *pickler) text(s string) *pickler {
-	if len(s) < 256 {
-		p.buf.Write([]byte{'U', byte(len(s))})
-	} else {
-		p.buf.WriteByte('T')
-		p.buf.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
-	}
-	p.buf.WriteString(s)
-	return p
 }
