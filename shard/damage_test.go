@@ -52,7 +52,7 @@ func (f memoryFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.Reader.ReadAt(p, offset)
 }
 
-func openBytes(data []byte) (*Reader, error) {
+func openBytes(data []byte) (*reader, error) {
 	return openReader("test.imgshard", memoryFile{Reader: bytes.NewReader(data)}, false)
 }
 
@@ -243,7 +243,7 @@ func resign(p []byte, f *footer) {
 
 func TestVersions(t *testing.T) {
 	good := shardBytes(t, 2)
-	for _, version := range []Version{0, VersionCurrent + 1, 1 << 31} {
+	for _, version := range []Version{0, versionCurrent + 1, 1 << 31} {
 		p := bytes.Clone(good)
 		f := parseFooter(p[len(p)-footerSize:])
 		f.version = version
@@ -283,12 +283,12 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 	}
 }
 
-func entryOffset(r *Reader, j int) int64 {
+func entryOffset(r *reader, j int) int64 {
 	e, _ := r.Entry(j)
 	return e.Offset
 }
 
-func entryLength(r *Reader, j int) int {
+func entryLength(r *reader, j int) int {
 	e, _ := r.Entry(j)
 	return int(e.length())
 }
@@ -343,8 +343,8 @@ func TestManifestDamage(t *testing.T) {
 		}
 	}
 	unsupported := func(err error) bool { _, ok := errors.AsType[*UnsupportedError](err); return ok }
-	edit("a later version", func(m *Manifest) { m.Version = VersionCurrent + 1 }, unsupported)
-	edit("the shards' version is older", func(m *Manifest) { m.Version = VersionCurrent }, isCorrupt)
+	edit("a later version", func(m *Manifest) { m.Version = versionCurrent + 1 }, unsupported)
+	edit("the shards' version is older", func(m *Manifest) { m.Version = versionCurrent }, isCorrupt)
 	edit("fields in version 1", func(m *Manifest) { m.Fields = Fields{{Name: "score", Type: Float32}} }, isCorrupt)
 	edit("another format", func(m *Manifest) { m.Format = "imgshort" }, func(err error) bool { return errors.Is(err, ErrNotSet) })
 	edit("no world", func(m *Manifest) { m.Partitions = 0 }, isCorrupt)

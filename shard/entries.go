@@ -74,7 +74,7 @@ func (t *entryTable) check(k int, take func(piece []byte)) (err error) {
 func (t *entryTable) close() error { return storage.Unmap(t.mapping) }
 
 // Entry returns the entry of sample j, 0 ≤ j < Len(). The error is a *CorruptError: the file has changed since it was opened.
-func (r *Reader) Entry(j int) (Entry, error) {
+func (r *reader) Entry(j int) (Entry, error) {
 	e, err := r.entries.at(j)
 	if err == nil && r.entries.sums != nil {
 		// Whoever writes to the file now may write what has the right checksum: no place outside of the records is believed.
@@ -86,12 +86,12 @@ func (r *Reader) Entry(j int) (Entry, error) {
 	return e, nil
 }
 
-func (r *Reader) corruptEntry(j int, err error) error {
+func (r *reader) corruptEntry(j int, err error) error {
 	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1, Offset: r.footer.entriesOffset + entrySize*int64(j), Err: err}
 }
 
 // checkEntry says what is impossible about an entry whose record may begin at byte free.
-func (r *Reader) checkEntry(e *Entry, free int64) error {
+func (r *reader) checkEntry(e *Entry, free int64) error {
 	f, length := &r.footer, e.length()
 	switch {
 	case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.recordsEnd || length > f.recordsEnd-e.Offset:
@@ -107,9 +107,9 @@ func (r *Reader) checkEntry(e *Entry, free int64) error {
 }
 
 // readEntries reads the entries and checks each: into memory of our own, or piece by piece where they are to be mapped.
-func (r *Reader) readEntries() error {
+func (r *reader) readEntries() error {
 	t, buf := r.newEntryTable()
-	w := entryWalk{Reader: r, table: t, free: r.footer.recordsOffset, labelMax: -1}
+	w := entryWalk{reader: r, table: t, free: r.footer.recordsOffset, labelMax: -1}
 	length := entrySize * int(r.footer.count)
 	for at := 0; at < length; at += len(buf) {
 		if err := w.read(buf[:min(len(buf), length-at)], at); err != nil {
@@ -130,7 +130,7 @@ func (r *Reader) readEntries() error {
 }
 
 // newEntryTable returns an empty table and a buffer to read entries through, which is the table's own memory unless it is a mapping.
-func (r *Reader) newEntryTable() (*entryTable, []byte) {
+func (r *reader) newEntryTable() (*entryTable, []byte) {
 	const readBytes = 64 * pieceBytes
 	length := entrySize * int64(r.footer.count)
 	if r.mapEntries {
@@ -145,7 +145,7 @@ func (r *Reader) newEntryTable() (*entryTable, []byte) {
 
 // entryWalk goes through the entries of a shard from the first to the last.
 type entryWalk struct {
-	*Reader
+	*reader
 	table      *entryTable
 	crc        uint32
 	free       int64 // the next record may begin here
@@ -180,7 +180,7 @@ func (w *entryWalk) read(p []byte, at int) error {
 }
 
 // checkLabels checks that every label is the index of a class. Without classes any label will do.
-func (r *Reader) checkLabels(classes []string) error {
+func (r *reader) checkLabels(classes []string) error {
 	if len(classes) == 0 || r.Len() == 0 {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (s *Set) each(first, n int, take func(k int, e *Entry), absent func(k int))
 }
 
 // each calls take with n entries from record on, counted from there. Of an error it returns the record.
-func (r *Reader) each(record, n int, take func(j int, e *Entry)) (int, error) {
+func (r *reader) each(record, n int, take func(j int, e *Entry)) (int, error) {
 	entries, first := r.entries.bytes, 0
 	var piece [pieceBytes]byte
 	for j := range n {

@@ -121,7 +121,7 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("shard: %s: format version %d; this program reads versions %d to %d: use a newer imgfeed, or rebuild the set",
-		e.Path, e.Version, VersionOldest, VersionCurrent)
+		e.Path, e.Version, versionOldest, versionCurrent)
 }
 
 // LimitError says that a sample, a shard or a set is larger than the format allows.

@@ -45,10 +45,10 @@ const (
 	// manifest. A set without fields is written as Version1.
 	version2 Version = 2
 
-	// VersionOldest is the oldest version that this package reads.
-	VersionOldest = Version1
-	// VersionCurrent is the newest version that this package reads and writes.
-	VersionCurrent = version2
+	// versionOldest is the oldest version that this package reads.
+	versionOldest = Version1
+	// versionCurrent is the newest version that this package reads and writes.
+	versionCurrent = version2
 )
 
 // Sizes of the fixed parts, in bytes.

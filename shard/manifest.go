@@ -116,7 +116,7 @@ func decodeManifest(path string, data []byte) (*Manifest, error) {
 	}{&m, (*shardList)(&m.Shards)})
 	at := bytes.LastIndex(data, []byte(manifestKey))
 	if at < 0 {
-		if jsonErr == nil && m.Format == manifestFormat && m.Version > VersionCurrent {
+		if jsonErr == nil && m.Format == manifestFormat && m.Version > versionCurrent {
 			return nil, &UnsupportedError{Path: path, Version: m.Version}
 		}
 		return nil, bad(len(data), "no checksum at the end of %d bytes: the file is cut short or was edited", len(data))
@@ -135,7 +135,7 @@ func decodeManifest(path string, data []byte) (*Manifest, error) {
 	if m.Format != manifestFormat {
 		return nil, fmt.Errorf("shard: %s: format %q, expected %q: %w", path, m.Format, manifestFormat, ErrNotSet)
 	}
-	if m.Version < VersionOldest || m.Version > VersionCurrent {
+	if m.Version < versionOldest || m.Version > versionCurrent {
 		return nil, &UnsupportedError{Path: path, Version: m.Version}
 	}
 	if err := m.check(); err != nil {

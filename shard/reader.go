@@ -15,9 +15,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// Reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
+// reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
 // memory, its own or in a very large set the page cache's; keys and records are read when they are asked for. All methods may be called by many goroutines at once.
-type Reader struct {
+type reader struct {
 	path    string
 	file    storage.File
 	footer  footer
@@ -44,19 +44,10 @@ func makeRecord(e Entry, bytes []byte) Record {
 	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:auxEnd], Fields: bytes[auxEnd:]}
 }
 
-// OpenReader opens the shard file at path, checks its footer, header and entries, and every place and length they
-// name. It reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
-func OpenReader(path string) (*Reader, error) {
-	f, err := storage.OpenFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return openReader(path, f, false)
-}
-
-// openReader opens the shard that f holds, and closes f if that fails.
-func openReader(path string, f storage.File, mapEntries bool) (*Reader, error) {
-	r := &Reader{path: path, file: f, mapEntries: mapEntries}
+// openReader opens the shard that f holds, and closes f if that fails. It checks the shard's footer, header and entries, and every place and length that
+// they name, and reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
+func openReader(path string, f storage.File, mapEntries bool) (*reader, error) {
+	r := &reader{path: path, file: f, mapEntries: mapEntries}
 	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {
 		if err := step(); err != nil {
 			f.Close()
@@ -67,7 +58,7 @@ func openReader(path string, f storage.File, mapEntries bool) (*Reader, error) {
 }
 
 // readAt fills p from offset. A file that ends before is a *CorruptError; other failures are the file system's, a *ReadError.
-func (r *Reader) readAt(p []byte, offset int64, section string) error {
+func (r *reader) readAt(p []byte, offset int64, section string) error {
 	n, err := r.file.ReadAt(p, offset)
 	if n == len(p) {
 		return nil
@@ -82,7 +73,7 @@ func (r *Reader) readAt(p []byte, offset int64, section string) error {
 }
 
 // readFooter reads and checks the footer, and the prefix, whose version must be the same.
-func (r *Reader) readFooter() error {
+func (r *reader) readFooter() error {
 	size := r.file.Size()
 	if size < prefixSize+4+SlackBytes+footerSize {
 		return corrupt(r.path, "file", 0, fmt.Errorf("%d bytes are too few for a shard: %w", size, io.ErrUnexpectedEOF))
@@ -108,7 +99,7 @@ func (r *Reader) readFooter() error {
 	if first != f.version {
 		return corrupt(r.path, "header", 8, fmt.Errorf("version %d, and %d in the footer", first, f.version))
 	}
-	if first < VersionOldest || first > VersionCurrent {
+	if first < versionOldest || first > versionCurrent {
 		return &UnsupportedError{Path: r.path, Version: first}
 	}
 	if got := checksum(p[:footerCRCAt]); got != f.crc {
@@ -122,7 +113,7 @@ func (r *Reader) readFooter() error {
 }
 
 // readHeader reads and checks the prefix and the JSON after it.
-func (r *Reader) readHeader() error {
+func (r *reader) readHeader() error {
 	p := make([]byte, r.footer.recordsOffset)
 	if err := r.readAt(p, 0, "header"); err != nil {
 		return err
@@ -148,18 +139,12 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// Path returns the file's path.
-func (r *Reader) Path() string { return r.path }
-
 // Len returns the number of samples.
-func (r *Reader) Len() int { return int(r.footer.count) }
-
-// Encoding returns how the images are stored.
-func (r *Reader) Encoding() Encoding { return r.header.Encoding }
+func (r *reader) Len() int { return int(r.footer.count) }
 
 // Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. A buf that is too small is replaced; the
 // buffer used is returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
-func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
+func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 	e, err := r.Entry(j)
 	if err != nil {
 		return Record{}, buf, err
@@ -174,7 +159,7 @@ func (r *Reader) Read(j int, buf []byte) (Record, []byte, error) {
 }
 
 // check returns the record whose bytes were read, if they have its checksum. It clears the bytes after them.
-func (r *Reader) check(j int, e Entry, bytes []byte) (Record, error) {
+func (r *reader) check(j int, e Entry, bytes []byte) (Record, error) {
 	if got := checksum(bytes); got != e.Checksum {
 		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
 	}
@@ -182,7 +167,7 @@ func (r *Reader) check(j int, e Entry, bytes []byte) (Record, error) {
 	return makeRecord(e, bytes[:len(bytes):len(bytes)+SlackBytes]), nil
 }
 
-func (r *Reader) corruptRecord(j int, e *Entry, err error) error {
+func (r *reader) corruptRecord(j int, e *Entry, err error) error {
 	return &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset, Err: err}
 }
 
@@ -195,22 +180,22 @@ func growBuffer(buf []byte, n int) []byte {
 	return buf[:cap(buf)]
 }
 
-// Keys holds the keys of one shard, checked. It is read-only.
-type Keys struct {
+// keyTable holds the keys of one shard, checked. It is read-only.
+type keyTable struct {
 	offsets []byte // count+1 u32, from the start of blob
 	blob    []byte
 }
 
 // Len returns the number of keys.
-func (k *Keys) Len() int { return len(k.offsets)/4 - 1 }
+func (k *keyTable) Len() int { return len(k.offsets)/4 - 1 }
 
 // At returns key j.
-func (k *Keys) At(j int) string {
+func (k *keyTable) At(j int) string {
 	return string(k.blob[binary.LittleEndian.Uint32(k.offsets[4*j:]):binary.LittleEndian.Uint32(k.offsets[4*j+4:])])
 }
 
 // Keys reads the whole key section and checks it. It is large (some 30 bytes a sample): callers drop it when they can.
-func (r *Reader) Keys() (*Keys, error) {
+func (r *reader) Keys() (*keyTable, error) {
 	f := &r.footer
 	p := make([]byte, f.keysLength)
 	if err := r.readAt(p, f.keysOffset, "keys"); err != nil {
@@ -220,7 +205,7 @@ func (r *Reader) Keys() (*Keys, error) {
 		return nil, corrupt(r.path, "keys", f.keysOffset, &ChecksumError{Length: f.keysLength, Want: f.keysCRC, Got: got})
 	}
 	table := 4 * (int(f.count) + 1)
-	k := &Keys{offsets: p[:table], blob: p[table:]}
+	k := &keyTable{offsets: p[:table], blob: p[table:]}
 	last := uint32(0)
 	for j := range int(f.count) + 1 {
 		at := binary.LittleEndian.Uint32(k.offsets[4*j:])
@@ -236,7 +221,7 @@ func (r *Reader) Keys() (*Keys, error) {
 }
 
 // Close closes the file. Reads that are under way fail or finish; none reads another file. No view may be in use.
-func (r *Reader) Close() error {
+func (r *reader) Close() error {
 	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
 	bytes := r.mapped.bytes
 	r.mapped.bytes = nil
@@ -270,7 +255,7 @@ func (s *Set) Map() error {
 	return nil
 }
 
-func (r *Reader) mapFile() error {
+func (r *reader) mapFile() error {
 	r.mapped.once.Do(func() {
 		r.mapped.bytes, r.mapped.err = r.mapPart(0, r.footer.fileLength)
 		if r.mapped.err != nil && !errors.Is(r.mapped.err, storage.ErrNotMapped) {
@@ -281,7 +266,7 @@ func (r *Reader) mapFile() error {
 }
 
 // mapPart maps a part of the file, which begins at a page.
-func (r *Reader) mapPart(offset, length int64) ([]byte, error) {
+func (r *reader) mapPart(offset, length int64) ([]byte, error) {
 	m, ok := r.file.(storage.Mapper)
 	if !ok {
 		return nil, storage.ErrNotMapped
@@ -312,7 +297,7 @@ func (s *Set) View(i int) (Record, error) {
 }
 
 // view is View for sample j of the shard.
-func (r *Reader) view(j int) (rec Record, err error) {
+func (r *reader) view(j int) (rec Record, err error) {
 	e, err := r.Entry(j)
 	if err != nil {
 		return Record{}, err

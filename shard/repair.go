@@ -79,7 +79,7 @@ type ShardRepair struct {
 	info    placedShard
 	path    string
 	file    *os.File
-	old     *Reader // where its records are; nil if that is lost
+	old     *reader // where its records are; nil if that is lost
 	writer  *fileWriter
 	put     int // records that were put back
 	missing int // that are damaged still

@@ -30,15 +30,15 @@ type partition struct {
 	present bool // here, and whole
 	damage  *DamagedPartitionError
 	starts  []int                    // of each shard: the place in the partition of its first sample
-	shards  []atomic.Pointer[Reader] // nil: not opened yet
-	open    func(shard int) (*Reader, error)
+	shards  []atomic.Pointer[reader] // nil: not opened yet
+	open    func(shard int) (*reader, error)
 	opening sync.Mutex // held while one more shard is opened
 	closed  bool       // no more are; of opening
 	keys    atomic.Pointer[shardKeys]
 }
 
 // reader returns a shard, which it opens unless it is open.
-func (p *partition) reader(shard int) (*Reader, error) {
+func (p *partition) reader(shard int) (*reader, error) {
 	if r := p.shards[shard].Load(); r != nil {
 		return r, nil
 	}
@@ -74,7 +74,7 @@ func (p *partition) close() error {
 // shardKeys are the keys of the shard of a partition that was asked for last.
 type shardKeys struct {
 	shard int
-	keys  *Keys
+	keys  *keyTable
 }
 
 // Location says where a sample lies.
@@ -146,8 +146,8 @@ func (s *Set) place() {
 		}
 		if p.present {
 			infos := shards[first : first+n]
-			p.shards = make([]atomic.Pointer[Reader], n)
-			p.open = func(shard int) (*Reader, error) { return openShard(s.dir, s.manifest, infos[shard], s.opening) }
+			p.shards = make([]atomic.Pointer[reader], n)
+			p.open = func(shard int) (*reader, error) { return openShard(s.dir, s.manifest, infos[shard], s.opening) }
 			for _, info := range infos {
 				p.starts = append(p.starts, info.start)
 			}
@@ -163,10 +163,10 @@ type opening struct {
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
-func openShard(dir string, m *Manifest, info placedShard, how opening) (*Reader, error) {
+func openShard(dir string, m *Manifest, info placedShard, how opening) (*reader, error) {
 	path := filepath.Join(dir, filepath.FromSlash(info.Path))
 	file, err := how.files.Open(info.Path)
-	var r *Reader
+	var r *reader
 	if err == nil {
 		r, err = openReader(path, file, how.mapEntries)
 	}
@@ -275,7 +275,7 @@ func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 }
 
 // reader finds sample i: its shard, open, and the place there.
-func (s *Set) reader(i int) (r *Reader, record int, err error) {
+func (s *Set) reader(i int) (r *reader, record int, err error) {
 	p, shard, record, err := s.locate(i)
 	if err != nil {
 		return nil, 0, err
@@ -377,7 +377,7 @@ func (s *Set) Key(i int) (string, error) {
 }
 
 // shardKeys returns the keys of a shard, from the last call or from the disk.
-func (p *partition) shardKeys(shard int) (*Keys, error) {
+func (p *partition) shardKeys(shard int) (*keyTable, error) {
 	if k := p.keys.Load(); k != nil && k.shard == shard {
 		return k.keys, nil
 	}

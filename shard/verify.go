@@ -197,7 +197,7 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 // shardWalk reads a shard from its first byte to its last.
 type shardWalk struct {
 	*verifier
-	reader   *Reader
+	reader   *reader
 	info     placedShard
 	sha      hash.Hash
 	check    func(*Record) error // may be nil

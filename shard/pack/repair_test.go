@@ -37,15 +37,22 @@ var brokenIn = map[string]func(path string, data []byte) error{
 	"missing": func(path string, _ []byte) error { return os.Remove(path) },
 	"cut":     func(path string, data []byte) error { return os.Truncate(path, int64(len(data)/2)) },
 	"padding": func(path string, data []byte) error { // the zeros after the last record
-		set, err := shard.OpenReader(path)
+		set, err := shard.OpenSet(filepath.Dir(filepath.Dir(path)))
 		if err != nil {
 			return err
 		}
-		last, err := set.Entry(set.Len() - 1)
-		if err != nil {
-			return err
+		end := int64(0)
+		for i := range set.Len() {
+			at, err := set.Locate(i)
+			entry, entryErr := set.Entry(i)
+			if err := errors.Join(err, entryErr); err != nil {
+				return err
+			}
+			if strings.HasSuffix(path, at.Path) {
+				end = max(end, entry.Offset+int64(entry.ImageLength)+int64(entry.AuxLength)+int64(entry.FieldsLength))
+			}
 		}
-		data[last.Offset+int64(last.ImageLength)+int64(last.AuxLength)+int64(last.FieldsLength)] = 7
+		data[end] = 7
 		return errors.Join(set.Close(), os.WriteFile(path, data, 0o666))
 	},
 }
