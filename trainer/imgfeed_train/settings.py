@@ -261,8 +261,9 @@ def check(s: Settings) -> None:
         raise TrainError("-n of more than one node needs --master HOST[:PORT], an address of node 0 that the others reach")
     if "://" in s.output:
         raise TrainError(f"--output {s.output}: logs and report need a folder on this machine; --checkpoints takes a URL")
-    if s.wandb and importlib.util.find_spec("wandb") is None:
-        raise TrainError("--wandb needs the package wandb, which is not installed: pip install wandb, or leave --wandb out")
+    for flag, given, package in (("--target", s.target, "torchmetrics"), ("--wandb", s.wandb, "wandb")):
+        if given and importlib.util.find_spec(package) is None:
+            raise TrainError(f"{flag} needs the package {package}: pip install {package}, or leave {flag} out")
     if s.data.startswith("unix:") and s.workers:
         raise TrainError("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
     if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:

@@ -14,7 +14,7 @@ import torch
 from conftest import PLAIN, TINY, VAL, events, same, weights
 from imgfeed.launcher import find_binary
 
-from imgfeed_train.average_precision import AveragePrecision, average_precision
+from imgfeed_train.average_precision import AveragePrecision
 from imgfeed_train.command import main
 from imgfeed_train.evaluate import Score, correct, criterion
 from imgfeed_train.settings import parse
@@ -55,9 +55,7 @@ def test_average_precision_is_what_it_is_called() -> None:
         scores = (torch.randn(n, 70) * 3).round() / 3  # with many that are equal
         targets = torch.rand(n, 70) < 0.2
         targets[:, 69] = False
-        got = average_precision(scores, targets).tolist()
         want = [naive(scores[:, c].tolist(), targets[:, c].tolist()) for c in range(70)]
-        assert got == pytest.approx(want, nan_ok=True)
         collected = AveragePrecision(CPU)
         for part in range(0, n, 16):
             collected.add(scores[part : part + 16], targets[part : part + 16].float())
