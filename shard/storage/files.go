@@ -18,6 +18,8 @@ import (
 type FilePool struct {
 	max func() int // how many files are open
 
+	over atomic.Bool // more are open than may be: all others were in use
+
 	mu   sync.Mutex
 	open []*pooledFile
 	hand int // of the clock: the file that is asked next whether it was used lately
@@ -139,6 +141,9 @@ func (f *pooledFile) use(do func(*os.File) error) error {
 			}
 			err := do(f.file)
 			f.mu.RUnlock()
+			if f.pool.over.Load() {
+				f.pool.trim()
+			}
 			return err
 		}
 		f.mu.RUnlock()
@@ -201,8 +206,21 @@ func (p *FilePool) admit(f *pooledFile) {
 	f.place = len(p.open)
 	p.open = append(p.open, f)
 	f.used.Store(true)
-	for most := p.max(); len(p.open) > most && p.evictLocked(); {
+	p.trimLocked()
+}
+
+// trim closes files until no more are open than may be, or all of them are in use.
+func (p *FilePool) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trimLocked()
+}
+
+func (p *FilePool) trimLocked() {
+	most := p.max()
+	for len(p.open) > most && p.evictLocked() {
 	}
+	p.over.Store(len(p.open) > most)
 }
 
 // Open returns how many files of the pool are open.

@@ -249,6 +249,12 @@ def gather(p: flags.Parser, kind: type[Some], given: Mapping[str, Any]) -> Some:
     return s
 
 
+def _check_packages(s: Settings) -> None:
+    for flag, given, package in (("--target", s.target, "torchmetrics"), ("--wandb", s.wandb, "wandb")):
+        if given and importlib.util.find_spec(package) is None:
+            raise TrainError(f"{flag} needs the package {package}: pip install {package}, or leave {flag} out")
+
+
 def check(s: Settings) -> None:
     """Raise TrainError where settings don't fit together, as far as that needs no hardware."""
     if not s.data:
@@ -261,9 +267,7 @@ def check(s: Settings) -> None:
         raise TrainError("-n of more than one node needs --master HOST[:PORT], an address of node 0 that the others reach")
     if "://" in s.output:
         raise TrainError(f"--output {s.output}: logs and report need a folder on this machine; --checkpoints takes a URL")
-    for flag, given, package in (("--target", s.target, "torchmetrics"), ("--wandb", s.wandb, "wandb")):
-        if given and importlib.util.find_spec(package) is None:
-            raise TrainError(f"{flag} needs the package {package}: pip install {package}, or leave {flag} out")
+    _check_packages(s)
     if s.data.startswith("unix:") and s.workers:
         raise TrainError("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
     if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
