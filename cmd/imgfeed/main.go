@@ -11,6 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 func main() {
@@ -33,11 +34,16 @@ type versionInfo struct {
 	Compiled string `json:"compiled"` // the highest level in the binary
 	Wire     int    `json:"wire"`
 	Notice   string `json:"notice,omitempty"` // where the binary has no kernels, how to get them
+
+	Operations []transform.Schema `json:"operations"` // as in the server's hello
 }
 
 func newVersionCommand() *cobra.Command {
 	return cliutil.NewVersionCommand("Print the version, and which accelerated code is in use", func() (string, any) {
-		v := versionInfo{Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: server.ProtocolVersion, Notice: kernel.Notice()}
+		v := versionInfo{
+			Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: server.ProtocolVersion,
+			Notice: kernel.Notice(), Operations: transform.Schemas(),
+		}
 		text := fmt.Sprintf("imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d", v, v.Go, v.Platform, v.Kernels, v.Compiled, v.Wire)
 		if v.Notice != "" {
 			text += "\n" + v.Notice

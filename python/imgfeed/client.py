@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import errors, wire
+from . import errors, vision, wire
 from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
 
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
@@ -148,7 +148,7 @@ class Session:
             self.server: str = hello["server"]
             self.pid: int = hello["pid"]
             #: The operations that the server does, and the names of their parameters.
-            self.operations = {of["op"]: tuple(p["name"] for p in of["parameters"]) for of in hello.get("operations", ())}
+            self.operations = vision.known_by(hello.get("operations", ()))
             self.sets = [
                 SetInfo(
                     s["split"],

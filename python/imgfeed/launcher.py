@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import secrets
@@ -17,7 +18,7 @@ import weakref
 from pathlib import Path
 from typing import IO
 
-from . import client, errors, wire
+from . import client, errors, vision, wire
 
 log = logging.getLogger("imgfeed")
 
@@ -52,6 +53,12 @@ def find_binary(name: str = "imgfeed") -> str:
         f"imgfeed: no program {name!r}: looked at {looked}, and on PATH; "
         "install the wheel, run `make build`, or set IMGFEED_BIN to the path of imgfeed"
     )
+
+
+def operations() -> vision.Known:
+    """Return the operations of the server that is installed here."""
+    said = subprocess.run([find_binary(), "version", "--json"], check=True, capture_output=True).stdout
+    return vision.known_by(json.loads(said)["operations"])
 
 
 def _same(a: Path, b: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import arguments, outputs
+from . import arguments, launcher, outputs
 from .arguments import ARGUMENTS
 from .loader import DataLoader
 from .packing import cache_folder, pack
@@ -70,7 +70,8 @@ def from_torch(
     given.update(changes)
     source, own = source_of(loader.dataset, label)
     given["transform"] = _transform(own if transform is None else transform, given)
-    arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
+    options = arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
+    options.operations(launcher.operations())
     packed = pack(source, cache_folder(cache))
     return DataLoader(packed.set, **_in_set(given, packed.places()))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,11 @@ class Step:
         if self.after_numbers:
             raise ValueError(f"imgfeed: {self.name} has {kind} after {self.before}: operations on images come first")
         return _policy(self.name, self.step) if kind == POLICY else _operation(self.name, kind, self.step, known)
+
+
+def known_by(schemas: Iterable[Mapping[str, Any]]) -> Known:
+    """Return the operations of a server's hello, or of ``imgfeed version --json``."""
+    return {of["op"]: tuple(p["name"] for p in of["parameters"]) for of in schemas}
 
 
 def operations(value: Any, known: Known) -> Any:

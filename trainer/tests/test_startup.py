@@ -262,18 +262,19 @@ def test_held_feed_stays(sets: Path, folder: Path) -> None:
     with surroundings.held_feed(f"unix:{folder / 'none'}"), surroundings.held_feed(str(sets)):
         pass  # nothing to hold is no error here
     path = folder / "s"
-    feed = subprocess.Popen([find_binary("imgfeed"), "serve", str(sets), "--socket", str(path), "--exit-idle", "1s"])
+    command = [find_binary("imgfeed"), "serve", str(sets), "--socket", str(path), "--exit-idle", "2s"]
+    feed = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        while not path.exists():
+        assert feed.stdout is not None
+        while not feed.stdout.readline().startswith("on unix:"):  # a socket's file is there before anybody listens
             assert feed.poll() is None
-            time.sleep(0.01)
         with surroundings.held_feed(f"unix:{path}"):
-            time.sleep(3)
+            time.sleep(4)
             assert feed.poll() is None, "it has a client"
         assert feed.wait(30) == 0
     finally:
         feed.kill()
-        feed.wait()
+        feed.communicate()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
