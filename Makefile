@@ -96,6 +96,7 @@ test-go: $(READY)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) run $(GOTESTSUM) --format standard-quiet --hide-summary skipped \
 	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO) test -json $(GO_ONLY) ./...
 	$(if $(GO_ONLY),,$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED))
+	cd bench/cold/slowfs && $(GO) test .
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. $(PYTESTS) ../$(VENV)/bin/python ../$(REPORTS)/python.xml
