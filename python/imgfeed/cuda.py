@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import errors
+from .arguments import Options
 from .client import Batch
 from .outputs import Columns, NextBatch, TorchOutput, each, torch
 from .ring import Arrays, Ring
@@ -20,15 +21,14 @@ _SLOTS_FOR_OTHERS = 3  # of a ring: one that is filled, one that is ready, one t
 _COPIES_WITHOUT_RING = 2
 
 
-class CudaOutput:
+class CudaOutput(TorchOutput):
     """Hands batches to the caller as tensors on a CUDA device; a slot is held until its copy has completed."""
 
-    def __init__(self, device: Any, tensors: TorchOutput) -> None:
-        """Copy to device, a torch.device of type cuda."""
-        self._torch = torch()
-        self._device = device
-        self._tensors = tensors
-        self._stream = self._torch.cuda.Stream(device)
+    def __init__(self, options: Options) -> None:
+        """Copy to the options' device, of type cuda."""
+        super().__init__(options, pin=False)
+        self._device = options.device
+        self._stream = self._torch.cuda.Stream(self._device)
         self._copies: deque[tuple[Any, Any]] = deque()  # under way: the event after each, and what it reads
         # They read memory which goes with this object. At the interpreter's end the driver waits for them itself.
         weakref.finalize(self, _await, self._copies).atexit = False
@@ -41,12 +41,12 @@ class CudaOutput:
         """Begin the copy of a batch; returns its tensors on the device and the event that says when they are there."""
         while self._copies and (self._copies[0][0].query() or len(self._copies) >= copies_max):
             self._copies.popleft()[0].synchronize()
-        host = self._tensors.host(arrays)
+        host = self.host(arrays)
         with self._torch.cuda.stream(self._stream):
             images, *rest = (each(self.send, column) for column in host)
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
-            images = each(self._tensors.finish, images)
+            images = each(self.finish, images)
             ready = self._torch.cuda.Event()
             ready.record(self._stream)
         self._copies.append((copied, host))

@@ -6,12 +6,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from . import errors
 from .arguments import ARGUMENTS
 from .feed import Feed
 from .meter import Meter, tell
-from .outputs import Columns, Output
+from .outputs import Columns, Output, collated
 from .state import Progress
 
 
@@ -20,6 +21,7 @@ class Needs:
     """What an iteration needs of its loader, which it may outlive."""
 
     output: Output
+    collate: Callable[[list[Any]], Any] | None  # makes of single samples what the caller gets, if not the output alone
     progress: Progress  # the loader's own, moved with every batch
     meter: Meter
     verdict: Callable[[], str] | None  # asks the server what it waits for, where a line is to be printed after an epoch
@@ -83,6 +85,8 @@ class EpochIterator(Iterator[Columns]):
                 tell(self._feed.place.epoch, needs.meter.epoch, self._verdict)
             raise StopIteration
         batch, columns = following
+        if needs.collate is not None:
+            columns = collated(columns, needs.collate)
         self._left -= 1
         needs.progress.reached = self._feed.place._replace(consumed=batch.consumed)
         if needs.verdict is not None and self._left == self._half and self._left:

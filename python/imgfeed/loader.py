@@ -206,7 +206,8 @@ class DataLoader:
         self.meter = Meter()
         service = self._service  # not the loader, which an iteration may outlive
         verdict = (lambda: str(service.ask(Session.stats)["verdict"])) if options.verbose else None
-        self._needs = Needs(self._output, self._progress, self.meter, verdict)
+        collate = None if outputs.is_default_collate(options.collate_fn) else options.collate_fn
+        self._needs = Needs(self._output, collate, self._progress, self.meter, verdict)
         self._selection = Selection(self._service, options)
         served = self._service.served
         self._identity = {
@@ -363,13 +364,6 @@ def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, in
 
 def _output(options: arguments.Options) -> outputs.Output:
     """Return the output that a loader's arguments ask for. Raises ValueError for a device that is not here."""
-    plain = _tensors(options)
-    if options.collate_fn is None or outputs.is_default_collate(options.collate_fn):
-        return plain
-    return outputs.CollatedOutput(plain, options.collate_fn)
-
-
-def _tensors(options: arguments.Options) -> outputs.Output:
     if not outputs.torch_wanted(options.framework):
         if options.of_torch:
             raise ValueError(f"imgfeed: these need torch, which is not installed: {', '.join(options.of_torch)}")
@@ -383,5 +377,4 @@ def _tensors(options: arguments.Options) -> outputs.Output:
         pin = False
     if on_cuda and device.index is not None and device.index >= cuda.device_count():
         raise ValueError(f"imgfeed: device is '{device}', but torch finds {cuda.device_count()} CUDA device(s)")
-    tensors = outputs.TorchOutput(options.layout, pin and not on_cuda, options.normalize, options.dtype, options.finish)
-    return CudaOutput(device, tensors) if on_cuda else tensors
+    return CudaOutput(options) if on_cuda else outputs.TorchOutput(options, pin=pin)

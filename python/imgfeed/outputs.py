@@ -7,8 +7,9 @@ import importlib.util
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
+from .arguments import Options
 from .client import Batch
 from .records import Records
 from .ring import Arrays, Ring
@@ -18,28 +19,15 @@ Columns = tuple[Any, ...]
 NextBatch = Callable[[], tuple[Batch, Columns] | None]
 
 
-class Output(Protocol):
-    """What makes of batches what the caller gets: images, labels, then fields, indices and params where they were asked for."""
-
-    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
-        """Return what gives one epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
-
-    def attach(self, ring: Ring) -> None:
-        """Prepare a new session's ring."""
-
-    def drain(self) -> None:
-        """Wait for what is under way, and let go of its memory."""
-
-
-class HostOutput(ABC):
-    """What outputs in host memory have in common: there is nothing to prepare and nothing under way."""
+class Output(ABC):
+    """Turns batches into what the caller gets: images, labels, then fields, indices and params if asked for."""
 
     @abstractmethod
     def __call__(self, arrays: Arrays) -> Columns:
         """Return a batch as the caller gets it."""
 
     def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
-        """See :class:`Output`."""
+        """Return what gives an epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
 
         def following() -> tuple[Batch, Columns] | None:
             batch = fetch()
@@ -47,14 +35,14 @@ class HostOutput(ABC):
 
         return following
 
-    def attach(self, ring: Ring) -> None:  # noqa: B027 - nothing is what there is to do
-        """See :class:`Output`."""
+    def attach(self, ring: Ring) -> None:  # noqa: B027 - only CUDA has something to prepare
+        """Prepare a new session's ring."""
 
-    def drain(self) -> None:  # noqa: B027 - the same
-        """See :class:`Output`."""
+    def drain(self) -> None:  # noqa: B027 - and something under way
+        """Wait for copies under way, and release their memory."""
 
 
-class NumpyOutput(HostOutput):
+class NumpyOutput(Output):
     """Hands batches to the caller as numpy arrays, shaped as the layout says."""
 
     def __call__(self, arrays: Arrays) -> Columns:
@@ -62,17 +50,15 @@ class NumpyOutput(HostOutput):
         return arrays.columns()
 
 
-class TorchOutput(HostOutput):
+class TorchOutput(Output):
     """Hands batches to the caller as torch tensors; images are NCHW in shape whatever their order in memory."""
 
-    def __init__(self, layout: str, pin: bool, normalize: Any, dtype: Any, finish: Callable[[Any], Any] | None) -> None:
-        """Take layout, normalize, dtype and finish as in Options; pin copies each batch into page-locked memory of torch."""
+    def __init__(self, options: Options, *, pin: bool) -> None:
+        """Take layout, normalize, dtype and finish; pin copies each batch into page-locked memory of torch."""
         self._torch = torch()
-        self._nhwc = layout == "NHWC"
+        self._nhwc = options.layout == "NHWC"
         self._pin = pin
-        self._normalize = normalize
-        self._dtype = dtype
-        self._finish = finish
+        self._normalize, self._dtype, self._finish = options.normalize, options.dtype, options.finish
         self._scale: dict[Any, tuple[Any, Any]] = {}
 
     def host(self, arrays: Arrays) -> Columns:
@@ -106,34 +92,12 @@ class TorchOutput(HostOutput):
         return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
 
 
-class CollatedOutput:
-    """Hands batches to the caller as a function of his makes them of single samples, as torch's loader has it."""
+def collated(columns: Columns, collate: Callable[[list[Any]], Any]) -> Any:
+    """Return what a caller's function makes of a batch's samples, which are as torch's own datasets have them.
 
-    def __init__(self, output: Output, collate: Callable[[list[Any]], Any]) -> None:
-        """Take the output that gives whole batches."""
-        self._output = output
-        self._collate = collate
-
-    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
-        """See :class:`Output`."""
-        whole = self._output.batches(fetch, slots)
-
-        def following() -> tuple[Batch, Any] | None:
-            batch = whole()
-            if batch is None:
-                return None
-            # As of torch's own datasets: the image an array, or a list of its views, and the label a number.
-            return batch[0], self._collate(list(zip(*map(_rows, batch[1]), strict=True)))
-
-        return following
-
-    def attach(self, ring: Ring) -> None:
-        """See :class:`Output`."""
-        self._output.attach(ring)
-
-    def drain(self) -> None:
-        """See :class:`Output`."""
-        self._output.drain()
+    The image is an array, or a list of its views, and the label a number.
+    """
+    return collate(list(zip(*map(_rows, columns), strict=True)))
 
 
 def each(do: Callable[[Any], Any], column: Any) -> Any:
