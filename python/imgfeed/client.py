@@ -11,15 +11,17 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from . import errors, vision, wire
 from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
+
+T = TypeVar("T")
 
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
@@ -265,10 +267,7 @@ class Session:
 
     def labels(self) -> Array:
         """Return the label of every sample, int32 in index order; -1 where its partition is out of reach."""
-        with self._lock:
-            reply = self._request({"type": "labels"}, "labels")
-            with _understood(self.connection, reply):
-                return self._raw(reply["count"], "<i4")
+        return self._ask({"type": "labels"}, lambda reply: self._raw(reply["count"], "<i4"))
 
     def classes(self) -> list[str]:
         """Return the names of the classes; class i has label i."""
@@ -285,28 +284,27 @@ class Session:
 
     def key(self, index: int) -> str:
         """Return the key (the path below the split's root) of the sample with this index."""
-        with self._lock:
-            reply = self._request({"type": "key", "index": index}, "key")
-            with _understood(self.connection, reply):
-                return str(reply["key"])
+        return self._ask({"type": "key", "index": index}, lambda reply: str(reply["key"]))
 
     def sample(self, index: int) -> tuple[Array, int]:
         """Return a stored image, whole: uint8 RGB of shape (height, width, 3), and its label."""
-        with self._lock:
-            reply = self._request({"type": "sample", "index": index}, "sample")
-            with _understood(self.connection, reply):
-                height, width, label = reply["height"], reply["width"], int(reply["label"])
-                return self._raw(height * width * 3, np.uint8).reshape(height, width, 3), label
+
+        def read(reply: wire.Message) -> tuple[Array, int]:
+            height, width, label = reply["height"], reply["width"], int(reply["label"])
+            return self._raw(height * width * 3, np.uint8).reshape(height, width, 3), label
+
+        return self._ask({"type": "sample", "index": index}, read)
 
     def values(self, index: int, fields: Sequence[FieldInfo]) -> dict[str, Any]:
         """Return the values of a sample's fields, by name. fields are those of the set."""
-        with self._lock:
-            reply = self._request({"type": "values", "index": index}, "values")
-            with _understood(self.connection, reply):
-                values, rest = {}, self._raw(reply["bytes"], np.uint8).tobytes()
-                for one in fields:
-                    values[one.name], rest = one.cut(rest)
-                return values
+
+        def read(reply: wire.Message) -> dict[str, Any]:
+            values, rest = {}, self._raw(reply["bytes"], np.uint8).tobytes()
+            for one in fields:
+                values[one.name], rest = one.cut(rest)
+            return values
+
+        return self._ask({"type": "values", "index": index}, read)
 
     def records(
         self, epoch: int, indices: list[int], repetitions: list[int] | None = None, view: int = 0
@@ -315,25 +313,24 @@ class Session:
         message: wire.Message = {"type": "records", "epoch": epoch, "indices": indices, "view": view}
         if repetitions is not None:
             message["repetitions"] = repetitions
-        with self._lock:
-            reply = self._request(message, "records")
-            with _understood(self.connection, reply):
-                return list(reply["records"])
+        return self._ask(message, lambda reply: list(reply["records"]))
 
     def order(self, epoch: int, selected: Selected | None = None) -> Array:
         """Return the index of every sample that an epoch of what is selected gives this rank, int64, batch after batch."""
         with self._lock:
             self.select(selected)
-            reply = self._request({"type": "order", "epoch": epoch}, "order")
-            with _understood(self.connection, reply):
-                return self._raw(reply["count"], "<i8")
+            return self._ask({"type": "order", "epoch": epoch}, lambda reply: self._raw(reply["count"], "<i8"))
 
     def stats(self) -> wire.Message:
         """Return the server's account of this session; ``waiting_for`` says what it waits for."""
+        return self._ask({"type": "stats"}, lambda reply: {name: value for name, value in reply.items() if name != "type"})
+
+    def _ask(self, message: wire.Message, read: Callable[[wire.Message], T]) -> T:
+        """Send a request whose reply has its own type; return what read makes of the reply."""
         with self._lock:
-            stats = self._request({"type": "stats"}, "stats")
-            del stats["type"]
-            return stats
+            reply = self._request(message, message["type"])
+            with _understood(self.connection, reply):
+                return read(reply)
 
     def _raw(self, count: int, dtype: npt.DTypeLike) -> Array:
         """Receive an array of so many numbers."""
