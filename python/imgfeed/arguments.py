@@ -52,81 +52,100 @@ class Kind:
     check: Callable[[str, Any], Any]
 
 
-def whole(low: int, high: int, want: str, *, optional: bool = False) -> Kind:
-    """Whole numbers from low to high, numpy's and torch's among them; True and False are none."""
+def kind(want: str, convert: Callable[[Any], Any], *, optional: bool = False, told: str = "") -> Kind:
+    """Return the kind of values that convert takes; with optional also None.
 
-    def check(name: str, value: Any) -> int | None:
+    Where convert raises TypeError or ValueError, the caller's error names the argument and says what is wanted: ``told``, if
+    that says more than the document.
+    """
+
+    def check(name: str, value: Any) -> Any:
         if value is None and optional:
             return None
+        wrong = f"imgfeed: {name} is {value!r:.80}, want {told or want}"
         try:
-            if isinstance(value, (bool, np.bool_)):
-                raise TypeError
-            number = operator.index(value)
+            return convert(value)
         except TypeError:
-            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
+            raise TypeError(wrong) from None
+        except ValueError:
+            raise ValueError(wrong) from None
+
+    return Kind(want, check)
+
+
+def whole(low: int, high: int, want: str = "", *, optional: bool = False) -> Kind:
+    """Whole numbers from low to high, also numpy's and torch's, but not True and False. want says it in other words."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
         if not low <= number <= high:
-            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+            raise ValueError
         return number
 
-    return Kind(want, check)
+    return kind(want or f"a whole number, {low:,} to {high:,}{', or None' if optional else ''}", convert, optional=optional)
 
 
-def switch(none: bool | None = None) -> Kind:
-    """True or False: Python's, numpy's, or 1 and 0. Other values have a truth too, but ``shuffle="no"`` is no yes.
-
-    none is what None stands for, where torch's default is None.
-    """
-    want = "True or False" if none is None else "True or False, or None"
-
-    def check(name: str, value: Any) -> bool:
-        if value is None and none is not None:
-            return none
-        if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
-            return bool(value)
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
-
-    return Kind(want, check)
+def _truth(value: Any) -> bool:
+    """Return True or False, Python's, numpy's, or 1 and 0. Other values have a truth too, but ``shuffle="no"`` is no yes."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise TypeError
 
 
-def _params(name: str, value: Any) -> bool | str:
-    if isinstance(value, str) and value == "records":
-        return value
-    try:
-        return bool(switch().check(name, value))
-    except TypeError:
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_PARAMS}") from None
-
-
-_PARAMS = "True or False, or 'records'"
+def _params(value: Any) -> bool | str:
+    return value if isinstance(value, str) and value == "records" else _truth(value)
 
 
 def choice(*names: str) -> Kind:
     """One of several words."""
-    want = f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}"
 
-    def check(name: str, value: Any) -> str:
+    def convert(value: Any) -> str:
         if not isinstance(value, str):
-            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+            raise TypeError
         if value not in names:
-            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
+            raise ValueError
         return value
 
-    return Kind(want, check)
+    return kind(f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}", convert)
+
+
+def having(want: str, accepts: Callable[[Any], bool]) -> Kind:
+    """Values that a function accepts, as they are, or None."""
+
+    def convert(value: Any) -> Any:
+        if not accepts(value):
+            raise TypeError
+        return value
+
+    return kind(want, convert, optional=True)
 
 
 def text(want: str) -> Kind:
-    """Any text, or None. Which names there are, the server knows."""
+    """Any text, or None. The server knows which names exist."""
+    return having(want, lambda value: isinstance(value, str))
 
-    def check(name: str, value: Any) -> str | None:
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
-        return value
 
-    return Kind(want, check)
+def duration(none: str) -> Kind:
+    """Seconds; none says what 0 stands for."""
+
+    def convert(value: Any) -> float:
+        seconds = number(value)
+        if not 0 <= seconds <= TIMEOUT_MAX:  # nor NaN
+            raise ValueError
+        return seconds
+
+    return kind(f"seconds, 0 to {TIMEOUT_MAX:,}", convert, told=f"seconds, at most {TIMEOUT_MAX:,}, or 0 {none}")
+
+
+SWITCH = kind("True or False", _truth)
+SWITCH_OR_NONE = kind("True or False, or None", lambda value: value is not None and _truth(value))  # None: False
+_METHODS = choice("fork", "spawn", "forkserver")
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    """Return names, each once. Which there are, the server knows."""
+    """Return names, each once. The server knows which exist."""
     want = f"imgfeed: {name} is {value!r:.80}, want a list of names"
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise TypeError(want)
@@ -137,38 +156,10 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _function(name: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a function, or None")
-    return value
-
-
-def _generator(name: str, value: Any) -> Any:
-    if value is not None and not callable(getattr(value, "initial_seed", None)):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a torch.Generator, or None")
-    return value
-
-
 def _context(name: str, value: Any) -> Any:
     if value is None or callable(getattr(value, "get_start_method", None)):
         return value
-    return choice("fork", "spawn", "forkserver").check(name, value)
-
-
-def duration(none: str) -> Kind:
-    """Seconds; none is what 0 stands for."""
-    want = f"seconds, at most {TIMEOUT_MAX:,}, or 0 {none}"
-
-    def check(name: str, value: Any) -> float:
-        try:
-            seconds = number(value)
-        except TypeError:
-            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
-        if not 0 <= seconds <= TIMEOUT_MAX:  # so is no NaN
-            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}")
-        return seconds
-
-    return Kind(f"seconds, 0 to {TIMEOUT_MAX:,}", check)
+    return _METHODS.check(name, value)
 
 
 _TIME = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
@@ -352,23 +343,20 @@ def _order(name: str, value: Any) -> Any:
     return value if value is None or callable(value) else indices(name, value, _ORDER)
 
 
-_SAMPLER = "a sampler of torch or another iterable of indices with a length, or None"
+def _is_generator(value: Any) -> bool:
+    return callable(getattr(value, "initial_seed", None))
 
 
-def _sampler(name: str, value: Any) -> Any:
-    if value is None:
-        return None
+def _is_sampler(value: Any) -> bool:
     ordered = hasattr(type(value), "__iter__") and hasattr(type(value), "__len__")
-    if not ordered or isinstance(value, (set, frozenset, str, bytes, Mapping)):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_SAMPLER}")
-    return value
+    return ordered and not isinstance(value, (set, frozenset, str, bytes, Mapping))
 
 
 EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
 
 
-def _row(group: str, kind: Kind) -> dict[str, Any]:
-    return {"group": group, "kind": kind}
+def _row(group: str, of: Kind) -> dict[str, Any]:
+    return {"group": group, "kind": of}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,64 +371,58 @@ class Options:
         metadata=_row("data", Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform))
     )
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
-    bit_exact: bool = field(metadata=_row("data", switch()))
+    bit_exact: bool = field(metadata=_row("data", SWITCH))
     on_error: str = field(metadata=_row("data", choice("error", "blank", "substitute")))
-    max_bad: int | None = field(
-        metadata=_row("data", whole(0, SAMPLES_MAX, f"a whole number, 0 to {SAMPLES_MAX:,}, or None", optional=True))
-    )
+    max_bad: int | None = field(metadata=_row("data", whole(0, SAMPLES_MAX, optional=True)))
 
-    batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX, f"a whole number, 1 to {BATCH_SIZE_MAX:,}")))
-    drop_last: bool = field(metadata=_row("batches", switch()))
-    even_batches: bool = field(metadata=_row("batches", switch()))
+    batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX)))
+    drop_last: bool = field(metadata=_row("batches", SWITCH))
+    even_batches: bool = field(metadata=_row("batches", SWITCH))
     fields: tuple[str, ...] = field(metadata=_row("batches", Kind("names of fields, or none", _names)))
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
-    with_index: bool = field(metadata=_row("batches", switch()))
-    with_params: bool | str = field(metadata=_row("batches", Kind(_PARAMS, _params)))
+    with_index: bool = field(metadata=_row("batches", SWITCH))
+    with_params: bool | str = field(metadata=_row("batches", kind("True or False, or 'records'", _params)))
 
-    shuffle: bool = field(metadata=_row("order", switch(none=False)))
+    shuffle: bool = field(metadata=_row("order", SWITCH_OR_NONE))
     seed: int = field(metadata=_row("order", whole(INT64_MIN, INT64_MAX, "a whole number of 64 bits, signed")))
 
     subset: Any = field(metadata=_row("order", Kind(_SUBSET, _subset)))
     weights: Any = field(metadata=_row("order", Kind(_WEIGHTS, _weights)))
-    repeats: int = field(metadata=_row("order", whole(1, REPEATS_MAX, f"a whole number, 1 to {REPEATS_MAX:,}")))
-    num_samples: int | None = field(
-        metadata=_row("order", whole(1, SAMPLES_MAX, f"a whole number, 1 to {SAMPLES_MAX:,}, or None", optional=True))
-    )
+    repeats: int = field(metadata=_row("order", whole(1, REPEATS_MAX)))
+    num_samples: int | None = field(metadata=_row("order", whole(1, SAMPLES_MAX, optional=True)))
     order: Any = field(metadata=_row("order", Kind(_ORDER, _order)))
-    sampler: Any = field(metadata=_row("order", Kind(_SAMPLER, _sampler)))
+    sampler: Any = field(
+        metadata=_row("order", having("a sampler of torch or another iterable of indices with a length, or None", _is_sampler))
+    )
 
     rank: int | None = field(
         metadata=_row("ranks", whole(0, WORLD_MAX - 1, "a whole number, 0 to world - 1, or None", optional=True))
     )
-    world: int | None = field(
-        metadata=_row("ranks", whole(1, WORLD_MAX, f"a whole number, 1 to {WORLD_MAX:,}, or None", optional=True))
-    )
+    world: int | None = field(metadata=_row("ranks", whole(1, WORLD_MAX, optional=True)))
 
     framework: str = field(metadata=_row("output", choice("auto", "torch", "numpy")))
     layout: str = field(metadata=_row("output", choice("NHWC", "NCHW")))
     device: Any = field(metadata=_row("output", Kind("'cpu', 'cuda', 'cuda:N', N, a torch.device, or None", _device)))
     normalize: Any = field(metadata=_row("output", Kind("'imagenet', (mean, std) of three numbers each, or None", _normalize)))
     dtype: Any = field(metadata=_row("output", Kind(f"None, or torch's {', '.join(DTYPES[:-1])} or {DTYPES[-1]}", _dtype)))
-    pin_memory: bool = field(metadata=_row("output", switch()))
-    verbose: bool = field(metadata=_row("output", switch()))
+    pin_memory: bool = field(metadata=_row("output", SWITCH))
+    verbose: bool = field(metadata=_row("output", SWITCH))
 
-    num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX, f"a whole number, 0 to {THREADS_MAX:,}")))
-    slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX, f"a whole number, 0 to {SLOTS_MAX:,}")))
+    num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX)))
+    slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX)))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))
     timeout: float = field(metadata=_row("resources", duration("to wait for ever")))
     reconnect: float = field(metadata=_row("resources", duration("not to wait")))
 
-    persistent_workers: bool = field(metadata=_row("torch compatibility", switch()))
-    in_order: bool = field(metadata=_row("torch compatibility", switch()))
-    collate_fn: Any = field(metadata=_row("torch compatibility", Kind("a function of a list of samples, or None", _function)))
-    generator: Any = field(metadata=_row("torch compatibility", Kind("a torch.Generator, or None", _generator)))
-    worker_init_fn: Any = field(metadata=_row("torch compatibility", Kind("a function, or None", _function)))
+    persistent_workers: bool = field(metadata=_row("torch compatibility", SWITCH))
+    in_order: bool = field(metadata=_row("torch compatibility", SWITCH))
+    collate_fn: Any = field(metadata=_row("torch compatibility", having("a function of a list of samples, or None", callable)))
+    generator: Any = field(metadata=_row("torch compatibility", having("a torch.Generator, or None", _is_generator)))
+    worker_init_fn: Any = field(metadata=_row("torch compatibility", having("a function, or None", callable)))
     multiprocessing_context: Any = field(
         metadata=_row("torch compatibility", Kind("'fork', 'spawn', 'forkserver', their context, or None", _context))
     )
-    prefetch_factor: int | None = field(
-        metadata=_row("torch compatibility", whole(1, SLOTS_MAX, f"a whole number, 1 to {SLOTS_MAX:,}, or None", optional=True))
-    )
+    prefetch_factor: int | None = field(metadata=_row("torch compatibility", whole(1, SLOTS_MAX, optional=True)))
 
     def __post_init__(self) -> None:
         """Raise ValueError for arguments that don't fit together."""
