@@ -213,7 +213,7 @@ def test_an_upload_that_fails_is_told_and_tried_again(
             raise OSError("the line is cut")
         sent.append((there, torch.load(here)["x"]))
 
-    monkeypatch.setattr(storage, "_remote", lambda url: (SimpleNamespace(put_file=put_file), "runs/a"))
+    monkeypatch.setattr(storage, "_store", lambda url: (SimpleNamespace(put_file=put_file), "runs/a"))
     keeper = saver.Saver("s3://runs/a")
 
     def save(x: int, *names: str) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import fsspec
+
 from ..errors import StorageError, TrainError
 
 #: Stores in which an object appears when its upload is complete, and replaces the one before at that moment.
@@ -88,7 +90,7 @@ def _install(folder: Path, names: tuple[str, ...], produce: Callable[[IO[bytes]]
 
 
 def _upload(folder: str, name: str, here: str) -> None:
-    fs, root = _remote(folder)
+    fs, root = _store(folder)
     if folder.partition("://")[0] in WHOLE_OBJECTS:
         fs.put_file(here, f"{root}/{name}")
         return
@@ -106,7 +108,7 @@ def local_copy(path: str) -> Iterator[Path | None]:
     if not is_url(path):
         yield Path(path) if Path(path).exists() else None
         return
-    fs, inner = _remote(path)
+    fs, inner = _store(path)
     with tempfile.TemporaryDirectory(prefix="imgfeed-train-") as folder:
         here = Path(folder) / "file"
         try:
@@ -149,9 +151,7 @@ def check(folder: str) -> None:
 
 def names(folder: str) -> list[str]:
     """Return the names of the files in a folder or at a URL; none where it is not there. Raises StorageError."""
-    if not is_url(folder):
-        return sorted(path.name for path in Path(folder).glob("*")) if Path(folder).is_dir() else []
-    fs, root = _remote(folder)
+    fs, root = _store(folder)
     try:
         return sorted(str(path).rsplit("/", 1)[-1] for path in fs.ls(root, detail=False))
     except FileNotFoundError:
@@ -175,22 +175,18 @@ def _put(f: IO[bytes], content: bytes) -> None:
 
 
 def _remove(folder: str, name: str) -> None:
-    if is_url(folder):
-        fs, root = _remote(folder)
-        fs.rm_file(f"{root}/{name}")
-    else:
-        (Path(folder) / name).unlink()
+    fs, root = _store(folder)
+    fs.rm_file(join(root, name))
 
 
-def _remote(url: str) -> tuple[Any, str]:
+def _store(place: str) -> tuple[Any, str]:
+    """Return fsspec's file system for a path or URL, and the path there."""
+    if not is_url(place):
+        return fsspec.filesystem("file"), os.path.abspath(place)
     try:
-        import fsspec  # noqa: PLC0415 - only URLs need it
-    except ImportError as e:
-        raise TrainError(f"{url}: URLs need fsspec (and s3fs for s3://): pip install fsspec s3fs") from e
-    try:
-        fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False, skip_instance_cache=True)
+        fs, path = fsspec.core.url_to_fs(place, use_listings_cache=False, skip_instance_cache=True)
     except (ImportError, ValueError) as e:  # no such protocol, or its package is missing; fsspec says which
-        raise TrainError(f"{url}: {e}") from e
+        raise TrainError(f"{place}: {e}") from e
     return fs, str(path).rstrip("/")
 
 
