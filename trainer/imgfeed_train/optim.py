@@ -1,4 +1,4 @@
-"""Optimisers, of torch and of timm, and schedules, all of torch's own."""
+"""Optimisers, of torch and of timm; schedules and the moving average of weights, all of torch's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import lr_scheduler
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from .errors import TrainError
 from .model.parallel import bare
@@ -116,3 +117,20 @@ def advance(opt: torch.optim.Optimizer, plan: Any, s: Settings, steps_per_epoch:
     plan.load_state_dict(ahead.state_dict())
     for group, there in zip(opt.param_groups, hyperparameters(stand_in), strict=True):
         group.update(there)
+
+
+def decay_at(decay: float, updates: int) -> float:
+    """Return the decay of an update, counted from 0: min(decay, (1 + n) / (10 + n)), as in TensorFlow's EMA.
+
+    After 10 updates 0.55, after 100 0.92, after 1000 0.991: the average is over about the last tenth of what there was.
+    """
+    return min(decay, (1 + updates) / (10 + updates))
+
+
+def averaged(model: nn.Module, decay: float) -> AveragedModel:
+    """Return the average of a bare model's weights and buffers; the first update takes them as they are."""
+
+    def update(averages: Any, values: Any, updates: Any) -> None:
+        get_ema_multi_avg_fn(decay_at(decay, int(updates)))(averages, values, updates)
+
+    return AveragedModel(model, multi_avg_fn=update, use_buffers=True)

@@ -13,7 +13,7 @@ from . import optim
 from .data.transforms import eraser, mixer
 from .errors import TrainError
 from .evaluate import SUMS, autocast, criterion, summed
-from .model import average, parallel
+from .model import parallel
 from .settings import Settings
 
 NOT_FINITE_STEPS = 10  # in a row whose loss is not finite end a run
@@ -31,7 +31,7 @@ class Step:
         self.loss = criterion(s, classes)
         self.erase = eraser(s)
         self.mix = mixer(s, classes)
-        self.ema: AveragedModel | None = average.averaged(parallel.bare(model), s.ema) if s.ema else None
+        self.ema: AveragedModel | None = optim.averaged(parallel.bare(model), s.ema) if s.ema else None
         self.total = s.epochs * steps_per_epoch
         self._moved = False  # whether the optimiser has stepped; asking the scaler would wait for the GPU
         self.optimizer.register_step_post_hook(lambda *_: setattr(self, "_moved", True))

@@ -20,7 +20,7 @@ from conftest import PLAIN, TINY, Train, command, events, free_port
 
 from imgfeed_train.settings import parse
 from imgfeed_train.watch.gauges import HARDWARE, FeedGauge, GpuGauge, hardware
-from imgfeed_train.watch.meters import Meters
+from imgfeed_train.watch.lines import Meters
 from imgfeed_train.watch.pace import Pace
 from imgfeed_train.watch.straggler import Share, straggler
 
