@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"image"
 	"io"
-	"os"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -37,7 +37,7 @@ var cifar = Kind{
 	Forms:  []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
 	Labels: "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
 	open:   openCIFAR,
-	takes:  []option{optionLabel},
+	takes:  []*option{optionLabel},
 }
 
 const (
@@ -45,8 +45,6 @@ const (
 	cifarPlane      = cifarSide * cifarSide
 	cifarImageBytes = 3 * cifarPlane
 	cifarBMPBytes   = 54 + cifarImageBytes
-	// cifarFileBytesMax bounds what is read of one file; the largest is of 154 MB.
-	cifarFileBytesMax = 256 << 20
 )
 
 // cifarFormat is one of the two.
@@ -77,9 +75,8 @@ func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes }
 
 // cifarFiles is what the two splits of one CIFAR share: all its files, 184 MB, which stay in memory from the first Walk on.
 type cifarFiles struct {
-	path    string // the archive or folder
-	packed  bool
-	tar     inTars // if packed
+	path    string    // the archive or folder
+	tar     *tarFiles // nil: it is a folder
 	format  *cifarFormat
 	label   int // in metas, of the labels that are taken
 	once    sync.Once
@@ -96,17 +93,17 @@ type cifarSplit struct {
 	images int // as published
 }
 
-func openCIFAR(p *place) ([]*Split, error) {
-	if p.part || p.given {
+func openCIFAR(from *candidate) ([]*Split, error) {
+	if from.part || from.folder != nil && from.given {
 		return nil, nil
 	}
-	c, err := findCIFAR(p)
+	c, err := findCIFAR(from)
 	if c == nil || err != nil {
 		return nil, err
 	}
-	switch label := p.opts.Label; {
-	case p.opts.Split != "":
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", p.opts.Split)}
+	switch label := from.opts.Label; {
+	case from.opts.Split != "":
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)}
 	case label != "" && len(c.format.metas) == 1:
 		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, c.format.name)}
 	case label == "coarse":
@@ -122,43 +119,43 @@ func openCIFAR(p *place) ([]*Split, error) {
 }
 
 // findCIFAR says whether a place is a CIFAR unpacked or an archive of it, or a folder that holds nothing but one of these; nil: neither.
-func findCIFAR(p *place) (*cifarFiles, error) {
-	if !p.folder {
-		return sniffCIFAR(p)
+func findCIFAR(c *candidate) (*cifarFiles, error) {
+	if c.folder == nil {
+		return sniffCIFAR(c)
 	}
 	for _, f := range []*cifarFormat{&cifar10, &cifar100} {
-		n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(p.files, name) }))
-		if n > 1 || n == 1 && f == &cifar10 && len(p.folders) == 0 { // a train.bin alone may be anything
-			return &cifarFiles{path: p.path, format: f}, nil
+		n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(c.files, name) }))
+		if n > 1 || n == 1 && f == &cifar10 && len(c.folders) == 0 { // a train.bin alone may be anything
+			return &cifarFiles{path: c.path, format: f}, nil
 		}
-		names, own := p.folders, f.folder
+		names, own := c.folders, f.folder
 		if len(names) == 0 {
-			names, _ = p.tars()
+			names, _ = c.tars()
 			own = f.archive
 		}
 		if !slices.Contains(names, own) {
 			continue
 		}
 		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 { // they would be left out
-			return nil, &FormatError{Path: p.path, Entry: own, Msg: fmt.Sprintf("%s beside other data (%s): build it by its own path, %s", f.name, someNames(others), filepath.Join(p.path, own))}
+			return nil, &FormatError{Path: c.path, Entry: own, Msg: fmt.Sprintf("%s beside other data (%s): build it by its own path, %s", f.name, someNames(others), filepath.Join(c.path, own))}
 		}
-		inner, err := p.in(own, "")
+		inner, err := c.in(own, "")
 		if err != nil {
 			return nil, err
 		}
 		defer inner.close()
 		return findCIFAR(inner)
 	}
-	if len(p.folders) == 0 {
-		return nil, refuseCIFAR(p.path, filepath.Base(p.path))
+	if len(c.folders) == 0 {
+		return nil, refuseCIFAR(c.path, filepath.Base(c.path))
 	}
-	return nil, refuseCIFAR(p.path, p.folders...)
+	return nil, refuseCIFAR(c.path, c.folders...)
 }
 
 // sniffCIFAR says whether a tar is an archive of CIFAR, by its first file that says something; nil: it is none.
-func sniffCIFAR(p *place) (*cifarFiles, error) {
+func sniffCIFAR(c *candidate) (*cifarFiles, error) {
 	for i := range 100 { // members that say nothing: folders, readme.html
-		m, err := p.member(i)
+		m, err := c.member(i)
 		if err == io.EOF {
 			return nil, nil
 		}
@@ -170,13 +167,18 @@ func sniffCIFAR(p *place) (*cifarFiles, error) {
 		case m.kind != tar.TypeReg || name == "readme.html" || strings.HasSuffix(name, "~"):
 			continue
 		case slices.Contains(cifar10.files(), name):
-			return &cifarFiles{path: p.path, packed: true, tar: inTars{stdin: p.stdin}, format: &cifar10}, nil
+			return newCIFARArchive(c, &cifar10)
 		case slices.Contains(cifar100.files(), name) && folder == cifar100.folder:
-			return &cifarFiles{path: p.path, packed: true, tar: inTars{stdin: p.stdin}, format: &cifar100}, nil
+			return newCIFARArchive(c, &cifar100)
 		}
-		return nil, refuseCIFAR(p.path, folder)
+		return nil, refuseCIFAR(c.path, folder)
 	}
 	return nil, nil
+}
+
+func newCIFARArchive(c *candidate, f *cifarFormat) (*cifarFiles, error) {
+	t, err := c.inTars()
+	return &cifarFiles{path: c.path, tar: t, format: f}, err
 }
 
 // refuseCIFAR tells the versions for Python and MATLAB, which are not read, from folders and tars of images.
@@ -194,11 +196,12 @@ func refuseCIFAR(p string, folders ...string) error {
 func (c *cifarFiles) load(ctx context.Context) error {
 	c.once.Do(func() {
 		c.data = make(map[string][]byte)
-		read := c.readFolder
-		if c.packed {
-			read = c.readTar
+		if c.tar != nil {
+			c.err = c.readTar(ctx)
+		} else {
+			c.err = c.readFolder(ctx)
 		}
-		if c.err = read(ctx); c.err == nil {
+		if c.err == nil {
 			c.err = c.check()
 		}
 	})
@@ -211,60 +214,38 @@ func (c *cifarFiles) readTar(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	for {
-		h, err := t.next()
-		if err == io.EOF {
+	return (&walk{ctx: ctx}).files(t, "", func(f *file) error {
+		name := path.Base(f.name)
+		switch {
+		case f.kind != tar.TypeReg || !slices.Contains(c.format.files(), name):
 			return nil
+		case c.data[name] != nil:
+			return f.errorf("occurs twice")
+		case f.reason != "":
+			return f.errorf("not one of %s's files: %s", c.format.name, f.reason)
+		}
+		c.data[name] = make([]byte, f.size)
+		_, err := io.ReadFull(f.data, c.data[name])
+		return err
+	})
+}
+
+func (c *cifarFiles) readFolder(ctx context.Context) error {
+	files := &treeFiles{fs: fileSystem{}, root: c.path}
+	for _, name := range c.format.files() {
+		data, err := files.read(name, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // check says so
+		}
+		if reject, ok := errors.AsType[*RejectError](err); ok {
+			err = &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("not one of %s's files: %s", c.format.name, reject.Reason)}
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
-		if h.Typeflag == tar.TypeReg {
-			err = c.take(path.Base(h.Name), h.Size, t.tar)
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = t.wrap(h.Name, err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (c *cifarFiles) readFolder(ctx context.Context) error {
-	for _, name := range c.format.files() {
-		f, err := os.Open(filepath.Join(c.path, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // check says so
-		}
-		if err != nil {
-			return err
-		}
-		info, err := f.Stat()
-		if err == nil {
-			err = errors.Join(ctx.Err(), c.take(name, info.Size(), f))
-		}
-		f.Close()
-		if err != nil {
-			return err
-		}
+		c.data[name] = data
 	}
 	return nil
-}
-
-// take reads a file, if it is one of the format's.
-func (c *cifarFiles) take(name string, size int64, r io.Reader) error {
-	switch {
-	case !slices.Contains(c.format.files(), name):
-		return nil
-	case c.data[name] != nil:
-		return &FormatError{Path: c.path, Entry: name, Msg: "occurs twice"}
-	case size > cifarFileBytesMax:
-		return &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("%d bytes, more than %d: not one of %s's files", size, cifarFileBytesMax, c.format.name)}
-	}
-	c.data[name] = make([]byte, size)
-	_, err := io.ReadFull(r, c.data[name])
-	return err
 }
 
 // check checks that all files are there and well formed.
@@ -322,7 +303,7 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 
 func (c *cifarSplit) describe() string {
 	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
-	if c.packed {
+	if c.tar != nil {
 		place = "archive"
 	}
 	return fmt.Sprintf("the %s images of %s, the binary version's %s", what, c.format.name, place)
@@ -345,40 +326,54 @@ func (c *cifarSplit) record(place int) (record []byte, key string) {
 	return nil, ""
 }
 
+// find returns the record of a key; nil: there is none.
+func (c *cifarSplit) find(key string) []byte {
+	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
+	if err != nil || place < 0 {
+		return nil
+	}
+	if record, own := c.record(place); own == key {
+		return record
+	}
+	return nil
+}
+
+func (c *cifarSplit) labelOf(record []byte) int32 {
+	return int32(record[len(c.format.metas)-1-c.label])
+}
+
 func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	if err := c.load(ctx); err != nil {
 		return labels{}, err
 	}
-	l := newLabels(c.classes[c.label])
+	classes := c.classes[c.label]
 	if c.label > 0 {
-		s.note("the labels are the %d coarse ones", len(l.classes))
+		s.note("the labels are the %d coarse ones", len(classes))
 	}
-	l.byKey = make(map[string]int32)
-	for {
-		record, key := c.record(len(l.byKey))
-		if record == nil {
-			break
-		}
-		l.byKey[key] = int32(record[len(c.format.metas)-1-c.label])
-		if err := ctx.Err(); err != nil {
-			return labels{}, err
-		}
-		if err := fn(Item{Key: key}); err != nil {
+	images, counts := 0, make([]int, len(classes))
+	for record, key := c.record(0); record != nil; record, key = c.record(images) {
+		images++
+		counts[c.labelOf(record)]++
+		if err := errors.Join(ctx.Err(), fn(Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
 			return labels{}, err
 		}
 	}
-	if len(l.byKey) != c.images {
-		s.note("%s has %d %s images, %s as published has %d", s.Path, len(l.byKey), c.prefix, c.format.name, c.images)
+	if images != c.images {
+		s.note("%s has %d %s images, %s as published has %d", s.Path, images, c.prefix, c.format.name, c.images)
 	}
-	return l, nil
+	return labels{classes: classes, used: usedClasses(classes, counts), of: func(key string) (int32, bool) {
+		if record := c.find(key); record != nil {
+			return c.labelOf(record), true
+		}
+		return 0, false
+	}}, nil
 }
 
 // read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make. At least
 // shard.SlackBytes of capacity are left after it.
 func (c *cifarSplit) read(key string, buf []byte) ([]byte, error) {
-	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
-	record, own := c.record(max(place, 0))
-	if err != nil || place < 0 || own != key {
+	record := c.find(key)
+	if record == nil {
 		return nil, fmt.Errorf("source: %s: no image %q", c.path, key)
 	}
 	planes := record[len(c.format.metas):]
@@ -387,6 +382,6 @@ func (c *cifarSplit) read(key string, buf []byte) ([]byte, error) {
 		copy(img.Pix[4*i:], []byte{planes[i], planes[cifarPlane+i], planes[2*cifarPlane+i], 0xff})
 	}
 	w := bytes.NewBuffer(slices.Grow(buf[:0], cifarBMPBytes+shard.SlackBytes))
-	err = bmp.Encode(w, img)
+	err := bmp.Encode(w, img)
 	return w.Bytes(), err
 }

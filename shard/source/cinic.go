@@ -27,15 +27,15 @@ var cinic10 = Kind{
 var cifarClassNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
 
 // openCINIC takes class folders that are those of CINIC-10, or CIFAR-10 as PNGs: the ten classes, and the first image of each is a PNG of 32×32.
-func openCINIC(p *place) ([]*Split, error) {
-	if (p.tree != fileSystem{}) {
+func openCINIC(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.tree != fileTree(fileSystem{}) {
 		return nil, nil
 	}
-	large := func(class string) bool { return !firstIsSmallPNG(filepath.Join(p.path, class)) }
-	if !slices.Equal(p.folders, cifarClassNames) || slices.ContainsFunc(p.folders, large) {
+	large := func(class string) bool { return !firstIsSmallPNG(filepath.Join(c.path, class)) }
+	if !slices.Equal(c.folders, cifarClassNames) || slices.ContainsFunc(c.folders, large) {
 		return nil, nil
 	}
-	splits, err := openClassFolders(p)
+	splits, err := openClassFolders(c)
 	for _, s := range splits {
 		s.decoded = true
 	}

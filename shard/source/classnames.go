@@ -132,9 +132,7 @@ func (c classNames) labels(s *Split, counts []int) (labels, error) {
 		}
 		s.note("%d of the labels from 0 to %d have no samples (%s)", len(empty), len(counts)-1, shown)
 	}
-	l := newLabels(names)
-	l.numbered = numbered
-	return l, nil
+	return labels{classes: names, numbered: numbered}, nil
 }
 
 // numberNames calls classes by their numbers, with as many digits each that they sort by them.

@@ -42,34 +42,34 @@ func evaluationClasses(name string) []string {
 	return nil
 }
 
-// evaluationLabels gives the labels of classes, in sorted order, that are those of an evaluation set; ok is false for others.
-func evaluationLabels(s *Split, classes []string) (l labels, ok bool) {
+// evaluationLabels gives the classes of ILSVRC2012, and the labels of the classes here by their names, where these are those of an evaluation set in
+// sorted order; nil for others.
+func evaluationLabels(s *Split, classes []string) (of []string, index map[string]int32) {
 	if s.opts.ForceClasses {
-		return labels{}, false
+		return nil, nil
 	}
+	wnids := ilsvrcVal().classes
 	for _, set := range evaluationSets {
 		if slices.Equal(classes, evaluationClasses(set.name)) {
 			s.note("the %d classes are those of %s, and have their labels among ILSVRC2012's 1,000; --classes %s gives them 0 to %d",
 				len(classes), set.words, set.name, len(classes)-1)
 			s.published = &knownSet{set.words, set.images}
-			return newLabels(ilsvrcVal().classes), true
+			return wnids, classIndex(wnids)
 		}
 	}
-	if !isV2(s.Path) || len(classes) != 1000 {
-		return labels{}, false
+	if !isV2(s.Path) || len(classes) != len(wnids) {
+		return nil, nil
 	}
-	wnids := ilsvrcVal().classes
-	l = newLabels(wnids)
-	l.index = make(map[string]int32, len(wnids))
+	index = make(map[string]int32, len(wnids))
 	for i := range wnids {
 		name := fmt.Sprint(i)
 		if !slices.Contains(classes, name) {
-			return labels{}, false
+			return nil, nil
 		}
-		l.index[name] = int32(i)
+		index[name] = int32(i)
 	}
 	s.note("the folders 0 to 999 are ImageNet-V2's, whose names are the labels: class 0 is %s", wnids[0])
-	return l, true
+	return wnids, index
 }
 
 // isV2 says that a path is called as ImageNet-V2 is, whose folders come as imagenetv2-matched-frequency-format-val and so on.
@@ -108,13 +108,13 @@ var v2Variants = Kind{
 	testLabelled: true,
 }
 
-func openV2(p *place) ([]*Split, error) {
-	if !p.folder || p.given || len(p.folders) == 0 || slices.ContainsFunc(p.folders, func(f string) bool { return !isV2(f) }) {
+func openV2(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.given || len(c.folders) == 0 || slices.ContainsFunc(c.folders, func(f string) bool { return !isV2(f) }) {
 		return nil, nil
 	}
 	var splits []*Split
-	for _, name := range p.folders {
-		q, err := p.in(name, "")
+	for _, name := range c.folders {
+		q, err := c.in(name, "")
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func openV2(p *place) ([]*Split, error) {
 		of[0].Name = strings.TrimPrefix(strings.TrimPrefix(short, "imagenet-v2-"), "imagenetv2-")
 		splits = append(splits, of...)
 	}
-	return p.chosen(splits)
+	return c.chosen(splits)
 }
 
 // corruptions is ImageNet-C (Hendrycks and Dietterich, 2019), or a part of it: ILSVRC2012's validation images, spoilt in one of 19 ways with
@@ -151,22 +151,22 @@ var (
 	corruptionSeverities = []string{"1", "2", "3", "4", "5"}
 )
 
-func openCorruptions(p *place) ([]*Split, error) {
-	if !p.folder || p.given || p.opts.ClassesFrom > 1 || p.opts.ForceClasses || len(p.folders) == 0 {
+func openCorruptions(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.given || c.opts.ClassesFrom > 1 || c.opts.ForceClasses || len(c.folders) == 0 {
 		return nil, nil
 	}
-	output := strings.TrimSuffix(p.path, "/")
-	if p.output != "" {
-		output = p.output
+	output := strings.TrimSuffix(c.path, "/")
+	if c.output != "" {
+		output = c.output
 	}
 	var splits []*Split
 	var err error
 	switch only := func(names []string) bool {
-		return !slices.ContainsFunc(p.folders, func(f string) bool { return !slices.Contains(names, f) })
+		return !slices.ContainsFunc(c.folders, func(f string) bool { return !slices.Contains(names, f) })
 	}; {
 	case only(corruptionGroups):
-		for _, group := range p.folders {
-			q, err := p.in(group, "")
+		for _, group := range c.folders {
+			q, err := c.in(group, "")
 			if err != nil {
 				return nil, err
 			}
@@ -182,34 +182,21 @@ func openCorruptions(p *place) ([]*Split, error) {
 			splits = append(splits, of...)
 		}
 	case only(corruptionNames):
-		splits, err = p.corrupted(output)
-	case only(corruptionSeverities) && slices.Contains(corruptionNames, filepath.Base(p.path)):
-		splits, err = p.severities(filepath.Base(p.path), filepath.Dir(output))
+		splits, err = c.corrupted(output)
+	case only(corruptionSeverities) && slices.Contains(corruptionNames, filepath.Base(c.path)):
+		splits, err = c.severities(filepath.Base(c.path), filepath.Dir(output))
 	}
 	if err != nil || len(splits) == 0 {
 		return nil, err
 	}
-	return p.chosen(splits)
-}
-
-// chosen is the split that --split names, or all.
-func (p *place) chosen(splits []*Split) ([]*Split, error) {
-	if p.opts.Split == "" {
-		return splits, nil
-	}
-	for _, s := range splits {
-		if s.Name == p.opts.Split {
-			return []*Split{s}, nil
-		}
-	}
-	return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("has no split %q among its %d, which are called as %s", p.opts.Split, len(splits), splits[0].Name)}
+	return c.chosen(splits)
 }
 
 // corrupted opens the sets of the corruptions in a folder.
-func (p *place) corrupted(output string) ([]*Split, error) {
+func (c *candidate) corrupted(output string) ([]*Split, error) {
 	var splits []*Split
-	for _, name := range p.folders {
-		q, err := p.in(name, "")
+	for _, name := range c.folders {
+		q, err := c.in(name, "")
 		if err != nil {
 			return nil, err
 		}
@@ -228,10 +215,10 @@ func (p *place) corrupted(output string) ([]*Split, error) {
 }
 
 // severities opens the sets of one corruption.
-func (p *place) severities(name, output string) ([]*Split, error) {
+func (c *candidate) severities(name, output string) ([]*Split, error) {
 	var splits []*Split
-	for _, severity := range p.folders {
-		q, err := p.in(severity, "")
+	for _, severity := range c.folders {
+		q, err := c.in(severity, "")
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ func classTree(prefix string, classes []string) map[string][]byte {
 
 // TestEvaluationSetsHaveTheLabelsOfTheThousand packs ImageNet-A's and -R's classes, whose wnids say the labels.
 func TestEvaluationSetsHaveTheLabelsOfTheThousand(t *testing.T) {
-	thousand := newLabels(ilsvrcVal().classes).index
+	thousand := classIndex(ilsvrcVal().classes)
 	for _, set := range evaluationSets {
 		classes := evaluationClasses(set.name)
 		if len(classes) != 200 || !slices.IsSorted(classes) {
@@ -237,7 +237,7 @@ func TestReaL(t *testing.T) {
 	if _, err := fieldsOf(open(t, other, Options{Fields: fields})); err == nil || !strings.Contains(err.Error(), "is none of ILSVRC2012's validation images") {
 		t.Error(err)
 	}
-	if _, err := Open(filepath.Join(dir, "ILSVRC2012_img_val.tar"), Options{Fields: asked(t, "a=json")}); err == nil || !strings.Contains(err.Error(), "only @FILE is read") {
+	if _, err := Open(filepath.Join(dir, "ILSVRC2012_img_val.tar"), Options{Fields: asked(t, "a=json")}); err == nil || !strings.Contains(err.Error(), "only @FILE and path.N are read") {
 		t.Error(err)
 	}
 }

@@ -252,8 +252,24 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 	for name, flag := range map[string]string{"x-train-0.tar": "x=txt", "cifar": "x=txt"} {
 		dir := t.TempDir()
 		file := sourcetest.Write(t, filepath.Join(dir, name), sourcetest.TarOfTree(t, tree(), "train/", 1))
-		if _, err := Open(file, Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "which has no fields") {
+		if _, err := Open(file, Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "only @FILE and path.N are read") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFieldOfPathInTar takes the folder of each image of a tar.
+func TestFieldOfPathInTar(t *testing.T) {
+	file := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, tree(), "", 1))
+	s := open(t, file, Options{Fields: asked(t, "folder=path.1")})
+	got, err := fieldsOf(s)
+	if err != nil || len(got) == 0 {
+		t.Fatal(len(got), err)
+	}
+	for key, value := range got {
+		class, _, _ := strings.Cut(key, "/")
+		if value["folder"] != class {
+			t.Errorf("%s: %v", key, value)
 		}
 	}
 }

@@ -1,177 +1,145 @@
 package source
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-
-	"github.com/imgfeed/imgfeed/shard"
 )
 
-// folderDepthMax bounds how deep folders are followed below a class.
-const folderDepthMax = 32
+// A file is one file of a dataset, or a folder, as a transport meets it.
+type file struct {
+	key    string // its path below the split's root, with forward slashes
+	folder bool
+	reason string // why it cannot be read as an image; "": it may be one
 
-// devkitPrefix begins the name of ImageNet's development kit, whether packed or not.
-const devkitPrefix = "ILSVRC2012_devkit"
+	size int64     // of data
+	data io.Reader // its content, of transports that stream
 
-// inFolder is the part of a layout that all have whose samples are files below a folder.
-type inFolder struct {
-	root     string
-	tree     fileTree
-	sidecars sidecars
+	label    int32 // set by a rule that knows it at once
+	labelled bool
+
+	dir, name string     // the folder that it lies in, and its name there
+	tar       *tarReader // the tar that it lies in under its name; nil: it lies in a folder
+	kind      byte       // of a member of a tar: tar.TypeReg and so on
 }
 
-func (f *inFolder) streamed() bool { return false }
-func (f *inFolder) bytes() int64   { return 0 }
+// errorf says what is wrong with a file, and where it is.
+func (f *file) errorf(format string, args ...any) error {
+	if f.tar != nil {
+		return f.tar.errorf(f.name, format, args...)
+	}
+	return &FormatError{Path: f.dir, Entry: f.name, Msg: fmt.Sprintf(format, args...)}
+}
 
-// walkBelow gives the files of one class, also those in folders below it; above are the folders on the way there, against links in circles.
-func (f *inFolder) walkBelow(ctx context.Context, key string, above []fs.FileInfo, skipped skippedFolders, fn func(Item) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	path := filepath.Join(f.root, filepath.FromSlash(key))
-	if len(above) > folderDepthMax {
-		return &FormatError{Path: path, Msg: fmt.Sprintf("more than %d folders deep", folderDepthMax)}
-	}
-	entries, err := readFolder(f.tree, path, key, skipped)
+// A transport is where files lie.
+type transport interface {
+	// files calls fn for every file, and for folders before the files in them. fn returns fs.SkipDir for a folder that is not wanted.
+	files(w *walk, fn func(*file) error) error
+	// read returns the content of a file that was given without data.
+	read(key string, buf []byte) ([]byte, error)
+	// streamed says that files come with data, and cannot be read afterwards.
+	streamed() bool
+	// bytes is about how many bytes files reads; 0 when it reads only folders.
+	bytes() int64
+}
+
+// walk is the state of one walk over files.
+type walk struct {
+	ctx     context.Context
+	split   *Split
+	skipped skippedFolders // nil: they are not noted
+}
+
+// A labelRule tells the labels of files by their names.
+type labelRule interface {
+	// take says whether a file is a sample. It may set the file's label, and change its key. It is asked about folders too, which never are samples:
+	// fs.SkipDir leaves out what is in them.
+	take(f *file) (bool, error)
+	// labels are those of the files that were taken.
+	labels(s *Split) (labels, error)
+}
+
+// files is a layout of files that are a sample each.
+type files struct {
+	transport
+	what   string // in words
+	rule   func(s *Split) (labelRule, error)
+	fields []Field
+	values []byte // of the fields of the file that is being streamed
+}
+
+func (l *files) describe() string { return l.what }
+
+func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+	rule, err := l.rule(s)
 	if err != nil {
-		return err
+		return labels{}, err
 	}
-	for _, e := range entries {
-		below := key + "/" + e.name
-		if !e.dir && f.sidecars.is(e.name) {
-			continue
-		}
-		if !e.dir {
-			if err := fn(Item{Key: below, Reason: e.rejectReason()}); err != nil {
-				return err
-			}
-			continue
-		}
-		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
-			return &FormatError{Path: filepath.Join(path, e.name), Msg: "a link to a folder that it lies in: remove it"}
-		}
-		if err := f.walkBelow(ctx, below, append(slices.Clip(above), e.info), skipped, fn); err != nil {
+	w := &walk{ctx: ctx, split: s, skipped: make(skippedFolders)}
+	err = l.transport.files(w, func(f *file) error {
+		if take, err := rule.take(f); err != nil || !take {
 			return err
 		}
+		it := Item{Key: f.key, Reason: cmp.Or(f.reason, nameReason(f.key)), Label: f.label, Labelled: f.labelled}
+		if it.Reason == "" && f.data != nil {
+			it.Size, it.Data = f.size, f.data
+			if l.values, err = l.appendFields(l.values[:0], f.key); err != nil {
+				return err
+			}
+			it.Fields = l.values
+		}
+		return fn(it)
+	})
+	if err != nil {
+		return labels{}, err
+	}
+	w.skipped.note(s)
+	return rule.labels(s)
+}
+
+// bindFields takes fields from files beside the images. Of a tar only those are read that say something of a key.
+func (l *files) bindFields(fields []Field) error {
+	for i := range fields {
+		ofKey, err := fields[i].bindOther()
+		switch {
+		case err != nil:
+			return err
+		case ofKey:
+		case l.streamed():
+			return fields[i].errorf("--field %s=%s: of a tar of images only @FILE and path.N are read: unpack it", fields[i].Name, fields[i].Source)
+		default:
+			if err := fields[i].bindSidecar(); err != nil {
+				return err
+			}
+		}
+	}
+	l.fields = fields
+	if t, ok := l.transport.(*treeFiles); ok {
+		t.sidecars.fields = fields
 	}
 	return nil
 }
 
-// read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
-func (f *inFolder) read(key string, buf []byte) ([]byte, error) {
-	path := filepath.Join(f.root, filepath.FromSlash(key))
-	info, err := f.tree.stat(path)
-	if err != nil {
-		return nil, err
+// appendFields appends the values for a key.
+func (l *files) appendFields(dst []byte, key string) ([]byte, error) {
+	if t, ok := l.transport.(*treeFiles); ok {
+		return t.appendFields(dst, key)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, &RejectError{Reason: reasonNotRegular}
-	}
-	if info.Size() > ImageBytesMax {
-		return nil, &RejectError{Reason: reasonTooLarge(info.Size())}
-	}
-	file, err := f.tree.open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return readSized(file, path, info.Size(), buf)
-}
-
-// readSized reads exactly size bytes and makes sure that there are no more.
-func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error) {
-	if int64(cap(buf)) < size+shard.SlackBytes {
-		buf = make([]byte, size+size/4+shard.SlackBytes)
-	}
-	buf = buf[:size+1]
-	n, err := io.ReadFull(r, buf)
-	if err == nil || int64(n) != size {
-		return nil, fmt.Errorf("%s: the file changed while it was read", path)
-	}
-	if err != io.ErrUnexpectedEOF && err != io.EOF {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return buf[:size], nil
-}
-
-const (
-	reasonNotRegular = "not a regular file"
-	reasonTarLink    = "a link in a tar, which is not followed: unpack the tar, or make it with --hard-dereference --dereference"
-	reasonDangling   = "a link to a file that is not there"
-)
-
-func reasonTooLarge(size int64) string {
-	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
-}
-
-// folderEntry is one name in a folder, links followed.
-type folderEntry struct {
-	name     string
-	dir      bool
-	regular  bool
-	dangling bool
-	info     fs.FileInfo // of folders only
-}
-
-func (e folderEntry) rejectReason() string {
-	switch {
-	case e.dangling:
-		return reasonDangling
-	case !e.regular:
-		return reasonNotRegular
-	}
-	return nameReason(e.name)
-}
-
-// readTop is readFolder of a dataset's uppermost folder: ImageNet's development kit, which lies there with many, is no part of a dataset.
-func readTop(t fileTree, path string) ([]folderEntry, error) {
-	entries, err := readFolder(t, path, "", nil)
-	return slices.DeleteFunc(entries, func(e folderEntry) bool { return strings.HasPrefix(e.name, devkitPrefix) }), err
-}
-
-// readFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
-// folder's path in the dataset.
-func readFolder(t fileTree, path, key string, skipped skippedFolders) ([]folderEntry, error) {
-	names, err := t.list(path)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]folderEntry, 0, len(names))
-	for _, d := range names {
-		if junk(d.Name()) {
-			if skipped != nil && d.IsDir() {
-				skipped.look(t, joinKey(key, d.Name()), filepath.Join(path, d.Name()))
-			}
-			continue
+	for i := range l.fields {
+		var err error
+		if dst, err = l.fields[i].appendOther(dst, key); err != nil {
+			return dst, &FormatError{Path: key, Msg: err.Error()}
 		}
-		e := folderEntry{name: d.Name(), dir: d.IsDir(), regular: d.Type().IsRegular()}
-		if e.dir || d.Type()&fs.ModeSymlink != 0 {
-			info, err := t.stat(filepath.Join(path, d.Name()))
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				e.dangling = true
-			case err != nil:
-				return nil, err
-			default:
-				e.dir, e.regular, e.info = info.IsDir(), info.Mode().IsRegular(), info
-			}
-		}
-		entries = append(entries, e)
 	}
-	return entries, nil
+	return dst, nil
 }
 
-// joinKey is the key of a name in a folder; "" is the dataset's own.
-func joinKey(folder, name string) string {
-	if folder == "" {
-		return name
+// skipFolder is fs.SkipDir of a folder.
+func skipFolder(f *file) error {
+	if f.folder {
+		return fs.SkipDir
 	}
-	return folder + "/" + name
+	return nil
 }

@@ -18,23 +18,23 @@ var kaggle = Kind{
 	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
 	open:   openKaggle,
-	takes:  []option{optionValLabels},
+	takes:  []*option{optionValLabels},
 }
 
 const kaggleSolution = "LOC_val_solution.csv"
 
-func openKaggle(p *place) ([]*Split, error) {
-	if !p.folder || p.part || p.given {
+func openKaggle(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.part || c.given {
 		return nil, nil
 	}
 	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC", "."} {
-		if below == "." && filepath.Base(p.path) != "CLS-LOC" {
+		if below == "." && filepath.Base(c.path) != "CLS-LOC" {
 			continue
 		}
-		if info, err := p.tree.stat(filepath.Join(p.path, below)); err != nil || !info.IsDir() {
+		if info, err := c.tree.stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
 			continue
 		}
-		q, err := p.in(below, "")
+		q, err := c.in(below, "")
 		if err != nil {
 			return nil, err
 		}
@@ -51,16 +51,16 @@ func openKaggle(p *place) ([]*Split, error) {
 
 // findSolution takes the file of val's labels, which lies three folders above it, in place of the program's own table: should the two differ,
 // it is said.
-func (p *place) findSolution() error {
-	if p.opts.ValLabels != "" {
+func (c *candidate) findSolution() error {
+	if c.opts.ValLabels != "" {
 		return nil
 	}
-	dir := p.path
+	dir := c.path
 	for range 4 {
 		file := filepath.Join(dir, kaggleSolution)
-		if info, err := p.tree.stat(file); err == nil && info.Mode().IsRegular() {
-			text, err := readLines(p.tree, file, "labels of the validation images")
-			p.opts.valText, p.opts.valFrom = text, file
+		if info, err := c.tree.stat(file); err == nil && info.Mode().IsRegular() {
+			text, err := readLines(c.tree, file, "labels of the validation images")
+			c.opts.valText, c.opts.valFrom = text, file
 			return err
 		}
 		dir = filepath.Dir(dir)

@@ -29,7 +29,7 @@ var lists = Kind{
 	Forms:        []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3"},
 	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
 	open:         openList,
-	takes:        []option{optionClasses, optionLabel, optionImages},
+	takes:        []*option{optionClasses, optionLabel, optionImages},
 	testLabelled: true,
 }
 
@@ -68,51 +68,51 @@ type list struct {
 
 // listSplit is a list, or those of its rows that are of one split.
 type listSplit struct {
-	inFolder
+	treeFiles
 	*list
 	split  int8
 	rows   []listRow // by key
 	fields []Field
 }
 
-func openList(p *place) ([]*Split, error) {
-	if p.given {
-		return openLists(p)
-	}
-	if p.folder || p.tar != nil {
+func openList(c *candidate) ([]*Split, error) {
+	switch {
+	case c.folder != nil && c.given:
+		return openLists(c)
+	case c.noTar == nil:
 		return nil, nil
 	}
-	root := filepath.Dir(p.path)
-	if p.opts.Images != "" {
+	root := filepath.Dir(c.path)
+	if c.opts.Images != "" {
 		var err error
-		if root, err = filepath.Abs(p.opts.Images); err != nil {
+		if root, err = filepath.Abs(c.opts.Images); err != nil {
 			return nil, err
 		}
 		if info, err := os.Stat(root); err != nil || !info.IsDir() {
 			return nil, &FormatError{Path: root, Msg: "--images names no folder"}
 		}
 	}
-	l, err := readList(p.path, root, p.opts)
+	l, err := readList(c.path, root, c.opts)
 	if l == nil || err != nil {
 		return nil, err
 	}
-	if err := l.resolve(p.opts); err != nil {
+	if err := l.resolve(c.opts); err != nil {
 		return nil, err
 	}
-	return l.splits(p)
+	return l.splits(c)
 }
 
 // openLists opens several lists, each of a split.
-func openLists(p *place) ([]*Split, error) {
-	if fileSort(p.files[0]) != "" {
+func openLists(c *candidate) ([]*Split, error) {
+	if fileKind(c.files[0]) != "" {
 		return nil, nil
 	}
-	if p.opts.Split != "" {
-		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("%d files cannot all be the split %q: build them one at a time", len(p.files), p.opts.Split)}
+	if c.opts.Split != "" {
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("%d files cannot all be the split %q: build them one at a time", len(c.files), c.opts.Split)}
 	}
 	var splits []*Split
-	for _, file := range p.files {
-		q, err := p.in(file, "")
+	for _, file := range c.files {
+		q, err := c.in(file, "")
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func openLists(p *place) ([]*Split, error) {
 		}
 		for _, s := range of {
 			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits", len(p.files), s.Name, filepath.Base(splits[at].Path))}
+				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits", len(c.files), s.Name, filepath.Base(splits[at].Path))}
 			}
 		}
 		splits = append(splits, of...)
@@ -137,17 +137,17 @@ func openLists(p *place) ([]*Split, error) {
 }
 
 // splits makes a split of the rows, or of those with each value of the column "split".
-func (l *list) splits(p *place) ([]*Split, error) {
+func (l *list) splits(c *candidate) ([]*Split, error) {
 	parts := make([][]listRow, len(listSplits))
 	for _, r := range l.rows {
 		parts[r.split] = append(parts[r.split], r)
 	}
 	l.rows = nil
-	base := strings.TrimSuffix(p.path, filepath.Ext(p.path))
+	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	var splits []*Split
 	for i, rows := range parts {
 		name := listSplits[i]
-		if len(rows) == 0 || i > 0 && p.opts.Split != "" && p.opts.Split != name {
+		if len(rows) == 0 || i > 0 && c.opts.Split != "" && c.opts.Split != name {
 			continue
 		}
 		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
@@ -156,7 +156,7 @@ func (l *list) splits(p *place) ([]*Split, error) {
 				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
-		s := p.newSplit(&listSplit{inFolder: inFolder{root: l.root, tree: fileSystem{}}, list: l, split: int8(i), rows: rows})
+		s := c.newSplit(&listSplit{treeFiles: treeFiles{root: l.root, fs: fileSystem{}}, list: l, split: int8(i), rows: rows})
 		s.Output = base + "-shards"
 		if i > 0 {
 			s.Name, s.Output = name, base+"-"+name+"-shards"
@@ -165,7 +165,7 @@ func (l *list) splits(p *place) ([]*Split, error) {
 		splits = append(splits, s)
 	}
 	if len(splits) == 0 {
-		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("no row is of the split %q by the column %q", p.opts.Split, listSplitColumn)}
+		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("no row is of the split %q by the column %q", c.opts.Split, listSplitColumn)}
 	}
 	return splits, nil
 }
@@ -233,7 +233,7 @@ func (l *list) resolveNames() ([]int32, error) {
 	if l.names.names != nil {
 		l.classes = l.names.names
 	}
-	index := newLabels(l.classes).index
+	index := classIndex(l.classes)
 	labels, others := make([]int32, len(l.values)), []string(nil)
 	for i, v := range l.values {
 		label, ok := index[v]
@@ -287,9 +287,9 @@ func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 			return labels{}, err
 		}
 	} else {
-		out = newLabels(l.classes)
+		out = labels{classes: l.classes}
 	}
-	out.lookup = l.label
+	out.of = l.label
 	return out, nil
 }
 
@@ -367,7 +367,7 @@ func andOthersMissing(n int) string {
 
 // folder lists a folder by names; one that is not there is empty.
 func (l *listSplit) folder(dir string) (map[string]fs.DirEntry, error) {
-	listed, err := l.tree.list(filepath.Join(l.inFolder.root, filepath.FromSlash(dir)))
+	listed, err := l.fs.list(filepath.Join(l.treeFiles.root, filepath.FromSlash(dir)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -382,7 +382,7 @@ func (l *listSplit) folder(dir string) (map[string]fs.DirEntry, error) {
 func (l *listSplit) reason(e fs.DirEntry, r listRow) (string, error) {
 	kind := e.Type()
 	if kind&fs.ModeSymlink != 0 {
-		info, err := l.tree.stat(filepath.Join(l.inFolder.root, filepath.FromSlash(r.key)))
+		info, err := l.fs.stat(filepath.Join(l.treeFiles.root, filepath.FromSlash(r.key)))
 		if errors.Is(err, fs.ErrNotExist) {
 			return reasonDangling, nil
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -32,7 +31,7 @@ var parquetFiles = Kind{
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
 	open:   openParquetFiles,
-	takes:  []option{optionClasses, optionLabel},
+	takes:  []*option{optionClasses, optionLabel},
 }
 
 const (
@@ -41,77 +40,44 @@ const (
 	parquetBatch = 64
 )
 
-func openParquetFiles(p *place) ([]*Split, error) {
-	if !p.folder {
-		if !strings.EqualFold(filepath.Ext(p.path), parquetExtension) {
+func openParquetFiles(c *candidate) ([]*Split, error) {
+	if c.folder == nil {
+		if !strings.EqualFold(filepath.Ext(c.path), parquetExtension) {
 			return nil, nil
 		}
-		s, err := newParquet(p, []string{p.path})
+		s, err := newParquet(c, []string{c.path})
 		if s != nil {
-			s.Output = strings.TrimSuffix(p.path, filepath.Ext(p.path)) + "-shards"
+			s.Output = strings.TrimSuffix(c.path, filepath.Ext(c.path)) + "-shards"
 		}
 		return []*Split{s}, err
 	}
-	if (p.tree != fileSystem{}) {
+	if c.tree != fileTree(fileSystem{}) {
 		return nil, nil
 	}
-	files := p.parquets()
-	if len(files) == 0 && slices.Contains(p.folders, "data") {
-		q, err := p.in("data", "")
+	names := c.parquets()
+	if len(names) == 0 && slices.Contains(c.folders, "data") {
+		q, err := c.in("data", "")
 		if err != nil {
 			return nil, err
 		}
-		if files = q.parquets(); len(files) > 0 {
-			q.output = p.path
-			return openParquetFolder(q, files)
-		}
+		q.output = c.path
+		c, names = q, q.parquets()
 	}
-	if len(files) == 0 {
+	if len(names) == 0 {
 		return nil, nil
 	}
-	return openParquetFolder(p, files)
+	return c.bySplit(names, func(_ string, files []string) (*Split, error) {
+		var paths []string
+		for _, f := range files {
+			paths = append(paths, filepath.Join(c.path, f))
+		}
+		return newParquet(c, paths)
+	})
 }
 
 // parquets are the files of a folder that are called parquet.
-func (p *place) parquets() []string {
-	return slices.DeleteFunc(slices.Clone(p.files), func(f string) bool { return !strings.EqualFold(filepath.Ext(f), parquetExtension) })
-}
-
-// openParquetFolder opens the splits that files are named for.
-func openParquetFolder(p *place, files []string) ([]*Split, error) {
-	groups := make(map[string][]string)
-	for _, f := range files {
-		groups[namedSplit(f)] = append(groups[namedSplit(f)], filepath.Join(p.path, f))
-	}
-	names := slices.Sorted(maps.Keys(groups))
-	switch {
-	case len(groups) > 1 && groups[""] != nil:
-		return nil, &FormatError{Path: groups[""][0], Msg: "other files here are named for a split, and this one is not: rename it or move it elsewhere"}
-	case len(groups) > 1 && (p.opts.Split != "" || p.part):
-		return nil, &FormatError{Path: p.path, Msg: "holds files of several splits (" + strings.Join(names, ", ") + "): sort them into folders, or build them together"}
-	}
-	var splits []*Split
-	for _, name := range []string{"train", "val", "test", ""} {
-		if groups[name] == nil {
-			continue
-		}
-		s, err := newParquet(p, groups[name])
-		if err != nil {
-			return nil, err
-		}
-		if name == "test" && len(groups) > 1 && !p.opts.Test && s.layout.(*parquetSplit).unlabelled() {
-			splits[0].note("the test images have no labels and are left out: --test takes them, with the label -1")
-			continue
-		}
-		if p.opts.Split == "" && !p.part {
-			s.Name = cmp.Or(name, s.Name)
-		}
-		if len(groups) > 1 {
-			s.Output = cmp.Or(p.output, p.path) + "-" + name + "-shards"
-		}
-		splits = append(splits, s)
-	}
-	return splits, nil
+func (f *folder) parquets() []string {
+	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return !strings.EqualFold(filepath.Ext(name), parquetExtension) })
 }
 
 // parquetSplit is the files of one split.
@@ -124,12 +90,12 @@ type parquetSplit struct {
 	fields []Field
 }
 
-func newParquet(p *place, paths []string) (*Split, error) {
-	names, err := findClassNames([]string{filepath.Dir(paths[0])}, p.opts)
+func newParquet(c *candidate, paths []string) (*Split, error) {
+	names, err := findClassNames([]string{filepath.Dir(paths[0])}, c.opts)
 	if err != nil {
 		return nil, err
 	}
-	l := &parquetSplit{paths: paths, names: names, column: p.opts.Label}
+	l := &parquetSplit{paths: paths, names: names, column: c.opts.Label}
 	for _, file := range paths {
 		info, err := os.Stat(file)
 		if err != nil {
@@ -145,7 +111,7 @@ func newParquet(p *place, paths []string) (*Split, error) {
 	if len(l.names.names) == 0 && len(f.classes) > 0 {
 		l.names = classNames{names: f.classes, from: "the schema of " + paths[0]}
 	}
-	s := p.newSplit(l)
+	s := c.newSplit(l)
 	return s, l.checkCount(s)
 }
 
@@ -227,7 +193,7 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "row has", "rows have"))
 	}
 	out, err := l.names.labels(s, counts)
-	out.lookup = l.label
+	out.of = l.label
 	return out, err
 }
 

@@ -75,8 +75,10 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 
 // complete fills in what the walk did not say of a sample.
 func (s *Split) complete(sample *PreviewSample, walked bool) {
-	if label, err := s.Label(sample.Key); walked && err == nil {
-		sample.Label, sample.Known = label, true
+	if walked {
+		if label, err := s.Label(sample.Key); err == nil {
+			sample.Label, sample.Known = label, true
+		}
 	}
 	switch {
 	case sample.Known && walked && sample.Label >= 0:

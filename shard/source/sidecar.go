@@ -25,9 +25,6 @@ func (f *Field) sidecar() (extension, key string) {
 
 // bindSidecar completes the type of a field from a sidecar.
 func (f *Field) bindSidecar() error {
-	if ok, err := f.bindOther(); ok {
-		return err
-	}
 	extension, _ := f.sidecar()
 	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
 	switch {
@@ -84,16 +81,6 @@ func jsonAt(object []byte, key string) (json.RawMessage, error) {
 // a.JPEG, a.json, a.txt.
 type sidecars struct{ fields []Field }
 
-func (c *sidecars) bindFields(fields []Field) error {
-	for i := range fields {
-		if err := fields[i].bindSidecar(); err != nil {
-			return err
-		}
-	}
-	c.fields = fields
-	return nil
-}
-
 // is says that a file is a sidecar that fields are taken from, and no sample.
 func (c *sidecars) is(name string) bool {
 	for i := range c.fields {
@@ -105,23 +92,23 @@ func (c *sidecars) is(name string) bool {
 }
 
 // appendFields appends the values for an image.
-func (f *inFolder) appendFields(dst []byte, key string) ([]byte, error) {
+func (t *treeFiles) appendFields(dst []byte, key string) ([]byte, error) {
 	last, content := "", []byte(nil)
-	for i := range f.sidecars.fields {
-		field := &f.sidecars.fields[i]
+	for i := range t.sidecars.fields {
+		field := &t.sidecars.fields[i]
 		if field.other() {
 			var err error
 			if dst, err = field.appendOther(dst, key); err != nil {
-				return dst, &FormatError{Path: f.root, Msg: err.Error()}
+				return dst, &FormatError{Path: t.root, Msg: err.Error()}
 			}
 			continue
 		}
 		extension, _ := field.sidecar()
 		name := strings.TrimSuffix(key, path.Ext(key)) + "." + extension
-		file := filepath.Join(f.root, filepath.FromSlash(name))
+		file := filepath.Join(t.root, filepath.FromSlash(name))
 		var err error
 		if name != last {
-			if content, err = f.readSidecar(file); errors.Is(err, fs.ErrNotExist) {
+			if content, err = t.readSidecar(file); errors.Is(err, fs.ErrNotExist) {
 				err = &FormatError{Path: file, Msg: field.errorf("there is no such file beside %s", path.Base(key)).Error(), Err: err}
 			}
 			last = name
@@ -137,15 +124,15 @@ func (f *inFolder) appendFields(dst []byte, key string) ([]byte, error) {
 }
 
 // readSidecar reads a small file. It never opens what is no regular file.
-func (f *inFolder) readSidecar(name string) ([]byte, error) {
-	info, err := f.tree.stat(name)
+func (t *treeFiles) readSidecar(name string) ([]byte, error) {
+	info, err := t.fs.stat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > sidecarBytesMax {
 		return nil, &FormatError{Path: name, Msg: "is no regular file, or a larger one than fields are taken from"}
 	}
-	file, err := f.tree.open(name)
+	file, err := t.fs.open(name)
 	if err != nil {
 		return nil, err
 	}

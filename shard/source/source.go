@@ -1,9 +1,9 @@
 // Package source reads image classification datasets as people have them on disk, for packing: it tells by looking what a path holds, and
 // gives every sample's key, label and bytes.
 //
-// What it reads is the list of [Kinds], each of which has a file. A kind is asked whether a [place], which is a file or
-// folder, is of it, and gives the splits there; a split's layout then walks over the samples and reads them. Kinds whose samples lie in tars or
-// below a folder share inTars and inFolder.
+// What it reads is the list of [Kinds]. A kind is asked whether a [candidate], which is a file or folder, is of it, and gives the splits there. A
+// split's layout then walks over its samples. Most layouts are [files]: a transport, which gives the files of a folder, a zip or tars one after the
+// other, and a label rule, which tells the label of a file by its name. Parquet, lists, WebDataset and CIFAR have layouts of their own.
 //
 // A sample's key is its path below the split's root with forward slashes, the same whether it lies in a folder or in a tar, so that what is
 // built from them is the same too; in WebDataset's tars it is the __key__, which has no extension. A tar may be compressed by gzip; tars are
@@ -101,39 +101,29 @@ type layout interface {
 // labels are the classes of a split and the label of each key.
 type labels struct {
 	classes []string
-	// byKey holds the labels of flat images; nil: the key's folder of this level is its class.
-	byKey map[string]int32
-	level int              // from 1; 0 is 1
-	index map[string]int32 // class → label
-	// lookup finds the label of a key, where there is a shorter way than by byKey.
-	lookup func(key string) (int32, bool)
-	// numbered says that the classes' names are nothing but their labels: what another split calls these labels are better ones.
+	of      func(key string) (label int32, ok bool)
+	used    []string // those of the classes that samples have; nil: all
+	// folders says that each class is a folder or a tar, and so is known to be there.
+	folders bool
+	// numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
 	numbered bool
 }
 
-func newLabels(classes []string) labels {
-	l := labels{classes: classes, index: make(map[string]int32, len(classes))}
+// classIndex maps classes to their labels.
+func classIndex(classes []string) map[string]int32 {
+	index := make(map[string]int32, len(classes))
 	for i, c := range classes {
-		l.index[c] = int32(i)
+		index[c] = int32(i)
 	}
-	return l
+	return index
 }
 
-// used are the classes that samples have, as far as byKey tells.
-func (l labels) used() []string {
-	if l.byKey == nil {
-		return l.classes
-	}
-	has := make([]bool, len(l.classes))
-	for _, label := range l.byKey {
-		if label >= 0 {
-			has[label] = true
-		}
-	}
+// usedClasses are the classes whose count is not 0.
+func usedClasses(classes []string, counts []int) []string {
 	var used []string
-	for i, c := range l.classes {
-		if has[i] {
-			used = append(used, c)
+	for i, n := range counts {
+		if n > 0 {
+			used = append(used, classes[i])
 		}
 	}
 	return used
@@ -238,48 +228,42 @@ func (s *Split) Again() *Split {
 
 // relabel turns the labels of the split's own classes into those of the expected ones.
 func (s *Split) relabel(own labels) (labels, error) {
-	l := newLabels(s.expected)
-	l.level = own.level
+	l := labels{classes: s.expected, of: own.of}
 	if own.numbered {
 		if len(own.classes) > len(s.expected) {
 			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has the label %d, and the other split has only %d classes: "+
 				"name them all by --classes FILE, or build the splits one at a time", len(own.classes)-1, len(s.expected))}
 		}
-		l.byKey, l.lookup = own.byKey, own.lookup
 		return l, nil
 	}
-	used := own.used()
-	foreign := slices.DeleteFunc(slices.Clone(used), func(c string) bool { _, ok := l.index[c]; return ok })
-	if len(foreign) > 0 {
+	used := own.used
+	if used == nil {
+		used = own.classes
+	}
+	index := classIndex(s.expected)
+	if foreign := without(used, index); len(foreign) > 0 {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
 			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(used), len(s.expected), someNames(foreign))}
 	}
-	if own.byKey == nil && own.lookup == nil && len(used) < len(s.expected) && !s.opts.ForceClasses {
-		has := newLabels(used)
-		missing := slices.DeleteFunc(slices.Clone(s.expected), func(c string) bool { _, ok := has.index[c]; return ok })
+	if own.folders && len(used) < len(s.expected) && !s.opts.ForceClasses {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has %d of the other split's %d classes (%s missing): complete it. "+
 			"torchvision's ImageFolder would give the two splits labels that disagree; --force-classes labels both by the other split's classes",
-			len(used), len(s.expected), someNames(missing))}
+			len(used), len(s.expected), someNames(without(s.expected, classIndex(used))))}
 	}
 	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
-	if own.lookup != nil {
-		l.lookup = func(key string) (int32, bool) {
-			label, ok := own.lookup(key)
-			if label >= 0 && ok {
-				label = l.index[own.classes[label]]
-			}
-			return label, ok
+	l.of = func(key string) (int32, bool) {
+		label, ok := own.of(key)
+		if label >= 0 && ok {
+			label = index[own.classes[label]]
 		}
-	}
-	if own.byKey != nil {
-		l.byKey = make(map[string]int32, len(own.byKey))
-		for key, label := range own.byKey {
-			if l.byKey[key] = -1; label >= 0 {
-				l.byKey[key] = l.index[own.classes[label]]
-			}
-		}
+		return label, ok
 	}
 	return l, nil
+}
+
+// without are the names that an index does not have.
+func without(names []string, index map[string]int32) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := index[name]; return ok })
 }
 
 // Classes are the names of the labels 0, 1, …; they are known after Walk.
@@ -287,23 +271,12 @@ func (s *Split) Classes() []string { return s.labels.classes }
 
 // Label returns the label of a key that Walk gave.
 func (s *Split) Label(key string) (int32, error) {
-	if s.labels.lookup != nil {
-		if label, ok := s.labels.lookup(key); ok {
+	if s.labels.of != nil { // else nothing was walked over
+		if label, ok := s.labels.of(key); ok {
 			return label, nil
 		}
-		return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
 	}
-	if s.labels.byKey != nil {
-		if label, ok := s.labels.byKey[key]; ok {
-			return label, nil
-		}
-		return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
-	}
-	class, _, _ := keyClass(key, s.labels.level)
-	if label, ok := s.labels.index[class]; ok {
-		return label, nil
-	}
-	return 0, fmt.Errorf("source: %s: no class for %q", s.Path, key)
+	return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
 }
 
 // Read returns the content of the item of that key, in buf when it is large enough; for splits that are not Streamed. A file that is too large or

@@ -44,14 +44,14 @@ func isSplitFolder(name string) bool {
 }
 
 // splitFolder returns the folder of a split, "" if there is none.
-func (p *place) splitFolder(split string) string {
+func (f *folder) splitFolder(split string) string {
 	for _, s := range splitFolderNames {
 		for _, name := range s.names {
 			if s.split != split {
 				continue
 			}
-			if i := slices.IndexFunc(p.folders, func(f string) bool { return strings.EqualFold(f, name) }); i >= 0 {
-				return p.folders[i]
+			if i := slices.IndexFunc(f.folders, func(in string) bool { return strings.EqualFold(in, name) }); i >= 0 {
+				return f.folders[i]
 			}
 		}
 	}
@@ -60,29 +60,32 @@ func (p *place) splitFolder(split string) string {
 
 // findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
 // since a class may be called so.
-func (p *place) findSplits() (train, val string) {
-	train, val = p.splitFolder("train"), p.splitFolder("val")
-	onlySplits := !slices.ContainsFunc(p.folders, func(name string) bool { return !isSplitFolder(name) })
+func (f *folder) findSplits() (train, val string) {
+	train, val = f.splitFolder("train"), f.splitFolder("val")
+	onlySplits := !slices.ContainsFunc(f.folders, func(name string) bool { return !isSplitFolder(name) })
 	foldersSayIt := (train != "" && val != "") || (onlySplits && (train != "" || val != ""))
-	if len(p.folders) > 0 && !foldersSayIt {
+	if len(f.folders) > 0 && !foldersSayIt {
 		return "", ""
 	}
-	if train == "" && slices.Contains(p.files, trainTarName) {
+	if train == "" && slices.Contains(f.files, trainTarName) {
 		train = trainTarName
 	}
-	if val == "" && slices.Contains(p.files, valTarName) {
+	if val == "" && slices.Contains(f.files, valTarName) {
 		val = valTarName
 	}
 	return train, val
 }
 
-func openSplitFolders(p *place) ([]*Split, error) {
-	train, val := p.findSplits()
-	if p.part || train == "" && val == "" {
+func openSplitFolders(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.part {
 		return nil, nil
 	}
-	if p.opts.Split != "" && train != "" && val != "" {
-		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, p.opts.Split)}
+	train, val := c.findSplits()
+	if train == "" && val == "" {
+		return nil, nil
+	}
+	if c.opts.Split != "" && train != "" && val != "" {
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)}
 	}
 	var splits []*Split
 	taken := []string{train, val}
@@ -90,37 +93,37 @@ func openSplitFolders(p *place) ([]*Split, error) {
 		if part.name == "" {
 			continue
 		}
-		of, err := p.openPart(part.name, part.split)
+		of, err := c.openPart(part.name, part.split)
 		if err != nil {
 			return nil, err
 		}
 		splits = append(splits, of...)
 	}
-	if test := p.splitFolder("test"); p.opts.Split == "" && test != "" {
+	if test := c.splitFolder("test"); c.opts.Split == "" && test != "" {
 		// Most have no labels, or are nothing that can be packed: that is no error, unless they are asked for.
-		of, err := p.openPart(test, "test")
-		if err != nil && p.opts.Test {
+		of, err := c.openPart(test, "test")
+		if err != nil && c.opts.Test {
 			return nil, err
 		}
-		if err == nil && (of[0].kind.testLabelled || p.opts.Test) {
+		if err == nil && (of[0].kind.testLabelled || c.opts.Test) {
 			splits, taken = append(splits, of...), append(taken, test)
 		}
 	}
-	for _, f := range p.folders {
+	for _, f := range c.folders {
 		if !slices.Contains(taken, f) {
 			hint := "build it by itself if it is wanted"
 			if isSplitFolder(f) {
 				hint += ", or --test takes it too"
 			}
-			splits[0].note("folder %s is left out; %s", filepath.Join(p.path, f), hint)
+			splits[0].note("folder %s is left out; %s", filepath.Join(c.path, f), hint)
 		}
 	}
 	return splits, nil
 }
 
 // openPart opens one split of several.
-func (p *place) openPart(name, split string) ([]*Split, error) {
-	q, err := p.in(name, split)
+func (c *candidate) openPart(name, split string) ([]*Split, error) {
+	q, err := c.in(name, split)
 	if err != nil {
 		return nil, err
 	}

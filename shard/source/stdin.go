@@ -47,24 +47,24 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// newStdin is the place of standard input: a tar.
-func newStdin(opts Options) (*place, error) {
+// newStdin is the candidate on standard input: a tar.
+func newStdin(opts Options) (*candidate, error) {
 	if opts.Stdin == nil {
 		return nil, &FormatError{Path: standardInputName, Msg: "is not read here: save it as a file"}
 	}
-	p := &place{path: standardInputName, split: "train", opts: opts, kinds: Kinds(), tree: fileSystem{}, stdin: &standardInput{r: opts.Stdin}}
-	var err error
-	if p.tar, err = newTarReader(standardInputName, p.stdin.peek()); err != nil {
-		return nil, p.stdinNoTar(err)
+	in := &standardInput{r: opts.Stdin}
+	t, err := newTarReader(standardInputName, in.peek())
+	if err != nil {
+		return nil, in.noTar(err)
 	}
-	p.tar.peeking = true
-	return p, nil
+	t.peeking = true
+	return &candidate{path: standardInputName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
 }
 
-// stdinNoTar says why what is no tar is not read from standard input.
-func (p *place) stdinNoTar(err error) error {
+// noTar says why what is no tar is not read from standard input.
+func (s *standardInput) noTar(err error) error {
 	what := "neither a tar nor a tar.gz"
-	switch head := p.stdin.head.Bytes(); {
+	switch head := s.head.Bytes(); {
 	case !errors.Is(err, errNotTar):
 		return err
 	case len(head) == 0:

@@ -1,9 +1,7 @@
 package source
 
 import (
-	"archive/tar"
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"path"
@@ -46,9 +44,9 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // isSuffixTar says that the first image of a tar has its class at the end of its name.
-func isSuffixTar(p *place) (bool, error) {
+func isSuffixTar(c *candidate) (bool, error) {
 	for i := range sniffedMembersMax {
-		m, err := p.member(i)
+		m, err := c.member(i)
 		if err == io.EOF {
 			break
 		}
@@ -65,131 +63,108 @@ func isSuffixTar(p *place) (bool, error) {
 	return false, nil
 }
 
-func openSuffixTars(p *place) ([]*Split, error) {
-	if !p.folder {
-		if is, err := isSuffixTar(p); !is || err != nil {
+func openSuffixTars(c *candidate) ([]*Split, error) {
+	if c.folder == nil {
+		if is, err := isSuffixTar(c); !is || err != nil {
 			return nil, err
 		}
-		s, err := newSuffixTars(p, []string{p.path})
+		s, err := newSuffixTars(c, []string{c.path})
 		return []*Split{s}, err
 	}
-	tars, _ := p.tars()
-	if len(p.folders) == 1 && p.folders[0] == "data" && len(tars) == 0 {
-		q, err := p.in("data", "")
+	names, _ := c.tars()
+	if len(c.folders) == 1 && c.folders[0] == "data" && len(names) == 0 {
+		q, err := c.in("data", "")
 		if err != nil {
 			return nil, err
 		}
-		q.output = cmp.Or(p.output, p.path)
-		if tars, _ = q.tars(); len(q.folders) > 0 {
-			return nil, nil
-		}
-		return openSuffixFolder(q, tars)
+		q.output = cmp.Or(c.output, c.path)
+		c = q
+		names, _ = c.tars()
 	}
-	if len(p.folders) > 0 {
+	if len(c.folders) > 0 {
 		return nil, nil
 	}
-	return openSuffixFolder(p, tars)
+	for _, name := range names {
+		if split := namedSplit(name); split != "train" && split != "val" {
+			continue
+		}
+		q, err := c.in(name, "")
+		if err != nil {
+			return nil, err
+		}
+		defer q.close()
+		if is, err := isSuffixTar(q); !is || err != nil {
+			return nil, err
+		}
+		return c.bySplit(names, func(_ string, files []string) (*Split, error) { return newSuffixTars(c, files) })
+	}
+	return nil, nil
 }
 
-// openSuffixFolder opens the splits that the tars of a folder are named for.
-func openSuffixFolder(p *place, tars []string) ([]*Split, error) {
-	groups := make(map[string][]string)
-	for _, name := range tars {
-		split := namedSplit(name)
-		groups[split] = append(groups[split], filepath.Join(p.path, name))
+func newSuffixTars(c *candidate, names []string) (*Split, error) {
+	var paths []string
+	for _, name := range names {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(c.path, name)
+		}
+		paths = append(paths, name)
 	}
-	first := append(append([]string(nil), groups["train"]...), groups["val"]...)
-	if len(first) == 0 {
-		return nil, nil
-	}
-	q, err := newPlace(first[0], p.opts, p.kinds, p.tree)
+	t, err := c.inTars(paths...)
 	if err != nil {
 		return nil, err
 	}
-	defer q.close()
-	if is, err := isSuffixTar(q); !is || err != nil {
-		return nil, err
+	what := "a tar of images with the class in their names"
+	if len(paths) > 1 {
+		what = fmt.Sprintf("%d tars of images with the class in their names", len(paths))
 	}
-	if unnamed := groups[""]; unnamed != nil {
-		return nil, &FormatError{Path: unnamed[0], Msg: "other tars here are named for a split, and this one is not: move it elsewhere"}
-	}
-	var splits []*Split
-	for _, name := range []string{"train", "val", "test"} {
-		if groups[name] == nil {
-			continue
-		}
-		if name == "test" && !p.opts.Test {
-			splits[0].note("the test images have no labels and are left out: --test takes them, with the label -1")
-			continue
-		}
-		s, err := newSuffixTars(p, groups[name])
-		if err != nil {
-			return nil, err
-		}
-		s.Name = name
-		if len(groups) > 1 {
-			s.Output = cmp.Or(p.output, p.path) + "-" + name + "-shards"
-		}
-		splits = append(splits, s)
-	}
-	if p.opts.Split != "" && len(splits) > 1 {
-		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("holds tars of several splits, which cannot all be called %q", p.opts.Split)}
-	}
-	return splits, nil
+	test := namedSplit(paths[0]) == "test"
+	return c.newSplit(&suffixTarsLayout{files{transport: t, what: what, rule: bySuffix}, test}), nil
 }
 
 // suffixTarsLayout is the tars of one split.
 type suffixTarsLayout struct {
-	inTars
-	index map[string]int32 // wnid → label
+	files
+	test bool
 }
 
-func newSuffixTars(p *place, paths []string) (*Split, error) {
-	in, err := p.inTars(paths...)
-	return p.newSplit(&suffixTarsLayout{in, newLabels(ilsvrcVal().classes).index}), err
+func (l *suffixTarsLayout) unlabelled() bool { return l.test }
+
+// suffixRule labels files by the ends of their names.
+type suffixRule struct {
+	index  map[string]int32 // wnid → label
+	differ int              // validation images of another class than is known
 }
 
-func (l *suffixTarsLayout) describe() string {
-	if len(l.paths) == 1 {
-		return "a tar of images with the class in their names"
-	}
-	return fmt.Sprintf("%d tars of images with the class in their names", len(l.paths))
+func bySuffix(*Split) (labelRule, error) {
+	return &suffixRule{index: classIndex(ilsvrcVal().classes)}, nil
 }
 
 // label is the label that a key says.
-func (l *suffixTarsLayout) label(key string) (int32, bool) {
+func (r *suffixRule) label(key string) (int32, bool) {
 	if strings.HasPrefix(key, testNamePrefix) {
 		return -1, true
 	}
-	label, ok := l.index[suffixClass(key)]
+	label, ok := r.index[suffixClass(key)]
 	return label, ok
 }
 
-func (l *suffixTarsLayout) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &tarWalk{ctx: ctx, fn: fn}
-	known := ilsvrcVal()
-	differ := 0
-	err := l.each(s, func(t *tarReader) error {
-		return w.files(t, func(h *tar.Header) error {
-			label, ok := l.label(h.Name)
-			if !ok {
-				return t.errorf(h.Name, "the name does not end in one of ILSVRC2012's wnids, as those of other images do: move it elsewhere")
-			}
-			if base, _, _ := cutLast(h.Name, "_"); strings.HasPrefix(h.Name, valNamePrefix) {
-				if n, ok := valNumber(base + valNameSuffix); ok && known.labels[n-1] != label {
-					differ++
-				}
-			}
-			return w.item(t, h, h.Name, label)
-		})
-	})
-	if err != nil {
-		return labels{}, err
+func (r *suffixRule) take(f *file) (bool, error) {
+	if f.folder {
+		return false, nil
 	}
-	if differ > 0 {
-		s.note("%s validation images have another class in their names than is known of them", bytesize.Grouped(differ))
+	if f.label, f.labelled = r.label(f.key); !f.labelled {
+		return false, f.errorf("the name does not end in one of ILSVRC2012's wnids, as those of other images do: move it elsewhere")
 	}
-	out := newLabels(known.classes)
-	out.lookup = l.label
-	return out, nil
+	base, _, _ := cutLast(f.key, "_")
+	if n, ok := valNumber(base + valNameSuffix); ok && ilsvrcVal().labels[n-1] != f.label {
+		r.differ++
+	}
+	return true, nil
+}
+
+func (r *suffixRule) labels(s *Split) (labels, error) {
+	if r.differ > 0 {
+		s.note("%s validation images have another class in their names than is known of them", bytesize.Grouped(r.differ))
+	}
+	return labels{classes: ilsvrcVal().classes, of: r.label}, nil
 }

@@ -84,7 +84,7 @@ func TestSuffixTarsThatAreWrong(t *testing.T) {
 		"an unknown wnid": {map[string][]byte{"train_images_0.tar.gz": image(good, "n00000001_1_n00000001.JPEG")}, Options{}, "does not end in one of ILSVRC2012's wnids"},
 		"no wnid":         {map[string][]byte{"train_images_0.tar.gz": image(good, "README.md")}, Options{}, `entry "README.md"`},
 		"cut off":         {map[string][]byte{"train_images_0.tar.gz": image(good, good)[:60]}, Options{}, "train_images_0.tar.gz"},
-		"another tar":     {map[string][]byte{"train_images_0.tar.gz": image(good), "more.tar.gz": image(good)}, Options{}, "more.tar.gz: other tars here are named for a split"},
+		"another tar":     {map[string][]byte{"train_images_0.tar.gz": image(good), "more.tar.gz": image(good)}, Options{}, `entry "more.tar.gz": other files here are named for a split`},
 		"one name of two": {map[string][]byte{"train_images_0.tar.gz": image(good), "val_images.tar.gz": image(good)}, Options{Split: "x"}, "cannot all be called"},
 	} {
 		dir := t.TempDir()

@@ -1,10 +1,23 @@
 package source
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
+
+// folderDepthMax bounds how deep folders are followed.
+const folderDepthMax = 32
+
+// devkitPrefix begins the name of ImageNet's development kit, packed or not, which lies beside the images with many and is no part of a dataset.
+const devkitPrefix = "ILSVRC2012_devkit"
 
 // A fileTree is where folders and files are: the file system, or a zip, whose members have the paths that they would have if the zip were a
 // folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
@@ -20,3 +33,163 @@ type fileSystem struct{}
 func (fileSystem) stat(path string) (fs.FileInfo, error)   { return os.Stat(path) }
 func (fileSystem) list(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 func (fileSystem) open(path string) (io.ReadCloser, error) { return os.Open(path) }
+
+// treeFiles is the transport of files below a folder.
+type treeFiles struct {
+	fs       fileTree
+	root     string
+	sidecars sidecars
+}
+
+// inFolder is the transport of the files of a candidate that is a folder.
+func (c *candidate) inFolder() *treeFiles { return &treeFiles{fs: c.tree, root: c.path} }
+
+func (t *treeFiles) streamed() bool { return false }
+func (t *treeFiles) bytes() int64   { return 0 }
+
+func (t *treeFiles) files(w *walk, fn func(*file) error) error { return t.below(w, "", nil, fn) }
+
+// below gives what lies below one folder, by its key; above are the folders on the way there, against links in circles.
+func (t *treeFiles) below(w *walk, key string, above []fs.FileInfo, fn func(*file) error) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	dir := filepath.Join(t.root, filepath.FromSlash(key))
+	if len(above) > folderDepthMax {
+		return &FormatError{Path: dir, Msg: fmt.Sprintf("more than %d folders deep", folderDepthMax)}
+	}
+	entries, err := readFolder(t.fs, dir, key, w.skipped)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.dir && t.sidecars.is(e.name) {
+			continue
+		}
+		f := &file{key: joinKey(key, e.name), folder: e.dir, reason: e.rejectReason(), dir: dir, name: e.name}
+		if err := fn(f); err == fs.SkipDir {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if !e.dir {
+			continue
+		}
+		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
+			return &FormatError{Path: filepath.Join(dir, e.name), Msg: "a link to a folder that it lies in: remove it"}
+		}
+		if err := t.below(w, f.key, append(slices.Clip(above), e.info), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
+func (t *treeFiles) read(key string, buf []byte) ([]byte, error) {
+	path := filepath.Join(t.root, filepath.FromSlash(key))
+	info, err := t.fs.stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &RejectError{Reason: reasonNotRegular}
+	}
+	if info.Size() > ImageBytesMax {
+		return nil, &RejectError{Reason: reasonTooLarge(info.Size())}
+	}
+	file, err := t.fs.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readSized(file, path, info.Size(), buf)
+}
+
+// readSized reads exactly size bytes and makes sure that there are no more.
+func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error) {
+	if int64(cap(buf)) < size+shard.SlackBytes {
+		buf = make([]byte, size+size/4+shard.SlackBytes)
+	}
+	buf = buf[:size+1]
+	n, err := io.ReadFull(r, buf)
+	if err == nil || int64(n) != size {
+		return nil, fmt.Errorf("%s: the file changed while it was read", path)
+	}
+	if err != io.ErrUnexpectedEOF && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return buf[:size], nil
+}
+
+const (
+	reasonNotRegular = "not a regular file"
+	reasonTarLink    = "a link in a tar, which is not followed: unpack the tar, or make it with --hard-dereference --dereference"
+	reasonDangling   = "a link to a file that is not there"
+)
+
+func reasonTooLarge(size int64) string {
+	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
+}
+
+// folderEntry is one name in a folder, links followed.
+type folderEntry struct {
+	name     string
+	dir      bool
+	regular  bool
+	dangling bool
+	info     fs.FileInfo // of folders only
+}
+
+func (e folderEntry) rejectReason() string {
+	switch {
+	case e.dangling:
+		return reasonDangling
+	case !e.regular:
+		return reasonNotRegular
+	}
+	return nameReason(e.name)
+}
+
+// readFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
+// folder's path in the dataset, "" of the uppermost.
+func readFolder(t fileTree, path, key string, skipped skippedFolders) ([]folderEntry, error) {
+	names, err := t.list(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]folderEntry, 0, len(names))
+	for _, d := range names {
+		if junk(d.Name()) {
+			if skipped != nil && d.IsDir() {
+				skipped.look(t, joinKey(key, d.Name()), filepath.Join(path, d.Name()))
+			}
+			continue
+		}
+		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
+			continue
+		}
+		e := folderEntry{name: d.Name(), dir: d.IsDir(), regular: d.Type().IsRegular()}
+		if e.dir || d.Type()&fs.ModeSymlink != 0 {
+			info, err := t.stat(filepath.Join(path, d.Name()))
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				e.dangling = true
+			case err != nil:
+				return nil, err
+			default:
+				e.dir, e.regular, e.info = info.IsDir(), info.Mode().IsRegular(), info
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// joinKey is the key of a name in a folder; "" is the dataset's own.
+func joinKey(folder, name string) string {
+	if folder == "" {
+		return name
+	}
+	return folder + "/" + name
+}

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -76,52 +77,65 @@ func valNumber(name string) (int, bool) {
 	return int(n), ok && ok2 && len(digits) == 8 && err == nil && n >= 1 && n <= valImages
 }
 
-// valWalk gathers the labels of the validation images that a walk meets.
-type valWalk struct {
-	*valLabels
-	byKey map[string]int32
-}
-
-func (v *valLabels) walk() *valWalk { return &valWalk{v, make(map[string]int32)} }
-
-// add takes an image; its error says what is wrong with the name.
-func (w *valWalk) add(name string) error {
+// find returns the label of an image; its error says what is wrong with the name.
+func (v *valLabels) find(name string) (int32, error) {
 	n, ok := valNumber(name)
-	switch _, twice := w.byKey[name]; {
+	switch {
 	case !ok:
-		return fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class", valNameWanted)
-	case twice:
-		return fmt.Errorf("occurs twice")
-	case w.valLabels.labels[n-1] < 0:
-		return fmt.Errorf("%s does not say its label", w.from)
+		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class", valNameWanted)
+	case v.labels[n-1] < 0:
+		return -1, fmt.Errorf("%s does not say its label", v.from)
 	}
-	w.byKey[name] = w.valLabels.labels[n-1]
-	return nil
+	return v.labels[n-1], nil
 }
 
-// labels are those of all that were added.
-func (w *valWalk) labels(s *Split) labels {
-	if w.from != "" {
-		s.note("the labels are those of %s%s", w.from, w.differences())
-	}
-	l := newLabels(w.classes)
-	l.byKey = w.byKey
-	return l
+// valRule labels the validation images by their numbers.
+type valRule struct {
+	*valLabels
+	s      *Split
+	met    map[string]bool
+	counts []int // of each label
+	differ int   // images of another class than ILSVRC2012's
 }
 
-// differences says how many labels of a file are other ones than ILSVRC2012's.
-func (w *valWalk) differences() string {
-	known, n := ilsvrcVal(), 0
-	for name, label := range w.byKey {
-		number, _ := valNumber(name)
-		if w.classes[label] != known.classes[known.labels[number-1]] {
-			n++
+func (v *valLabels) rule(s *Split) (labelRule, error) {
+	return &valRule{valLabels: v, s: s, met: make(map[string]bool), counts: make([]int, len(v.classes))}, nil
+}
+
+func (r *valRule) take(f *file) (bool, error) {
+	if f.folder {
+		if f.tar == nil {
+			r.s.note("folder %s among the images is left out", f.name)
 		}
+		return false, fs.SkipDir
 	}
-	if n == 0 {
-		return ", which agrees with ILSVRC2012"
+	var err error
+	if f.label, err = r.find(f.key); err != nil {
+		return false, f.errorf("%v", err)
 	}
-	return fmt.Sprintf(", of which %d differ from ILSVRC2012's", n)
+	if r.met[f.key] {
+		return false, f.errorf("occurs twice")
+	}
+	r.met[f.key], f.labelled = true, true
+	r.counts[f.label]++
+	n, _ := valNumber(f.key)
+	if known := ilsvrcVal(); r.classes[f.label] != known.classes[known.labels[n-1]] {
+		r.differ++
+	}
+	return true, nil
+}
+
+func (r *valRule) labels(s *Split) (labels, error) {
+	switch {
+	case r.from != "" && r.differ == 0:
+		s.note("the labels are those of %s, which agrees with ILSVRC2012", r.from)
+	case r.from != "":
+		s.note("the labels are those of %s, of which %d differ from ILSVRC2012's", r.from, r.differ)
+	}
+	return labels{classes: r.classes, used: usedClasses(r.classes, r.counts), of: func(key string) (int32, bool) {
+		label, err := r.find(key)
+		return label, err == nil
+	}}, nil
 }
 
 // parseValLabels reads a file of labels. Each line is one of
@@ -197,7 +211,7 @@ func parseValLine(fields []string, inOrder int) (number int, class string, err e
 // resolve turns what the lines say into labels: of ILSVRC2012's classes where they are these, else of those that occur.
 func (v *valLabels) resolve(classOf []string) error {
 	v.classes = ilsvrcVal().classes
-	known := newLabels(v.classes)
+	known := classIndex(v.classes)
 	var given []string
 	numbers := 0
 	for _, class := range classOf {
@@ -213,13 +227,13 @@ func (v *valLabels) resolve(classOf []string) error {
 	}
 	slices.Sort(given)
 	given = slices.Compact(given)
-	foreign := func(class string) bool { _, ok := known.index[class]; return !ok }
+	foreign := func(class string) bool { _, ok := known[class]; return !ok }
 	if numbers == 0 && slices.ContainsFunc(given, foreign) {
 		v.classes = given
-		known = newLabels(given)
+		known = classIndex(given)
 	}
 	for i, class := range classOf {
-		label, ok := known.index[class]
+		label, ok := known[class]
 		switch n, err := strconv.Atoi(class); {
 		case class == "":
 			label = -1

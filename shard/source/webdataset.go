@@ -35,7 +35,7 @@ var webDatasets = Kind{
 	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
 	open:         openWebDatasets,
-	takes:        []option{optionClasses, optionLabel},
+	takes:        []*option{optionClasses, optionLabel},
 	testLabelled: true,
 }
 
@@ -56,7 +56,7 @@ const (
 
 // webDataset is the tars of one split.
 type webDataset struct {
-	inTars
+	tarFiles
 	names   classNames
 	label   string // as Options.Label has it
 	info    *wdsInfo
@@ -93,11 +93,11 @@ func splitMember(name string) (key, extension string) {
 
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
 // written may.
-func sniffWebDataset(p *place) (is, empty bool, err error) {
+func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	last, image, label, meta, n := "", false, false, false, 0
-	member, unlabelled := labelMember(p.opts.Label), ""
+	member, unlabelled := labelMember(c.opts.Label), ""
 	for i := 0; n < sniffedMembersMax; i++ {
-		m, err := p.member(i)
+		m, err := c.member(i)
 		if err == io.EOF && n > 0 {
 			break
 		}
@@ -128,33 +128,36 @@ func sniffWebDataset(p *place) (is, empty bool, err error) {
 		}
 	}
 	if unlabelled != "" {
-		return false, false, p.tar.errorf(unlabelled, "an image and its JSON as WebDataset has them, without a label .%s beside them: "+
+		return false, false, c.tar.errorf(unlabelled, "an image and its JSON as WebDataset has them, without a label .%s beside them: "+
 			"--label json.KEY says which key of the JSON is the label", labelExtension)
 	}
 	return false, false, nil
 }
 
-func openWebDatasets(p *place) ([]*Split, error) {
-	if !p.folder {
-		return openWebDatasetTar(p)
+func openWebDatasets(c *candidate) ([]*Split, error) {
+	if c.folder == nil {
+		return openWebDatasetTar(c)
 	}
-	tars, others := p.tars()
-	if is, err := holdsWebDataset(p, tars); !is || err != nil {
+	tars, others := c.tars()
+	if is, err := holdsWebDataset(c, tars); !is || err != nil {
 		return nil, err
 	}
-	if p.part {
-		return openWebDatasetPart(p, tars, others)
+	nameFolders := []string{c.path}
+	if c.part {
+		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	return openWebDatasetFolder(p, tars, others)
+	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
+		return newWebDataset(c, c.path, files, others, nameFolders, cmp.Or(split, c.split))
+	})
 }
 
 // holdsWebDataset says that a folder holds nothing but WebDataset's tars. The first tar with a file in it says so for all.
-func holdsWebDataset(p *place, tars []string) (bool, error) {
-	if len(p.folders) > 0 {
+func holdsWebDataset(c *candidate, tars []string) (bool, error) {
+	if len(c.folders) > 0 {
 		return false, nil
 	}
 	for _, name := range tars {
-		q, err := p.in(name, "")
+		q, err := c.in(name, "")
 		if errors.Is(err, errNotTar) {
 			return false, nil // classTars says so
 		}
@@ -170,73 +173,27 @@ func holdsWebDataset(p *place, tars []string) (bool, error) {
 	return false, nil
 }
 
-// openWebDatasetFolder opens the splits of a folder of tars: one, or those that the tars' names tell apart, such as imagenet-train-000000.tar and
-// imagenet-val-000000.tar.
-func openWebDatasetFolder(p *place, tars, others []string) ([]*Split, error) {
-	groups := make(map[string][]string)
-	for _, name := range tars {
-		groups[namedSplit(name)] = append(groups[namedSplit(name)], name)
-	}
-	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
-		return nil, &FormatError{Path: p.path, Entry: unnamed[0], Msg: "other tars here are named for a split, and this one is not: " +
-			"rename it, or sort the tars into folders train/ and val/"}
-	}
-	if p.opts.Split != "" && len(groups) > 1 {
-		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("holds tars of several splits (%s), which cannot all be called %q",
-			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), p.opts.Split)}
-	}
-	var splits []*Split
-	for _, name := range []string{"train", "val", "test", ""} {
-		if groups[name] == nil {
-			continue
-		}
-		s, err := newWebDataset(p, p.path, groups[name], others, []string{p.path}, cmp.Or(name, p.split))
-		if err != nil {
-			return nil, err
-		}
-		if p.opts.Split == "" {
-			s.Name = cmp.Or(name, s.Name)
-		}
-		if len(groups) > 1 {
-			s.Output = cmp.Or(p.output, p.path) + "-" + name + "-shards"
-		}
-		splits = append(splits, s)
-	}
-	return splits, nil
-}
-
-// openWebDatasetPart opens a folder that is one split of several.
-func openWebDatasetPart(p *place, tars, others []string) ([]*Split, error) {
-	for _, t := range tars {
-		if other := namedSplit(t); other != "" && other != p.split {
-			return nil, &FormatError{Path: p.path, Entry: t, Msg: fmt.Sprintf("a tar that is named for the split %s among those of %s: move it elsewhere", other, p.split)}
-		}
-	}
-	s, err := newWebDataset(p, p.path, tars, others, []string{p.path, filepath.Dir(p.path)}, p.split)
-	return []*Split{s}, err
-}
-
 // openWebDatasetTar opens one tar.
-func openWebDatasetTar(p *place) ([]*Split, error) {
-	if is, _, err := sniffWebDataset(p); !is || err != nil {
+func openWebDatasetTar(c *candidate) ([]*Split, error) {
+	if is, _, err := sniffWebDataset(c); !is || err != nil {
 		return nil, err
 	}
-	dir, file := filepath.Split(p.path)
+	dir, file := filepath.Split(c.path)
 	nameFolders := []string{filepath.Clean(dir)}
-	if p.stdin != nil {
+	if c.stdin != nil {
 		nameFolders = nil
 	}
-	s, err := newWebDataset(p, dir, []string{file}, nil, nameFolders, p.split)
+	s, err := newWebDataset(c, dir, []string{file}, nil, nameFolders, c.split)
 	return []*Split{s}, err
 }
 
 // newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a
 // split has, are looked for in nameFolders.
-func newWebDataset(p *place, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
-	if p.opts.Label != "" && labelMember(p.opts.Label) == labelExtension {
-		return nil, &FormatError{Path: p.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", p.opts.Label)}
+func newWebDataset(c *candidate, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
+	if c.opts.Label != "" && labelMember(c.opts.Label) == labelExtension {
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)}
 	}
-	names, err := findClassNames(nameFolders, p.opts)
+	names, err := findClassNames(nameFolders, c.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -244,18 +201,18 @@ func newWebDataset(p *place, dir string, tars, others, nameFolders []string, spl
 	for _, t := range tars {
 		paths = append(paths, filepath.Join(dir, t))
 	}
-	in, err := p.inTars(paths...)
+	in, err := c.inTars(paths...)
 	if err != nil {
 		return nil, err
 	}
-	d := &webDataset{inTars: in, names: names, label: p.opts.Label}
-	s := p.newSplit(d)
+	d := &webDataset{tarFiles: *in, names: names, label: c.opts.Label}
+	s := c.newSplit(d)
 	if d.info, err = findInfo(nameFolders, split); err != nil {
 		return nil, err
 	}
 	if d.info != nil {
 		d.label = cmp.Or(d.label, d.info.label())
-		d.samples, err = d.info.check(tars, p.folder && !p.given && !p.opts.AllowTruncated)
+		d.samples, err = d.info.check(tars, c.folder != nil && !c.given && !c.opts.AllowTruncated)
 		others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return slices.Contains(infoNames, f) })
 	}
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
@@ -276,7 +233,7 @@ type sample struct {
 
 // webDatasetWalker is the state of one walk.
 type webDatasetWalker struct {
-	tarWalk
+	fn          func(Item) error
 	labelMember string // the extension of what holds the label
 	labelKey    string // the key in it, if it is JSON
 	sample      sample
@@ -292,16 +249,22 @@ type webDatasetWalker struct {
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), tarWalk: tarWalk{ctx: ctx, fn: fn}, sample: sample{label: -1}, byKey: make(map[string]int32),
+	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), fn: fn, sample: sample{label: -1}, byKey: make(map[string]int32),
 		incomplete: make(map[string]struct{}), leftOut: make(map[string]int), fields: fieldMembers{fields: d.fields}}
-	if err := d.each(s, func(t *tarReader) error { return w.tar(s, t) }); err != nil {
-		return labels{}, err
+	walk := &walk{ctx: ctx, split: s}
+	for _, path := range d.paths {
+		if err := d.each(walk, path, func(t *tarReader) error { return w.tar(walk, t) }); err != nil {
+			return labels{}, err
+		}
 	}
 	l, err := d.names.labels(s, w.counts)
 	if err != nil {
 		return labels{}, err
 	}
-	l.byKey = w.byKey
+	l.used, l.of = usedClasses(l.classes, w.counts), func(key string) (int32, bool) {
+		label, ok := w.byKey[key]
+		return label, ok
+	}
 	if d.info != nil {
 		d.info.noteSamples(s, d.samples, len(w.byKey))
 	}
@@ -316,14 +279,19 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 }
 
 // tar walks over one tar.
-func (w *webDatasetWalker) tar(s *Split, t *tarReader) error {
+func (w *webDatasetWalker) tar(walk *walk, t *tarReader) error {
 	w.complete, w.members = 0, 0
-	err := w.files(t, func(h *tar.Header) error { return w.member(t, h) })
+	err := walk.files(t, "", func(f *file) error {
+		if f.folder {
+			return nil
+		}
+		return w.member(f)
+	})
 	if err == nil {
 		err = w.flush(t)
 	}
 	if err == nil && w.members == 0 {
-		s.note("%s has no files", t.path)
+		walk.split.note("%s has no files", t.path)
 	} else if err == nil && w.complete == 0 {
 		err = t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
 	}
@@ -331,28 +299,28 @@ func (w *webDatasetWalker) tar(s *Split, t *tarReader) error {
 }
 
 // member takes one file of a tar.
-func (w *webDatasetWalker) member(t *tarReader, h *tar.Header) error {
+func (w *webDatasetWalker) member(f *file) error {
 	w.members++
-	key, extension := splitMember(h.Name)
+	key, extension := splitMember(f.name)
 	if key != "" && key != w.sample.key {
-		if err := w.flush(t); err != nil {
+		if err := w.flush(f.tar); err != nil {
 			return err
 		}
 		w.sample.key = key
 	}
 	wanted := key != "" && w.fields.wants(extension)
 	if wanted {
-		if err := w.fields.read(t, h, extension); err != nil {
+		if err := w.fields.read(f, extension); err != nil {
 			return err
 		}
 	}
 	switch {
 	case key != "" && extension == w.labelMember:
-		return w.readLabel(t, h)
+		return w.readLabel(f)
 	case wanted:
 		return nil
 	case key != "" && imagefile.HasExtension(extension):
-		return w.readImage(t, h)
+		return w.readImage(f)
 	}
 	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
 		extension = ""
@@ -362,73 +330,73 @@ func (w *webDatasetWalker) member(t *tarReader, h *tar.Header) error {
 }
 
 // readLabel reads the number in the member of a label.
-func (w *webDatasetWalker) readLabel(t *tarReader, h *tar.Header) error {
+func (w *webDatasetWalker) readLabel(f *file) error {
 	if w.sample.label >= 0 {
-		return t.errorf(h.Name, "a second label for %q", w.sample.key)
+		return f.errorf("a second label for %q", w.sample.key)
 	}
 	if w.labelKey != "" {
-		return w.readJSONLabel(t, h)
+		return w.readJSONLabel(f)
 	}
-	if h.Typeflag != tar.TypeReg || h.Size > labelBytesMax {
-		return t.errorf(h.Name, "a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
+	if f.kind != tar.TypeReg || f.size > labelBytesMax {
+		return f.errorf("a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
 	}
-	text, err := w.fields.text(t, h)
+	text, err := w.fields.text(f)
 	if err != nil {
 		return err
 	}
-	return w.setLabel(t, h, string(text))
+	return w.setLabel(f, string(text))
 }
 
 // readJSONLabel reads the number that a key has in the member of a sample's JSON.
-func (w *webDatasetWalker) readJSONLabel(t *tarReader, h *tar.Header) error {
-	if h.Typeflag != tar.TypeReg || h.Size > jsonBytesMax {
-		return t.errorf(h.Name, "the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
+func (w *webDatasetWalker) readJSONLabel(f *file) error {
+	if f.kind != tar.TypeReg || f.size > jsonBytesMax {
+		return f.errorf("the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
 	}
-	text, err := w.fields.text(t, h)
+	text, err := w.fields.text(f)
 	if err != nil {
 		return err
 	}
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(text, &values); err != nil {
-		return t.errorf(h.Name, "no JSON object: %v", err)
+		return f.errorf("no JSON object: %v", err)
 	}
 	value, ok := values[w.labelKey]
 	if !ok || string(value) == "null" {
 		return nil // as a sample without a label
 	}
-	return w.setLabel(t, h, string(value))
+	return w.setLabel(f, string(value))
 }
 
 // setLabel takes the text of a label.
-func (w *webDatasetWalker) setLabel(t *tarReader, h *tar.Header, text string) error {
+func (w *webDatasetWalker) setLabel(f *file, text string) error {
 	label, err := strconv.Atoi(strings.TrimSpace(text))
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && label >= numberedClassesMax:
-		return t.errorf(h.Name, "the label %.40q is more than %d, the largest that is read", text, numberedClassesMax-1)
+		return f.errorf("the label %.40q is more than %d, the largest that is read", text, numberedClassesMax-1)
 	case err != nil:
-		return t.errorf(h.Name, "the label %.40q is no whole number", text)
+		return f.errorf("the label %.40q is no whole number", text)
 	case label < 0 && w.labelKey != "":
 		w.sample.none = true
 		return nil
 	case label < 0:
-		return t.errorf(h.Name, "the label %d is negative: leave out images without a class", label)
+		return f.errorf("the label %d is negative: leave out images without a class", label)
 	}
 	w.sample.label = int32(label)
 	return nil
 }
 
 // readImage keeps the image until its sample ends.
-func (w *webDatasetWalker) readImage(t *tarReader, h *tar.Header) error {
+func (w *webDatasetWalker) readImage(f *file) error {
 	sm := &w.sample
 	if sm.image != "" {
-		return t.errorf(h.Name, "a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image))
+		return f.errorf("a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image))
 	}
-	sm.image, sm.reason = h.Name, imageReason(h)
+	sm.image, sm.reason = f.name, f.reason
 	if sm.reason != "" {
 		return nil
 	}
 	w.content.Reset()
-	_, err := w.content.ReadFrom(&entryReader{t: t, name: h.Name})
+	_, err := w.content.ReadFrom(f.data)
 	return err
 }
 

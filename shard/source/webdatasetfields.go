@@ -8,10 +8,13 @@ import (
 
 // bindFields takes fields from the members beside the images.
 func (d *webDataset) bindFields(fields []Field) error {
-	c := sidecars{}
-	err := c.bindFields(fields)
+	for i := range fields {
+		if err := fields[i].bindSidecar(); err != nil {
+			return err
+		}
+	}
 	d.fields = fields
-	return err
+	return nil
 }
 
 // appendFields is for layouts whose walk gives no Data.
@@ -43,7 +46,7 @@ func (m *fieldMembers) wants(extension string) bool {
 }
 
 // read keeps a member.
-func (m *fieldMembers) read(t *tarReader, h *tar.Header, extension string) error {
+func (m *fieldMembers) read(f *file, extension string) error {
 	if m.contents == nil {
 		m.contents = make(map[string]*fieldMember)
 	}
@@ -54,23 +57,23 @@ func (m *fieldMembers) read(t *tarReader, h *tar.Header, extension string) error
 	}
 	switch {
 	case one.name != "":
-		return t.errorf(h.Name, "a second .%s for one image", extension)
-	case h.Typeflag != tar.TypeReg || h.Size > sidecarBytesMax:
-		return t.errorf(h.Name, "fields are taken from regular files of at most %d bytes", sidecarBytesMax)
+		return f.errorf("a second .%s for one image", extension)
+	case f.kind != tar.TypeReg || f.size > sidecarBytesMax:
+		return f.errorf("fields are taken from regular files of at most %d bytes", sidecarBytesMax)
 	}
-	one.name = h.Name
-	_, err := one.content.ReadFrom(&entryReader{t: t, name: h.Name})
+	one.name = f.name
+	_, err := one.content.ReadFrom(f.data)
 	return err
 }
 
 // text is a member's content: the one that was kept, or what is read now.
-func (m *fieldMembers) text(t *tarReader, h *tar.Header) ([]byte, error) {
+func (m *fieldMembers) text(f *file) ([]byte, error) {
 	for _, one := range m.contents {
-		if one.name == h.Name {
+		if one.name == f.name {
 			return one.content.Bytes(), nil
 		}
 	}
-	return io.ReadAll(&entryReader{t: t, name: h.Name})
+	return io.ReadAll(f.data)
 }
 
 // values are those of the sample that has been read, valid until the next.

@@ -44,13 +44,13 @@ func goZip(path string) (map[string]string, error) {
 	return files, nil
 }
 
-// treeFiles are the regular files below a folder of a tree.
-func treeFiles(t *zipTree, folder string, files map[string]string) error {
+// readAllOf are the regular files below a folder of a tree.
+func readAllOf(t *zipTree, folder string, files map[string]string) error {
 	entries, err := t.list(filepath.Join(t.path, folder))
 	for _, e := range entries {
 		name := joinKey(folder, e.Name())
 		if e.IsDir() {
-			err = treeFiles(t, name, files)
+			err = readAllOf(t, name, files)
 		} else if e.Type().IsRegular() {
 			var r io.ReadCloser
 			if r, err = t.open(filepath.Join(t.path, name)); err == nil {
@@ -83,7 +83,7 @@ func TestZipsOfPython(t *testing.T) {
 		z, err := openZip(path)
 		got := make(map[string]string)
 		if err == nil {
-			err = treeFiles(z, "", got)
+			err = readAllOf(z, "", got)
 		}
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%s: %q, want %q; %v", name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)), err)
@@ -219,7 +219,7 @@ func FuzzZip(f *testing.F) {
 		defer z.file.Close()
 		got := make(map[string]string)
 		want, wantErr := goZip(path)
-		if err := treeFiles(z, "", got); err != nil || wantErr != nil {
+		if err := readAllOf(z, "", got); err != nil || wantErr != nil {
 			return
 		}
 		for name, data := range got {

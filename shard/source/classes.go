@@ -3,6 +3,7 @@ package source
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
@@ -31,28 +33,77 @@ type classCount struct {
 	folders []string // the first few folders in it that hold images
 }
 
-// classCounts are the classes that a walk met where folders or tars stand for classes. A class is the level-th folder of a key, counted from 1.
-type classCounts struct {
+// classRule labels files by their folders, or by tars that stand for such. A class is the level-th folder of a key, counted from 1.
+type classRule struct {
 	level   int
 	counts  map[string]*classCount
 	wanted  classNames // if it has names, only these are taken, in this order
 	index   map[string]int32
 	leftOut map[string]bool // classes that are not wanted
+	beside  []string        // files that lie above all classes
 }
 
-func newClassCounts(o Options) (classCounts, error) {
-	c := classCounts{level: max(1, o.ClassesFrom), counts: make(map[string]*classCount), leftOut: make(map[string]bool)}
+// byFolder is the classRule of a split.
+func byFolder(s *Split) (labelRule, error) { return newClassRule(s.opts, max(1, s.opts.ClassesFrom)) }
+
+// byTar is that of a split of which each tar is a class.
+func byTar(s *Split) (labelRule, error) { return newClassRule(s.opts, 1) }
+
+func newClassRule(o Options, level int) (*classRule, error) {
+	c := &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool)}
 	if o.Classes == "" {
 		return c, nil
 	}
 	var err error
 	c.wanted, err = findClassNames(nil, o)
-	c.index = newLabels(c.wanted.names).index
+	c.index = classIndex(c.wanted.names)
 	return c, err
 }
 
+func (c *classRule) take(f *file) (bool, error) {
+	class, rest, below := keyClass(f.key, c.level)
+	if f.folder {
+		if below && rest != "" {
+			return false, nil // of a class
+		}
+		return false, c.takeFolder(f)
+	}
+	if f.tar != nil {
+		if err := f.tar.noLabel(f.name); err != nil && (!below || c.takes(class)) {
+			return false, err
+		}
+	}
+	switch {
+	case !below:
+		c.beside = append(c.beside, f.key)
+		return false, nil
+	case !c.takes(class):
+		return false, nil
+	case nameReason(class) != "":
+		return false, f.errorf("a class folder cannot be used because %s: rename it", nameReason(class))
+	}
+	c.add(class, rest)
+	return true, nil
+}
+
+// takeFolder notes a folder that is a class, or lies above the classes.
+func (c *classRule) takeFolder(f *file) error {
+	name := path.Base(f.key)
+	if reason := nameReason(name); reason != "" {
+		return f.errorf("a class folder cannot be used because %s: rename it", reason)
+	}
+	if strings.Count(f.key, "/")+1 < c.level {
+		return nil
+	}
+	if !c.takes(name) {
+		return fs.SkipDir
+	}
+	c.class(name)
+	return nil
+}
+
 // takes says that a class is wanted, and remembers those that are not.
-func (c classCounts) takes(class string) bool {
+func (c *classRule) takes(class string) bool {
 	if c.index == nil {
 		return true
 	}
@@ -64,9 +115,8 @@ func (c classCounts) takes(class string) bool {
 }
 
 // selected gives the classes of the list, in its order.
-func (c classCounts) selected(s *Split, met []string) (labels, error) {
-	l := newLabels(c.wanted.names)
-	l.level = c.level
+func (c *classRule) selected(s *Split, met []string) (labels, error) {
+	l := c.labelsOf(c.wanted.names, c.index)
 	if len(met) == 0 {
 		return l, &FormatError{Path: s.Path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(maps.Keys(c.leftOut))),
 			len(c.wanted.names), c.wanted.from)}
@@ -79,7 +129,7 @@ func (c classCounts) selected(s *Split, met []string) (labels, error) {
 }
 
 // class notes a class, which may be empty.
-func (c classCounts) class(name string) *classCount {
+func (c *classRule) class(name string) *classCount {
 	n := c.counts[name]
 	if n == nil {
 		n = new(classCount)
@@ -89,7 +139,7 @@ func (c classCounts) class(name string) *classCount {
 }
 
 // add notes a file: rest is its path in the class's folder.
-func (c classCounts) add(class, rest string) {
+func (c *classRule) add(class, rest string) {
 	n := c.class(class)
 	n.files++
 	if !namedImage(rest) {
@@ -122,7 +172,10 @@ func keyClass(key string, level int) (class, rest string, ok bool) {
 }
 
 // labels gives the classes their order, after what is nearly certainly a mistake was refused.
-func (c classCounts) labels(s *Split) (labels, error) {
+func (c *classRule) labels(s *Split) (labels, error) {
+	if len(c.beside) > 0 {
+		s.note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), someNames(c.beside))
+	}
 	classes := slices.Sorted(maps.Keys(c.counts))
 	if c.index != nil {
 		return c.selected(s, classes)
@@ -137,12 +190,20 @@ func (c classCounts) labels(s *Split) (labels, error) {
 			s.note("class %s has no files", name)
 		}
 	}
-	l, ok := evaluationLabels(s, classes)
-	if !ok {
-		l = newLabels(orderClasses(s, classes))
+	if of, index := evaluationLabels(s, classes); index != nil {
+		return c.labelsOf(of, index), nil
 	}
-	l.level = c.level
-	return l, nil
+	classes = orderClasses(s, classes)
+	return c.labelsOf(classes, classIndex(classes)), nil
+}
+
+// labelsOf are labels by the folder that is the class.
+func (c *classRule) labelsOf(classes []string, index map[string]int32) labels {
+	return labels{classes: classes, folders: true, of: func(key string) (int32, bool) {
+		class, _, _ := keyClass(key, c.level)
+		label, ok := index[class]
+		return label, ok
+	}}
 }
 
 // orderClasses sorts classes by name, and those that all are numbers by number.
@@ -179,7 +240,7 @@ var notClasses = []string{"train", "training", "val", "valid", "validation", "te
 func namedNoClass(name string) bool { return slices.Contains(notClasses, strings.ToLower(name)) }
 
 // check refuses classes that are nearly certainly none.
-func (c classCounts) check(s *Split, classes []string) error {
+func (c *classRule) check(s *Split, classes []string) error {
 	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkEmpty(s, classes)} {
 		if err != nil {
 			return err
@@ -198,7 +259,7 @@ func refuseClasses(s *Split, entry, msg string, classes []string) error {
 }
 
 // checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more below.
-func (c classCounts) checkDepth(s *Split, classes []string) error {
+func (c *classRule) checkDepth(s *Split, classes []string) error {
 	for _, name := range classes {
 		n := c.counts[name]
 		if n.direct > 0 || len(n.folders) == 0 || len(n.folders) == 1 && !namedNoClass(name) {
@@ -252,8 +313,7 @@ func checkWnids(s *Split, classes []string) error {
 	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
 		return nil
 	}
-	have := newLabels(classes)
-	missing := slices.DeleteFunc(slices.Clone(known), func(c string) bool { _, ok := have.index[c]; return ok })
+	missing := without(known, classIndex(classes))
 	if len(missing) != len(known)-wnids {
 		return nil // not a part of ILSVRC2012
 	}
@@ -262,7 +322,7 @@ func checkWnids(s *Split, classes []string) error {
 }
 
 // checkEmpty refuses classes without files, as ImageFolder does.
-func (c classCounts) checkEmpty(s *Split, classes []string) error {
+func (c *classRule) checkEmpty(s *Split, classes []string) error {
 	empty := slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return c.counts[name].files > 0 })
 	if len(empty) == 0 {
 		return nil

@@ -1,0 +1,339 @@
+package source
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// tarMembersMax bounds how many members of a tar are read to tell what it is.
+const tarMembersMax = 1 << 16
+
+// A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
+type candidate struct {
+	path string
+	opts Options
+	naming
+	*folder       // nil: it is a file
+	*front        // nil: it is no tar
+	noTar   error // why a file is no tar
+}
+
+// naming is what the splits of a candidate are called.
+type naming struct {
+	split  string // by the names of files and folders
+	part   bool   // it is one split of the folder around it
+	output string // what the names of sets begin with; "": the path
+}
+
+// folder is what lies in a folder, without what is no part of any dataset.
+type folder struct {
+	tree    fileTree
+	folders []string
+	files   []string
+	sets    []string // folders that are shard sets
+	given   bool     // the files are those that were given, of a folder that may have more
+}
+
+// front is a tar and its first members.
+type front struct {
+	tar     *tarReader
+	stdin   *standardInput // what it is read from, if from no file
+	members []tarMember
+	end     error // what stands after the members: io.EOF, or what is wrong
+}
+
+// tarMember is a member of a tar's front.
+type tarMember struct {
+	name  string // cleaned
+	kind  byte   // tar.TypeReg and so on
+	image bool   // by its first bytes
+}
+
+// look lists a folder, or opens a file.
+func look(path string, opts Options, t fileTree) (*candidate, error) {
+	c := &candidate{path: path, opts: opts, naming: naming{split: splitName(path)}}
+	info, err := t.stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		c.folder, err = listFolder(t, path)
+		return c, err
+	case t != fileSystem{}:
+		return nil, &FormatError{Path: path, Msg: "a file in a zip, of which only folders of images are read: unpack the zip"}
+	case info.Mode().IsRegular() && isZip(path):
+		return c, c.openZip()
+	}
+	r, err := openTar(path)
+	switch {
+	case err == nil:
+		r.peeking = true
+		c.front = &front{tar: r}
+	case errors.Is(err, errNotTar):
+		c.noTar = err
+	default:
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *candidate) close() {
+	if c.front != nil {
+		c.tar.Close()
+	}
+}
+
+// openZip makes the candidate the folder that a zip holds: that of its only folder, if there is nothing beside it.
+func (c *candidate) openZip() error {
+	z, err := openZip(c.path)
+	if err != nil {
+		return err
+	}
+	c.split, c.output = splitName(c.path), stem(c.path)
+	for {
+		if c.folder, err = listFolder(z, c.path); err != nil {
+			return err
+		}
+		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || isSplitFolder(c.folders[0]) || namedNoClass(c.folders[0]) && c.folders[0] != "data" {
+			return nil
+		}
+		only := filepath.Join(c.path, c.folders[0])
+		if inside, err := readFolder(z, only, "", nil); err != nil || !slices.ContainsFunc(inside, func(e folderEntry) bool { return e.dir }) {
+			return nil // it is a class
+		}
+		c.path = only
+	}
+}
+
+// listFolder lists a folder.
+func listFolder(t fileTree, path string) (*folder, error) {
+	entries, err := readFolder(t, path, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if isShardSet(path) {
+		return nil, &FormatError{Path: path, Msg: "already a shard set: give the dataset that it was built from"}
+	}
+	f := &folder{tree: t}
+	for _, e := range entries {
+		switch {
+		case e.dir && isShardSet(filepath.Join(path, e.name)):
+			f.sets = append(f.sets, e.name)
+		case e.dir:
+			f.folders = append(f.folders, e.name)
+		default:
+			f.files = append(f.files, e.name)
+		}
+	}
+	return f, nil
+}
+
+// isShardSet says that a folder is the output of a build, whole or damaged.
+func isShardSet(path string) bool {
+	_, err := shard.ReadManifest(path)
+	var corrupt *shard.CorruptError
+	var unsupported *shard.UnsupportedError
+	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
+}
+
+// tars are the files that are called tars, and others the rest.
+func (f *folder) tars() (tars, others []string) {
+	for _, name := range f.files {
+		if namedTar(name) {
+			tars = append(tars, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return tars, others
+}
+
+// in is a candidate in the folder: one of its splits if that has a name.
+func (c *candidate) in(name, split string) (*candidate, error) {
+	q, err := look(filepath.Join(c.path, name), c.opts, c.tree)
+	if err == nil && split != "" {
+		q.split, q.part = split, true
+	}
+	if err == nil && c.output != "" {
+		if q.output = c.output; split != "" {
+			q.output += "-" + split
+		}
+	}
+	return q, err
+}
+
+// open finds the kind of a candidate, and returns its splits.
+func (c *candidate) open() ([]*Split, error) {
+	for _, k := range kinds {
+		splits, err := k.open(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range splits {
+			if s.kind == nil {
+				s.kind = k
+			}
+		}
+		if len(splits) > 0 {
+			return splits, nil
+		}
+	}
+	return nil, c.unknown()
+}
+
+// unknown says that a candidate is of no kind, and what is wanted.
+func (c *candidate) unknown() error {
+	if c.noTar != nil {
+		return c.noTar
+	}
+	msg := "not laid out as any dataset that is read"
+	switch {
+	case c.folder == nil:
+	case len(c.sets) > 0:
+		msg = "the folder holds only shard sets (" + strings.Join(c.sets, ", ") + ")"
+	case len(c.folders)+len(c.files) == 0:
+		msg = "the folder is empty"
+	}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	return &FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
+}
+
+// newSplit is the one split of a candidate.
+func (c *candidate) newSplit(l layout) *Split {
+	return &Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, stem(c.path)) + "-shards", layout: l, opts: c.opts}
+}
+
+// newFiles is the one split of a candidate whose files are a sample each.
+func (c *candidate) newFiles(what string, t transport, rule func(*Split) (labelRule, error)) []*Split {
+	return []*Split{c.newSplit(&files{transport: t, what: what, rule: rule})}
+}
+
+// chosen is the split that --split names, or all.
+func (c *candidate) chosen(splits []*Split) ([]*Split, error) {
+	if c.opts.Split == "" {
+		return splits, nil
+	}
+	for _, s := range splits {
+		if s.Name == c.opts.Split {
+			return []*Split{s}, nil
+		}
+	}
+	return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)}
+}
+
+// bySplit makes a split of the files, or of those that are named for each split. open makes one of them: of the files of one split, by the name
+// that they say, "" if they say none. Test images without labels are left out unless they are asked for.
+func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {
+	groups := make(map[string][]string)
+	for _, name := range names {
+		split := namedSplit(name)
+		if c.part && split != "" && split != c.split {
+			return nil, &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)}
+		}
+		if c.part {
+			split = ""
+		}
+		groups[split] = append(groups[split], name)
+	}
+	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
+		return nil, &FormatError{Path: c.path, Entry: unnamed[0], Msg: "other files here are named for a split, and this one is not: rename it, or move it elsewhere"}
+	}
+	if c.opts.Split != "" && len(groups) > 1 {
+		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds files of several splits (%s), which cannot all be called %q",
+			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)}
+	}
+	var splits []*Split
+	for _, name := range []string{"train", "val", "test", ""} {
+		if groups[name] == nil {
+			continue
+		}
+		s, err := open(name, groups[name])
+		if err != nil {
+			return nil, err
+		}
+		if l, ok := s.layout.(interface{ unlabelled() bool }); ok && name == "test" && len(splits) > 0 && !c.opts.Test && l.unlabelled() {
+			splits[0].note("the test images have no labels and are left out: --test takes them, with the label -1")
+			continue
+		}
+		if c.opts.Split == "" {
+			s.Name = cmp.Or(name, s.Name)
+		}
+		if len(groups) > 1 {
+			s.Output = cmp.Or(c.output, c.path) + "-" + name + "-shards"
+		}
+		splits = append(splits, s)
+	}
+	return splits, nil
+}
+
+// noSets refuses shard sets among the classes.
+func (c *candidate) noSets() error {
+	if len(c.sets) == 0 {
+		return nil
+	}
+	return &FormatError{Path: c.path, Entry: c.sets[0], Msg: "a shard set within the dataset: move it out, or it would be taken for a class"}
+}
+
+// member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. No more is read than that.
+func (c *candidate) member(i int) (tarMember, error) {
+	if c.front == nil {
+		return tarMember{}, io.EOF
+	}
+	f, w := c.front, walk{ctx: context.Background()}
+	for len(f.members) <= i {
+		if f.end == nil && len(f.members) == tarMembersMax {
+			f.end = &FormatError{Path: c.path, Msg: fmt.Sprintf("the first %d members do not tell what it is: unpack it and build its folder", tarMembersMax)}
+		}
+		if f.end != nil {
+			return tarMember{}, f.end
+		}
+		h, err := w.next(f.tar, "")
+		if err != nil {
+			f.end = err
+			continue
+		}
+		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && looksLikeImage(f.tar.tar)})
+	}
+	return f.members[i], nil
+}
+
+// first returns the first member that tells what a tar is: no folder, and no file like a README.
+func (c *candidate) first() (tarMember, error) {
+	for i := 0; ; i++ {
+		m, err := c.member(i)
+		if err == io.EOF {
+			err = &FormatError{Path: c.path, Msg: "the tar has no files"}
+		}
+		if err == nil {
+			err = c.tar.noLabel(m.name)
+		}
+		beside := !strings.Contains(m.name, "/") && !m.image && !namedTar(m.name)
+		if err != nil || m.kind != tar.TypeDir && !beside {
+			return m, err
+		}
+	}
+}
+
+// looksLikeImage tells by its first bytes that a file is an image.
+func looksLikeImage(r io.Reader) bool {
+	head := make([]byte, 12)
+	n, _ := io.ReadFull(r, head)
+	return imagefile.Sniff(head[:n]) != imagefile.Unknown
+}

@@ -1,0 +1,180 @@
+package source
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Kind is one way in which datasets lie on disk: how it is recognised, what it holds, and how it is read. To add one, declare it, add it to
+// [Kinds], and let go test -run TestDocuments -docs write the table in docs/packing.md.
+type Kind struct {
+	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
+	Name   string
+	Forms  []string
+	Labels string
+
+	// open returns the splits of a candidate; none: it is of another kind.
+	open func(c *candidate) ([]*Split, error)
+	// takes are the options that say something about this kind.
+	takes []*option
+	// testLabelled says that the test images have labels, so that they are a split beside the others.
+	testLabelled bool
+}
+
+var kinds []*Kind
+
+// init and not an initial value, as kinds open candidates, which are of any kind.
+func init() {
+	kinds = []*Kind{
+		&cifar,
+		&parquetFiles,
+		&lists,
+		&kaggle,
+		&splitFolders,
+		&webDatasets,
+		&suffixTars,
+		&ilsvrcTest,
+		&ilsvrcValidation,
+		&classTars,
+		&v2Variants,
+		&corruptions,
+		&cinic10,
+		&classFolders,
+	}
+}
+
+// Kinds returns all kinds, in the order in which they are tried: the first that recognises a candidate has it. The more special stand before the more
+// general: class folders are last, since any folder of folders is that.
+func Kinds() []*Kind { return slices.Clone(kinds) }
+
+// option is one of [Options] that is for some kinds only.
+type option struct {
+	flag string
+	of   string // what it is for
+	get  func(Options) string
+}
+
+var (
+	optionClasses   = &option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) string { return o.Classes }}
+	optionLabel     = &option{"--label", "for sources with several labels, in columns or under keys", func(o Options) string { return o.Label }}
+	optionImages    = &option{"--images", "for lists of images, whose paths begin there", func(o Options) string { return o.Images }}
+	optionValLabels = &option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
+)
+
+// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
+// is needed to tell the kind.
+func Open(path string, opts Options) ([]*Split, error) { return OpenAll([]string{path}, opts) }
+
+// OpenAll is [Open] of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of
+// several splits. StandardInput alone is a tar that comes by Options.Stdin: it can be walked over once, and its Output is not beside it.
+func OpenAll(paths []string, opts Options) ([]*Split, error) {
+	c, err := newCandidate(paths, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	splits, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range splits {
+		if err := s.bind(); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range []*option{optionClasses, optionLabel, optionImages, optionValLabels} {
+		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })
+		if o.get(opts) != "" && !taken {
+			return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
+		}
+	}
+	return splits, nil
+}
+
+// newCandidate looks at what the paths hold.
+func newCandidate(paths []string, opts Options) (*candidate, error) {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
+			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
+		}
+	}
+	switch {
+	case len(paths) > 1:
+		return newFiles(paths, opts)
+	case paths[0] == "":
+		return nil, &FormatError{Path: `""`, Msg: "the path is empty, as an unset variable is: name a file or folder (. is this one)"}
+	case paths[0] == StandardInput:
+		return newStdin(opts)
+	}
+	path, err := filepath.Abs(paths[0])
+	if err != nil {
+		return nil, err
+	}
+	return look(path, opts, fileSystem{})
+}
+
+// newFiles is the candidate of several files: as if they alone lay in the folder that holds them all.
+func newFiles(paths []string, opts Options) (*candidate, error) {
+	folder := &folder{tree: fileSystem{}, given: true}
+	c := &candidate{opts: opts, folder: folder}
+	for i, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err != nil || path == "" {
+			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
+		}
+		info, err := os.Stat(abs)
+		switch {
+		case os.IsNotExist(err):
+			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular():
+			return nil, &FormatError{Path: abs, Msg: "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them"}
+		}
+		folder.files = append(folder.files, abs)
+		if i == 0 {
+			c.path = filepath.Dir(abs)
+		}
+		for !below(abs, c.path) {
+			c.path = filepath.Dir(c.path)
+		}
+	}
+	slices.Sort(folder.files)
+	prefix, last, kind := folder.files[0], "", fileKind(folder.files[0])
+	for i, file := range folder.files {
+		if file == last {
+			return nil, &FormatError{Path: file, Msg: "is given twice"}
+		}
+		if last = file; fileKind(file) != kind {
+			return nil, &FormatError{Path: file, Msg: "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time"}
+		}
+		for !strings.HasPrefix(file, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+		folder.files[i] = strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator))
+	}
+	c.split, c.output = splitName(prefix), strings.TrimRight(prefix, "-_.0123456789")
+	if below(c.path, c.output) || strings.HasSuffix(c.output, string(filepath.Separator)) {
+		c.output = c.path
+	}
+	return c, nil
+}
+
+// fileKind tells tars, parquet files and others apart by their names.
+func fileKind(file string) string {
+	switch {
+	case namedTar(file):
+		return ".tar"
+	case strings.EqualFold(filepath.Ext(file), parquetExtension):
+		return parquetExtension
+	}
+	return ""
+}
+
+// below says that a path lies in a folder, or is it.
+func below(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+}
