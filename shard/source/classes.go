@@ -30,7 +30,7 @@ const (
 type classCount struct {
 	files   int
 	direct  int      // images in the class's own folder, by their names
-	folders []string // the first few folders in it that hold images
+	folders []string // the first few folders in it that hold images, by their paths in it
 }
 
 // classRule labels files by their folders, or by tars that stand for such. A class is the level-th folder of a key, counted from 1.
@@ -145,9 +145,9 @@ func (c *classRule) add(class, rest string) {
 	if !namedImage(rest) {
 		return
 	}
-	folder, _, deep := strings.Cut(rest, "/")
+	folder := path.Dir(rest)
 	switch {
-	case !deep:
+	case folder == ".":
 		n.direct++
 	case len(n.folders) < foldersNotedMax && !slices.Contains(n.folders, folder):
 		n.folders = append(n.folders, folder)
@@ -258,21 +258,46 @@ func refuseClasses(s *Split, entry, msg string, classes []string) error {
 		msg, len(classes), someNames(classes))}
 }
 
-// checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more below.
+// checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
 func (c *classRule) checkDepth(s *Split, classes []string) error {
 	for _, name := range classes {
 		n := c.counts[name]
-		if n.direct > 0 || len(n.folders) == 0 || len(n.folders) == 1 && !namedNoClass(name) {
+		if n.direct > 0 || len(n.folders) == 0 {
 			continue
 		}
-		how := fmt.Sprintf("--classes-from %d takes the folders one level deeper", c.level+1)
+		above, folders := fork(n.folders)
+		if len(folders) == 1 && !namedNoClass(name) {
+			continue
+		}
+		how := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(above, "/"))
 		if c.level == 1 && !s.Streamed() {
-			how = fmt.Sprintf("build %s, or %s", filepath.Join(s.Path, name), how)
+			how = fmt.Sprintf("build %s, or %s", filepath.Join(s.Path, name, filepath.FromSlash(above)), how)
 		}
 		return refuseClasses(s, "", fmt.Sprintf("%s holds no image itself, but folders that do (%s), which probably are the classes: %s",
-			name, someNames(slices.Sorted(slices.Values(n.folders))), how), classes)
+			name, someNames(folders), how), classes)
 	}
 	return nil
+}
+
+// fork returns the path, "" or "a/b/", down to which the paths of folders are the same, and the folders there that tell them apart. Where nothing does,
+// that is their first folder.
+func fork(paths []string) (above string, folders []string) {
+	for rest := paths; ; {
+		first, _, _ := strings.Cut(rest[0], "/")
+		var heads, tails []string
+		for _, p := range rest {
+			head, tail, _ := strings.Cut(p, "/")
+			heads, tails = append(heads, head), append(tails, tail)
+		}
+		if slices.Sort(heads); len(slices.Compact(slices.Clone(heads))) > 1 {
+			return above, slices.Compact(heads)
+		}
+		if slices.Contains(tails, "") {
+			first, _, _ = strings.Cut(paths[0], "/")
+			return "", []string{first}
+		}
+		above, rest = above+first+"/", tails
+	}
 }
 
 // checkClassNames refuses classes that are called as splits and folders of images are. One class called "train" among others is that of the vehicle.

@@ -44,9 +44,12 @@ func TestMistakenClasses(t *testing.T) {
 		"a split of another":    {paths("cat/1.jpg", "dog/2.jpg", "test/3.jpg"), []string{"not called as classes are (test)"}},
 		"two names of no class": {paths("cat/1.jpg", "train/2.jpg", "data/3.jpg"), []string{"(data, train)"}},
 		"groups among classes":  {paths("cat/1.jpg", "birds/owl/2.jpg", "birds/tit/3.jpg"), []string{"birds holds no image itself", "(owl, tit)"}},
-		"wnids missing":         {paths(most...), []string{"950 of ILSVRC2012's 1,000 classes", "complete the copy"}},
-		"another folder":        {paths(extra...), []string{"1000 wnids and beside them ILSVRC2012_img_val"}},
-		"Kaggle's folder":       {paths("Annotations/x/1.jpg", "Data/y/2.jpg", "ImageSets/z/3.jpg"), []string{"Annotations", "--force-classes"}},
+		"Kaggle's Intel": {paths("seg_train/seg_train/forest/1.jpg", "seg_train/seg_train/sea/2.jpg", "seg_test/seg_test/forest/3.jpg", "seg_test/seg_test/sea/3.jpg",
+			"seg_pred/seg_pred/4.jpg"), []string{"seg_t", "(forest, sea)", "--classes-from 3"}},
+		"two archives":    {paths("a1/images/cat/1.jpg", "a1/images/dog/2.jpg", "a2/images/cat/3.jpg", "a2/images/dog/4.jpg"), []string{"a1 holds no image itself", "(cat, dog)", "--classes-from 3"}},
+		"wnids missing":   {paths(most...), []string{"950 of ILSVRC2012's 1,000 classes", "complete the copy"}},
+		"another folder":  {paths(extra...), []string{"1000 wnids and beside them ILSVRC2012_img_val"}},
+		"Kaggle's folder": {paths("Annotations/x/1.jpg", "Data/y/2.jpg", "ImageSets/z/3.jpg"), []string{"Annotations", "--force-classes"}},
 	} {
 		dir := t.TempDir()
 		roots := []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "./", 7))}
