@@ -113,11 +113,15 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
 		}
 		options := f.options(stored, show)
-		options.Strict, options.Dedupe = f.strict, f.dedupe
-		return pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
+		options.Strict, options.Dedupe, options.Select = f.strict, f.dedupe, f.sources.Select
+		err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
 			show.finish()
 			printSummary(c.OutOrStdout(), s)
 		})
+		if err == nil {
+			printSelection(stderr, f.sources.Select)
+		}
+		return err
 	})
 }
 
@@ -195,9 +199,24 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 		}
 		return err
 	})
-	fl.BoolVar(&o.Test, "test", false, "take the folder test/ too, although its images have no labels: theirs are -1")
+	addSelectFlags(fl, &o.Select, "keys, one a line")
+	fl.BoolVar(&o.NoLabels, "no-labels", false, "take images without labels, whether there are any or not: all have -1, and there are no classes")
+	fl.BoolVar(&o.Test, "test", false, "take images too whose labels are not known, as those of a folder test/: they are -1")
 	fl.BoolVar(&o.ForceClasses, "force-classes", false, "take folders for classes, as torchvision's ImageFolder would, although that is nearly certainly a mistake")
 	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "take what is there of tars that were cut off")
+}
+
+// addSelectFlags adds those that say which samples are taken.
+func addSelectFlags(fl *pflag.FlagSet, s *source.Selection, what string) {
+	fl.Func("only", "take only the samples that a `FILE` names by their "+what, s.Only)
+	fl.Func("exclude", "leave out the samples that a `FILE` names by their "+what, s.Exclude)
+}
+
+// printSelection names keys that were asked for and were not met.
+func printSelection(w io.Writer, s source.Selection) {
+	for _, n := range s.Notes() {
+		fmt.Fprintf(w, "note: %s\n", termsafe.Text(n))
+	}
 }
 
 // checkSourceFlags refuses values of these flags that mean nothing.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -51,6 +52,72 @@ func TestWordsOfMistakes(t *testing.T) {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.HasPrefix(diag, "imgshard: "+want) {
 			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)
 		}
+	}
+}
+
+// TestSelect takes some of the samples, by their keys and by their indices: labels stay as they are.
+func TestSelect(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	build := func(name string, args ...string) map[string]int32 {
+		t.Helper()
+		out := filepath.Join(dir, name)
+		if _, diag, status := imgshard(t, append(args, "-o", out)...); status != 0 {
+			t.Fatalf("%s: status %d, %s", name, status, diag)
+		}
+		set, err := shard.OpenSet(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		labels := make(map[string]int32)
+		for i := range set.Len() {
+			key, err1 := set.Key(i)
+			label, err2 := set.Label(i)
+			if err1 != nil || err2 != nil || len(set.Manifest().Classes) != 3 {
+				t.Fatal(err1, err2, set.Manifest().Classes)
+			}
+			labels[key] = label
+		}
+		return labels
+	}
+	train := filepath.Join(src, "train")
+	all := build("all", "build", train)
+	keys := slices.Sorted(maps.Keys(all))
+	list := sourcetest.Write(t, filepath.Join(dir, "keys"), []byte(strings.Join(keys[2:5], "\n")+"\n"))
+	only, rest := build("only", "build", train, "--only", list), build("rest", "build", train, "--exclude", list)
+	if len(only) != 3 || len(rest) != len(all)-3 {
+		t.Errorf("%d and %d samples of %d", len(only), len(rest), len(all))
+	}
+	if again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list); !maps.Equal(again, rest) {
+		t.Errorf("repack takes %v, build %v", again, rest)
+	}
+	set, err := shard.OpenSet(filepath.Join(dir, "all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	first, _ := set.Key(0)
+	indices := sourcetest.Write(t, filepath.Join(dir, "indices"), []byte("0\n"))
+	one := build("one", "repack", filepath.Join(dir, "all"), "--only", indices)
+	for key, label := range rest {
+		if all[key] != label || slices.Contains(keys[2:5], key) {
+			t.Errorf("%s has the label %d, and %d in all", key, label, all[key])
+		}
+	}
+	if label, ok := one[first]; len(one) != 1 || !ok || label != all[first] {
+		t.Errorf("the sample 0 is %v, want %s", one, first)
+	}
+	far := sourcetest.Write(t, filepath.Join(dir, "far"), []byte("9\n1\n"))
+	if _, diag, status := imgshard(t, "repack", filepath.Join(dir, "all"), "-o", filepath.Join(dir, "x"), "--only", far); status != 1 || !strings.Contains(diag, "1 of its 2 indices are not from 0 to 8") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	// A build that was made of other samples is not taken for this one.
+	if _, diag, status := imgshard(t, "build", train, "-o", filepath.Join(dir, "rest")); status != 1 || !strings.Contains(diag, "finished shard set") {
+		t.Errorf("status %d, %s", status, diag)
 	}
 }
 

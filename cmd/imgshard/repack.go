@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 const repackHelp = `Make another set of the samples of one that keeps the original files: as pixels, in other partitions, or in another order.
@@ -23,13 +24,14 @@ of SET unless given; with both the same, batches hold the same samples, and a ch
 
 func newRepackCommand() *cobra.Command {
 	var f packFlags
+	var selected source.Selection
 	c := &cobra.Command{
 		Use:     "repack SET -o OUT",
 		Short:   "Make another set of the samples of a set of original files",
 		Long:    repackHelp,
 		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return runRepack(c, args[0], f) },
+		RunE:    func(c *cobra.Command, args []string) error { return runRepack(c, args[0], f, selected) },
 	}
 	fl := c.Flags()
 	f.register(fl, true)
@@ -37,10 +39,11 @@ func newRepackCommand() *cobra.Command {
 	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
 	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	addSelectFlags(fl, &selected, "keys or by their indices in SET, one a line")
 	return c
 }
 
-func runRepack(c *cobra.Command, path string, f packFlags) error {
+func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selection) error {
 	if f.out == "" {
 		return cliutil.Usagef("repack needs -o OUT, where the new set shall stand")
 	}
@@ -60,9 +63,12 @@ func runRepack(c *cobra.Command, path string, f packFlags) error {
 		f.seed = set.Manifest().Seed
 	}
 	return withProgress(c.Context(), c.ErrOrStderr(), "the unfinished set is removed", func(ctx context.Context, show *progress) error {
-		summary, err := pack.Repack(ctx, set, f.out, f.options(stored, show))
+		options := f.options(stored, show)
+		options.Select = selected
+		summary, err := pack.Repack(ctx, set, f.out, options)
 		show.finish()
 		if err == nil {
+			printSelection(c.ErrOrStderr(), selected)
 			printSummary(c.OutOrStdout(), summary)
 		}
 		return err

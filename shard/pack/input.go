@@ -157,7 +157,7 @@ func (s *setInput) gather(ctx context.Context, b *builder) error {
 		if err != nil {
 			return err
 		}
-		if !b.wants(key) {
+		if !b.wants(key) || !b.options.Select.Takes(key) {
 			continue
 		}
 		s.items = append(s.items, newItem(b.options.Seed, key, i))

@@ -45,6 +45,8 @@ type Options struct {
 	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
+	// Select says which samples are taken, as the options of the source said too.
+	Select source.Selection
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
@@ -179,6 +181,9 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), &shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
 	case sameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
+	}
+	if err := o.Select.Resolve(set.Len(), set.Key); err != nil {
+		return Summary{}, err
 	}
 	return newBuilder(m.Split, &setInput{set: set}, o).build(ctx, out)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -137,6 +138,9 @@ func (o *Options) built() map[string]string {
 	if o.Dedupe {
 		built["dedupe"] = "true"
 	}
+	if digest := o.Select.Digest(); digest != "" {
+		built["select"] = digest
+	}
 	return built
 }
 
@@ -144,7 +148,7 @@ func (o *Options) built() map[string]string {
 func (o *Options) builtAlike(m *shard.Manifest) bool {
 	enc := o.Encoding.Stored()
 	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
-		m.Built["shard_bytes"] == o.built()["shard_bytes"] && m.Built["dedupe"] == o.built()["dedupe"]
+		maps.Equal(m.Built, o.built())
 }
 
 func sameJSON(a, b json.RawMessage) bool {

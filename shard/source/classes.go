@@ -247,7 +247,7 @@ func (c *classRule) check(s *Split, classes []string) error {
 		}
 	}
 	if len(classes) == 1 {
-		return refuseClasses(s, "", fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes", classes[0]), classes)
+		return refuseClasses(s, "", fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes, or pack its images without labels by --no-labels", classes[0]), classes)
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ func (c *candidate) halfDone() error {
 		}
 	}
 	for _, f := range others {
+		if c.besideImages(f) {
+			return &FormatError{Path: c.path, Entry: f, Msg: "lies beside folders that img2dataset wrote, which are no classes: --no-labels packs their images without labels"}
+		}
 		if strings.HasPrefix(f, valNamePrefix) {
 			return &FormatError{Path: c.path, Entry: f, Msg: "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere"}
 		}

@@ -35,6 +35,7 @@ func init() {
 		&kaggle,
 		&splitFolders,
 		&webDatasets,
+		&unlabelledImages,
 		&suffixTars,
 		&ilsvrcTest,
 		&ilsvrcValidation,
@@ -52,16 +53,17 @@ func Kinds() []*Kind { return slices.Clone(kinds) }
 
 // option is one of [Options] that is for some kinds only.
 type option struct {
-	flag string
-	of   string // what it is for
-	get  func(Options) string
+	flag  string
+	of    string // what it is for
+	given func(Options) bool
 }
 
 var (
-	optionClasses   = &option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) string { return o.Classes }}
-	optionLabel     = &option{"--label", "for sources with several labels, in columns or under keys", func(o Options) string { return o.Label }}
-	optionImages    = &option{"--images", "for lists of images, whose paths begin there", func(o Options) string { return o.Images }}
-	optionValLabels = &option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) string { return o.ValLabels }}
+	optionClasses   = &option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) bool { return o.Classes != "" }}
+	optionLabel     = &option{"--label", "for sources with several labels, in columns or under keys", func(o Options) bool { return o.Label != "" }}
+	optionImages    = &option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
+	optionValLabels = &option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) bool { return o.ValLabels != "" }}
+	optionNoLabels  = &option{"--no-labels", "for images in folders, tars, parquet files and lists", func(o Options) bool { return o.NoLabels }}
 )
 
 // Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
@@ -85,9 +87,9 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 			return nil, err
 		}
 	}
-	for _, o := range []*option{optionClasses, optionLabel, optionImages, optionValLabels} {
+	for _, o := range []*option{optionClasses, optionLabel, optionImages, optionValLabels, optionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })
-		if o.get(opts) != "" && !taken {
+		if o.given(opts) && !taken {
 			return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
 		}
 	}

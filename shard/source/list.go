@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -29,7 +28,7 @@ var lists = Kind{
 	Forms:        []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3"},
 	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
 	open:         openList,
-	takes:        []*option{optionClasses, optionLabel, optionImages},
+	takes:        []*option{optionClasses, optionLabel, optionImages, optionNoLabels},
 	testLabelled: true,
 }
 
@@ -42,8 +41,6 @@ type listRow struct {
 	cells int64 // where in the list's cells those of the row begin
 }
 
-const noLabel = -1
-
 // listSplits are the splits that a column may tell apart; the first is that of a list without one.
 var listSplits = []string{"", "train", "val", "test"}
 
@@ -52,9 +49,7 @@ type list struct {
 	path, root string // root is where the paths begin
 	rows       []listRow
 	columns    string // which columns were taken, in words
-	values     []string
-	valueLines []int // where each value stood first
-	valueOf    map[string]int32
+	values     labelValues
 	// numbered says that the values are labels, which names name. Else they are the names, and classes their order.
 	numbered bool
 	names    classNames
@@ -176,81 +171,21 @@ func (l *list) resolve(opts Options) error {
 	if l.names, err = findClassNames([]string{filepath.Dir(l.path)}, opts); err != nil {
 		return err
 	}
-	labels := make([]int32, len(l.values))
-	firstNumber, firstFraction, firstName := -1, -1, -1
-	for i, v := range l.values {
-		n, err := strconv.ParseInt(v, 10, 64)
-		_, fraction := strconv.ParseFloat(v, 64)
-		first := &firstName
-		switch {
-		case err == nil && (n < noLabel || n >= numberedClassesMax):
-			return l.errorf(l.valueLines[i], "the label %d is not from 0 to %d", n, numberedClassesMax-1)
-		case err == nil:
-			labels[i], first = int32(n), &firstNumber
-		case fraction == nil:
-			first = &firstFraction
-		}
-		if *first < 0 {
-			*first = i
-		}
-	}
-	switch {
-	case firstFraction >= 0 && firstName < 0:
-		return l.errorf(l.valueLines[firstFraction], "the label %s is no whole number: name another column by --label", l.values[firstFraction])
-	case firstName < 0:
-		l.numbered = true
-	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
-		return l.errorf(l.valueLines[firstName], "the label %.60q is a name, and others are numbers (%s): correct it, name another column by --label, "+
-			"or take all of them for names by --force-classes", l.values[firstName], l.values[max(firstNumber, firstFraction)])
-	default:
-		if labels, err = l.resolveNames(); err != nil {
-			return err
-		}
+	r, err := l.values.resolve(l.path, l.names, opts)
+	if err != nil {
+		return err
 	}
 	for i := range l.rows {
-		if r := &l.rows[i]; r.label != noLabel {
-			r.label = labels[r.label]
+		if row := &l.rows[i]; row.label != noLabel {
+			row.label = r.labels[row.label]
 		}
 	}
-	if !l.numbered {
-		l.rows = slices.DeleteFunc(l.rows, func(r listRow) bool { return r.label == leftOutLabel })
+	l.rows = slices.DeleteFunc(l.rows, func(r listRow) bool { return r.label == leftOutLabel })
+	l.numbered, l.classes, l.values = r.numbered, r.classes, labelValues{}
+	if r.note != "" {
+		l.notes = append(l.notes, r.note)
 	}
-	l.values, l.valueLines, l.valueOf = nil, nil, nil
 	return nil
-}
-
-// leftOutLabel is that of rows whose class is not among those of --classes.
-const leftOutLabel = -2
-
-// resolveNames gives each value that is a class's name its label.
-func (l *list) resolveNames() ([]int32, error) {
-	for i, v := range l.values {
-		if reason := nameReason(v); reason != "" {
-			return nil, l.errorf(l.valueLines[i], "the class %.60q cannot be used because %s", v, reason)
-		}
-	}
-	l.classes = slices.Sorted(slices.Values(l.values))
-	if l.names.names != nil {
-		l.classes = l.names.names
-	}
-	index := classIndex(l.classes)
-	labels, others := make([]int32, len(l.values)), []string(nil)
-	for i, v := range l.values {
-		label, ok := index[v]
-		if !ok {
-			label, others = leftOutLabel, append(others, v)
-		}
-		labels[i] = label
-	}
-	switch {
-	case l.names.names == nil:
-	case len(others) == len(l.values):
-		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(slices.Values(others))), len(l.classes), l.names.from)}
-	default:
-		l.notes = append(l.notes, fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
-			l.names.from, len(l.classes), len(l.values)-len(others), len(others)))
-	}
-	return labels, nil
 }
 
 // errorf is about a line.

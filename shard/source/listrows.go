@@ -53,14 +53,14 @@ func readList(file, root string, opts Options) (*list, error) {
 		return nil, err
 	}
 	defer f.Close()
-	l := &list{path: file, root: root, valueOf: make(map[string]int32), cellType: shard.Text}
+	l := &list{path: file, root: root, cellType: shard.Text}
 	buf := bufio.NewReaderSize(f, listHeadBytes)
 	head, err := buf.Peek(listHeadBytes)
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	called := slices.Contains(listExtensions, strings.ToLower(filepath.Ext(file)))
-	if !called && !l.looksLikeList(head) {
+	if !called && !l.looksLikeList(head, opts.Test || opts.NoLabels) {
 		return nil, nil
 	}
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
@@ -83,14 +83,14 @@ func readList(file, root string, opts Options) (*list, error) {
 	return l, err
 }
 
-// looksLikeList says of a file that is not called a list that its first line begins with the path of an image.
-func (l *list) looksLikeList(head []byte) bool {
+// looksLikeList says of a file that is not called a list that its first line has the path of an image, and a label unless there are none.
+func (l *list) looksLikeList(head []byte, unlabelled bool) bool {
 	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte(byteOrderMark)), []byte("\n"))
 	if !utf8.Valid(line) || bytes.ContainsRune(line, 0) {
 		return false
 	}
 	fields, _, err := newTable(bytes.NewReader(line), line).next()
-	return err == nil && len(fields) > 1 && slices.ContainsFunc(fields, l.isImage)
+	return err == nil && (len(fields) > 1 || unlabelled) && slices.ContainsFunc(fields, l.isImage)
 }
 
 // isImage says that a field is the path of an image, by its extension.
@@ -192,6 +192,9 @@ func (l *list) findColumns(first, second []string, line int, opts Options) (c li
 
 // labelColumn is the column of labels: the one that was asked for, the likeliest by name, or the only one that is left; -1: there is none.
 func (l *list) labelColumn(first, lower []string, c listColumns, header bool, opts Options) (int, error) {
+	if opts.NoLabels {
+		return -1, nil
+	}
 	if opts.Label != "" {
 		i := slices.Index(first, opts.Label)
 		if n, err := strconv.Atoi(opts.Label); i < 0 && err == nil && n >= 1 && n <= len(first) {
@@ -222,7 +225,7 @@ func (l *list) labelColumn(first, lower []string, c listColumns, header bool, op
 	case len(others) == 0 && opts.Test:
 		return -1, nil
 	case len(others) == 0:
-		return -1, &FormatError{Path: l.path, Msg: "has no column of labels: add one, or take the images without labels by --test"}
+		return -1, &FormatError{Path: l.path, Msg: "has no column of labels: add one, or take the images without labels by --no-labels"}
 	}
 	return -1, &FormatError{Path: l.path, Msg: fmt.Sprintf("has %d columns that may be the labels (%s): say which by --label, with its name or its number from 1 on", len(others), someNames(first))}
 }
@@ -269,30 +272,14 @@ func (l *list) add(file, label, split string, line int, opts Options) error {
 		}
 	}
 	if label = strings.TrimSpace(label); label != "" {
-		if r.label, err = l.value(label, line); err != nil {
+		if r.label, err = l.values.add(label, func(format string, args ...any) error { return l.errorf(line, format, args...) }); err != nil {
 			return err
 		}
-	} else if !opts.Test {
+	} else if !opts.Test && !opts.NoLabels {
 		return l.errorf(line, "no label: add one, remove the line, or take images without labels by --test")
 	}
 	l.rows = append(l.rows, r)
 	return nil
-}
-
-// value returns the place of a label among those that differ.
-func (l *list) value(label string, line int) (int32, error) {
-	i, ok := l.valueOf[label]
-	if ok {
-		return i, nil
-	}
-	if len(l.values) == numberedClassesMax {
-		return 0, l.errorf(line, "more than %d labels that differ: name the column of the labels by --label", numberedClassesMax)
-	}
-	label = strings.Clone(label) // of a line, which need not be kept
-	i = int32(len(l.values))
-	l.valueOf[label] = i
-	l.values, l.valueLines = append(l.values, label), append(l.valueLines, line)
-	return i, nil
 }
 
 // key is the path of an image below the list's root.
@@ -503,11 +490,13 @@ func (l *list) jsonKeys(object map[string]json.RawMessage, line int, opts Option
 	}
 	pathKey = keys[i]
 	labelKey = strings.TrimPrefix(opts.Label, jsonLabelPrefix)
-	if labelKey == "" {
+	if opts.NoLabels {
+		labelKey = ""
+	} else if labelKey == "" {
 		if i = indexOfAny(keys, listLabelColumns); i >= 0 {
 			labelKey = keys[i]
 		} else if !opts.Test {
-			return "", "", l.errorf(line, "no key is called as a label is (%s): say which by --label", someNames(keys))
+			return "", "", l.errorf(line, "no key is called as a label is (%s): say which by --label, or take the images without labels by --no-labels", someNames(keys))
 		}
 	}
 	l.columns = fmt.Sprintf("paths are key %q", pathKey)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,7 +32,7 @@ var parquetFiles = Kind{
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
 	open:   openParquetFiles,
-	takes:  []*option{optionClasses, optionLabel},
+	takes:  []*option{optionClasses, optionLabel, optionNoLabels},
 }
 
 const (
@@ -55,6 +56,9 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 		return nil, nil
 	}
 	names := c.parquets()
+	if slices.ContainsFunc(names, c.besideImages) {
+		return nil, nil
+	}
 	if len(names) == 0 && slices.Contains(c.folders, "data") {
 		q, err := c.in("data", "")
 		if err != nil {
@@ -85,8 +89,9 @@ type parquetSplit struct {
 	paths  []string
 	size   int64
 	names  classNames
-	column string // the labels', as it was asked for
-	labels map[string][]int32
+	opts   Options
+	labels map[string][]int32 // of each row of a file, by its name without the extension
+	texts  labelValues        // of a column of text, and then labels are places in it
 	fields []Field
 }
 
@@ -95,7 +100,7 @@ func newParquet(c *candidate, paths []string) (*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &parquetSplit{paths: paths, names: names, column: c.opts.Label}
+	l := &parquetSplit{paths: paths, names: names, opts: c.opts}
 	for _, file := range paths {
 		info, err := os.Stat(file)
 		if err != nil {
@@ -103,7 +108,7 @@ func newParquet(c *candidate, paths []string) (*Split, error) {
 		}
 		l.size += info.Size()
 	}
-	f, err := openParquet(paths[0], l.column)
+	f, err := openParquet(paths[0], l.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -159,27 +164,35 @@ func (l *parquetSplit) unlabelled() bool {
 }
 
 func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	l.labels = make(map[string][]int32)
+	l.labels, l.texts = make(map[string][]int32), labelValues{}
 	var counts []int
-	unlabelled := 0
+	unlabelled, leftOut, wanted := 0, 0, classIndex(l.names.names)
 	for _, file := range l.paths {
 		stem := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		err := l.file(ctx, file, func(row int, r *parquetRow) error {
-			if r.label < -1 || r.label >= numberedClassesMax {
-				return &FormatError{Path: file, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf("the label %d is not from 0 to %d", r.label, numberedClassesMax-1)}
+			label, err := l.rowLabel(r, func(format string, args ...any) error {
+				return &FormatError{Path: file, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf(format, args...)}
+			})
+			if err != nil {
+				return err
 			}
-			if r.label < 0 {
+			l.labels[stem] = append(l.labels[stem], label)
+			_, number := strconv.Atoi(r.text)
+			if _, ok := wanted[r.text]; r.text != "" && len(wanted) > 0 && !ok && number != nil {
+				leftOut++
+				return nil
+			}
+			if label < 0 {
 				unlabelled++
 			} else {
-				counts = append(counts, make([]int, max(0, int(r.label)+1-len(counts)))...)
-				counts[r.label]++
+				counts = append(counts, make([]int, max(0, int(label)+1-len(counts)))...)
+				counts[label]++
 			}
-			l.labels[stem] = append(l.labels[stem], int32(r.label))
 			key := fmt.Sprintf("%s/%05d", stem, row)
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
-			it := Item{Key: key, Reason: cmp.Or(nameReason(key), r.reason), Label: int32(r.label), Labelled: true}
+			it := Item{Key: key, Reason: cmp.Or(nameReason(key), r.reason), Label: label, Labelled: r.text == ""}
 			if it.Reason == "" {
 				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
 			}
@@ -192,9 +205,59 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 	if unlabelled > 0 {
 		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "row has", "rows have"))
 	}
-	out, err := l.names.labels(s, counts)
+	if leftOut > 0 {
+		s.note("%s left out, of other classes than those of %s", bytesize.Counted(leftOut, "row is", "rows are"), l.names.from)
+	}
+	return l.resolve(s, counts)
+}
+
+// rowLabel is the label that a row has, or the place of its text among the texts.
+func (l *parquetSplit) rowLabel(r *parquetRow, at place) (int32, error) {
+	switch {
+	case r.text != "":
+		return l.texts.add(r.text, at)
+	case r.fraction:
+		return 0, at("the label is no whole number: name another column by --label")
+	case r.label < noLabel || r.label >= numberedClassesMax:
+		return 0, at("the label %d is not from 0 to %d", r.label, numberedClassesMax-1)
+	}
+	return int32(r.label), nil
+}
+
+// resolve turns what the rows say into labels, once all are read.
+func (l *parquetSplit) resolve(s *Split, counts []int) (labels, error) {
+	if l.texts.values == nil {
+		out, err := l.names.labels(s, counts)
+		out.of = l.label
+		return out, err
+	}
+	r, err := l.texts.resolve(s.Path, l.names, l.opts)
+	if err != nil {
+		return labels{}, err
+	}
+	for _, of := range l.labels {
+		for i, label := range of {
+			if label >= 0 {
+				of[i] = r.labels[label]
+			}
+		}
+	}
+	out := labels{classes: r.classes}
+	if r.numbered {
+		of := make([]int, 1+slices.Max(r.labels))
+		for i, label := range r.labels {
+			if label >= 0 {
+				of[label] += counts[i]
+			}
+		}
+		if out, err = l.names.labels(s, of); err != nil {
+			return labels{}, err
+		}
+	} else if err := checkWnids(s, r.classes); l.names.names == nil && !l.opts.ForceClasses && err != nil {
+		return labels{}, err
+	}
 	out.of = l.label
-	return out, err
+	return out, nil
 }
 
 // label finds the label of a key by its file and row.
@@ -214,7 +277,10 @@ type parquetRow struct {
 	path   string
 	reason string
 	label  int64
-	fields []byte
+	text   string // in place of the label
+	// fraction says that the label is a number, and no whole one.
+	fraction bool
+	fields   []byte
 }
 
 // parquetFile is one open file.
@@ -230,7 +296,7 @@ func (f *parquetFile) Close() error { return f.file.Close() }
 
 // file calls fn for every row of a file.
 func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
-	f, err := openParquet(name, l.column)
+	f, err := openParquet(name, l.opts)
 	if err != nil {
 		return err
 	}
@@ -271,13 +337,16 @@ func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r
 // group calls fn for every row of a row group, or with the error that ends it.
 func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) error) error {
 	columns := group.ColumnChunks()
-	image, label := newParquetCursor(columns[f.image]), newParquetCursor(columns[f.label])
+	image := newParquetCursor(columns[f.image])
 	defer image.close()
-	defer label.close()
-	var paths *parquetCursor
+	var paths, label *parquetCursor
 	if f.imagePath >= 0 {
 		paths = newParquetCursor(columns[f.imagePath])
 		defer paths.close()
+	}
+	if f.label >= 0 {
+		label = newParquetCursor(columns[f.label])
+		defer label.close()
 	}
 	fields := f.newFieldCursors(group)
 	defer fields.close()
@@ -310,13 +379,11 @@ func readParquetRow(image, paths, label *parquetCursor) (*parquetRow, error) {
 	default:
 		r.image = v.ByteArray()
 	}
-	if v, err = label.next(); err != nil {
-		return nil, err
-	}
-	if !v.IsNull() {
-		if r.label = v.Int64(); v.Kind() == parquet.Int32 {
-			r.label = int64(v.Int32())
+	if label != nil {
+		if v, err = label.next(); err != nil {
+			return nil, err
 		}
+		r.setLabel(v)
 	}
 	if paths != nil {
 		if v, err = paths.next(); err != nil {
@@ -327,6 +394,36 @@ func readParquetRow(image, paths, label *parquetCursor) (*parquetRow, error) {
 		}
 	}
 	return r, nil
+}
+
+// setLabel takes the value of the column of labels; null is none.
+func (r *parquetRow) setLabel(v parquet.Value) {
+	x := math.NaN()
+	switch v.Kind() {
+	case parquet.Boolean:
+		if r.label = 0; v.Boolean() {
+			r.label = 1
+		}
+		return
+	case parquet.Int32:
+		r.label = int64(v.Int32())
+		return
+	case parquet.Int64:
+		r.label = v.Int64()
+		return
+	case parquet.Float:
+		x = float64(v.Float())
+	case parquet.Double:
+		x = v.Double()
+	default:
+		if !v.IsNull() {
+			r.text = strings.TrimSpace(string(v.ByteArray()))
+		}
+		return
+	}
+	if r.fraction = x != math.Trunc(x) || math.Abs(x) > numberedClassesMax; !r.fraction {
+		r.label = int64(x)
+	}
 }
 
 // parquetCursor goes through the values of a column in a row group; it holds one page.
@@ -382,7 +479,7 @@ func (c *parquetCursor) close() {
 }
 
 // openParquet reads a file's schema and finds the columns in it.
-func openParquet(name, label string) (f *parquetFile, err error) {
+func openParquet(name string, opts Options) (f *parquetFile, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -407,5 +504,5 @@ func openParquet(name, label string) (f *parquetFile, err error) {
 		return nil, &FormatError{Path: name, Msg: "cannot be read as parquet", Err: err}
 	}
 	f = &parquetFile{File: opened, file: file}
-	return f, f.findColumns(name, label)
+	return f, f.findColumns(name, opts)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -96,6 +97,55 @@ func TestParquetOfPyarrow(t *testing.T) {
 	}
 }
 
+// TestParquetLabels reads labels that are no whole numbers in the file.
+func TestParquetLabels(t *testing.T) {
+	python := testenv.PythonWith(t, "pyarrow")
+	dir := t.TempDir()
+	if out, err := exec.Command(python, "testdata/parquet.py", dir).CombinedOutput(); err != nil {
+		t.Fatal(string(out), err)
+	}
+	two := sourcetest.Write(t, filepath.Join(dir, "two"), []byte("dog\nant\n"))
+	for _, tc := range []struct {
+		kind    string
+		opts    Options
+		want    string // the labels of the rows
+		classes string
+	}{
+		{"string", Options{}, "2 1 -1 2 0", "ant cat dog"},
+		{"dictionary", Options{}, "2 1 -1 2 0", "ant cat dog"},
+		{"string", Options{Classes: two}, "0 -1 0 1", "dog ant"},
+		{"string", Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
+		{"digits", Options{}, "2 0 -1 2 1", "0 1 2"},
+		{"bool", Options{}, "1 0 -1 1 0", "0 1"},
+		{"float", Options{}, "2 0 -1 2 1", "0 1 2"},
+		{"mixed", Options{ForceClasses: true}, "2 0 -1 2 1", "7 ant dog"},
+		{"none", Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
+	} {
+		s := open(t, filepath.Join(dir, "labels", tc.kind+".parquet"), tc.opts)
+		got := mustItems(t, s)
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(got)) {
+			labels = append(labels, fmt.Sprint(got[key].label))
+		}
+		if strings.Join(labels, " ") != tc.want || strings.Join(s.Classes(), " ") != tc.classes {
+			t.Errorf("%s, %+v: labels %v of %q, want %s of %s", tc.kind, tc.opts, labels, s.Classes(), tc.want, tc.classes)
+		}
+	}
+	for kind, want := range map[string]string{
+		"fraction": `"row 1": the label is no whole number`,
+		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
+		"none":     "or take the images without labels by --no-labels",
+	} {
+		splits, err := Open(filepath.Join(dir, "labels", kind+".parquet"), Options{})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", kind, err, want)
+		}
+	}
+}
+
 type goImage struct {
 	Bytes []byte `parquet:"bytes"`
 	Path  string `parquet:"path"`
@@ -148,7 +198,7 @@ func TestParquetColumns(t *testing.T) {
 	}
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
-	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "holds no whole numbers": {Label: "text"}} {
+	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "has no label in each row": {Label: "image"}} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
 		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -20,7 +20,7 @@ type parquetColumn struct {
 
 // bindFields completes the types of the fields by the schema of the first file.
 func (l *parquetSplit) bindFields(fields []Field) error {
-	f, err := openParquet(l.paths[0], l.column)
+	f, err := openParquet(l.paths[0], l.opts)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -64,10 +65,7 @@ func checkParquetFooter(file io.ReaderAt, size int64) error {
 
 // checkGroup checks what a row group claims about the columns that are read.
 func (f *parquetFile) checkGroup(i int) error {
-	columns := []int{f.image, f.label}
-	if f.imagePath >= 0 {
-		columns = append(columns, f.imagePath)
-	}
+	columns := slices.DeleteFunc([]int{f.image, f.label, f.imagePath}, func(column int) bool { return column < 0 })
 	for _, c := range f.fields {
 		columns = append(columns, c.leaf)
 	}

@@ -44,33 +44,35 @@ var (
 )
 
 // findColumns finds the columns of the images and of the labels.
-func (f *parquetFile) findColumns(name, label string) error {
+func (f *parquetFile) findColumns(name string, opts Options) error {
 	features := hubFeatures(f.File)
 	var columns []string
 	for _, field := range f.Schema().Fields() {
 		columns = append(columns, field.Name())
 	}
 	image, err := pickColumn(columns, imageColumns, features, "Image", "")
-	if err == nil {
-		label, err = pickColumn(columns, labelColumns, features, "ClassLabel", label)
-	}
 	if err != nil {
 		return &FormatError{Path: name, Msg: err.Error()}
 	}
 	f.imagePath = -1
-	leaf, ok := f.leaf(parquet.ByteArray, image, "bytes")
-	if ok {
-		if p, ok := f.leaf(parquet.ByteArray, image, "path"); ok {
+	leaf, ok := f.leaf(image, "bytes")
+	if ok && f.kind(leaf) == parquet.ByteArray {
+		if p, ok := f.leaf(image, "path"); ok && f.kind(p) == parquet.ByteArray {
 			f.imagePath = p
 		}
-	} else if leaf, ok = f.leaf(parquet.ByteArray, image); !ok {
+	} else if leaf, ok = f.leaf(image); !ok || f.kind(leaf) != parquet.ByteArray {
 		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)}
 	}
-	f.image = leaf
-	if f.label, ok = f.leaf(parquet.Int64, label); !ok {
-		if f.label, ok = f.leaf(parquet.Int32, label); !ok {
-			return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds no whole numbers: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))}
-		}
+	f.image, f.label = leaf, -1
+	if opts.NoLabels {
+		return nil
+	}
+	label, err := pickColumn(columns, labelColumns, features, "ClassLabel", opts.Label)
+	if err != nil {
+		return &FormatError{Path: name, Msg: err.Error() + ": name that of the labels by --label, or take the images without labels by --no-labels"}
+	}
+	if f.label, ok = f.leaf(label); !ok || label == image {
+		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q has no label in each row: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))}
 	}
 	var names []string
 	if json.Unmarshal(features[label].Names, &names) == nil {
@@ -84,13 +86,20 @@ func (f *parquetFile) findColumns(name, label string) error {
 	return nil
 }
 
-// leaf returns the index of a column that has one value a row of the type.
-func (f *parquetFile) leaf(kind parquet.Kind, path ...string) (int, bool) {
+// kind is the type of a column.
+func (f *parquetFile) kind(column int) parquet.Kind {
+	l, _ := f.Schema().Lookup(f.Schema().Columns()[column]...)
+	return l.Node.Type().Kind()
+}
+
+// leaf returns the index of a column that has one value a row, of a type that is text or a number.
+func (f *parquetFile) leaf(path ...string) (int, bool) {
 	l, ok := f.Schema().Lookup(path...)
-	if !ok || l.MaxRepetitionLevel > 0 || l.Node == nil || !l.Node.Leaf() || l.Node.Type().Kind() != kind {
+	if !ok || l.MaxRepetitionLevel > 0 || l.Node == nil || !l.Node.Leaf() {
 		return -1, false
 	}
-	return int(l.ColumnIndex), true
+	kind := l.Node.Type().Kind()
+	return int(l.ColumnIndex), kind != parquet.Int96 && kind != parquet.FixedLenByteArray
 }
 
 // pickColumn takes the column that was asked for, or the only one of the feature's type, or the likeliest by name.
@@ -116,7 +125,7 @@ func pickColumn(columns, likely []string, features map[string]hubFeature, featur
 		}
 	}
 	if len(typed) > 1 {
-		return "", fmt.Errorf("has several columns of the type %s (%s): name that of the labels by --label", feature, strings.Join(typed, ", "))
+		return "", fmt.Errorf("has several columns of the type %s (%s)", feature, strings.Join(typed, ", "))
 	}
 	return "", fmt.Errorf("has no column that is known to be of the type %s (%s)", feature, strings.Join(columns, ", "))
 }

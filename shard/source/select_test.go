@@ -1,6 +1,8 @@
 package source
 
 import (
+	"bytes"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +55,27 @@ func TestLabelInJSON(t *testing.T) {
 		t.Errorf("items %v", got)
 	}
 	s = open(t, file, Options{Label: "json.alt_label"})
-	if got := mustItems(t, s); got["a"].label != 1 || !strings.Contains(got["b"].reason, "there is no b.json beside b.jpg") {
+	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 1 || !slices.Contains(s.Notes(), "1 sample is left out: a json.alt_label that is null or negative is no class") {
+		t.Errorf("items %v, notes %q", got, s.Notes())
+	}
+	// A key that a sample lacks is an error, as a misspelt one is, unless the sample is not taken or needs no label.
+	missing := sourcetest.Write(t, filepath.Join(dir, "missing.tar"), bytes.ReplaceAll(data, []byte(`"label": 0, "alt`), []byte(`"level": 0, "alt`)))
+	for label, key := range map[string]string{"json.label": "b", "json.labl": "a"} {
+		_, err := items(open(t, missing, Options{Label: label}))
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the sample %q has no label: the JSON has no key %s", key, strings.TrimPrefix(label, "json."))) {
+			t.Errorf("%s: %v", label, err)
+		}
+	}
+	without := sourcetest.Write(t, filepath.Join(dir, "without"), []byte("b\nnot here\n"))
+	var excluding Selection
+	if err := excluding.Exclude(without); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, missing, Options{Label: "json.label", Select: excluding})
+	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 3 || !strings.Contains(strings.Join(excluding.Notes(), "\n"), "1 key that "+without+" names is not here (not here)") {
+		t.Errorf("items %v, notes %q", got, excluding.Notes())
+	}
+	if got := mustItems(t, open(t, missing, Options{Label: "json.label", Test: true})); len(got) != 2 || got["a"].label != 3 || got["b"].label != -1 {
 		t.Errorf("items %v", got)
 	}
 	for label, want := range map[string]string{"alt_label": "it is json.KEY", "json.width": ""} {

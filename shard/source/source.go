@@ -58,6 +58,10 @@ type Options struct {
 	Fields []Field
 	// Test takes test images too, whose labels are unknown: they are -1.
 	Test bool
+	// NoLabels takes all images without labels: they are -1, and there are no classes.
+	NoLabels bool
+	// Select says which samples are taken.
+	Select Selection
 
 	valFrom, valText string // a file of the labels of ILSVRC2012's validation images that lay beside them, and its content
 }
@@ -178,6 +182,9 @@ func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(clas
 func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	images := 0
 	l, err := s.layout.walk(ctx, s, func(it Item) error {
+		if !s.opts.Select.Takes(it.Key) {
+			return nil
+		}
 		if it.Reason == "" {
 			images++
 		}
@@ -189,7 +196,9 @@ func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	if err := s.checkCut(images, len(l.classes)); err != nil {
 		return err
 	}
-	s.noteKnown(images, l.classes)
+	if s.opts.Select.All() {
+		s.noteKnown(images, l.classes)
+	}
 	if s.expected != nil && !slices.Equal(s.expected, l.classes) {
 		if l, err = s.relabel(l); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (v *valLabels) find(name string) (int32, error) {
 	n, ok := valNumber(name)
 	switch {
 	case !ok:
-		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class", valNameWanted)
+		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class, or pack them without labels by --no-labels", valNameWanted)
 	case v.labels[n-1] < 0:
 		return -1, fmt.Errorf("%s does not say its label", v.from)
 	}

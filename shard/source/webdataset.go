@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +34,7 @@ var webDatasets = Kind{
 	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
 	open:         openWebDatasets,
-	takes:        []*option{optionClasses, optionLabel},
+	takes:        []*option{optionClasses, optionLabel, optionNoLabels},
 	testLabelled: true,
 }
 
@@ -94,7 +93,7 @@ func splitMember(name string) (key, extension string) {
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
 // written may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
-	last, image, label, meta, n := "", false, false, false, 0
+	last, image, label, beside, n := "", false, false, "", 0
 	member, unlabelled := labelMember(c.opts.Label), ""
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := c.member(i)
@@ -116,20 +115,27 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		n++
 		key, extension := splitMember(m.name)
 		if key != last {
-			last, image, label, meta = key, false, false, false
+			last, image, label, beside = key, false, false, ""
 		}
-		image = image || key != "" && imagefile.HasExtension(extension)
-		label = label || key != "" && extension == member
-		if image && label {
+		switch {
+		case key == "":
+		case imagefile.HasExtension(extension):
+			image = true
+		case extension == member:
+			label = true
+		case extension == "json" || extension == "txt":
+			beside = extension
+		}
+		if image && (label || c.opts.NoLabels && beside != "") {
 			return true, false, nil
 		}
-		if meta = meta || extension == "json"; meta && image && !strings.Contains(key, "/") {
+		if image && beside != "" && !strings.Contains(key, "/") {
 			unlabelled = m.name
 		}
 	}
 	if unlabelled != "" {
-		return false, false, c.tar.errorf(unlabelled, "an image and its JSON as WebDataset has them, without a label .%s beside them: "+
-			"--label json.KEY says which key of the JSON is the label", labelExtension)
+		return false, false, c.tar.errorf(unlabelled, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
+			"--label json.KEY says which key of the JSON is the label, --no-labels takes the images without", labelExtension)
 	}
 	return false, false, nil
 }
@@ -229,6 +235,8 @@ type sample struct {
 	reason string // why the image cannot be read
 	label  int32  // -1: none yet
 	none   bool   // its JSON says that it has none, by a negative number
+	// unlabelled says that its label is missing, and that this is no fault.
+	unlabelled bool
 }
 
 // webDatasetWalker is the state of one walk.
@@ -243,19 +251,30 @@ type webDatasetWalker struct {
 	counts      []int               // samples of each label
 	leftOut     map[string]int      // members that are neither image nor label, by extension
 	fields      fieldMembers
-	negative    int // samples whose JSON says that they have no label
-	complete    int // samples of this tar
-	members     int // of this tar
+	negative    int  // samples whose JSON says that they have no label
+	complete    int  // samples of this tar
+	unlabelled  bool // no labels are wanted
+	test        bool // labels may be missing
+	selected    func(key string) bool
+	members     int  // of this tar
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), fn: fn, sample: sample{label: -1}, byKey: make(map[string]int32),
 		incomplete: make(map[string]struct{}), leftOut: make(map[string]int), fields: fieldMembers{fields: d.fields}}
+	w.test, w.selected = s.opts.Test, s.opts.Select.Takes
+	if w.unlabelled = s.opts.NoLabels; w.unlabelled {
+		w.labelMember = ""
+	}
 	walk := &walk{ctx: ctx, split: s}
 	for _, path := range d.paths {
 		if err := d.each(walk, path, func(t *tarReader) error { return w.tar(walk, t) }); err != nil {
 			return labels{}, err
 		}
+	}
+	if w.unlabelled {
+		w.noteLeftOut(s)
+		return noLabels(), nil
 	}
 	l, err := d.names.labels(s, w.counts)
 	if err != nil {
@@ -272,7 +291,7 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 		s.note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
 	}
 	if w.negative > 0 {
-		s.note("%s left out: a negative %s is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
+		s.note("%s left out: a %s that is null or negative is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
 	}
 	w.noteLeftOut(s)
 	return l, nil
@@ -315,7 +334,7 @@ func (w *webDatasetWalker) member(f *file) error {
 		}
 	}
 	switch {
-	case key != "" && extension == w.labelMember:
+	case key != "" && extension == w.labelMember && !w.unlabelled:
 		return w.readLabel(f)
 	case wanted:
 		return nil
@@ -356,13 +375,18 @@ func (w *webDatasetWalker) readJSONLabel(f *file) error {
 	if err != nil {
 		return err
 	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(text, &values); err != nil {
-		return f.errorf("no JSON object: %v", err)
-	}
-	value, ok := values[w.labelKey]
-	if !ok || string(value) == "null" {
-		return nil // as a sample without a label
+	value, err := jsonAt(text, w.labelKey)
+	switch {
+	case err == nil && string(value) == "null":
+		w.sample.none = true
+		return nil
+	case err == nil:
+	case w.test || !w.selected(w.sample.key):
+		w.sample.unlabelled = true
+		return nil
+	default:
+		return f.errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
+			w.sample.key, err, jsonLabelPrefix, w.labelKey)
 	}
 	return w.setLabel(f, string(value))
 }
@@ -418,18 +442,21 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 		return nil
 	}
 	it := Item{Key: sm.key, Reason: cmp.Or(nameReason(sm.key), sm.reason)}
+	unlabelled := w.unlabelled || sm.unlabelled
 	switch {
 	case sm.image == "":
 		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.path))
-	case sm.label < 0:
+	case sm.label < 0 && !unlabelled:
 		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.path))
 	default:
 		w.complete++
 	}
-	if sm.image == "" || sm.label < 0 {
+	if sm.image == "" || sm.label < 0 && !unlabelled {
 		w.incomplete[sm.key] = struct{}{}
 	}
-	w.byKey[sm.key] = max(sm.label, 0) // what is left out needs no label
+	if w.byKey[sm.key] = sm.label; !unlabelled {
+		w.byKey[sm.key] = max(sm.label, 0) // what is left out needs no label
+	}
 	if sm.label >= 0 {
 		w.counts = append(w.counts, make([]int, max(0, int(sm.label)+1-len(w.counts)))...)
 		w.counts[sm.label]++

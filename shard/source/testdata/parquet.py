@@ -45,8 +45,26 @@ for name, options in {
     write(folder / name / "data/test-00000-of-00001.parquet", [(image(i), f"{i}.png", -1) for i in range(3)], name == "binary", **options)
 write(folder / "odd/train.parquet", [(image(1), "a/b.JPEG", 0), (None, "none.JPEG", 1), (image(2), "c.JPEG", None)], False)
 
+# Labels of other types than whole numbers, and none at all.
+names = ["dog", "cat", None, "dog", "ant"]
+for kind, labels in {
+    "string": pa.array(names),
+    "dictionary": pa.array(names).dictionary_encode(),
+    "digits": pa.array(["2", "0", None, "2", "1"]),
+    "bool": pa.array([True, False, None, True, False]),
+    "float": pa.array([2.0, 0.0, None, 2.0, 1.0]),
+    "fraction": pa.array([2.0, 0.5, None, 2.0, 1.0]),
+    "mixed": pa.array(["dog", "7", None, "dog", "ant"]),
+}.items():
+    (folder / "labels").mkdir(exist_ok=True)
+    images = [{"bytes": image(i), "path": f"{i}.jpg"} for i in range(len(labels))]
+    pq.write_table(pa.table({"image": images, "label": labels, "mask": images}), folder / f"labels/{kind}.parquet")
+pq.write_table(pa.table({"image": images, "text": names}), folder / "labels/none.parquet")
+
 said = {}
 for file in sorted(folder.rglob("*.parquet")):
+    if file.parent.name == "labels":
+        continue
     rows = []
     for row in pq.read_table(file).to_pylist():
         one = row["image"] if isinstance(row["image"], dict) else {"bytes": row["image"], "path": None}
