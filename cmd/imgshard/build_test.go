@@ -121,6 +121,29 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// TestClassesOfValAreCheckedFirst lays out a val whose classes are not train's: nothing is packed.
+func TestClassesOfValAreCheckedFirst(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(src, "val", "other"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	classes, _ := os.ReadDir(filepath.Join(src, "val"))
+	image, err := os.ReadDir(filepath.Join(src, "val", classes[0].Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(src, "val", classes[0].Name(), image[0].Name()), filepath.Join(src, "val", "other", image[0].Name())); err != nil {
+		t.Fatal(err)
+	}
+	_, diag, status := imgshard(t, "build", src, "--force-classes")
+	if _, err := os.Stat(filepath.Join(src, "train-shards")); status != 1 || !strings.Contains(diag, "not among the 3 of the other split (other)") || !os.IsNotExist(err) {
+		t.Errorf("status %d, %v, %s", status, err, diag)
+	}
+}
+
 // TestHomeIsNoFolder names a path as a shell leaves it after an equals sign.
 func TestHomeIsNoFolder(t *testing.T) {
 	for _, args := range [][]string{{"ls", "~/nowhere"}, {"build", "~/nowhere"}, {"view", trainSet, "--output=~/nowhere/sheet.html"}} {

@@ -83,7 +83,7 @@ Several PATHs are files of one dataset, as build takes them.
 With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
 "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
 "label", "class", "words", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
-Where neither is there, or a set is damaged, the exit status is 1, and the error says what was looked for.`,
+Where neither is there, a set is damaged, or build would refuse a dataset, the exit status is 1.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSourceFlags(options); err != nil {
@@ -94,10 +94,14 @@ Where neither is there, or a set is damaged, the exit status is 1, and the error
 				return err
 			}
 			if asJSON {
-				return cliutil.PrintJSON(cmd.OutOrStdout(), report)
+				err = cliutil.PrintJSON(cmd.OutOrStdout(), report)
+			} else {
+				report.print(cmd.OutOrStdout())
 			}
-			report.print(cmd.OutOrStdout())
-			return nil
+			if i := slices.IndexFunc(report.Sources, func(s inspectedSource) bool { return s.Refused != "" }); i >= 0 && err == nil {
+				err = fmt.Errorf("%s cannot be packed as it is: imgshard build would refuse it", report.Sources[i].Path)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

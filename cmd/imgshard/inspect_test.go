@@ -42,7 +42,7 @@ func TestInspectOfSets(t *testing.T) {
 
 func TestInspectOfADataset(t *testing.T) {
 	dir := t.TempDir()
-	for _, path := range []string{"train/cat/a.jpg", "train/dog/b.jpg", "val/cat/c.jpg"} {
+	for _, path := range []string{"train/cat/a.jpg", "train/dog/b.jpg", "val/cat/c.jpg", "val/dog/d.jpg"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestInspectSaysLabels(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/dog/2.jpg"), nil)
 	text, _, status = imgshard(t, "inspect", filepath.Join(dir, "G"))
-	if status != 0 || !strings.Contains(text, "refused   ") || !strings.Contains(text, "--classes-from 2") || strings.Contains(text, "pack it") {
+	if status != 1 || !strings.Contains(text, "refused   ") || !strings.Contains(text, "--classes-from 2") || strings.Contains(text, "pack it") {
 		t.Errorf("status %d: %s", status, text)
 	}
 	text, _, status = imgshard(t, "info", filepath.Join(dir, "G"), "--classes-from", "2")

@@ -33,11 +33,12 @@ type builder struct {
 	// leaveOut are images that are not to be packed since others have the same bytes, by key, and leftOut the list of them.
 	leaveOut map[string]Duplicate
 	leftOut  lineList
-	wanted   map[string]repairPlace // of a repair, the only keys that are gathered; nil: all
-	scratch  func() (string, error) // a folder for temporary files, on the set's file system
-	sink     func(*inFlight) error  // takes what was encoded, in order
-	compare  bool                   // sums are kept of the images' files
-	sums     packedSums             // of what was packed
+	wanted   map[string]repairPlace       // of a repair, the only keys that are gathered; nil: all
+	scratch  func() (string, error)       // a folder for temporary files, on the set's file system
+	sink     func(*inFlight) error        // takes what was encoded, in order
+	compare  bool                         // sums are kept of the images' files
+	listed   func(classes []string) error // is told the classes once they are known; may be nil
+	sums     packedSums                   // of what was packed
 	summary  Summary
 	packed   int
 	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
@@ -74,6 +75,11 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	}
 	if err := w.SetClasses(b.input.classes()); err != nil {
 		return sum, err
+	}
+	if b.listed != nil {
+		if err := b.listed(b.input.classes()); err != nil {
+			return sum, err
+		}
 	}
 	if err := b.pack(ctx); err != nil {
 		return sum, err

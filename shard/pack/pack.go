@@ -139,16 +139,17 @@ func (e *StrictError) Error() string {
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
 // of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
-	return buildSplit(ctx, split, out, o, nil, nil)
+	return buildSplit(ctx, split, out, o, nil, nil, nil)
 }
 
-// buildSplit is Build that leaves images out, and compares with the images of the split for training.
-func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums) (Summary, error) {
+// buildSplit is Build that leaves images out, and compares with the images of the split for training. listed is told the classes before anything is
+// packed; its error ends the build.
+func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums, listed func(classes []string) error) (Summary, error) {
 	if err := checkRoom(split, out); err != nil {
 		return Summary{}, err
 	}
 	b := newBuilder(split.Name, newInput(split), o)
-	b.leaveOut, b.compare = leaveOut, true
+	b.leaveOut, b.compare, b.listed = leaveOut, true, listed
 	sum, err := b.build(ctx, out)
 	sum.Notes = append(split.Notes(), sum.Notes...)
 	if err != nil {

@@ -96,7 +96,8 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
 			continue
 		}
-		s, err := buildSplit(ctx, t.Split, t.Output, o, leaveOut[i], train)
+		listed := func(classes []string) error { return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes) }
+		s, err := buildSplit(ctx, t.Split, t.Output, o, leaveOut[i], train, listed)
 		if err != nil {
 			return err
 		}
@@ -106,6 +107,22 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		s.sums = nil
 		classes = s.Manifest.Classes
 		done(s)
+	}
+	return nil
+}
+
+// checkOthers lists the splits that come after the first one, where that takes no reading of images, so that classes that do not agree with its own
+// are known before it is packed.
+func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, classes []string) error {
+	for i, t := range tasks {
+		if t.Split.Streamed() || kept[i] != nil {
+			continue
+		}
+		again := t.Split.Again()
+		again.ExpectClasses(classes)
+		if err := again.Walk(ctx, func(source.Item) error { return ctx.Err() }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

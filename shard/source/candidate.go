@@ -25,9 +25,9 @@ type candidate struct {
 	path string
 	opts Options
 	naming
-	*folder       // nil: it is a file
-	*front        // nil: it is no tar
-	noTar   error // why a file is no tar
+	*folder      // nil: it is a file
+	*front       // nil: it is no tar
+	noTar   bool // it is a file that is no tar
 }
 
 // naming is what the splits of a candidate are called.
@@ -84,7 +84,7 @@ func look(path string, opts Options, t fileTree) (*candidate, error) {
 		r.peeking = true
 		c.front = &front{tar: r}
 	case errors.Is(err, errNotTar):
-		c.noTar = err
+		c.noTar = true
 	default:
 		return nil, err
 	}
@@ -178,6 +178,9 @@ func (c *candidate) in(name, split string) (*candidate, error) {
 
 // open finds the kind of a candidate, and returns its splits.
 func (c *candidate) open() ([]*Split, error) {
+	if err := c.unread(); err != nil {
+		return nil, err
+	}
 	for _, k := range kinds {
 		splits, err := k.open(c)
 		if err != nil {
@@ -197,8 +200,8 @@ func (c *candidate) open() ([]*Split, error) {
 
 // unknown says that a candidate is of no kind, and what is wanted.
 func (c *candidate) unknown() error {
-	if c.noTar != nil {
-		return c.noTar
+	if c.noTar {
+		return unreadFile(c.path)
 	}
 	msg := "not laid out as any dataset that is read"
 	switch {

@@ -24,8 +24,9 @@ import (
 // Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
 // are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
 var lists = Kind{
-	Name:         "list of images",
-	Forms:        []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3"},
+	Name: "list of images",
+	Forms: []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3",
+		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
 	open:         openList,
 	takes:        []*option{optionClasses, optionLabel, optionImages, optionNoLabels},
@@ -74,7 +75,9 @@ func openList(c *candidate) ([]*Split, error) {
 	switch {
 	case c.folder != nil && c.given:
 		return openLists(c)
-	case c.noTar == nil:
+	case c.folder != nil:
+		return openListInFolder(c)
+	case !c.noTar:
 		return nil, nil
 	}
 	root := filepath.Dir(c.path)
@@ -87,7 +90,12 @@ func openList(c *candidate) ([]*Split, error) {
 			return nil, &FormatError{Path: root, Msg: "--images names no folder"}
 		}
 	}
-	l, err := readList(c.path, root, c.opts)
+	return c.readList(c.path, root)
+}
+
+// readList opens the splits of a list; none: the file is no list.
+func (c *candidate) readList(file, root string) ([]*Split, error) {
+	l, err := readList(file, root, c.opts)
 	if l == nil || err != nil {
 		return nil, err
 	}
@@ -96,6 +104,30 @@ func openList(c *candidate) ([]*Split, error) {
 	}
 	return l.splits(c)
 }
+
+// openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
+// imagefolder.
+func openListInFolder(c *candidate) ([]*Split, error) {
+	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) && c.opts.Label == "" {
+		tiny := *c
+		tiny.opts.Label = "2"
+		return tiny.readList(filepath.Join(c.path, tinyAnnotations), filepath.Join(c.path, "images"))
+	}
+	if len(c.folders) == 0 && c.tree == fileTree(fileSystem{}) && slices.ContainsFunc(c.files, namedImage) {
+		for _, name := range imagefolderLists {
+			if slices.Contains(c.files, name) {
+				return c.readList(filepath.Join(c.path, name), c.path)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// tinyAnnotations is the list beside the folder of Tiny ImageNet's validation images: a name, a wnid and a box in each line.
+const tinyAnnotations = "val_annotations.txt"
+
+// imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
+var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
 
 // openLists opens several lists, each of a split.
 func openLists(c *candidate) ([]*Split, error) {
@@ -139,6 +171,9 @@ func (l *list) splits(c *candidate) ([]*Split, error) {
 	}
 	l.rows = nil
 	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
+	if c.folder != nil {
+		base = cmp.Or(c.output, c.path)
+	}
 	var splits []*Split
 	for i, rows := range parts {
 		name := listSplits[i]

@@ -174,7 +174,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"a JSON label":            {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{}, `line 1: "label": is [1], no string or number`},
 		"no path in JSON":         {"x.jsonl", `{"url": "a.jpg", "label": [1]}`, Options{}, "line 1: no key is called as a path is"},
 		"no label in JSON":        {"x.jsonl", `{"path": "a.jpg", "what": 1}`, Options{}, "line 1: no key is called as a label is (path, what)"},
-		"no list":                 {"x.txt", "some words\n", Options{}, "neither a tar nor a tar.gz"},
+		"no list":                 {"x.txt", "some words\n", Options{}, "has no path of an image"},
 		"a list in no tar":        {"x.tar", "\x00\x01,\x02.jpg\n", Options{}, "neither a tar nor a tar.gz"},
 		"no folder of images":     {"x.csv", "a.jpg,1\n", Options{Images: "/nowhere/at/all"}, "--images names no folder"},
 		"most of ILSVRC2012":      {"x.jsonl", someWnids.String(), Options{}, "has 950 of ILSVRC2012's 1,000 classes"},

@@ -125,7 +125,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                          ": neither a tar nor a tar.gz",
+		file:                          " takes one of paths alone",
 		empty:                         ", class folders",
 		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
 	} {

@@ -256,7 +256,7 @@ type webDatasetWalker struct {
 	unlabelled  bool // no labels are wanted
 	test        bool // labels may be missing
 	selected    func(key string) bool
-	members     int  // of this tar
+	members     int // of this tar
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {

@@ -1,0 +1,132 @@
+package source
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+// An unreadFormat is a format in which images are kept and which is not read, with what to do instead.
+type unreadFormat struct {
+	name       string
+	extensions []string
+	begins     string // "": the extension tells it
+	instead    string
+}
+
+const unpackTo = "unpack it, or pipe the tar in it: %s FILE | imgshard build - -o OUT"
+
+var unreadFormats = []unreadFormat{
+	{"TFRecord", []string{".tfrecord", ".tfrecords"}, "", "write its images into class folders, WebDataset's tars or parquet"},
+	{"an Arrow file, as save_to_disk of the package datasets writes it", []string{".arrow"}, "ARROW1", `datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`},
+	{"LMDB", []string{".mdb", ".lmdb"}, "", "write its images into class folders, WebDataset's tars or parquet"},
+	{"idx, the format of MNIST", []string{"-ubyte", "-ubyte.gz"}, "", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like"},
+	{"arrays of numpy", []string{".npy", ".npz"}, npyMagic, "save the images as files, or pack a torch dataset of them by imgfeed.from_torch"},
+	{"HDF5", []string{".h5", ".hdf5"}, "\x89HDF\r\n\x1a\n", "write its images into class folders, WebDataset's tars or parquet"},
+	{"MXNet's RecordIO", []string{".rec"}, "\x0a\x23\xd7\xce", "unpack it by mxnet's im2rec or recordio, and build the list of images (.lst)"},
+	{"a 7z archive", []string{".7z"}, "7z\xbc\xaf\x27\x1c", "unpack it and build its folder"},
+	{"a RAR archive", []string{".rar"}, "Rar!", "unpack it and build its folder"},
+	{"compressed by Zstandard", []string{".zst"}, "\x28\xb5\x2f\xfd", fmt.Sprintf(unpackTo, "zstd -dc")},
+	{"compressed by bzip2", []string{".bz2", ".tbz2"}, "BZh", fmt.Sprintf(unpackTo, "bzip2 -dc")},
+	{"compressed by xz", []string{".xz", ".txz"}, "\xfd7zXZ\x00", fmt.Sprintf(unpackTo, "xz -dc")},
+	{"JSON, of which lists have an object in each line", []string{".json"}, "", "jq -c '.[]' FILE > list.jsonl makes such lines of an array"},
+}
+
+// has says that a file is of the format, by its name or how it begins.
+func (u *unreadFormat) has(name string, head []byte) bool {
+	name = strings.ToLower(name)
+	named := slices.ContainsFunc(u.extensions, func(e string) bool { return strings.HasSuffix(name, e) })
+	return named || u.begins != "" && bytes.HasPrefix(head, []byte(u.begins)) || u.name == "TFRecord" && isTFRecord(head)
+}
+
+// isTFRecord says that a file begins with a length and its masked CRC-32C, as records of TensorFlow do.
+func isTFRecord(head []byte) bool {
+	if len(head) < 12 {
+		return false
+	}
+	crc := crc32.Checksum(head[:8], crc32.MakeTable(crc32.Castagnoli))
+	return binary.LittleEndian.Uint32(head[8:]) == crc>>15|crc<<17+0xa282ead8
+}
+
+// errorOf is the error of such a file.
+func (u *unreadFormat) errorOf(path, entry string) error {
+	return &FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
+}
+
+// unreadFile says what a file is that no kind reads.
+func unreadFile(path string) error {
+	head := headOf(path)
+	for i := range unreadFormats {
+		if unreadFormats[i].has(filepath.Base(path), head) {
+			return unreadFormats[i].errorOf(path, "")
+		}
+	}
+	text := bytes.TrimSpace(head)
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	switch {
+	case namedTar(path):
+	case len(text) == 0:
+		return &FormatError{Path: path, Msg: "the file is empty", Err: errNotTar}
+	case imagefile.Sniff(head) != imagefile.Unknown:
+		return &FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: errNotTar}
+	case utf8.Valid(line) && !bytes.ContainsRune(text, 0):
+		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file whose first line (%.60q) has no path of an image, with its extension, and a label: a list of images has them, "+
+			"and --no-labels takes one of paths alone", line), Err: errNotTar}
+	}
+	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
+}
+
+// headOf is how a file begins, as far as it can be read.
+func headOf(path string) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, _ := io.ReadFull(f, head)
+	return head[:n]
+}
+
+// unread says what a folder is that holds a dataset in a way that is not read: files of such a format and none that is, or images whose labels are
+// boxes.
+func (c *candidate) unread() error {
+	if c.folder == nil || c.tree != fileTree(fileSystem{}) {
+		return nil
+	}
+	boxes := func(what, images string) error {
+		return &FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
+			what, filepath.Join(c.path, images))}
+	}
+	if !c.opts.NoLabels && slices.Contains(c.folders, "labels") && slices.Contains(c.folders, "images") {
+		return boxes("laid out as YOLO's datasets", "images")
+	}
+	if annotations, _ := filepath.Glob(filepath.Join(c.path, "annotations", "instances_*.json")); !c.opts.NoLabels && len(annotations) > 0 {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(annotations[0]), "instances_"), ".json")
+		return boxes("laid out as COCO", name)
+	}
+	readable := func(name string) bool {
+		return namedImage(name) && filepath.Ext(name) != "" || fileKind(name) != "" || slices.Contains(listExtensions, strings.ToLower(filepath.Ext(name)))
+	}
+	if len(c.folders) > 0 || slices.ContainsFunc(c.files, readable) {
+		return nil
+	}
+	for _, name := range c.files {
+		for i := range unreadFormats {
+			if u := &unreadFormats[i]; u.has(name, headOf(filepath.Join(c.path, name))) && !strings.HasSuffix(name, ".json") {
+				return u.errorOf(c.path, name)
+			}
+		}
+	}
+	return nil
+}
