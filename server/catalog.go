@@ -45,6 +45,16 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		c.sets[split] = &openSet{Set: set, users: 1}
 	}
 	c.splits = slices.Sorted(maps.Keys(c.sets))
+	for _, split := range []string{"val", "test"} {
+		if c.sets["train"] == nil || c.sets[split] == nil {
+			continue
+		}
+		train, other := c.sets["train"].Manifest().Classes, c.sets[split].Manifest().Classes
+		if label, differ := shard.LabelsDiffer(other, train); differ {
+			log.Warn("two splits have other classes for the same labels: build them together, or the second with --classes and the set of train",
+				"split", split, "label", label, "class", other[label], "classes", len(other), "train classes", len(train))
+		}
+	}
 	return c
 }
 

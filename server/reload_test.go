@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -195,5 +197,26 @@ func TestReloadsUnderSessions(t *testing.T) {
 	ts.checkIdle()
 	if set := ts.catalog.Load().sets["train"]; set.using() != 1 {
 		t.Errorf("the set has %d users", set.using())
+	}
+}
+
+// TestOtherClassesAreLogged serves splits whose labels mean other classes.
+func TestOtherClassesAreLogged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		classes []string
+		logged  bool
+	}{"others": {[]string{"dog", "cat"}, true}, "the same": {[]string{"cat", "dog"}, false}} {
+		dir := t.TempDir()
+		writeSet(t, filepath.Join(dir, "a"), "train", 4, 1)
+		writeClassSet(t, filepath.Join(dir, "b"), "val", 4, 1, tc.classes, nil, func(int) []byte { return nil })
+		found, err := shard.FindAll(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		openCatalog(found, slog.New(slog.NewTextHandler(&log, nil))).close()
+		if strings.Contains(log.String(), "split=val label=0 class=dog") != tc.logged || !tc.logged && log.Len() > 0 {
+			t.Errorf("%s: %s", name, log.String())
+		}
 	}
 }

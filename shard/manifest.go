@@ -317,6 +317,16 @@ func (f *Found) Err() error {
 	return errors.Join(errs...)
 }
 
+// LabelsDiffer finds the first label that is another class in others than in classes, which may be fewer. differ is false if there is none.
+func LabelsDiffer(classes, others []string) (label int, differ bool) {
+	for i, c := range classes {
+		if i >= len(others) || others[i] != c {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
 // FindSets finds the sets that data means, as FindAll does. A damaged one is an error.
 func FindSets(data string) (map[string]string, error) {
 	found, err := FindAll(data)

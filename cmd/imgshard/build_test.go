@@ -144,6 +144,41 @@ func TestClassesOfValAreCheckedFirst(t *testing.T) {
 	}
 }
 
+// TestClassesOfTrain builds val by itself: other classes than those of train beside it are told, and --classes takes train's.
+func TestClassesOfTrain(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	classes, err := os.ReadDir(filepath.Join(src, "val"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(src, "val", classes[0].Name())); err != nil {
+		t.Fatal(err)
+	}
+	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
+	const warning = "has other classes than "
+	for _, built := range []bool{false, true} { // beside the folder, and beside the set of train
+		if built {
+			if _, diag, status := imgshard(t, "build", train); status != 0 || strings.Contains(diag, warning) {
+				t.Fatalf("status %d, %s", status, diag)
+			}
+		}
+		_, diag, status := imgshard(t, "build", val, "--force")
+		if status != 0 || !strings.Contains(diag, "warning: "+val+" "+warning) || !strings.Contains(diag, "label 0 is "+classes[1].Name()+" here and "+classes[0].Name()+" there") {
+			t.Errorf("train is built: %v; status %d, %s", built, status, diag)
+		}
+	}
+	if _, diag, status := imgshard(t, "build", val, "--force", "--classes", train+"-shards"); status != 0 || strings.Contains(diag, "warning") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	m, err := shard.ReadManifest(val + "-shards")
+	if err != nil || len(m.Classes) != 4 || m.Classes[0] != classes[0].Name() {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
 // TestHomeIsNoFolder names a path as a shell leaves it after an equals sign.
 func TestHomeIsNoFolder(t *testing.T) {
 	for _, args := range [][]string{{"ls", "~/nowhere"}, {"build", "~/nowhere"}, {"view", trainSet, "--output=~/nowhere/sheet.html"}} {

@@ -47,6 +47,8 @@ type Options struct {
 	Encoding encoding.Encoding
 	// Select says which samples are taken, as the options of the source said too.
 	Select source.Selection
+	// Warn is told what is probably wrong, before anything is packed; may be nil.
+	Warn func(string)
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 

@@ -96,7 +96,12 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
 			continue
 		}
-		listed := func(classes []string) error { return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes) }
+		listed := func(classes []string) error {
+			if warning := t.Split.SiblingClasses(classes); warning != "" && len(tasks) == 1 && o.Warn != nil {
+				o.Warn(warning)
+			}
+			return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes)
+		}
 		s, err := buildSplit(ctx, t.Split, t.Output, o, leaveOut[i], train, listed)
 		if err != nil {
 			return err

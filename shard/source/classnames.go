@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 const (
@@ -37,6 +40,12 @@ func findClassNames(folders []string, opts Options) (classNames, error) {
 	default:
 		if names := evaluationClasses(opts.Classes); names != nil {
 			return classNames{names: names, from: opts.Classes}, nil
+		}
+		if m, err := shard.ReadManifest(opts.Classes); !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) {
+			if err != nil {
+				return classNames{}, err
+			}
+			return classNames{names: m.Classes, from: opts.Classes}, nil
 		}
 		return readClassNames(opts.Classes)
 	}

@@ -252,7 +252,7 @@ func (s *Split) relabel(own labels) (labels, error) {
 	index := classIndex(s.expected)
 	if foreign := without(used, index); len(foreign) > 0 {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree; build them one at a time if that is meant", len(foreign), len(used), len(s.expected), someNames(foreign))}
+			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, which leaves those out", len(foreign), len(used), len(s.expected), someNames(foreign))}
 	}
 	if own.folders && len(used) < len(s.expected) && !s.opts.ForceClasses {
 		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has %d of the other split's %d classes (%s missing): complete it. "+
