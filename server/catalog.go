@@ -129,7 +129,7 @@ func (s *openSet) drop() error {
 // same way.
 func (s *openSet) serves(other *openSet) bool {
 	a, b := s.Manifest(), other.Manifest()
-	return a.Fingerprint == b.Fingerprint && reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
+	return a.Fingerprint == b.Fingerprint && !a.OtherContent(b) && reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
 }
 
 // lacks returns the partitions that other has and s has not; both have as many.
@@ -219,6 +219,9 @@ func (next *catalog) refusal(split string, old *openSet) string {
 	case set.Manifest().Fingerprint != old.Manifest().Fingerprint:
 		return fmt.Sprintf("%s holds other data, of fingerprint %s, and %s is served: start imgfeed again to serve it",
 			dir, set.Manifest().Fingerprint, old.Manifest().Fingerprint)
+	case set.Manifest().OtherContent(old.Manifest()):
+		return fmt.Sprintf("%s holds the same samples with other content, %s, and %s is served: start imgfeed again to serve it",
+			dir, set.Manifest().Content, old.Manifest().Content)
 	}
 	if less := set.lacks(old); len(less) > 0 {
 		return fmt.Sprintf("%s lacks partitions %v, which were whole", dir, less)

@@ -220,3 +220,21 @@ func TestOtherClassesAreLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestReloadOfOtherImages finds a set of the same samples with other images.
+func TestReloadOfOtherImages(t *testing.T) {
+	dir := t.TempDir()
+	set := filepath.Join(dir, "a")
+	values := func(score float32) func(int) []byte {
+		return func(int) []byte { return shard.AppendBytes(shard.AppendFloats(nil, score), []byte("x")) }
+	}
+	writeFieldSet(t, set, "train", 4, 1, valueFields, values(1))
+	ts := startServer(t, dir, finding(dir))
+	if err := os.RemoveAll(set); err != nil {
+		t.Fatal(err)
+	}
+	writeFieldSet(t, set, "train", 4, 1, valueFields, values(2))
+	if done := ts.reload(); len(done.Refused) != 1 || !strings.Contains(done.Refused[0], "holds the same samples with other content") {
+		t.Errorf("the reload says %+v", done)
+	}
+}

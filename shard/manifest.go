@@ -30,7 +30,8 @@ const (
 type Manifest struct {
 	Format      string            `json:"format"` // "imgshard"
 	Version     Version           `json:"version"`
-	Fingerprint string            `json:"fingerprint"` // what is served in what order, whatever the encoding: 64 hex digits
+	Fingerprint string            `json:"fingerprint"`       // what is served in what order, whatever the encoding: 64 hex digits
+	Content     string            `json:"content,omitempty"` // what the records hold, and how they are encoded: 64 hex digits; "" of sets that were packed before it was kept
 	Split       string            `json:"split"`
 	Encoding    Encoding          `json:"encoding"`
 	Samples     int               `json:"samples"`
@@ -154,6 +155,8 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("%d samples", m.Samples)
 	case len(m.Fingerprint) != 2*sha256.Size:
 		return fmt.Errorf("fingerprint %.80q, expected %d hex digits", m.Fingerprint, 2*sha256.Size)
+	case m.Content != "" && len(m.Content) != 2*sha256.Size:
+		return fmt.Errorf("content %.80q, expected %d hex digits", m.Content, 2*sha256.Size)
 	case m.Encoding.Name == "":
 		return errors.New("no encoding")
 	}
@@ -300,6 +303,40 @@ func (f *fingerprint) add(key string, label int32) {
 func (f *fingerprint) sum() string {
 	f.hash.Write(binary.LittleEndian.AppendUint64(nil, f.samples))
 	return hex.EncodeToString(f.hash.Sum(nil))
+}
+
+// contentDigest accumulates what the records of a set hold: SHA-256 of
+//
+//	"imgshard content v1" 0x00, u32 length of the encoding's name, the name, u32 length of its parameters as compact JSON, the parameters,
+//	for each sample by index: u32 CRC-32C of its record.
+type contentDigest struct {
+	hash    hash.Hash
+	scratch [4]byte
+}
+
+func newContentDigest(e Encoding) *contentDigest {
+	d := &contentDigest{hash: sha256.New()}
+	var params bytes.Buffer
+	json.Compact(&params, e.Params) // it was JSON when it was made or read
+	d.hash.Write([]byte("imgshard content v1\x00"))
+	for _, text := range []string{e.Name, params.String()} {
+		d.add(uint32(len(text)))
+		io.WriteString(d.hash, text)
+	}
+	return d
+}
+
+// add takes the CRC of the next record by index.
+func (d *contentDigest) add(crc uint32) {
+	binary.LittleEndian.PutUint32(d.scratch[:], crc)
+	d.hash.Write(d.scratch[:])
+}
+
+func (d *contentDigest) sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
+
+// OtherContent reports whether two sets of one fingerprint are known to hold other images, or other fields, or to store them in another way.
+func (m *Manifest) OtherContent(o *Manifest) bool {
+	return m.Content != "" && o.Content != "" && m.Content != o.Content
 }
 
 // Found is what a folder holds.

@@ -164,7 +164,8 @@ func (s *ShardRepair) Put(j int, sample Sample) error {
 		}
 		s.put++
 		s.missing--
-		return s.writer.append(&sample)
+		_, err := s.writer.append(&sample)
+		return err
 	}
 	e, err := s.old.Entry(j)
 	if err != nil {

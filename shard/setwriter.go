@@ -39,6 +39,7 @@ type SetWriter struct {
 	infos     [][]ShardInfo // the partitions' finished shards
 	syncs     errgroup.Group
 	print     *fingerprint
+	content   *contentDigest
 	samples   int
 	lastHash  uint64
 	lastKey   string
@@ -135,15 +136,17 @@ func (w *SetWriter) Append(s Sample) error {
 		return err
 	}
 	if w.print == nil {
-		w.print = newFingerprint(w.options.Partitions, w.options.Classes)
+		w.print, w.content = newFingerprint(w.options.Partitions, w.options.Classes), newContentDigest(w.options.Encoding)
 	}
 	partition := w.samples % w.options.Partitions
-	if err := w.appendTo(partition, &s); err != nil {
+	crc, err := w.appendTo(partition, &s)
+	if err != nil {
 		w.failed = fmt.Errorf("shard: write %s: %w", shardPath(partition, len(w.infos[partition])), err)
 		return w.failed
 	}
 	w.measure(s.Fields)
 	w.print.add(s.Key, s.Label)
+	w.content.add(crc)
 	w.samples++
 	return nil
 }
@@ -180,27 +183,27 @@ func (w *SetWriter) check(s *Sample) error {
 	return nil
 }
 
-// appendTo writes a sample to a partition, in a new shard if the current one is full.
-func (w *SetWriter) appendTo(partition int, s *Sample) error {
+// appendTo writes a sample to a partition, in a new shard if the current one is full, and returns the CRC of its record.
+func (w *SetWriter) appendTo(partition int, s *Sample) (crc uint32, err error) {
 	o := &w.options
 	if f := w.open[partition]; f != nil && f.full(s, o.ShardBytes, o.ShardSamples) {
 		if err := w.finish(partition); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if w.open[partition] == nil {
 		path := filepath.Join(w.stage.partial, filepath.FromSlash(shardPath(partition, len(w.infos[partition]))))
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return err
+			return 0, err
 		}
 		file, err := w.create(path)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		h := header{Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]), Encoding: o.Encoding, Fields: o.Fields.unmeasured()}
 		if w.open[partition], err = newFileWriter(file, h); err != nil {
 			file.Close()
-			return err
+			return 0, err
 		}
 	}
 	return w.open[partition].append(s)
@@ -279,10 +282,10 @@ func (w *SetWriter) commit() (*Manifest, error) {
 func (w *SetWriter) manifest() *Manifest {
 	o := &w.options
 	if w.print == nil {
-		w.print = newFingerprint(o.Partitions, o.Classes)
+		w.print, w.content = newFingerprint(o.Partitions, o.Classes), newContentDigest(o.Encoding)
 	}
 	m := &Manifest{
-		Format: manifestFormat, Version: o.Fields.version(), Fingerprint: w.print.sum(),
+		Format: manifestFormat, Version: o.Fields.version(), Fingerprint: w.print.sum(), Content: w.content.sum(),
 		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, Partitions: o.Partitions, Seed: o.Seed,
 		Classes: o.Classes, Fields: o.Fields, Built: o.Built, Shards: []ShardInfo{},
 	}

@@ -285,7 +285,7 @@ func (w *shardWalk) at(err error, record int) error {
 	return named(err, record, (w.info.start+record)*w.manifest.Partitions+w.info.Partition)
 }
 
-// order checks that the samples stand in the order of their keys, and the fingerprint.
+// order checks that the samples stand in the order of their keys, the fingerprint and the digest of the content.
 func (v *verifier) order(ctx context.Context) error {
 	s, err := OpenSet(v.dir)
 	if err != nil {
@@ -293,7 +293,7 @@ func (v *verifier) order(ctx context.Context) error {
 	}
 	defer s.Close()
 	m := v.manifest
-	print := newFingerprint(m.Partitions, m.Classes)
+	print, content := newFingerprint(m.Partitions, m.Classes), newContentDigest(m.Encoding)
 	lastHash, lastKey, first := uint64(0), "", true
 	for i := range m.Samples {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -319,6 +319,18 @@ func (v *verifier) order(ctx context.Context) error {
 		}
 		lastHash, lastKey, first = hash, key, false
 		print.add(key, label)
+		r, record, err := s.reader(i)
+		if err != nil {
+			return err
+		}
+		e, err := r.Entry(record)
+		if err != nil {
+			return err
+		}
+		content.add(e.Checksum)
+	}
+	if got := content.sum(); len(v.report.Missing) == 0 && m.Content != "" && got != m.Content {
+		v.problem(corrupt(filepath.Join(v.dir, manifestName), "manifest", 0, fmt.Errorf("content %s, expected %s of the records", m.Content, got)))
 	}
 	if got := print.sum(); len(v.report.Missing) == 0 && got != m.Fingerprint {
 		v.problem(corrupt(filepath.Join(v.dir, manifestName), "manifest", 0,

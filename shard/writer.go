@@ -99,8 +99,8 @@ func checkSample(s *Sample) error {
 	return nil
 }
 
-// append adds a sample that checkSample has passed.
-func (w *fileWriter) append(s *Sample) error {
+// append adds a sample that checkSample has passed, and returns the CRC of its record.
+func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	e := Entry{
 		Offset: w.offset, ImageLength: uint32(len(s.Image)), AuxLength: uint32(len(s.Aux)),
 		Label: s.Label, Width: int32(s.Width), Height: int32(s.Height), Format: s.Format, FieldsLength: uint32(len(s.Fields)),
@@ -108,11 +108,11 @@ func (w *fileWriter) append(s *Sample) error {
 	e.Checksum = crc32Append(crc32Append(checksum(s.Image), s.Aux), s.Fields)
 	for _, p := range [][]byte{s.Image, s.Aux, s.Fields} {
 		if err := w.write(p); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := w.align(); err != nil {
-		return err
+		return 0, err
 	}
 	var p [entrySize]byte
 	e.put(p[:])
@@ -120,7 +120,7 @@ func (w *fileWriter) append(s *Sample) error {
 	w.keys = append(w.keys, s.Key...)
 	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, uint32(len(w.keys)))
 	w.footer.count++
-	return nil
+	return e.Checksum, nil
 }
 
 // full reports whether the file has no room for s, given the bytes and samples that a shard should have.

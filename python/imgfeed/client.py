@@ -60,11 +60,23 @@ class SetInfo:
     classes: int
     partitions: int
     fingerprint: str
+    content: str  # what the records hold; "" of a set that does not say
     encoding: dict[str, Any]
     stored: str  # the encoding in words
     keeps_files: bool  # records are the files' own bytes
     partitions_here: tuple[int, ...]
     fields: tuple[FieldInfo, ...]
+
+
+    def differs(self, before: SetInfo) -> str:
+        """Return what is other data than in before, in words; "" if nothing is known to be."""
+        if self.fingerprint != before.fingerprint:
+            return f"its fingerprint is {self.fingerprint}, and was {before.fingerprint}"
+        if self.encoding != before.encoding:
+            return f"its images are stored as {self.stored}, and were as {before.stored}"
+        if self.content and before.content and self.content != before.content:
+            return f"its samples have other content, {self.content}, and had {before.content}"
+        return ""
 
 
 @dataclass(slots=True)
@@ -158,6 +170,7 @@ class Session:
                     s["classes"],
                     s["partitions"],
                     s["fingerprint"],
+                    s.get("content", ""),
                     s["encoding"],
                     s.get("stored", ""),
                     s.get("keeps_files", False),

@@ -25,7 +25,9 @@ class Dataset:
         """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
         self._service = service
         self.split = service.served.split
+        #: What is served in what order, and what the records hold ("" of a set that does not say): SHA-256, in hexadecimal.
         self.fingerprint = service.served.fingerprint
+        self.content = service.served.content
         self.encoding = service.served.encoding
         #: The values that samples have beside their labels: each field's type, as ``float32[40]``, by name.
         self.fields = {field.name: str(field) for field in service.served.fields}

@@ -213,6 +213,8 @@ class DataLoader:
         self._identity = {
             "split": served.split,
             "fingerprint": served.fingerprint,
+            "encoding": served.encoding,
+            "content": served.content or None,
             "seed": options.order_seed,
             "shuffle": options.shuffle,
             "selection": self._selection.identity,

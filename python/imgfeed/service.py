@@ -255,11 +255,8 @@ class Service:
         if self._served is None:
             for note in opened.get("notes") or ():
                 log.warning("imgfeed: %s", note)
-        elif served.fingerprint != self._served.fingerprint:
-            raise errors.ServerError(
-                f"imgfeed: {options.dataset} holds other data than when this loader was made: its fingerprint is "
-                f"{served.fingerprint}, and was {self._served.fingerprint}"
-            )
+        elif other := served.differs(self._served):
+            raise errors.ServerError(f"imgfeed: {options.dataset} holds other data than when this loader was made: {other}")
         self._served, self._opened_as = served, (rank, world)
         if session.ring is not None:
             self._attach(session.ring)

@@ -65,7 +65,11 @@ class Progress:
 
 
 def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state. identity names the data and the order: split, fingerprint, seed, shuffle, selection if there is one."""
+    """Return a state.
+
+    identity names the data and the order: split, fingerprint, content if it is known, encoding, seed, shuffle,
+    selection if there is one.
+    """
     order = {} if place.order is None else {"order": place.order}
     named = {name: value for name, value in identity.items() if value is not None}
     return {"version": VERSION, **named, "epoch": place.epoch, "consumed": place.consumed, **order}
@@ -74,7 +78,8 @@ def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:
 def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
     """Return the place in state, which must name the same data and order as identity.
 
-    Raises StateError with what differs. Batch size and world may differ from those of the loader that made the state.
+    Raises StateError with what differs. Batch size, world and encoding may differ from those of the loader that made the state,
+    and content with the encoding.
     """
     if not isinstance(state, Mapping):
         raise errors.StateError(f"imgfeed: state is {state!r:.80}, want the dictionary that state_dict() gave")
@@ -93,6 +98,12 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
                 f"imgfeed: this state can't be resumed here: {reason} "
                 f"({name} is {state.get(name)!r}, this loader's is {identity[name]!r})"
             )
+    content = state.get("content")
+    if state.get("encoding") == identity["encoding"] and None not in (content, identity["content"]) and content != identity["content"]:
+        raise errors.StateError(
+            f"imgfeed: this state can't be resumed here: its samples had other content "
+            f"(content is {content!r:.80}, this loader's is {identity['content']!r})"
+        )
     order = state.get("order")
     if not isinstance(order, (str, type(None))):
         raise errors.StateError(f"imgfeed: state whose order is {order!r:.80}: want a name, or none")

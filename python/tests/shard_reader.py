@@ -259,3 +259,14 @@ class ShardSet:
             digest.update(struct.pack("<I", len(key)) + key + struct.pack("<i", label))
         digest.update(struct.pack("<Q", len(self)))
         return digest.hexdigest()
+
+    def content(self) -> str:
+        encoding = self.manifest["encoding"]
+        params = json.dumps(encoding["params"], separators=(",", ":")).encode() if "params" in encoding else b""
+        digest = hashlib.sha256(b"imgshard content v1\0")
+        for text in (encoding["name"].encode(), params):
+            digest.update(struct.pack("<I", len(text)) + text)
+        for index in range(len(self)):
+            shard, place = self.place(index)
+            digest.update(struct.pack("<I", shard.entries[place][3]))
+        return digest.hexdigest()

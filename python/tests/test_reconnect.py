@@ -20,7 +20,7 @@ import pytest
 from conftest import RANDOM, SAMPLES, STANDSTILL, Feeder, alive, copied, imgshard, indices, same, seen, wait_for
 
 import imgfeed
-from imgfeed import DataLoader, LostError, ServerError, client, launcher
+from imgfeed import DataLoader, LostError, ServerError, StateError, client, launcher
 
 OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3}
 
@@ -270,6 +270,32 @@ def test_other_data_is_refused(feeder: Feeder, tmp_path: Path) -> None:
             ServerError, match=rf"other data .* fingerprint is [0-9a-f]{{64}}, and was {loader.dataset.fingerprint}"
         ):
             list(iteration)
+
+
+@pytest.mark.parametrize(("other", "why"), [("two-shards", "have other content"), ("pixels", "are stored as pixels")])
+def test_other_images_of_the_same_names_are_refused(feeder: Feeder, tmp_path: Path, other: str, why: str) -> None:
+    for name, seed in (("one", "1"), ("two", "2")):
+        imgshard("synth", tmp_path / name, "--classes", "2", "--train", "9", "--val", "0", "--size", "40", "--seed", seed)
+        imgshard("build", tmp_path / name / "train", "-o", tmp_path / f"{name}-shards")
+    imgshard("repack", tmp_path / "one-shards", "-o", tmp_path / "pixels", "--resize", "40")
+    feeder.data = tmp_path / "one-shards"
+    feeder.start()
+    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as loader:
+        state = loader.state_dict()
+        iteration = iter(loader)
+        next(iteration)
+        feeder.end(signal.SIGTERM)
+        feeder.data = tmp_path / other
+        feeder.start()
+        with pytest.raises(ServerError, match=f"other data than when this loader was made: its .* {why}"):
+            list(iteration)
+        with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as changed:
+            assert changed.dataset.fingerprint == loader.dataset.fingerprint
+            if other == "pixels":  # a checkpoint goes on with another encoding
+                changed.load_state_dict(state)
+            else:
+                with pytest.raises(StateError, match="its samples had other content"):
+                    changed.load_state_dict(state)
 
 
 def test_what_ends_every_server_ends_the_epoch(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:

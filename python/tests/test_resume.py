@@ -69,6 +69,7 @@ def test_state_counts_what_the_caller_has_had(load: Load) -> None:
     ("change", "reason"),
     [
         ({"fingerprint": "0" * 64}, "other data"),
+        ({"content": "0" * 64}, "other content"),
         ({"seed": 6}, "another seed's"),
         ({"shuffle": False}, "order"),
         ({"split": "val"}, "split"),

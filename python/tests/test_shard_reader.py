@@ -101,6 +101,7 @@ def cat(folder: Path, *args: str | bytes) -> bytes:
 def compare(mine: ShardSet, folder: Path) -> list[Sample]:
     """Compare all that a reader finds with what imgshard says; return it."""
     assert mine.fingerprint() == mine.manifest["fingerprint"]
+    assert mine.content() == mine.manifest.get("content", mine.content())
     rows = listing(folder)
     assert [row["index"] for row in rows] == list(range(len(mine)))
     samples = [mine[i] for i in range(len(mine))]

@@ -116,15 +116,16 @@ func (c *Counts) Add(e Counts) {
 // ServedSet describes one split that a server can serve.
 type ServedSet struct {
 	Split       string          `json:"split"`
-	Samples     int             `json:"samples"`          // N
-	Classes     int             `json:"classes"`          // how many; their names come by classes
-	Partitions  int             `json:"partitions"`       // how many the set has
-	Fingerprint string          `json:"fingerprint"`      // hex SHA-256 of the samples in their order
-	Encoding    json.RawMessage `json:"encoding"`         // {"name":"jpeg"} and its parameters
-	Stored      string          `json:"stored"`           // the encoding in words, such as "original"
-	KeepsFiles  bool            `json:"keeps_files"`      // records are the files' own bytes
-	Fields      shard.Fields    `json:"fields,omitempty"` // what samples have beside the label
-	Here        []int           `json:"partitions_here"`  // those that this server has, and whole
+	Samples     int             `json:"samples"`           // N
+	Classes     int             `json:"classes"`           // how many; their names come by classes
+	Partitions  int             `json:"partitions"`        // how many the set has
+	Fingerprint string          `json:"fingerprint"`       // hex SHA-256 of the samples in their order
+	Content     string          `json:"content,omitempty"` // hex SHA-256 of what the records hold; "" of sets without it
+	Encoding    json.RawMessage `json:"encoding"`          // {"name":"jpeg"} and its parameters
+	Stored      string          `json:"stored"`            // the encoding in words, such as "original"
+	KeepsFiles  bool            `json:"keeps_files"`       // records are the files' own bytes
+	Fields      shard.Fields    `json:"fields,omitempty"`  // what samples have beside the label
+	Here        []int           `json:"partitions_here"`   // those that this server has, and whole
 }
 
 // A Moment is what happened in about a second before Time: what was delivered, and the share of the decoding threads' time that each
