@@ -334,6 +334,14 @@ func (d *contentDigest) add(crc uint32) {
 
 func (d *contentDigest) sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
 
+// Identity is what people compare sets by: the first digits of the fingerprint, a point, and those of the content.
+func Identity(fingerprint, content string) string {
+	if content == "" {
+		content = "unknown"
+	}
+	return fmt.Sprintf("%.12s.%.12s", fingerprint, content)
+}
+
 // OtherContent reports whether two sets of one fingerprint are known to hold other images, or other fields, or to store them in another way.
 func (m *Manifest) OtherContent(o *Manifest) bool {
 	return m.Content != "" && o.Content != "" && m.Content != o.Content

@@ -94,8 +94,8 @@ func askError(socket string, err error) error {
 
 // printSet prints a set's line, which ends with rest.
 func printSet(out io.Writer, set status.ServedSet, rest string) {
-	fmt.Fprintf(out, "  %-6s %s, %s, %s, %s%s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
-		bytesize.Counted(set.Classes, "class", "classes"), encoding(set), partitions(set), rest)
+	fmt.Fprintf(out, "  %-6s %s, %s, %s, %s, data %s%s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
+		bytesize.Counted(set.Classes, "class", "classes"), encoding(set), partitions(set), shard.Identity(set.Fingerprint, set.Content), rest)
 }
 
 func encoding(set status.ServedSet) string {

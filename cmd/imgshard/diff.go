@@ -44,17 +44,19 @@ type diffSummary struct {
 	Changed    int    `json:"changed"`
 	// Compared is false where the sets store images in different ways: then only keys and classes were.
 	Compared bool `json:"images_compared"`
+	// Content says that the records were read, and have the checksums that are recorded.
+	Content bool `json:"content_read"`
 	// SameOrder says that both serve the same samples in the same order: their fingerprints are equal.
 	SameOrder bool `json:"same_order"`
 }
 
 func newDiffCommand() *cobra.Command {
-	var asJSON, quiet bool
+	var asJSON, quiet, content bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two shard sets: samples added, removed, relabelled, changed",
 		Long: `Compare the shard sets A and B by the keys of their samples: which only one of them has, which have a class of another name, and of
-which the stored bytes differ, by the checksums of their records. Where A and B store images in different ways, images are
+which the stored bytes differ, by the recorded checksums of their records; --content reads the records too, and ends with the first that is damaged. Where A and B store images in different ways, images are
 not compared, and the last line says so.
 
 An image that was moved to another class's folder has another key: where file name and bytes are the same, it is relabelled too.
@@ -75,7 +77,7 @@ The exit status is 1 when something differs, so that scripts can ask.`,
 			}
 			defer b.Close()
 			out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16) // which keeps its first error for Flush
-			d := differ{a: a, b: b, tell: func(x difference) { x.print(out) }}
+			d := differ{a: a, b: b, content: content, tell: func(x difference) { x.print(out) }}
 			switch {
 			case quiet:
 				d.tell = func(difference) {}
@@ -95,6 +97,7 @@ The exit status is 1 when something differs, so that scripts can ask.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each difference, and one that counts")
+	cmd.Flags().BoolVar(&content, "content", false, "read all records of both sets, so that damage is found")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the line that counts")
 	return cmd
 }
@@ -117,6 +120,9 @@ func (s *diffSummary) print(out io.Writer) {
 		fmt.Fprint(out, "; served in the same order")
 	}
 	fmt.Fprintln(out)
+	if s.Compared && !s.Content {
+		fmt.Fprintln(out, "images were compared by their recorded checksums: --content reads them")
+	}
 	if !s.Compared {
 		fmt.Fprintln(out, "images were not compared: the sets store them in different ways")
 	}
@@ -124,9 +130,10 @@ func (s *diffSummary) print(out io.Writer) {
 
 // A differ compares two sets: it joins them by key. It keeps all of B's samples in memory, about 120 bytes each.
 type differ struct {
-	a, b *shard.Set
-	tell func(difference)
-	sum  diffSummary
+	a, b    *shard.Set
+	content bool // records are read
+	tell    func(difference)
+	sum     diffSummary
 }
 
 // A sample is what samples are compared by.
@@ -147,9 +154,13 @@ func (s *sample) identity() fileIdentity {
 }
 
 // eachSample calls do for each sample that is on this machine.
-func eachSample(ctx context.Context, set *shard.Set, do func(*sample)) error {
+func (d *differ) eachSample(ctx context.Context, set *shard.Set, do func(*sample)) error {
+	var buf []byte
 	return eachEntry(ctx, set, func(i int, e *shard.Entry) error {
 		key, err := set.Key(i)
+		if err == nil && d.content {
+			_, buf, err = set.Read(i, buf)
+		}
 		if err == nil {
 			do(&sample{key: key, class: set.Manifest().Class(e.Label), length: e.ImageLength, checksum: e.Checksum})
 		}
@@ -161,18 +172,18 @@ func eachSample(ctx context.Context, set *shard.Set, do func(*sample)) error {
 func (d *differ) run(ctx context.Context) error {
 	ma, mb := d.a.Manifest(), d.b.Manifest()
 	d.sum = diffSummary{
-		Before: d.a.Dir(), After: d.b.Dir(), SameOrder: ma.Fingerprint == mb.Fingerprint,
+		Before: d.a.Dir(), After: d.b.Dir(), Content: d.content, SameOrder: ma.Fingerprint == mb.Fingerprint,
 		Compared: ma.Encoding.String() == mb.Encoding.String() && len(ma.Fields) == len(mb.Fields),
 	}
 	var inB, gone []*sample
 	byKey := make(map[string]*sample, d.b.Len())
-	if err := eachSample(ctx, d.b, func(s *sample) {
+	if err := d.eachSample(ctx, d.b, func(s *sample) {
 		byKey[s.key] = s
 		inB = append(inB, s)
 	}); err != nil {
 		return err
 	}
-	if err := eachSample(ctx, d.a, func(s *sample) {
+	if err := d.eachSample(ctx, d.a, func(s *sample) {
 		if after := byKey[s.key]; after != nil {
 			after.met = true
 			d.compare(s, after)

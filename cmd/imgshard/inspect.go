@@ -40,6 +40,7 @@ type inspectedSet struct {
 	Encoding    shard.Encoding `json:"encoding"`
 	Partitions  int            `json:"partitions"`
 	Fingerprint string         `json:"fingerprint"`
+	Content     string         `json:"content,omitempty"`
 	Classes     []string       `json:"classes"`
 	Fields      shard.Fields   `json:"fields,omitempty"`
 }
@@ -81,7 +82,7 @@ The images of tars are not counted, and their labels not known before all is rea
 Several PATHs are files of one dataset, as build takes them.
 
 With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
-"classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
+"content", "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
 "label", "class", "words", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
 Where neither is there, a set is damaged, or build would refuse a dataset, the exit status is 1.`,
 		Args: cobra.MinimumNArgs(1),
@@ -123,7 +124,7 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 		}
 		report.Sets = append(report.Sets, inspectedSet{
 			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: m.Encoding, Partitions: m.Partitions,
-			Fingerprint: m.Fingerprint, Classes: m.Classes, Fields: m.Fields,
+			Fingerprint: m.Fingerprint, Content: m.Content, Classes: m.Classes, Fields: m.Fields,
 		})
 	}
 	if splits != nil {
@@ -200,6 +201,7 @@ func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
 			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), termsafe.Text(s.Path))
+		fmt.Fprintf(w, "  data      %s\n", shard.Identity(s.Fingerprint, s.Content))
 		printFields(w, s.Fields)
 	}
 	for _, s := range r.Sources {

@@ -30,6 +30,7 @@ const (
 type setStats struct {
 	Set        string         `json:"set"`
 	Split      string         `json:"split"`
+	Data       string         `json:"data"` // shard.Identity
 	Encoding   shard.Encoding `json:"encoding"`
 	Samples    int            `json:"samples"` // of the set
 	Here       int            `json:"here"`    // of them on this machine
@@ -125,7 +126,7 @@ With --json it is one object; with -o FILE.html a page with plots, complete in i
 func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	m := set.Manifest()
 	st := &setStats{
-		Set: set.Dir(), Split: m.Split, Encoding: m.Encoding, Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
+		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: m.Encoding, Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
 		Rarest: []classCount{}, Commonest: []classCount{},
 	}
 	perClass := make([]int, len(m.Classes))

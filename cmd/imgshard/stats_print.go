@@ -19,6 +19,7 @@ import (
 func (st *setStats) print(out io.Writer) {
 	fmt.Fprintf(out, "%s: split %s, %s of %s in %s, stored as %s\n", st.Set, st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
 		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), st.Stored())
+	fmt.Fprintf(out, "  data %s\n", st.Data)
 	if st.Here != st.Samples {
 		fmt.Fprintf(out, "  of them %s on this machine, and counted here\n", bytesize.Counted(st.Here, "is", "are"))
 	}

@@ -212,8 +212,25 @@ func TestDiff(t *testing.T) {
 			t.Errorf("status %d, no %q in\n%s", status, want, out)
 		}
 	}
-	if out, diag, status := imgshard(t, "diff", a, a, "-q"); status != 0 || out != "same 4, added 0, removed 0, relabelled 0, changed 0; served in the same order\n" {
+	if out, diag, status := imgshard(t, "diff", a, a, "-q"); status != 0 || out != "same 4, added 0, removed 0, relabelled 0, changed 0; served in the same order\n"+
+		"images were compared by their recorded checksums: --content reads them\n" {
 		t.Errorf("a set and itself: %d, %s%s", status, out, diag)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := os.CopyFS(damaged, os.DirFS(a)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(damaged, "rank-0000/00000.imgshard")
+	bytes := mustRead(t, file)
+	copy(bytes[len(bytes)/3:], "damage damage damage")
+	if err := os.WriteFile(file, bytes, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, status := imgshard(t, "diff", a, damaged, "-q"); status != 0 {
+		t.Errorf("by checksums: %d, %s", status, out)
+	}
+	if _, diag, status := imgshard(t, "diff", a, damaged, "--content"); status != 1 || !strings.Contains(diag, "damaged/rank-0000/00000.imgshard") {
+		t.Errorf("by content: %d, %s", status, diag)
 	}
 	out, _, status = imgshard(t, "diff", a, pixels)
 	if status != 0 || !strings.Contains(out, "images were not compared") {
