@@ -40,13 +40,13 @@ func (e *DamagedPartitionError) Error() string {
 		}
 		text := strings.TrimPrefix(err.Error(), "shard: ")
 		if c, ok := errors.AsType[*CorruptError](err); ok {
-			text = c.finding()
+			text = c.Finding()
 			if errors.Is(err, fs.ErrNotExist) {
 				text = c.Path + " is missing"
 			}
 		}
 		if r, ok := errors.AsType[*ReadError](err); ok {
-			text = r.finding()
+			text = r.Finding()
 		}
 		b.WriteString(text)
 	}

@@ -29,11 +29,11 @@ type CorruptError struct {
 
 // Error names file, section, record, offset, the finding and the remedy.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("shard: %s; put it back (imgshard repair), copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.finding())
+	return fmt.Sprintf("shard: %s; put it back (imgshard repair), copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.Finding())
 }
 
-// finding is the error without the remedy.
-func (e *CorruptError) finding() string {
+// Finding is the error without the remedy.
+func (e *CorruptError) Finding() string {
 	return fmt.Sprintf("%s: %v", place(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Err)
 }
 
@@ -92,11 +92,11 @@ func (e *ReadError) Error() string {
 	if errors.Is(e.Err, storage.ErrReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
 		remedy = "the set was replaced or removed since it was opened: have the server look again (imgfeed reload)"
 	}
-	return fmt.Sprintf("shard: %s: %s", e.finding(), remedy)
+	return fmt.Sprintf("shard: %s: %s", e.Finding(), remedy)
 }
 
-// finding is the error without the remedy.
-func (e *ReadError) finding() string {
+// Finding is the error without the remedy.
+func (e *ReadError) Finding() string {
 	return fmt.Sprintf("%s: %d bytes cannot be read: %v", place(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Length, e.Err)
 }
 

@@ -186,7 +186,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 
 // addSourceFlags adds the flags that say what looking at a source cannot tell.
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
-	fl.StringVar(&o.Split, "split", "", "name of the split (default by SRC's name, train if that says nothing)")
+	fl.StringVar(&o.Split, "split", "", "the split to take of several, or the name of the only one (default by SRC's name, train if that says nothing)")
 	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
 	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, a shard SET whose classes are taken, or ilsvrc2012 for its wnids: names numbers, as WebDataset's (default classes.txt beside the tars), and selects and orders class folders and tars")
 	fl.StringVar(&o.Label, "label", "", "column of a parquet file or a list with the labels (default the likeliest), json.KEY for a key in the JSON of WebDataset's samples, or coarse for CIFAR-100")

@@ -228,8 +228,11 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	if !strings.Contains(diag, "is a folder of class folders") {
 		t.Errorf("stderr: %s", diag)
 	}
-	if _, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 1 || !strings.Contains(diag, "--force") {
-		t.Errorf("a second time: status %d, %s", status, diag)
+	if out, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 0 || strings.Count(out, "is finished already, with the same options, and is kept (--force") != 2 {
+		t.Errorf("a second time: status %d, %s%s", status, out, diag)
+	}
+	if _, diag, status := run("--partitions", "1"); status != 1 || !strings.Contains(diag, "built with other options: --force replaces it") {
+		t.Errorf("with other options: status %d, %s", status, diag)
 	}
 	for _, flags := range [][]string{{"--partitions", "0"}, {"--jobs", "-1"}, {"--shard-size", "512"}} {
 		if _, diag, status := run(flags...); status != 2 {

@@ -92,7 +92,7 @@ func runRepair(c *cobra.Command, path string, f repairFlags) error {
 	var report pack.RepairReport
 	err = withProgress(c.Context(), c.ErrOrStderr(), "what was put back so far stays, and the rest is as it was", func(ctx context.Context, show *progress) (err error) {
 		report, err = pack.Repair(ctx, dir, from, pack.RepairOptions{
-			Jobs: f.jobs, Progress: show.update, Problem: func(err error) { fmt.Fprintln(c.ErrOrStderr(), "found:", err) },
+			Jobs: f.jobs, Progress: show.update, Problem: func(err error) { fmt.Fprintln(c.ErrOrStderr(), "found:", finding(err)) },
 		})
 		return err
 	})
@@ -101,6 +101,14 @@ func runRepair(c *cobra.Command, path string, f repairFlags) error {
 		err = fmt.Errorf("%s: %s damaged still", dir, bytesize.Counted(report.Damaged-len(report.Whole), "shard is", "shards are"))
 	}
 	return err
+}
+
+// finding is what an error says is wrong, without the advice to repair it.
+func finding(err error) string {
+	if damage, ok := errors.AsType[*shard.CorruptError](err); ok {
+		return damage.Finding()
+	}
+	return err.Error()
 }
 
 // printRepair says what was repaired, and what could not be.

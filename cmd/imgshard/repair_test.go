@@ -30,7 +30,7 @@ func TestRepair(t *testing.T) {
 	for _, from := range []string{images, good} {
 		damage()
 		out, diag, status := imgshard(t, "repair", dir, "--from", from)
-		if status != 0 || !strings.Contains(out, "1 record put back, 1 of 1 damaged shard is as built") || !strings.Contains(diag, "found: shard: "+path) {
+		if status != 0 || !strings.Contains(out, "1 record put back, 1 of 1 damaged shard is as built") || !strings.Contains(diag, "found: "+path) || strings.Contains(diag, "imgshard repair") {
 			t.Fatalf("%q, %q, status %d", out, diag, status)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {

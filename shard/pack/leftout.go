@@ -107,11 +107,9 @@ func readLeftOut(r io.Reader, path string, fn func(key, reason string)) error {
 
 // A Reason is why images were left out or repaired: how many, and one of them.
 type Reason struct {
-	Reason  string `json:"reason"` // where it is several images', numbers in it stand as N
+	Reason  string `json:"reason"` // that of the first, where others differ in numbers only
 	Samples int    `json:"samples"`
 	Example string `json:"example"` // the key of the first
-
-	first string // its reason, with its numbers
 }
 
 // Reasons counts images by reason.
@@ -121,14 +119,14 @@ var numbers = regexp.MustCompile(`\d+`)
 
 // Add counts an image. Reasons that differ in numbers only (offsets, sizes) are one.
 func (r *Reasons) Add(key, first string) {
-	reason := numbers.ReplaceAllString(first, "N")
+	group := numbers.ReplaceAllString(first, "N")
 	if r.byReason == nil {
 		r.byReason = map[string]*Reason{}
 	}
-	c := r.byReason[reason]
+	c := r.byReason[group]
 	if c == nil {
-		c = &Reason{Reason: reason, Example: key, first: first}
-		r.byReason[reason] = c
+		c = &Reason{Reason: first, Example: key}
+		r.byReason[group] = c
 	}
 	c.Samples++
 }
@@ -137,11 +135,7 @@ func (r *Reasons) Add(key, first string) {
 func (r *Reasons) List() []Reason {
 	list := make([]Reason, 0, len(r.byReason))
 	for _, c := range r.byReason {
-		one := *c
-		if one.Samples == 1 {
-			one.Reason = one.first
-		}
-		list = append(list, one)
+		list = append(list, *c)
 	}
 	slices.SortFunc(list, func(a, b Reason) int {
 		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Reason, b.Reason))

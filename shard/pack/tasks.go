@@ -16,17 +16,11 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-// TakenError says that the output is a finished set, which is not to be replaced. It is an fs.ErrExist.
-type TakenError struct {
-	Output       string
-	OtherOptions bool // it was built with other options
-}
+// TakenError says that the output is a finished set that was built with other options. It is an fs.ErrExist.
+type TakenError struct{ Output string }
 
 func (e *TakenError) Error() string {
-	if e.OtherOptions {
-		return e.Output + " is a finished shard set, built with other options: --force replaces it"
-	}
-	return e.Output + " is a finished shard set already: --force replaces it"
+	return e.Output + " is a finished shard set, built with other options: --force replaces it"
 }
 
 // Is makes the error an fs.ErrExist.
@@ -56,12 +50,11 @@ func Tasks(splits []*source.Split, out string) []Task {
 }
 
 // BuildAll builds the splits of one source, one after the other, so that their labels agree: the classes of the first are those of the others.
-// Places that are taken are found before anything is read. When an earlier run finished only some of the sets, those are kept if their options
-// are the same, and the others are built; done is called after each.
+// Places that are taken are found before anything is read. Sets that an earlier run finished are kept if their options are the same, and the others
+// are built; done is called after each.
 func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) error {
 	o.fill()
 	kept := make([]*shard.Manifest, len(tasks))
-	finished := 0
 	for i, t := range tasks {
 		m, err := o.checkPlace(t)
 		if err != nil {
@@ -69,11 +62,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 		if m != nil {
 			kept[i] = m
-			finished++
 		}
-	}
-	if finished == len(tasks) {
-		return &TakenError{Output: tasks[0].Output}
 	}
 	leaveOut := make([]map[string]Duplicate, len(tasks))
 	if o.Dedupe {
@@ -90,7 +79,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 		if m := kept[i]; m != nil {
 			if !o.builtAlike(m) || !m.Fields.Equal(t.Split.Fields()) {
-				return &TakenError{Output: t.Output, OtherOptions: true}
+				return &TakenError{Output: t.Output}
 			}
 			classes = m.Classes
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})

@@ -31,7 +31,7 @@ const ImageBytesMax = 256 << 20
 
 // Options say what looking cannot tell.
 type Options struct {
-	// Split names the split instead of the name that the path suggests. It may not be given for a folder that holds both splits.
+	// Split chooses one of several splits, or names the only one instead of the name that the path suggests.
 	Split string
 	// ValLabels is a file with the labels of ILSVRC2012's validation images; empty takes those that are known.
 	ValLabels string

@@ -84,6 +84,11 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 	if train == "" && val == "" {
 		return nil, nil
 	}
+	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}, {c.splitFolder("test"), "test"}} {
+		if part.name != "" && c.opts.Split == part.split && train != "" && val != "" {
+			return c.openPart(part.name, part.split)
+		}
+	}
 	if c.opts.Split != "" && train != "" && val != "" {
 		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)}
 	}

@@ -95,6 +95,8 @@ func (d *Decoder) decodeWhole(data []byte) error {
 	switch {
 	case len(data) == 0:
 		return errors.New("the file is empty")
+	case d.format == Unknown && unread(data) != "":
+		return &UnsupportedError{fmt.Sprintf("images of the format %s are not read: convert them to JPEG or PNG", unread(data))}
 	case d.format == Unknown:
 		return &UnsupportedError{fmt.Sprintf("not an image (it begins % x)", data[:min(len(data), 8)])}
 	case f.config == nil:

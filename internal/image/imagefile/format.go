@@ -81,6 +81,20 @@ func Sniff(data []byte) Format {
 	return Unknown
 }
 
+// unread is the name of a format that has no number, and is not read, by the first bytes of its files; "" for others.
+func unread(data []byte) string {
+	for _, f := range [...]struct{ magic, name string }{
+		{"????ftypheic", "HEIC"}, {"????ftypheix", "HEIC"}, {"????ftyphevc", "HEIC"}, {"????ftypmif1", "HEIF"}, {"????ftypmsf1", "HEIF"},
+		{"\xff\x0a", "JPEG XL"}, {"\x00\x00\x00\x0cJXL \r\n\x87\n", "JPEG XL"}, {"\x00\x00\x01\x00", "ICO"}, {"<svg", "SVG"},
+		{"P2\n", "PGM"}, {"P3\n", "PPM"}, {"P5\n", "PGM"}, {"P6\n", "PPM"}, {"8BPS", "PSD"},
+	} {
+		if begins(data, f.magic) {
+			return f.name
+		}
+	}
+	return ""
+}
+
 // HasExtension reports whether files of a format that is read usually have the extension, given in lower case and without its dot.
 func HasExtension(extension string) bool {
 	for i := range formats {
