@@ -209,6 +209,10 @@ func (c *openConfig) readPlan(s *Server, m openRequest) error {
 	case m.Rank != nil && *m.World < 1:
 		return badRequest("world is %d, want 1 or more", *m.World)
 	case m.Rank != nil:
+		if s.cfg.World > 0 && (*m.Rank != s.cfg.Rank || *m.World != s.cfg.World) {
+			s.log.Info("a client is another rank than --rank and --world say, and is served as it asks",
+				"rank", *m.Rank, "world", *m.World, "server rank", s.cfg.Rank, "server world", s.cfg.World)
+		}
 		c.plan.Rank, c.plan.World = *m.Rank, *m.World
 	}
 	if m.Seed != nil {

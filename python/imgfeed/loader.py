@@ -235,9 +235,20 @@ class DataLoader:
         policy, size = self._options.policy, self._options.batch_size
         return rank_batches(self._selection.positions(self._progress.start.epoch), self.rank, self.world, policy, size)
 
+    def __repr__(self) -> str:
+        """Return what is served to whom: data, split, batch size, transform, rank and world."""
+        o = self._options
+        return (
+            f"imgfeed.DataLoader({o.dataset!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
+            f"transform={o.transform!r:.120}, rank={self.rank}, world={self.world})"
+        )
+
     @property
     def rank(self) -> int:
-        """Which of the processes this one is now: torch.distributed may be initialised after the loader was made."""
+        """Which of the processes this one is now: torch.distributed may be initialised after the loader was made.
+
+        A process that nothing tells its rank takes the one that the server was started with by --rank, or 0.
+        """
         return self._service.rank_and_world[0]
 
     @property

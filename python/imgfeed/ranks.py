@@ -11,11 +11,11 @@ WORLD_MAX = 1 << 24  # of a plan
 _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this control group
 
 
-def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Return this process's rank and the world's size.
+def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int] | None:
+    """Return this process's rank and the world's size; None if nothing says them.
 
     In this order: what is given; torch.distributed's default group, if it is initialised; torchrun's RANK and
-    WORLD_SIZE; 0 and 1.
+    WORLD_SIZE.
     """
     if (rank is None) != (world is None):
         raise ValueError("imgfeed: give both rank and world, or neither")
@@ -23,8 +23,10 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
-        else:
+        elif os.environ.get("RANK") or os.environ.get("WORLD_SIZE"):
             rank, world = _from_env("RANK", 0), _from_env("WORLD_SIZE", 1, low=1)
+        else:
+            return None
     if not 0 <= rank < world:
         raise ValueError(f"imgfeed: rank {rank} of a world of {world}: want 0 <= rank < world")
     return rank, world

@@ -19,6 +19,7 @@ from .ring import Ring
 log = logging.getLogger("imgfeed")
 
 Answer = TypeVar("Answer")
+Ranks = tuple[int, int]  # a rank, and the world's size
 
 _UNIX = "unix:"
 _WAIT_MAX = 0.5  # seconds between two looks for a server that is not there
@@ -73,7 +74,8 @@ class Service:
         self._server: OwnServer | None = None
         self._end: weakref.finalize[[], Any] | None = None
         self._served: SetInfo | None = None
-        self._opened_as = (0, 1)  # rank and world of the session
+        self._opened_as: Ranks | None = None  # rank and world that the session was opened with; None: those of the server
+        self._served_as: Ranks | None = None  # that the server gave when none were named
         self._opening = threading.RLock()  # held while a session is opened
         self._opening_pid = os.getpid()  # whose threads may hold it
         self._closed = threading.Event()
@@ -119,7 +121,7 @@ class Service:
             self.reconnects += self._session is not None and not self._session.inherited
             self._drop()
             self._closed.clear()
-            return self._opened(self.rank_and_world, None, told=False)
+            return self._opened(self._own_ranks, None, told=False)
 
     def session_of_rank(self) -> Session:
         """Return the session for an epoch: a new one, too, where this process's rank is not what it was when it was opened.
@@ -128,7 +130,7 @@ class Service:
         ValueError where there are several processes, and nothing says which this is.
         """
         ranks.check_told(self._options.rank)
-        if self._session is not None and self._opened_as != self.rank_and_world:
+        if self._session is not None and self._opened_as != self._own_ranks:
             self._drop()
         return self.session()
 
@@ -161,9 +163,14 @@ class Service:
             return question(self.again(session))
 
     @property
-    def rank_and_world(self) -> tuple[int, int]:
-        """The rank of this process and the world's size, as they are now."""
+    def _own_ranks(self) -> Ranks | None:
+        """The rank of this process and the world's size, as they are now; None: they are the server's to say."""
         return ranks.rank_and_world(self._options.rank, self._options.world)
+
+    @property
+    def rank_and_world(self) -> Ranks:
+        """The rank and the world's size that batches are of: this process's, or those of the server's --rank and --world."""
+        return self._own_ranks or self._served_as or (0, 1)
 
     def close(self) -> None:
         """Close the connection, and end the server if it is this process's own. Batches that are held stay valid."""
@@ -191,7 +198,7 @@ class Service:
         finally:
             del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
-    def _opened(self, opened_as: tuple[int, int], deadline: float | None, *, told: bool) -> Session:
+    def _opened(self, opened_as: Ranks | None, deadline: float | None, *, told: bool) -> Session:
         """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told.
 
         One of its own that something ends meanwhile is started again, some times.
@@ -212,7 +219,7 @@ class Service:
         self._closed.wait(seconds)
         self._check_open()
 
-    def _open_once(self, opened_as: tuple[int, int]) -> Session:
+    def _open_once(self, opened_as: Ranks | None) -> Session:
         source = self._options.dataset
         if source.startswith(_UNIX):
             session = client.connect(source.removeprefix(_UNIX), HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
@@ -221,7 +228,7 @@ class Service:
             session = self._server.session
         self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
         try:
-            self._open(session, *opened_as)
+            self._open(session, opened_as)
             self._check_open()
         except BaseException as e:
             explained = self.explained(e) if isinstance(e, errors.LostError) else e
@@ -239,9 +246,9 @@ class Service:
         if self._closed.is_set():
             raise errors.ServerError("imgfeed: the loader was closed while another thread waited for the server")
 
-    def _open(self, session: Session, rank: int, world: int) -> None:
+    def _open(self, session: Session, opened_as: Ranks | None) -> None:
         options = self._options
-        request = self._request(session, rank, world)
+        request = self._request(session, opened_as)
         if options.split is None and len(session.sets) > 1:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
@@ -257,23 +264,30 @@ class Service:
                 log.warning("imgfeed: %s", note)
         elif other := served.differs(self._served):
             raise errors.ServerError(f"imgfeed: {options.dataset} holds other data than when this loader was made: {other}")
-        self._served, self._opened_as = served, (rank, world)
+        got = (opened["rank"], opened["world"])
+        if opened_as is None and self._served_as not in (None, got):
+            raise errors.ServerError(
+                f"imgfeed: {options.dataset} feeds rank {got[0]} of {got[1]} now, and fed another one when this loader was made: "
+                "start it with the same --rank and --world, or give rank= and world="
+            )
+        self._served, self._opened_as = served, opened_as
+        if opened_as is None:
+            self._served_as = got
         if session.ring is not None:
             self._attach(session.ring)
 
-    def _request(self, session: Session, rank: int, world: int) -> dict[str, Any]:
+    def _request(self, session: Session, opened_as: Ranks | None) -> dict[str, Any]:
         """Return the options as docs/format/wire.md's ``open`` has them."""
         o = self._options
         recorded = o.with_params == "records"
-        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None}
+        rank, world = opened_as or (None, None)
+        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None, "rank": rank, "world": world}
         return {
             "transform": o.operations(session.operations),
             "batch_size": o.batch_size,
             "seed": o.order_seed,
             "shuffle": o.shuffle,
             "policy": o.policy,
-            "rank": rank,
-            "world": world,
             "layout": o.layout,
             "slots": o.slots,
             "with_params": o.with_params and not recorded,

@@ -184,7 +184,7 @@ class Feeder:
 
     def __init__(self, data: Path, socket: Path) -> None:
         self.data, self.socket = data, socket
-        self.binary, self.threads = find_binary(), 1
+        self.binary, self.threads, self.flags = find_binary(), 1, list[str]()
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -198,6 +198,7 @@ class Feeder:
             str(self.threads),
             "--log-level",
             "error",
+            *self.flags,
         ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_for(lambda: answers(self.socket))
