@@ -10,8 +10,9 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
-// TestStreamsShareByImage runs streams of small batches beside streams of large ones: each gets as many images.
-func TestStreamsShareByImage(t *testing.T) {
+// TestStreamsShareByTime runs streams of small batches beside streams of large ones, whose samples take as long: each gets about as many images. How
+// long a sample takes is measured, on a machine that may have other work.
+func TestStreamsShareByTime(t *testing.T) {
 	p := newTestPool(t, 16)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -64,7 +65,7 @@ func TestStreamsShareByImage(t *testing.T) {
 		}
 	}
 	for i, n := range now {
-		if got := float64(n - before[i]); math.Abs(got-mean) > 0.1*mean {
+		if got := float64(n - before[i]); math.Abs(got-mean) > 0.5*mean {
 			t.Errorf("batches of %d got %.0f images, the mean is %.0f", sizes[i], got, mean)
 		}
 	}

@@ -48,12 +48,15 @@ func (b *pendingBatch) repetition(position int) int {
 	return b.again[position]
 }
 
+func (b *pendingBatch) size() int             { return len(b.indices) }
+func (b *pendingBatch) queueOf() *streamQueue { return b.stream.queue }
+
 // exhausted reports whether every sample has been taken by a worker.
 func (b *pendingBatch) exhausted() bool { return b.next.Load() >= int64(len(b.indices)) }
 
 // work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
-// it has not taken of those that it might have.
-func (b *pendingBatch) work(w *worker, most int) int {
+// it has not taken of those that it might have, and the time that it took.
+func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) {
 	n := len(b.indices)
 	for most > 0 && b.stream.ctx.Err() == nil {
 		chunk := min(b.chunk, most)
@@ -64,6 +67,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 		if first == 0 {
 			b.timing.begun()
 		}
+		started := time.Now()
 		end := min(first+chunk, n)
 		b.stream.prefetcher.beginBefore(b.first + int64(end))
 		most -= end - first
@@ -73,6 +77,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 			}
 		}
 		b.timing.add(w.publish())
+		took += time.Since(started)
 		if b.left.Add(int64(first-end)) == 0 {
 			b.timing.finished()
 			if b.stream.unfinished.Add(-1) == 0 {
@@ -84,7 +89,7 @@ func (b *pendingBatch) work(w *worker, most int) int {
 			runtime.Gosched()
 		}
 	}
-	return most
+	return most, took
 }
 
 // bad deals with a sample that could not be served.

@@ -98,10 +98,10 @@ func (p *Pool) run(w *worker) {
 	debug.SetPanicOnFault(true) // a mapped file that is cut short costs its samples, not the process
 	var t turn
 	for {
-		if t = p.scheduler.next(t, &w.counters.wait); t.batch == nil {
+		if t = p.scheduler.next(t, &w.counters.wait); t.work == nil {
 			return
 		}
-		t.samples = t.batch.work(w, t.samples)
+		t.samples, t.took = t.work.work(w, t.samples)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestPrefetchOrder(t *testing.T) {
 			var fetched []int
 			eventually(t, "the next reads", func() bool { fetched, _ = set.state(); return len(fetched) >= n+reads })
 			first := slices.Index(want, fetched[0])
-			if first > turnSamples+chunkFor(8, 1) { // workers come to the first ones by themselves
+			if first > turnSamplesMax+chunkFor(8, 1) { // workers come to the first ones by themselves
 				t.Fatalf("sample %d of the plan is read first", first)
 			}
 			// Several readers begin at the same moment: of as many as may be under way the order is not known.

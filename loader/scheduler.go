@@ -20,38 +20,61 @@ type scheduler struct {
 	work     sync.Cond // there may be work, or the workers are to end
 	left     sync.Cond // a worker has left a batch
 	queues   []*streamQueue
-	clock    int64 // the account of the queue that was served last
-	waiting  int   // workers without a turn
+	clock    time.Duration // the account of the queue that was served last
+	waiting  int           // workers without a turn
 	shutdown bool
 }
 
-// A streamQueue is what the scheduler knows of one stream. The one with the lowest account is served next, so that streams that
-// always have work get as many samples, whatever their batches' size and the time that their samples take.
+// A streamQueue is what the scheduler knows of one stream, or of a job. The one with the lowest account is served next, so that streams that
+// always have work get as much of the workers' time, whatever their batches' size and the time that their samples take.
 type streamQueue struct {
 	cancel  func()
-	entries []entry // the oldest batch first
-	account int64   // samples that it was given, as if it had been there and busy from the beginning
+	entries []entry       // the oldest batch first
+	account time.Duration // of the workers, that it was given, as if it had been there and busy from the beginning
+	cost    time.Duration // of a sample, as the last ones took; 0: not yet known
 }
 
 const (
-	// turnSamples is how many samples a worker takes of a batch before another stream may have its turn. A turn costs a lock:
-	// nothing beside eight samples, the quickest of which take a hundred times as long.
-	turnSamples = 8
-	// creditSamples is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has
+	// turnTime is about how long a worker stays in a batch before another stream may have its turn, and turnSamplesMax how many samples it
+	// takes there at most. A turn costs a lock: nothing beside them.
+	turnTime       = time.Millisecond
+	turnSamplesMax = 64
+	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has
 	// just released a few slots must not lose its share for the moment before; one that has stood still for an hour gets no
 	// more than this for it.
-	creditSamples = 256
+	creditTime = 50 * time.Millisecond
+	// costShare is the part that a turn has in what a sample is taken to cost, and costMax how many times that a turn is charged at most: a worker
+	// that the system interrupts is not working.
+	costShare = 4
+	costMax   = 4
 )
+
+// work is samples that workers take: a batch of a stream, or a job.
+type work interface {
+	// size is how many samples there are in all.
+	size() int
+	// exhausted reports whether all of them are taken.
+	exhausted() bool
+	// work has a worker take and finish at most so many samples, and returns how many of them it has not taken, and the time that the others took.
+	work(w *worker, most int) (left int, took time.Duration)
+	// release is called once, when the last worker has left.
+	release()
+	queueOf() *streamQueue
+}
 
 // A turn is a worker's: a batch, and how many samples of it the worker may take. Those that it has not taken it gives back.
 type turn struct {
-	batch   *pendingBatch // nil means that the worker is to end
+	work    work // nil means that the worker is to end
 	samples int
+
+	dealt   int           // samples, at first
+	charged time.Duration // for them
+	took    time.Duration // that the worker took
 }
 
 // An entry is what the scheduler knows of one batch.
 type entry struct {
-	batch   *pendingBatch
+	work    work
 	workers int // in it
 }
 
@@ -74,12 +97,12 @@ func (s *scheduler) open(cancel func()) (*streamQueue, error) {
 }
 
 // publish gives a batch to the workers.
-func (s *scheduler) publish(q *streamQueue, b *pendingBatch) {
+func (s *scheduler) publish(q *streamQueue, w work) {
 	s.mu.Lock()
 	if q.oldestLocked() == nil {
-		q.account = max(q.account, s.clock-creditSamples)
+		q.account = max(q.account, s.clock-creditTime)
 	}
-	q.entries = append(q.entries, entry{batch: b})
+	q.entries = append(q.entries, entry{work: w})
 	s.work.Broadcast()
 	s.mu.Unlock()
 }
@@ -103,7 +126,7 @@ func (s *scheduler) close(q *streamQueue) {
 func (s *scheduler) next(last turn, waited *atomic.Int64) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last.batch != nil {
+	if last.work != nil {
 		s.leaveLocked(last)
 	}
 	for !s.shutdown {
@@ -143,7 +166,7 @@ func (s *scheduler) chooseLocked() (chosen *streamQueue, batch *entry) {
 // oldestLocked returns the oldest batch with samples left, or nil.
 func (q *streamQueue) oldestLocked() *entry {
 	for i := range q.entries {
-		if !q.entries[i].batch.exhausted() {
+		if !q.entries[i].work.exhausted() {
 			return &q.entries[i]
 		}
 	}
@@ -152,30 +175,44 @@ func (q *streamQueue) oldestLocked() *entry {
 
 // dealLocked has a worker enter a batch, for a whole one where there is nobody to take turns with.
 func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
-	samples := len(e.batch.indices)
+	samples := e.work.size()
 	if len(s.queues) > 1 {
-		samples = min(samples, turnSamples)
+		turn := 1
+		if q.cost > 0 {
+			turn = min(max(1, int(turnTime/q.cost)), turnSamplesMax)
+		}
+		samples = min(samples, turn)
 	}
 	s.clock = max(s.clock, q.account)
-	q.account += int64(samples)
+	charged := time.Duration(samples) * q.cost
+	q.account += charged
 	e.workers++
-	return turn{e.batch, samples}
+	return turn{work: e.work, samples: samples, dealt: samples, charged: charged}
 }
 
-// leaveLocked notes that a worker has left a batch, and drops the batch if nobody has anything to do in it any more.
+// leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in it any more.
 func (s *scheduler) leaveLocked(last turn) {
-	b := last.batch
-	q := b.stream.queue
-	q.account -= int64(last.samples)
-	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.batch == b })
+	q := last.work.queueOf()
+	taken, took := time.Duration(last.dealt-last.samples), last.took
+	if q.cost > 0 {
+		took = min(took, costMax*q.cost*taken)
+	}
+	q.account += took - last.charged
+	switch {
+	case taken > 0 && q.cost > 0:
+		q.cost = max(1, q.cost+(took/taken-q.cost)/costShare)
+	case taken > 0:
+		q.cost = max(1, took/taken)
+	}
+	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.work == last.work })
 	e := &q.entries[i]
 	if e.workers--; e.workers > 0 {
 		return
 	}
 	s.left.Broadcast()
-	if b.exhausted() {
+	if last.work.exhausted() {
 		q.entries = slices.Delete(q.entries, i, i+1)
-		b.release()
+		last.work.release()
 	}
 }
 

@@ -17,13 +17,17 @@ func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
 	return b
 }
 
-// take takes the samples of a turn, but for some.
-func (t turn) take(left int) turn {
-	t.batch.next.Add(int64(t.samples - left))
-	return turn{t.batch, left}
+// take takes the samples of a turn that the batch has, each of which takes so long.
+func (t turn) take(cost time.Duration) (turn, int) {
+	b := t.work.(*pendingBatch)
+	taken := min(t.samples, len(b.indices)-int(b.next.Load()))
+	b.next.Add(int64(taken))
+	t.took = time.Duration(taken) * cost
+	t.samples -= taken
+	return t, taken
 }
 
-// TestSchedulerTakesTurns deals batches of two queues, the oldest first, until their samples are taken.
+// TestSchedulerTakesTurns deals batches of two queues, the oldest first, until their samples are taken. A sample takes an eighth of a turn.
 func TestSchedulerTakesTurns(t *testing.T) {
 	s := newScheduler()
 	var queues [2]*streamQueue
@@ -32,22 +36,26 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		if queues[i], err = s.open(func() {}); err != nil {
 			t.Fatal(err)
 		}
+		queues[i].cost = turnTime / 8
 	}
 	a1, a2, b1 := pendingOf(s, queues[0], 12), pendingOf(s, queues[0], 4), pendingOf(s, queues[1], 20)
 	var waited atomic.Int64
 	var last turn
-	for i, want := range []turn{{a1, 8}, {b1, 8}, {a1, 8}, {b1, 8}, {a2, 4}, {b1, 8}} {
-		if last = s.next(last, &waited); last != want {
+	for i, want := range []struct {
+		batch   *pendingBatch
+		samples int
+	}{{a1, 8}, {b1, 8}, {a1, 8}, {b1, 8}, {a2, 4}, {b1, 8}} {
+		if last = s.next(last, &waited); last.work != want.batch || last.samples != want.samples {
 			t.Fatalf("turn %d is another one: %+v", i, last)
 		}
-		left := 0
-		if i == 2 {
-			left = 4 // a1 had no more
-		}
-		last = last.take(left)
+		last, _ = last.take(turnTime / 8)
 	}
-	if queues[0].account != 16 || queues[1].account != 24 {
-		t.Errorf("%d and %d samples were dealt", queues[0].account, queues[1].account)
+	s.publish(queues[0], a2) // it is exhausted, so that the last turn is left and nothing is dealt
+	s.mu.Lock()
+	s.leaveLocked(last)
+	s.mu.Unlock()
+	if queues[0].account != 2*turnTime || queues[1].account != 20*turnTime/8 {
+		t.Errorf("accounts of %v and %v", queues[0].account, queues[1].account)
 	}
 	if waited.Load() != 0 {
 		t.Error("a worker waited although there was work")
@@ -63,24 +71,27 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	}
 	a1, a2 := pendingOf(s, l, 20), pendingOf(s, l, 4)
 	var waited atomic.Int64
-	if got := s.next(turn{}, &waited); got != (turn{a1, 20}) {
-		t.Fatalf("with a streamQueue alone: %+v", got)
+	first := s.next(turn{}, &waited)
+	if first.work != a1 || first.samples != 20 {
+		t.Fatalf("with a streamQueue alone: %+v", first)
 	}
-	a1.next.Store(20) // its last sample is taken, its worker is still in it
+	first, _ = first.take(1) // its last sample is taken, its worker is still in it
 	second := s.next(turn{}, &waited)
-	if second.batch != a2 || len(a1.stream.spare) != 0 {
+	if second.work != a2 || len(a1.stream.spare) != 0 {
 		t.Fatal("a batch is dropped while a worker is in it")
 	}
-	if got := s.next(turn{a1, 0}, &waited); got.batch != a2 || len(a1.stream.spare) != 1 {
+	if got := s.next(first, &waited); got.work != a2 || len(a1.stream.spare) != 1 {
 		t.Errorf("after the first batch: dropped %d times, and not followed by the second", len(a1.stream.spare))
 	}
 }
 
-// TestSchedulerDealsByImage has queues of different batches, of which some have no work now and then, and one comes late.
-func TestSchedulerDealsByImage(t *testing.T) {
+// TestSchedulerDealsByTime has queues of different batches, whose samples take from 20 µs to 5 ms, of which some have no work now and then, and one
+// comes late: each gets as much of the time.
+func TestSchedulerDealsByTime(t *testing.T) {
 	s := newScheduler()
 	sizes := []int{1, 4, 4, 32, 128, 256}
-	queues, dealt := make([]*streamQueue, len(sizes)), make([]int, len(sizes))
+	costs := []time.Duration{200 * time.Microsecond, 20 * time.Microsecond, 5 * time.Millisecond, 300 * time.Microsecond, time.Millisecond, 50 * time.Microsecond}
+	queues, used := make([]*streamQueue, len(sizes)), make([]time.Duration, len(sizes))
 	open := func(i int) {
 		queues[i], _ = s.open(func() {})
 		pendingOf(s, queues[i], sizes[i])
@@ -91,23 +102,22 @@ func TestSchedulerDealsByImage(t *testing.T) {
 	}
 	var waited atomic.Int64
 	turns, late := 0, len(sizes)-1
-	for last := (turn{}); turns < 40_000; turns++ {
-		if turns == 20_000 {
-			clear(dealt)
+	for last := (turn{}); turns < 60_000; turns++ {
+		if turns == 30_000 {
+			clear(used)
 			open(late)
 		}
 		last = s.next(last, &waited)
-		taken := min(last.samples, len(last.batch.indices)-int(last.batch.next.Load()))
-		at := slices.Index(queues, last.batch.stream.queue)
-		dealt[at] += taken
-		last = last.take(last.samples - taken)
-		if last.batch.exhausted() && (turns%3 > 0 || queues[at].oldestLocked() == nil) { // its client is late at times
+		at, taken := slices.Index(queues, last.work.queueOf()), 0
+		last, taken = last.take(costs[at])
+		used[at] += time.Duration(taken) * costs[at]
+		if last.work.exhausted() && (turns%3 > 0 || queues[at].oldestLocked() == nil) { // its client is late at times
 			pendingOf(s, queues[at], sizes[at])
 		}
 	}
-	for i, n := range dealt {
-		if mean := dealt[0]; math.Abs(float64(n-mean)) > 0.02*float64(mean) {
-			t.Errorf("batches of %d got %d samples, of %d %d", sizes[i], n, sizes[0], mean)
+	for i, n := range used {
+		if mean := used[0]; math.Abs(float64(n-mean)) > 0.02*float64(mean) {
+			t.Errorf("batches of %d samples of %v got %v, of %d samples of %v %v", sizes[i], costs[i], n, sizes[0], costs[0], mean)
 		}
 	}
 }
@@ -117,6 +127,8 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 	s := newScheduler()
 	busy, _ := s.open(func() {})
 	still, _ := s.open(func() {})
+	const cost = turnTime / 8
+	busy.cost, still.cost = cost, cost
 	var waited atomic.Int64
 	var last turn
 	for range 10_000 {
@@ -124,18 +136,18 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 			pendingOf(s, busy, 64)
 		}
 		last = s.next(last, &waited)
-		last = last.take(0)
+		last, _ = last.take(cost)
 	}
 	pendingOf(s, still, 1<<20)
 	pendingOf(s, busy, 1<<20)
 	ahead := 0
 	for ; ; ahead++ {
-		if last = s.next(last, &waited); last.batch.stream.queue == busy {
+		if last = s.next(last, &waited); last.work.queueOf() == busy {
 			break
 		}
-		last = last.take(0)
+		last, _ = last.take(cost)
 	}
-	if want := creditSamples / turnSamples; ahead < want || ahead > want+1 {
+	if want := int(creditTime / turnTime); ahead < want || ahead > want+1 {
 		t.Errorf("%d turns before the others', want %d", ahead, want)
 	}
 }
@@ -150,7 +162,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	b := pendingOf(s, l, 9)
 	var waited atomic.Int64
 	got := s.next(turn{}, &waited)
-	if got.batch != b {
+	if got.work != b {
 		t.Fatal("another batch")
 	}
 	closed := make(chan struct{})
@@ -165,7 +177,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	within(t, "close", func() { <-closed })
 	s.shutDown()
 	within(t, "next", func() {
-		if (<-left).batch != nil {
+		if (<-left).work != nil {
 			t.Error("a closed streamQueue's batch is dealt again")
 		}
 	})
@@ -182,7 +194,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	}
 	pendingOf(s, l, 1)
 	s.shutDown()
-	if s.next(turn{}, new(atomic.Int64)).batch != nil || !cancelled {
+	if s.next(turn{}, new(atomic.Int64)).work != nil || !cancelled {
 		t.Error("workers go on, or the stream is not cancelled")
 	}
 	if _, err := s.open(func() {}); !errors.Is(err, ErrClosed) {

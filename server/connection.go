@@ -25,6 +25,7 @@ const (
 type connection struct {
 	server *Server
 	id     uint64
+	ctx    context.Context // ends with the server
 	conn   *net.UnixConn
 	pid    int // the client's process, 0 if it is not known
 	log    *slog.Logger
@@ -49,6 +50,7 @@ func newConnection(s *Server, conn *net.UnixConn) *connection {
 
 // run serves the connection until it or ctx ends, and frees what the client had.
 func (c *connection) run(ctx context.Context) {
+	c.ctx = ctx
 	stop := context.AfterFunc(ctx, c.sayGoodbye)
 	defer stop()
 	c.log.Debug("connected")

@@ -126,7 +126,11 @@ func (s *session) sample(m sampleRequest) error {
 	if err := s.checkIndex(m.Index); err != nil {
 		return err
 	}
-	image, err := loader.Whole(s.set.Set, m.Index)
+	var image loader.Image
+	err := s.server.pool.Do(s.connection.ctx, 1, func(*transform.Engine, int) (err error) {
+		image, err = loader.Whole(s.set.Set, m.Index)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -186,20 +190,23 @@ func (s *session) records(m recordsRequest) error {
 	case m.View < 0 || m.View >= len(s.views):
 		return badRequest("records: view is %d, want 0 to %d", m.View, len(s.views)-1)
 	}
-	engine, reply := transform.NewEngine(transform.ActiveLevel()), recordsReply{Epoch: m.Epoch}
-	for i, index := range m.Indices {
+	for _, index := range m.Indices {
 		if err := s.checkIndex(index); err != nil {
 			return err
 		}
+	}
+	reply := recordsReply{Epoch: m.Epoch, Records: make([]json.RawMessage, len(m.Indices))}
+	err := s.server.pool.Do(s.connection.ctx, len(m.Indices), func(engine *transform.Engine, i int) error {
 		repetition := 0
 		if m.Repetitions != nil {
 			repetition = m.Repetitions[i]
 		}
-		record, err := loader.Recorded(s.samples, engine, s.views, s.plan.Seed, int(m.Epoch), index, repetition, m.View)
-		if err != nil {
-			return err
-		}
-		reply.Records = append(reply.Records, json.RawMessage(record))
+		record, err := loader.Recorded(s.samples, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], repetition, m.View)
+		reply.Records[i] = json.RawMessage(record)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return s.connection.send(reply)
 }

@@ -1,0 +1,93 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// A job is work beside the streams, such as samples that somebody looks at. It has its turns as a stream has.
+type job struct {
+	n     int
+	do    func(engine *transform.Engine, i int) error
+	queue *streamQueue
+	next  atomic.Int64 // the first that no worker has taken
+	done  chan struct{}
+
+	mu       sync.Mutex
+	finished int
+	err      error // the first, after which no more is done
+}
+
+// Do has the workers call do for 0 to n-1, each call with a worker's engine, in turn with the streams, and returns once all are done: the first error, or that of
+// the caller's context. Calls run at the same time. It returns [ErrClosed] of a pool that is closed.
+func (p *Pool) Do(caller context.Context, n int, do func(engine *transform.Engine, i int) error) error {
+	if n == 0 {
+		return caller.Err()
+	}
+	ctx, cancel := context.WithCancel(caller)
+	defer cancel()
+	q, err := p.scheduler.open(cancel)
+	if err != nil {
+		return err
+	}
+	j := &job{n: n, do: do, queue: q, done: make(chan struct{})}
+	p.scheduler.publish(q, j)
+	select {
+	case <-j.done:
+		err = j.err
+	case <-ctx.Done():
+		j.next.Store(int64(n))
+		if err = caller.Err(); err == nil {
+			err = ErrClosed
+		}
+	}
+	p.scheduler.close(q) // no worker is in it any more
+	return err
+}
+
+func (j *job) size() int             { return j.n }
+func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
+func (j *job) release()              {}
+func (j *job) queueOf() *streamQueue { return j.queue }
+
+func (j *job) work(w *worker, most int) (left int, took time.Duration) {
+	started := time.Now()
+	for ; most > 0; most-- {
+		i := int(j.next.Add(1)) - 1
+		if i >= j.n {
+			break
+		}
+		j.end(j.call(w, i))
+	}
+	return most, time.Since(started)
+}
+
+// call does one, whose panic is its error: a mapped file may be cut short.
+func (j *job) call(w *worker, i int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("loader: %v", p)
+			w.engine = transform.NewEngine(w.level) // whose state is unknown
+		}
+		w.counted = w.engine.Times() // which no stream's statistics are to have
+	}()
+	return j.do(w.engine, i)
+}
+
+func (j *job) end(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.finished++
+	if err != nil && j.err == nil {
+		j.err = err
+		j.finished += max(0, j.n-int(j.next.Swap(int64(j.n)))) // those that nobody takes
+	}
+	if j.finished == j.n {
+		close(j.done)
+	}
+}
