@@ -299,9 +299,9 @@ def main() -> None:
     if batches:
         alone, copying = batches.alone_and_copying(options.seconds)
         print(f"- {dali.version()} on the CPU with one thread: batches of {dali.BATCH} from memory, not copied, and by CPU time")
-        print(f"- taken off DALI's figures: {alone:.1f} µs an image, what a pipeline takes that hands on shapes only")
-        print(f"- a pipeline of DALI without any operation adds {copying:.1f} µs to that, as it copies the batch out: one with an operation does not")
-        print("- DALI takes a batch through an operation, which reads images that have left the nearer caches; imgfeed an image through all")
+        print(f"- subtracted from DALI's figures: {alone:.1f} µs an image, the time of a pipeline that hands on shapes only")
+        print(f"- a pipeline of DALI without any operation adds {copying:.1f} µs to that, because it copies the batch out; one with an operation does not")
+        print("- DALI takes a batch through an operation, and its images have left the nearer caches; imgfeed takes an image through all operations")
     print(f"- {options.rounds} rounds of {options.seconds} s in turns, the shortest call of each; medians of the rounds and of their ratios; on core {options.core}")
     print("- policies: means over draws, by CPU time")
     if options.images:
