@@ -30,15 +30,15 @@ type builder struct {
 	writer  *shard.SetWriter
 	rejects lineList
 	narrow  narrowImages
-	// leaveOut are images that are not to be packed since others have the same bytes, by key, and leftOut the list of them.
+	// leaveOut holds the images to leave out because others have the same bytes, by key; leftOut lists them.
 	leaveOut map[string]Duplicate
 	leftOut  lineList
 	wanted   map[string]repairPlace       // of a repair, the only keys that are gathered; nil: all
 	scratch  func() (string, error)       // a folder for temporary files, on the set's file system
-	sink     func(*inFlight) error        // takes what was encoded, in order
+	sink     func(*inFlight) error        // takes the encoded samples, in order
 	compare  bool                         // sums are kept of the images' files
-	listed   func(classes []string) error // is told the classes once they are known; may be nil
-	sums     packedSums                   // of what was packed
+	listed   func(classes []string) error // gets the classes once they are known; may be nil
+	sums     packedSums                   // of the packed images
 	summary  Summary
 	packed   int
 	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
@@ -103,7 +103,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	return sum, nil
 }
 
-// wants reports whether a key is to be gathered.
+// wants reports whether to gather a key.
 func (b *builder) wants(key string) bool {
 	_, ok := b.wanted[key]
 	return ok || b.wanted == nil
@@ -126,9 +126,9 @@ type inFlight struct {
 	fields   []byte // values of the set's fields
 	sum      fileSum
 	scratch  encoding.Scratch
-	sample   shard.Sample // what the encoder made of it
+	sample   shard.Sample // the encoder's result
 	encoded  bool         // load has found it made already
-	err      error        // what ends the build
+	err      error        // ends the build
 	done     chan struct{}
 }
 
@@ -188,7 +188,7 @@ func (b *builder) pack(ctx context.Context) error {
 	return g.Wait()
 }
 
-// next makes im the next item that is not to be left out for its bytes.
+// next makes im the next item whose bytes are not left out as duplicates.
 func (b *builder) next(im *inFlight) error {
 	for {
 		if err := b.input.next(im); err != nil {
@@ -289,7 +289,7 @@ func (b *builder) write(im *inFlight) error {
 	return nil
 }
 
-// conclude ends the list of rejects and says whether what was packed is worth keeping.
+// conclude ends the list of rejects and reports whether the packed set is worth keeping.
 func (b *builder) conclude() error {
 	if err := errors.Join(b.rejects.close(), b.leftOut.close()); err != nil {
 		return err

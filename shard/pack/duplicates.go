@@ -29,10 +29,10 @@ type Duplicate struct {
 	Split  string `json:"split"` // of the other
 }
 
-// trainSplit is the split that images of others are to be missing in.
+// trainSplit is the split that loses images which another split has too.
 const trainSplit = "train"
 
-// fileSum is what files are compared by: half of their SHA-256.
+// A fileSum is half of a file's SHA-256, by which files are compared.
 type fileSum [16]byte
 
 func sumOf(data []byte) fileSum {
@@ -46,10 +46,9 @@ type keyedSum struct {
 	key string
 }
 
-// findDuplicates compares the images of all splits, before any is packed, and says for each split which images are to be left out. The rule
-// does not depend on the order of files or on the seed: of the images of a split that have the same bytes the one stays whose key is the first
-// in the order of bytes; and of the split for training none stays that is in another split, so that what models are evaluated on is what others
-// are evaluated on.
+// findDuplicates compares the images of all splits before any is packed, and returns for each split the images to leave out. The rules depend on
+// neither the order of files nor the seed. Of images of a split with the same bytes, the one with the first key in byte order stays. An image of the
+// training split goes if another split has it, so that everybody evaluates on the same images.
 func findDuplicates(ctx context.Context, tasks []Task, o *Options) ([]map[string]Duplicate, error) {
 	left := make([]map[string]Duplicate, len(tasks))
 	sums := make([][]keyedSum, len(tasks))
@@ -193,7 +192,7 @@ func (p packedSums) has(sum fileSum) bool {
 	return ok
 }
 
-// notes says what images of a finished set occur in it again, and in train, the set for training that was built before it, if that is not nil.
+// notes reports the images of a finished set that occur in it again, or in train, the training set built before it, if that is not nil.
 func (p packedSums) notes(dir string, train packedSums) (notes []string, err error) {
 	var again, leaked []sameImage
 	first := 0 // of those that are the same
@@ -244,7 +243,7 @@ func (p packedSums) notes(dir string, train packedSums) (notes []string, err err
 	return notes, nil
 }
 
-// someKeys names the first few images, and what each is the same as.
+// someKeys names the first few images, and the image that each equals.
 func someKeys(set *shard.Set, of []sameImage) (string, error) {
 	slices.SortFunc(of, func(a, b sameImage) int { return cmp.Compare(a.index, b.index) })
 	var shown []string

@@ -10,15 +10,15 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-// input is what a build packs.
+// An input lists and reads the images that a build packs.
 type input interface {
-	path() string // of what is packed, for messages
+	path() string // of the source, for messages
 	// gather lists the items. It comes first, once.
 	gather(ctx context.Context, b *builder) error
 	classes() []string
 	fields() shard.Fields
 	count() int
-	// next makes im the next item in the set's order; io.EOF says that there are no more.
+	// next makes im the next item in the set's order; it returns io.EOF after the last.
 	next(im *inFlight) error
 	// load reads an image's content and label; from many goroutines.
 	load(im *inFlight) error
@@ -37,7 +37,7 @@ func newInput(split *source.Split) input {
 	return &folderInput{split: split, reasons: make(map[string]string)}
 }
 
-// item is what is kept of each file until its turn comes: 32 bytes and the key.
+// An item describes a file until its turn comes, in 32 bytes and the key.
 type item struct {
 	hash  uint64 // shard.OrderHash of the key
 	key   string
@@ -48,7 +48,7 @@ func newItem(seed uint64, key string, index int) item {
 	return item{shard.OrderHash(seed, key), key, index}
 }
 
-// order is the item itself, also of what embeds one.
+// order returns the item itself, also for types that embed one.
 func (it item) order() item { return it }
 
 // sortItems sorts items into the set's order and finds keys that occur twice.
@@ -65,7 +65,7 @@ func sortItems[T interface{ order() item }](path string, items []T) error {
 	return nil
 }
 
-// itemList is the part of an input that all have whose items are listed in memory and need nothing to be closed.
+// An itemList is the common part of inputs that list their items in memory and need no closing.
 type itemList struct {
 	items []item
 	at    int
@@ -151,7 +151,7 @@ func (s *setInput) gather(ctx context.Context, b *builder) error {
 			return err
 		}
 		if b.wanted != nil && !s.set.Has(i%s.set.Partitions()) {
-			continue // what it has serves to repair what it can
+			continue // its samples repair as much as they can
 		}
 		key, err := s.set.Key(i)
 		if err != nil {

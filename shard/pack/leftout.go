@@ -60,10 +60,10 @@ func (l *lineList) close() error {
 	return err
 }
 
-// leftOutLineBytesMax bounds a line of a list: a name of a source that is too long for a key stands in it whole, with up to six bytes for one.
+// leftOutLineBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each of its bytes.
 const leftOutLineBytesMax = 16 << 20
 
-// ReadLeftOut calls fn for each line of a list of what a build left out, in the list's order. name is [RejectsName] or [DuplicatesName], dir the
+// ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [RejectsName] or [DuplicatesName], dir the
 // set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
 func ReadLeftOut(dir, name string, fn func(key, reason string)) error {
 	path := filepath.Join(dir, name)

@@ -1,20 +1,19 @@
-// Package pack builds shard sets: it takes the samples of a source, checks that each is an image that can be decoded, encodes it, and writes the
-// samples in the order of their keys' hashes, which is a shuffle that depends on the seed alone.
+// Package pack builds shard sets. It takes the samples of a source, checks that each image can be decoded, encodes it, and writes the samples in
+// the order of their keys' hashes. That order is a shuffle that depends on the seed alone.
 //
 // # The road of a sample
 //
 //	source.Item ──► item ──────────► inFlight ───────► shard.Sample
-//	as Walk         its place in     an image's        what the encoding made of it,
+//	as Walk         its place in     an image's        the encoding's result,
 //	gives it        the set's order  content, label    for shard.SetWriter
 //
-// What is packed is an [input], of which there are four: the files of a source that lie in folders, the samples of another set, and files in memory
-// (input.go), and the files of a source in tars (spool.go). It lists its items, then hands them out in order. Workers read and
-// encode the images that are in flight, and one goroutine writes what they made, in order again (builder.go). So nothing depends on the order
-// in which the file system lists names, on the number of workers or on which of them is the fastest.
+// There are four kinds of [input]: files in folders, the samples of another set, files in memory (all in input.go), and files in tars (spool.go).
+// An input lists its items, then hands them out in order. Workers read and encode the images in flight, and one goroutine writes the results in
+// order again (builder.go). So the result depends neither on the order in which the file system lists names, nor on the number or speed of workers.
 //
-// A tar is read once, from front to back, and its samples come in the tar's order. They are first spread over spool files in the output's file
-// system, one for each range of hashes; then range after range is sorted and goes the road above. A spool file is unlinked as soon as it is open,
-// and closed when its range is done, so the disk has to hold the tar's size once, and nothing is left whatever ends the process.
+// A tar is read once, from front to back. Its samples come in the tar's order, so they are first spread over spool files in the output's file
+// system, one for each range of hashes. Then range after range is sorted and takes the steps above. A spool file is unlinked as soon as it is open,
+// and closed when its range is done. So the disk has to hold the tar's size once, and nothing is left, however the process ends.
 //
 // Memory holds the items (of folders and sets: all of them, with 32 bytes and the key each; of tars: those of one range) and some images for each worker.
 package pack
@@ -45,9 +44,9 @@ type Options struct {
 	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
-	// Select says which samples are taken, as the options of the source said too.
+	// Select chooses samples; the options of the source must have it too.
 	Select source.Selection
-	// Warn is told what is probably wrong, before anything is packed; may be nil.
+	// Warn gets probable mistakes before anything is packed; may be nil.
 	Warn func(string)
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
@@ -98,7 +97,7 @@ type Progress struct {
 // rejectsShownMax bounds the rejects that a Summary carries; the set's file has them all.
 const rejectsShownMax = 20
 
-// Summary says what was built.
+// A Summary describes a finished build.
 type Summary struct {
 	Split       string
 	Output      string
@@ -144,7 +143,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 	return buildSplit(ctx, split, out, o, nil, nil, nil)
 }
 
-// buildSplit is Build that leaves images out, and compares with the images of the split for training. listed is told the classes before anything is
+// buildSplit is Build that leaves images out, and compares with the images of the split for training. listed gets the classes before anything is
 // packed; its error ends the build.
 func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums, listed func(classes []string) error) (Summary, error) {
 	if err := checkRoom(split, out); err != nil {
@@ -168,9 +167,8 @@ func BuildFiles(ctx context.Context, files []File, out string, o Options) (Summa
 	return newBuilder(trainSplit, &fileInput{files: files}, o).build(ctx, out)
 }
 
-// Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. What it makes is, byte
-// for byte, what [Build] makes of the files that the set was built from with the same options. The set must hold the
-// files' own bytes and all of its partitions.
+// Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. The result equals, byte for
+// byte, that of [Build] on the set's original files with the same options. The set must hold the files' own bytes and all of its partitions.
 func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {
 	m := set.Manifest()
 	stored, err := registry.Open(m.Encoding)

@@ -94,7 +94,7 @@ func Repair(ctx context.Context, dir string, from Originals, o RepairOptions) (R
 	return r.report, err
 }
 
-// builder takes samples on the road that they go when a set is built, as far as the writer.
+// builder takes samples through the steps of a build, up to the writer.
 func (r *repair) builder(from Originals, o RepairOptions) (*builder, error) {
 	stored, err := registry.Open(r.manifest.Encoding)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *repair) builder(from Originals, o RepairOptions) (*builder, error) {
 	return b, nil
 }
 
-// places says where each sample belongs that is to be put back.
+// places returns where each sample to restore belongs.
 func (r *repair) places(ctx context.Context, damaged []shard.ShardDamage, from Originals) error {
 	r.wanted = map[string]repairPlace{}
 	lost := map[string]shard.ShardDamage{}
@@ -321,7 +321,7 @@ func (r *repair) finish(path string) error {
 	return err
 }
 
-// abort removes what is not finished.
+// abort removes unfinished files.
 func (r *repair) abort() {
 	for _, s := range r.open {
 		s.Abort()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// bucketBytesDefault is what a bucket should hold; it bounds the keys in memory, and what is read out of order lies close together.
+	// bucketBytesDefault is the size of a bucket. It bounds the keys in memory, and keeps reads out of order close together.
 	bucketBytesDefault = 256 << 20
 	bucketsMax         = 512
 	// bucketsUnsized are for what nobody knows the size of, as standard input.

@@ -26,7 +26,7 @@ func (e *TakenError) Error() string {
 // Is makes the error an fs.ErrExist.
 func (e *TakenError) Is(target error) bool { return target == fs.ErrExist }
 
-// Task is a split and the folder that its set will stand in.
+// A Task is a split and the folder for its set.
 type Task struct {
 	Split  *source.Split
 	Output string
