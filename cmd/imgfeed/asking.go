@@ -35,7 +35,7 @@ func newReloadCommand() *cobra.Command {
 	return newAskCommand("reload", "Have a running server look again at what it serves", reloadLong, time.Minute, reload)
 }
 
-// newAskCommand returns a command that asks the server on a socket, and prints what it answers in time.
+// newAskCommand returns a command that asks the server on a socket, and prints its answer.
 func newAskCommand(use, short, long string, timeout time.Duration, ask func(out io.Writer, socket string, timeout time.Duration) error) *cobra.Command {
 	var socket string
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ func newAskCommand(use, short, long string, timeout time.Duration, ask func(out 
 	return cmd
 }
 
-// printStatus prints what the server on a socket serves.
+// printStatus prints the sets that the server on a socket serves.
 func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 	st, err := status.Ask(socket, timeout, float64(time.Now().Unix())) // without the history
 	if err != nil {
@@ -65,8 +65,8 @@ func printStatus(out io.Writer, socket string, timeout time.Duration) error {
 	return nil
 }
 
-// reload has the server on a socket look again, and prints what it serves from now on that it did not before. The error is
-// what it refused.
+// reload makes the server on a socket read its data again, and prints what it newly serves. The error lists what it
+// refused.
 func reload(out io.Writer, socket string, timeout time.Duration) error {
 	done, err := status.AskReload(socket, timeout)
 	if err != nil {
@@ -84,7 +84,7 @@ func reload(out io.Writer, socket string, timeout time.Duration) error {
 	return nil
 }
 
-// askError is the error of asking the server on a socket, or because there is none.
+// askError explains why asking the server on a socket failed, or that no server is there.
 func askError(socket string, err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
 		return fmt.Errorf("the server on %s: %w", socket, err)

@@ -102,7 +102,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// checkBatches refuses batches that take more than half of the memory: where none is left, the system or Go ends the program in words of their own.
+// checkBatches refuses batches that take more than half of the memory: without memory the system or Go would end the program with an obscure error.
 func checkBatches(size int, views transform.Views) error {
 	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
 	if need > most {
@@ -111,7 +111,7 @@ func checkBatches(size int, views transform.Views) error {
 	return nil
 }
 
-// chooseSet returns the folder of the set that is meant.
+// chooseSet returns the folder of the chosen set.
 func chooseSet(path, split string) (string, error) {
 	found, err := shard.FindAll(path)
 	if err != nil {

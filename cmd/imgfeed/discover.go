@@ -22,7 +22,7 @@ const dataEnv = "IMGFEED_DATA"
 type place struct {
 	why   string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
 	path  string
-	found string // what was there, as a phrase
+	found string // a phrase for what was there
 }
 
 // A notFoundError means that none of the places holds a shard set.
@@ -39,8 +39,8 @@ func (e *notFoundError) Error() string {
 }
 
 // discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
-// in this order. It returns what the first place that is or holds a set holds, and the places before it. Sets that are
-// there but damaged are no reason to look further; they are an error if no other is there.
+// in this order. It returns the sets of the first place that is or holds one, and the places before it. Damaged
+// sets end the search too; they are an error if no intact one is beside them.
 func discover(arg string) (found shard.Found, at place, skipped []place, err error) {
 	for _, place := range places(arg) {
 		found, err := shard.FindAll(place.path)
@@ -77,7 +77,7 @@ func absolute(path string) string {
 	return path
 }
 
-// describe says what is at a path that holds no set.
+// describe describes a path that holds no set.
 func describe(path string) string {
 	const namesMax = 5
 	info, err := os.Stat(path)

@@ -82,7 +82,7 @@ func durationFlag(to *time.Duration, low time.Duration) checkedFlag[time.Duratio
 	}}
 }
 
-// levelFlag is the least level of what is logged.
+// levelFlag is the lowest level that is logged.
 func levelFlag(to *slog.Level) checkedFlag[slog.Level] {
 	return checkedFlag[slog.Level]{to, "level", func(text string) (level slog.Level, err error) {
 		if level.UnmarshalText([]byte(text)) != nil {

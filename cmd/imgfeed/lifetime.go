@@ -15,7 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/server"
 )
 
-// untilEnd returns a context that ends by a signal or with the owner, and what frees it.
+// untilEnd returns a context that ends by a signal or with the owner, and a function that frees it.
 func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if f.owner != 0 {

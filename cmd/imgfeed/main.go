@@ -27,7 +27,7 @@ func newRootCommand() *cobra.Command {
 	}, newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newVersionCommand())
 }
 
-// A versionInfo is what imgfeed version prints.
+// A versionInfo holds the output of imgfeed version.
 type versionInfo struct {
 	version.Info
 	Kernels  string `json:"kernels"`  // in use

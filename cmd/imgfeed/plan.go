@@ -95,7 +95,7 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 // planMax is far beyond any machine's cores and GPUs.
 const planMax = 1 << 16
 
-// diskMin is less than any disk or store reads in a second: so few is 3 where 3GB is meant.
+// diskMin is less than any disk or store reads in a second: a smaller value is a slip, such as 3 for 3GB.
 const diskMin = 1 << 20
 
 // checkMachine refuses a machine that cannot be meant.
@@ -109,7 +109,7 @@ func (f *planFlags) checkMachine(given func(string) bool) error {
 	return nil
 }
 
-// need is what the GPUs take, as far as the flags say.
+// need returns the GPUs' rate, if the flags give one.
 func (f *planFlags) need(given func(string) bool) (capacity.Need, error) {
 	n := capacity.Need{GPUs: f.gpus}
 	switch {
@@ -281,7 +281,7 @@ func printOptions(out io.Writer, p *capacity.Plan) {
 	w.Flush()
 }
 
-// printAdvice prints what follows for the encoding that is chosen.
+// printAdvice prints the consequences of the chosen encoding.
 func printAdvice(out io.Writer, p *capacity.Plan) {
 	o := &p.Encodings[p.Chosen]
 	switch {

@@ -87,8 +87,8 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
-// register lists the flags. One is added by a line here, to a field of [server.Config] if the server is to know it. What a value
-// may be is its type's to say; what flags may be together, check's.
+// register lists the flags. To add one, add a line here, for a field of [server.Config] if the server needs it. A flag's type checks
+// its value; check checks which flags go together.
 func (f *serveFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
@@ -141,7 +141,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return kernel.CheckEnv()
 }
 
-// checkDataEnv refuses an address in the variable that is looked at where no argument names the data.
+// checkDataEnv refuses an address in the variable that names the data if no argument does.
 func checkDataEnv(args int) error {
 	if args > 0 {
 		return nil
@@ -223,7 +223,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	return err
 }
 
-// printServing says what is served, from where, to which socket, how to connect, and where the metrics and traces go.
+// printServing prints which sets are served, from where, to which socket, how to connect, and where the metrics and traces go.
 func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
 	for _, set := range st.Sets {

@@ -81,7 +81,7 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 	return nil
 }
 
-// asker returns what asks the server at a place, and the place's name for people.
+// asker returns a function that asks the server at a place, and the place's name for people.
 func (f *topFlags) asker(place string) (ask func() (status.Status, error), where string) {
 	if place == "" {
 		place = server.DefaultSocket()
@@ -129,7 +129,7 @@ func topRow(s status.Session) []string {
 // rate writes images per second.
 func rate(perSecond float64) string { return bytesize.Grouped(int(math.Round(perSecond))) }
 
-// topHead is what stands over the table: the server, and what its threads do.
+// topHead returns the lines above the table: the server, and the work of its threads.
 func topHead(st status.Status) []string {
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
 	lines := []string{

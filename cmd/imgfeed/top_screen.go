@@ -103,7 +103,7 @@ func (t *topScreen) show(st status.Status, err error) {
 	t.showAdvice()
 }
 
-// headRowsMax leaves rows to the sessions, whatever there is to say over them.
+// headRowsMax leaves rows for the sessions, however long the head is.
 const headRowsMax = 10
 
 // showHead shows lines over the table, those that are too long for the screen in several rows.
@@ -118,7 +118,7 @@ func (t *topScreen) showHead(lines []string) {
 	t.pages.ResizeItem(t.head, len(rows)+1, 0)
 }
 
-// showAdvice says what the chosen session waits for, and what to do about it.
+// showAdvice shows the chosen session's bottleneck, and what to do about it.
 func (t *topScreen) showAdvice() {
 	row, _ := t.table.GetSelection()
 	if row < 1 || row > len(t.last.Sessions) {

@@ -143,7 +143,7 @@ func printReasons(w io.Writer, reasons []pack.Reason) {
 	}
 }
 
-// printSummary tells what a build made.
+// printSummary prints the result of a build.
 func printSummary(w io.Writer, s pack.Summary) {
 	m := s.Manifest
 	if s.Kept {

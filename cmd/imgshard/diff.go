@@ -21,7 +21,7 @@ const (
 	diffRemoved    = "removed"    // only the first set has the key
 	diffAdded      = "added"      // only the second
 	diffRelabelled = "relabelled" // the class's name differs
-	diffChanged    = "changed"    // the stored image or what lies beside it
+	diffChanged    = "changed"    // the stored image or the bytes beside it
 )
 
 // A difference is one sample that is not the same in both sets.
@@ -136,14 +136,14 @@ type differ struct {
 	sum     diffSummary
 }
 
-// A sample is what samples are compared by.
+// A sample holds the properties by which samples are compared.
 type sample struct {
 	key, class       string
 	length, checksum uint32
 	met              bool // in the other set
 }
 
-// A fileIdentity is what an image keeps when it is moved to another folder.
+// A fileIdentity holds what does not change when an image moves to another folder.
 type fileIdentity struct {
 	name             string
 	length, checksum uint32
@@ -220,7 +220,7 @@ func (d *differ) compare(before, after *sample) {
 	}
 }
 
-// removedOrMoved tells of the samples whose keys B has not. Those that B has in another class's folder are relabelled.
+// removedOrMoved reports the samples whose keys B lacks. Those that B has in another class's folder are relabelled.
 func (d *differ) removedOrMoved(gone, inB []*sample) {
 	moved := map[fileIdentity][]*sample{}
 	for _, s := range inB {

@@ -110,7 +110,7 @@ Where neither is there, a set is damaged, or build would refuse a dataset, the e
 	return cmd
 }
 
-// inspect looks for sets, and where there is none for datasets.
+// inspect looks for sets, and without one for datasets.
 func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
 	found, splits, err := cliutil.FindData(paths, options)

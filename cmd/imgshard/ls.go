@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// lsLine is what ls says of a sample.
+// An lsLine is the line of ls for a sample.
 type lsLine struct {
 	Index     int    `json:"index"`
 	Key       string `json:"key"`
@@ -122,7 +122,7 @@ func (l *lister) line(i int, e *shard.Entry) error {
 	return err
 }
 
-// describe collects what ls says of sample i.
+// describe makes the line of sample i.
 func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
 	key, err := set.Key(i)
 	if err != nil {

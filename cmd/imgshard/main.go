@@ -30,7 +30,7 @@ func main() {
 // interruptedStatus is the exit status of a command that a signal has ended, as in shells. 1 would say something else: of diff, that two sets differ.
 const interruptedStatus = 130
 
-// unfinished holds the names of files that are removed when the program ends at once.
+// unfinished holds the names of files to remove when the program ends at once.
 var unfinished sync.Map
 
 // endAtOnce makes the next signal end the program as the system does it, after the removal of locks and unfinished files.
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// newRoot makes the command with all its subcommands; each stands in the file of its name.
+// newRoot makes the command with all its subcommands; each is in the file of its name.
 func newRoot() *cobra.Command {
 	return cliutil.Root(&cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"},
 		newBuildCommand(), newRepackCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),

@@ -41,7 +41,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// withProgress calls work, and shows on stderr how far it is. The context ends also when the terminal goes away; left says what is left then.
+// withProgress calls work, and shows its progress on stderr. The context also ends when the terminal goes away; left names what remains then.
 func withProgress(ctx context.Context, stderr io.Writer, left string, work func(ctx context.Context, show *progress) error) error {
 	ctx, stop := untilHangup(ctx)
 	defer stop()

@@ -78,7 +78,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 // shardBytesMin keeps a slip of the unit from making a million files.
 const shardBytesMin = bytesize.Size(1 << 20)
 
-// jobsMax is far beyond what helps with the slowest source: more is a slip that would take all of a machine's memory.
+// jobsMax is far more than helps with the slowest source. A larger number is a slip that would take all of a machine's memory.
 const jobsMax = 4096
 
 // checkJobs refuses a number of workers that cannot be meant.
@@ -100,7 +100,7 @@ type packFlags struct {
 	encoding   *registry.Flags
 }
 
-// register lists those whose text is the same in both commands.
+// register lists the flags with the same text in both commands.
 func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
 	f.size = shard.ShardBytesDefault
 	f.encoding = registry.AddFlags(fl, repack)
@@ -119,7 +119,7 @@ func (f *packFlags) check(fl *pflag.FlagSet) error {
 	return cmp.Or(checkJobs(f.jobs), cliutil.Output("--output", f.out))
 }
 
-// options are what the packer is told.
+// options returns the packer's options.
 func (f *packFlags) options(stored encoding.Encoding, show *progress) pack.Options {
 	return pack.Options{
 		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored, Progress: show.update,

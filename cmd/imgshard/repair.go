@@ -103,7 +103,7 @@ func runRepair(c *cobra.Command, path string, f repairFlags) error {
 	return err
 }
 
-// finding is what an error says is wrong, without the advice to repair it.
+// finding returns an error's text without the advice to repair it.
 func finding(err error) string {
 	if damage, ok := errors.AsType[*shard.CorruptError](err); ok {
 		return damage.Finding()
@@ -111,7 +111,7 @@ func finding(err error) string {
 	return err.Error()
 }
 
-// printRepair says what was repaired, and what could not be.
+// printRepair prints what was repaired and what could not be.
 func printRepair(out, diag io.Writer, dir string, report *pack.RepairReport, finished bool) {
 	if report.Damaged == 0 && finished {
 		fmt.Fprintf(out, "%s: every checksum is right, and nothing is to be repaired\n", dir)

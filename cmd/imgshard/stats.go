@@ -26,7 +26,7 @@ const (
 	statsHeads = 1000
 )
 
-// setStats is what stats says of a set: of the samples that are here.
+// setStats are the statistics of a set, of the samples on this machine.
 type setStats struct {
 	Set        string         `json:"set"`
 	Split      string         `json:"split"`
@@ -80,7 +80,7 @@ type jpegStats struct {
 	Repaired []pack.Reason `json:"repaired"`
 }
 
-// rejectStats are of what the build left out.
+// rejectStats are the statistics of files that the build left out.
 type rejectStats struct {
 	Samples int           `json:"samples"`
 	Reasons []pack.Reason `json:"reasons"`
@@ -250,7 +250,7 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []u
 	return nil
 }
 
-// readRejects counts what a build left out, by reason.
+// readRejects counts the files that a build left out, by reason.
 func readRejects(dir string) (rejectStats, error) {
 	var st rejectStats
 	var reasons pack.Reasons
@@ -280,7 +280,7 @@ type distribution struct {
 // histogramBins is as many columns as fit beside a name in a terminal of 80.
 const histogramBins = 40
 
-// A tally counts how often each number comes: of a set's millions of samples few have a size or a length of their own.
+// A tally counts how often each number occurs: among a set's millions of samples few sizes or lengths are unique.
 type tally map[float64]int
 
 // distribution describes the numbers.

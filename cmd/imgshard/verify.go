@@ -46,7 +46,7 @@ with the stored one: for sets of somebody that you do not trust.`,
 	return cmd
 }
 
-// verifyAll verifies every set that path means. What is wrong with one does not keep the others from being verified.
+// verifyAll verifies every set at path, even if one has faults.
 func verifyAll(ctx context.Context, out, diag io.Writer, path string, jobs int, images bool) error {
 	found, err := shard.FindAll(path)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// thumbnailSide is the longer side of a picture on a sheet, in pixels, where nothing larger stands beside it, and thumbnailSideMax that
-	// of any.
+	// thumbnailSide is the longer side of a picture on a sheet, in pixels, if nothing larger is beside it; thumbnailSideMax limits
+	// any picture.
 	thumbnailSide    = 160
 	thumbnailSideMax = 320
 	// viewLimit is how long view looks for the samples of a dataset that is not packed.
@@ -127,12 +127,12 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 // A viewSheet is what view shows.
 type viewSheet struct {
 	Title     string
-	All       int // samples that there are, as far as was looked
+	All       int // samples found
 	Transform string
 	Samples   []viewSample // by class, then by index
 }
 
-// A viewSample is a sample on the sheet. One that is not packed has the index -1, and in place of its shard what it lies in.
+// A viewSample is a sample on the sheet. An unpacked one has the index -1, and instead of its shard the file or folder that holds it.
 type viewSample struct {
 	lsLine
 	Original *thumbnail.Picture
@@ -196,10 +196,10 @@ func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
 	return sheet, nil
 }
 
-// draw makes the pictures of a sample: as it is stored, and what the transform gives.
+// draw makes the pictures of a sample: the stored image, and the transform's results.
 func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	side := thumbnailSide
-	if v.spec != nil { // as large as what stands beside it
+	if v.spec != nil { // as large as the pictures beside it
 		height, width := v.spec.OutputSize()
 		side = min(max(side, height, width), thumbnailSideMax)
 	}

@@ -84,7 +84,7 @@ type foundItem struct {
 	key      string
 	label    int32
 	labelled bool
-	data     []byte // of a split whose images come by themselves; else nil
+	data     []byte // the image, for a split that streams its images; else nil
 }
 
 // ofDataset chooses samples of a dataset before it is packed.
@@ -141,7 +141,7 @@ func (v *viewer) walk(ctx context.Context, split *source.Split, limit time.Durat
 	}), nil
 }
 
-// class returns the label and the class's name, as far as they are known: a walk that was cut short knows of folders only.
+// class returns the label and the class's name, if known: a walk that was cut short knows only folders.
 func (item *foundItem) class() (int32, string) {
 	label, err := item.split.Label(item.key)
 	if err != nil && item.labelled {
@@ -154,7 +154,7 @@ func (item *foundItem) class() (int32, string) {
 	return -1, folder
 }
 
-// read reads the image, and says what it is.
+// read reads the image and its format.
 func (item *foundItem) read(line *lsLine) (src transform.Source, err error) {
 	src.Image = item.data
 	if src.Image == nil {

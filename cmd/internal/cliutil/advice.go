@@ -45,8 +45,8 @@ func Add(err error) string {
 	return err.Error()
 }
 
-// adviseFlag returns an error of reading a command's flags in our words: the flag with its value and what is wanted, or the flag that is
-// meant where there is one much like the one given.
+// adviseFlag rewrites an error of reading a command's flags. It names the flag with its value and the expected values, or suggests the flag
+// most like the one given.
 func adviseFlag(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid))
@@ -73,9 +73,9 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// wanted says what a flag takes, where its type does not say so itself.
+// wanted describes a flag's values, if its type does not.
 func wanted(invalid *pflag.InvalidValueError) error {
-	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // pflag's own types have one, and ours say themselves what they want
+	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // only pflag's own types have one; ours name the expected values themselves
 	switch {
 	case number == nil:
 		return invalid.Unwrap()
@@ -93,8 +93,8 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// checkArgs returns a command's check of its arguments, whose errors say how many there are and what is wanted. It refuses empty texts and
-// addresses where a path is meant, by the name that the command's usage gives them, and empty flags.
+// checkArgs returns a command's check of its arguments, whose errors give their number and the expected ones. It refuses empty flags, empty
+// arguments, and addresses instead of paths; errors name arguments as the command's usage does.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) != nil {
@@ -149,7 +149,7 @@ func empty(name string) error {
 	return fmt.Errorf("%s is empty, as an unset variable is: name one", name)
 }
 
-// Local refuses an address of the network, where a path is meant and there is none like it. name is the flag or argument.
+// Local refuses a network address instead of a path, unless such a path exists. name is the flag or argument.
 func Local(name, path string) error {
 	scheme, rest, is := strings.Cut(path, "://")
 	if _, err := os.Lstat(path); !is || err == nil || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.") != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-// FindData looks for the shard sets at a path, and returns their folders by split; where there is none, it returns the splits of a dataset that is
+// FindData looks for the shard sets at a path, and returns their folders by split. Without a set it returns the splits of a dataset that is
 // not packed yet. Several paths are files of one dataset.
 func FindData(paths []string, options source.Options) (sets map[string]string, splits []*source.Split, err error) {
 	if slices.Contains(paths, source.StandardInput) {
@@ -34,7 +34,7 @@ func FindData(paths []string, options source.Options) (sets map[string]string, s
 	return nil, splits, nil
 }
 
-// ChooseSplit returns the split that is meant of those at a path: the wanted one, the only one, or else train.
+// ChooseSplit chooses one of the splits at a path: the wanted one, the only one, or else train.
 func ChooseSplit(path, wanted string, names []string) (string, error) {
 	switch {
 	case wanted != "" && slices.Contains(names, wanted):

@@ -28,7 +28,7 @@ func Usage(err error) error {
 	return usageError{err}
 }
 
-// Usagef is [Usage] of an error with a text of its own.
+// Usagef is [Usage] with a formatted error.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // ExitStatus returns 0 without an error, 2 for mistakes on the command line, and 1 for everything else.
@@ -54,8 +54,8 @@ func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	return status
 }
 
-// Root completes a program's root command: with its subcommands and the hidden one that writes the manual, whose arguments and flags are checked in
-// our words, with the version, and with the help where no command is named.
+// Root completes a program's root command. It adds the version, the subcommands, the hidden one that writes the manual, and checks of arguments and
+// flags with our errors. Without a subcommand the program prints the help.
 func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.Version = version.Get().String()
 	root.SilenceErrors, root.SilenceUsage = true, true

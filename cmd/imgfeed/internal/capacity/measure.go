@@ -39,8 +39,8 @@ func parse(flags []string, small bool) (encoding.Encoding, error) {
 	return f.Encoding(small)
 }
 
-// Measure measures the encodings, one after the other, a set that is there first. What it packs lies in a folder for temporary files, and is gone when
-// it returns.
+// Measure measures the encodings one after the other, beginning with an existing set. It packs into a folder for temporary files, and removes them
+// before it returns.
 func Measure(ctx context.Context, s *Sample, c MeasureConfig) ([]Option, error) {
 	dir, err := os.MkdirTemp("", "imgfeed-plan-")
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *MeasureConfig) tell(format string, args ...any) {
 	}
 }
 
-// storedBytes is what a set takes on disk for each of its samples.
+// storedBytes returns a set's bytes on disk for each sample.
 func storedBytes(m *shard.Manifest) float64 {
 	var bytes int64
 	for _, s := range m.Shards {
@@ -121,7 +121,7 @@ func (c *MeasureConfig) measurePacked(ctx context.Context, s *Sample, flags []st
 	return o, c.run(ctx, &o, set, nil)
 }
 
-// option says what is known of an encoding before it is measured.
+// option returns the facts about an encoding that need no measurement.
 func (c *MeasureConfig) option(e encoding.Encoding, flags []string, set *shard.Set) Option {
 	o := Option{Name: name(e), Encoding: e.String(), Flags: flags, ImageBytes: storedBytes(set.Manifest()), keepsFiles: e.HoldsOriginals()}
 	for _, spec := range c.Views {
@@ -130,8 +130,8 @@ func (c *MeasureConfig) option(e encoding.Encoding, flags []string, set *shard.S
 	return o
 }
 
-// run serves samples of a set over and over, as imgfeed bench does, all of them once before it counts, and once more at least. What the transform
-// cannot do, as to images that are too narrow, is counted as any other image.
+// run serves samples of a set over and over, as imgfeed bench does, all of them once before it counts, and at least once more. An image that the
+// transform cannot handle, such as one that is too narrow, counts like any other.
 func (c *MeasureConfig) run(ctx context.Context, o *Option, set *shard.Set, indices []int) error {
 	r, err := loader.Bench(ctx, loader.BenchConfig{
 		Set: set, Indices: indices, Views: c.Views, Threads: c.Threads, BatchSize: c.BatchSize, Duration: c.Duration, ImagesMin: int64(max(c.BatchSize, sampleImages)),

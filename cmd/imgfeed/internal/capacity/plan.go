@@ -13,43 +13,43 @@ import (
 const (
 	// headroom is how much more than the GPUs take a feed should give: rates of single batches differ.
 	headroom = 1.1
-	// trainingCores are what each GPU's training process takes for itself.
+	// trainingCores is the number of cores that each GPU's training process takes.
 	trainingCores = 1
-	// threadBytes is what a decoding thread holds, indexBytes what a server keeps of each sample.
+	// threadBytes is the memory of a decoding thread, indexBytes a server's memory for each sample.
 	threadBytes = 10 << 20
 	indexBytes  = 40
 	// cacheShare is how much of the memory that is left the page cache is counted on to have.
 	cacheShare = 0.75
 )
 
-// A Machine is what a plan is made for.
+// A Machine is the machine that a plan is for.
 type Machine struct {
 	Cores              int     `json:"cores"` // logical ones
 	MemoryBytes        int64   `json:"memory_bytes"`
 	DiskBytesPerSecond float64 `json:"disk_bytes_per_second"` // 0: not known
 }
 
-// A Need is what the GPUs take.
+// A Need is the rate that the GPUs consume.
 type Need struct {
 	GPUs            int     `json:"gpus"`
 	ImagesPerSecond float64 `json:"images_per_second"` // of all; 0: not said
 	Rate            *Rate   `json:"rate,omitempty"`    // where it was published
 }
 
-// What ends an encoding's rate.
+// The bottlenecks of an encoding's rate.
 const (
 	LimitCPU  = "cpu"
 	LimitDisk = "disk"
 	LimitGPU  = "gpu" // the feed is ahead
 )
 
-// A Plan says what feeds the GPUs. [Plan.Compute] makes all of it of the sample, the machine, the need, and what was measured of the encodings.
+// A Plan says what feeds the GPUs. [Plan.Compute] makes it from the sample, the machine, the need, and the measurements of the encodings.
 type Plan struct {
 	*Sample
 
 	Machine   Machine `json:"machine"`
 	Need      Need    `json:"need"`
-	FeedCores int     `json:"feed_cores"` // what the training processes leave
+	FeedCores int     `json:"feed_cores"` // the cores that the training processes leave
 
 	Encodings []Option `json:"encodings"`
 	Chosen    int      `json:"chosen"` // of Encodings
@@ -65,19 +65,19 @@ type Plan struct {
 	Verdict    string `json:"verdict"`
 }
 
-// An Option is an encoding, what was measured of it, and what it would take.
+// An Option is an encoding, its measurements, and what it would need.
 type Option struct {
 	Name        string        `json:"name"`
 	Encoding    string        `json:"encoding"`
-	Flags       []string      `json:"flags,omitempty"` // of imgshard build; nil for what is packed already
+	Flags       []string      `json:"flags,omitempty"` // of imgshard build; nil for a shard set
 	ImageBytes  float64       `json:"image_bytes"`     // stored, of an image, with its index and its share of the shard
 	SetBytes    int64         `json:"set_bytes"`
 	PerCore     float64       `json:"images_per_core_second"`       // measured
 	PerSecond   float64       `json:"images_per_second"`            // on the feed's cores, were reading free
-	DiskLimit   float64       `json:"disk_images_per_second"`       // what the disk gives; 0: not known
+	DiskLimit   float64       `json:"disk_images_per_second"`       // the disk's rate; 0: not known
 	Cached      bool          `json:"cached"`                       // the set stays in memory after the first epoch
-	CoresNeeded int           `json:"cores_needed"`                 // to decode what the GPUs take; 0: nothing was said of them
-	ReadRate    float64       `json:"read_bytes_per_second_needed"` // what they take, or what the cores can decode
+	CoresNeeded int           `json:"cores_needed"`                 // to decode at the GPUs' rate; 0: no GPUs given
+	ReadRate    float64       `json:"read_bytes_per_second_needed"` // at the GPUs' rate, or at that of the cores
 	NotBitExact string        `json:"not_bit_exact,omitempty"`
 	Rejected    int           `json:"rejected"` // images of the sample that could not be packed
 	Reasons     []pack.Reason `json:"reasons,omitempty"`
@@ -85,7 +85,7 @@ type Option struct {
 	keepsFiles bool // records are the files' own bytes
 }
 
-// rate is what an epoch gets that is not the first, and by what it is limited.
+// rate returns the rate of every epoch but the first, and its bottleneck.
 func (o *Option) rate() (imagesPerSecond float64, limit string) {
 	if o.DiskLimit > 0 && !o.Cached && o.DiskLimit < o.PerSecond {
 		return o.DiskLimit, LimitDisk
@@ -96,7 +96,7 @@ func (o *Option) rate() (imagesPerSecond float64, limit string) {
 // FeedCores returns how many cores the training processes leave to the feed.
 func FeedCores(m Machine, n Need) int { return max(1, m.Cores-trainingCores*n.GPUs) }
 
-// Compute completes the plan, for batches of these views. With bitExact it takes no encoding whose results are not those of the originals.
+// Compute completes the plan, for batches of these views. With bitExact it excludes encodings whose results differ from the originals'.
 func (p *Plan) Compute(views transform.Views, batchSize int, bitExact bool) error {
 	p.Rings = max(1, p.Need.GPUs)
 	p.FeedCores = FeedCores(p.Machine, p.Need)
@@ -117,7 +117,7 @@ func (p *Plan) Compute(views transform.Views, batchSize int, bitExact bool) erro
 	return nil
 }
 
-// compute says what an encoding would take.
+// compute computes what an encoding would need.
 func (o *Option) compute(p *Plan) {
 	o.SetBytes = int64(o.ImageBytes * float64(p.Samples))
 	o.PerSecond = o.PerCore * float64(p.FeedCores)

@@ -34,7 +34,7 @@ const (
 	timmURL     = "https://github.com/huggingface/pytorch-image-models/blob/main/results/benchmark-train-amp-nhwc-pt112-cu113-rtx3090.csv"
 )
 
-// rates are figures that stand in public documents, and nothing else: none is estimated, or carried over from one GPU to another.
+// rates are figures from public documents. None is estimated, or derived from another GPU.
 var rates = []Rate{
 	{"h100", "resnet50", 56089, 8, mlperfH100, resultsURL + "training_results_v3.0/blob/main/Dell/results/XE9680x8H100-SXM-80GB/resnet/result_0.txt"},
 	{"h100", "vit-g14", 1428, 8, nemoH100, nemoURL},
@@ -59,7 +59,7 @@ var rates = []Rate{
 // Rates returns the table of published training rates, GPU by GPU.
 func Rates() []Rate { return slices.Clone(rates) }
 
-// FindRate returns the published rate of a model on a GPU, or says what is known.
+// FindRate returns the published rate of a model on a GPU. Its error lists the known ones.
 func FindRate(gpu, model string) (*Rate, error) {
 	var models, gpus []string
 	for i := range rates {

@@ -1,11 +1,11 @@
-// Package capacity says what a machine needs to feed GPUs: it measures, for some seconds, how fast this machine serves a sample of a dataset in each
-// encoding that could be packed, and how fast its disk reads; the rest is arithmetic.
+// Package capacity computes what a machine needs to feed GPUs. For some seconds it measures how fast this machine serves a sample of a dataset in
+// each possible encoding, and how fast its disk reads; the rest is arithmetic.
 //
 //	Sample ──► Measure ──► Compute ──► Plan
 //	some of    CPU time    what the    what to pack, how many cores,
 //	the data   an image    GPUs want   which disk, which link, how much memory
 //
-// What is measured is CPU time, so that other work on the machine shows little: a core gives so many images in a second of its time, and cores
+// It measures CPU time, so that other work on the machine matters little: a core gives a number of images per second of its time, and cores
 // add up.
 package capacity
 
@@ -35,20 +35,20 @@ const (
 	countLimit = 10 * time.Second
 )
 
-// SetLayout begins the layout of what is packed already.
+// SetLayout begins the layout of a shard set.
 const SetLayout = "a shard set"
 
 // A Sample is some of a dataset's images.
 type Sample struct {
 	Path     string   `json:"path"` // of the set, or of what would be packed
 	Split    string   `json:"split"`
-	Layout   string   `json:"layout"`   // what it is, in words
+	Layout   string   `json:"layout"`   // the kind of data, in words
 	Samples  int      `json:"samples"`  // of all; an estimate or too few unless Counted
 	Counted  bool     `json:"counted"`  // Samples is exact
 	Measured int      `json:"measured"` // how many images are measured
 	Notes    []string `json:"notes"`
 
-	set     *shard.Set  // what is packed already, else nil
+	set     *shard.Set  // the shard set, or nil for a dataset
 	indices []int       // of the sample in it
 	files   []pack.File // the images' files; nil when the set does not keep them
 	small   bool        // the dataset's images are best packed in their own size
@@ -65,7 +65,7 @@ func (s *Sample) Close() error {
 // TakeSample takes a sample of the shard set at path, or of the dataset there that is not packed yet. split chooses where there are several; "" takes
 // train, or the only one.
 func TakeSample(ctx context.Context, path, split string) (*Sample, error) {
-	// What a build would refuse of classes and of ends of tars does not matter here, where labels are not looked at.
+	// Classes and ends of tars that a build would refuse do not matter here, since labels are ignored.
 	sets, splits, err := cliutil.FindData([]string{path}, source.Options{ForceClasses: true, AllowTruncated: true})
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (s *Sample) note(format string, args ...any) {
 // errCounted ends a walk that has taken long enough.
 var errCounted = errors.New("counted for long enough")
 
-// ofSource counts the images of a split, as far as that goes in time, and draws some of them.
+// ofSource counts the images of a split within the time limit, and draws some of them.
 func (s *Sample) ofSource(ctx context.Context, split *source.Split) error {
 	s.Path, s.Layout, s.small = split.Path, split.Layout(), split.Decoded()
 	d := drawing{random: rand.New(rand.NewPCG(1, 2))}
