@@ -3,7 +3,7 @@
 //
 //	go run ./bench/large OUT [-samples 14197122] [-classes 72000] [-shard 4880]
 //
-// It packs nothing: every record is one of a few that were encoded beforehand, and what is large is what a set has beside its images.
+// It packs nothing: every record is one of a few encoded beforehand. Only the data beside the images are large.
 package main
 
 import (

@@ -29,7 +29,7 @@ BIN = ROOT / "bin"
 sys.path.insert(0, str(ROOT / "bench/peers"))
 from run import processor
 
-# What a row does, in Python. SIZE is the number of samples; load() makes a loader of the server.
+# The work of a row, in Python. SIZE is the number of samples; load() makes a loader of the server.
 CLIENT = {
     "a loader, and its `len`": "len(load())",
     "`dataset.targets`": "assert len(load().dataset.targets) == SIZE",

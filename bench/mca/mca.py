@@ -31,7 +31,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("imgfeed", "imgshard")
-# What is asked for, and by which level's kernels it is served.
+# The processors to ask about, by the level of kernels that they run.
 PROCESSORS = {
     "amd64": {
         "AVX2": ("znver2", "znver3", "znver4", "skylake-avx512", "sapphirerapids"),

@@ -135,7 +135,7 @@ func (q *question) answer(src transform.Source, images []transform.Source) error
 	return nil
 }
 
-// measure returns what an operation adds, in microseconds.
+// measure returns the time that an operation adds, in microseconds.
 func measure(level kernel.Level, op string, src transform.Source, seconds float64) (float64, error) {
 	const crop = `{"op":"CenterCrop","size":224}`
 	var specs [2]*transform.Spec

@@ -3,7 +3,7 @@
 //	baselines stdlib LIST SECONDS eval|full
 //	baselines memcpy SET SECONDS eval|train-resize
 //
-// stdlib is what a Go program does without imgfeed: image/jpeg, and golang.org/x/image/draw's bilinear scaler (which does not antialias) straight from
+// stdlib does the work as a Go program without imgfeed would: image/jpeg, and golang.org/x/image/draw's bilinear scaler (which does not antialias) straight from
 // the decoded planes to the crop. LIST names a file with one path a line; the files are in memory before the clock starts.
 //
 // memcpy is the least that serving crops can cost: copying them out of raw pixels in memory into batches, row by row, with nothing checked or decoded.
