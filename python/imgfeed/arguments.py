@@ -1,8 +1,8 @@
-"""A loader's arguments: one table of what each may be, which is checked before anything is started.
+"""A loader's arguments: one table of their kinds, checked before anything starts.
 
-Every field of :class:`Options` is an argument of DataLoader, with its group in docs/python.md and its kind: what is wanted,
-in words, and the function that returns the value in its own type or raises TypeError or ValueError, naming the argument.
-What depends on several arguments is checked by :meth:`Options.__post_init__`.
+Every field of :class:`Options` is an argument of DataLoader, with its group in docs/python.md and its kind: the expected
+values in words, and a function. The function returns the value in its own type or raises TypeError or ValueError, naming
+the argument. :meth:`Options.__post_init__` checks what depends on several arguments.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Kind:
 def kind(want: str, convert: Callable[[Any], Any], *, optional: bool = False, told: str = "") -> Kind:
     """Return the kind of values that convert takes; with optional also None.
 
-    Where convert raises TypeError or ValueError, the caller's error names the argument and says what is wanted: ``told``, if
-    that says more than the document.
+    If convert raises TypeError or ValueError, the caller's error names the argument and the expected values: ``told``, if that
+    says more than the document.
     """
 
     def check(name: str, value: Any) -> Any:
@@ -488,7 +488,7 @@ class Options:
 
     @property
     def finish(self) -> Callable[[Any], Any] | None:
-        """What is done to batches at the transform's end, if anything is."""
+        """The work on batches at the transform's end, if any."""
         return self.transform.finish if isinstance(self.transform, Pipeline) and self.transform.numbers else None
 
     @property

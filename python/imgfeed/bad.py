@@ -1,4 +1,4 @@
-"""Samples that can't be read: what a loader has met of them, and when they are too many."""
+"""Unreadable samples: those a loader has met, and when they are too many."""
 
 from __future__ import annotations
 

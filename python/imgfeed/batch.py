@@ -1,4 +1,4 @@
-"""What is done to whole batches, on the device where they are, but to each image by draws of its own.
+"""Operations on whole batches, on their device, with separate draws for each image.
 
 torchvision's v2 mixes batches well: ``v2.MixUp`` and ``v2.CutMix`` take what a loader gives. Its ``RandomErasing`` erases one
 place in all images of a batch; the one here erases another in each, as it does to single images.
@@ -19,12 +19,12 @@ class RandomErasing:
         p: The probability that an image has one erased, 0 to 1.
         scale: The least and the largest part of the image's area that it takes.
         ratio: The least and the largest ratio of its height to its width.
-        value: What it becomes: a number, one for each channel, or "random" for normally distributed ones, for each pixel
-            anew. As torchvision's it is in units of the batch: of normalised images 0 is their mean.
+        value: The new value: a number, one for each channel, or "random" for normally distributed ones, for each pixel
+            anew. As in torchvision it is in units of the batch: in normalised images 0 is the mean.
 
-    Ten rectangles are tried for an image, of which the first that is smaller than the image both ways is erased. Where
-    comes from torch's generator on the CPU, so that a run whose generator is restored repeats it; "random" values come from
-    that of the images' device. Raises ValueError for arguments out of range.
+    It tries ten rectangles for an image, and erases the first that is smaller than the image both ways. Their places come
+    from torch's generator on the CPU, so a run repeats them if its generator is restored; "random" values come from the
+    generator of the images' device. Raises ValueError for arguments out of range.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RandomErasing:
         self.p, self.scale, self.ratio, self.value = p, scale, ratio, value
 
     def __call__(self, images: Any) -> Any:
-        """Return what is left of images, a float tensor (B, C, H, W), on the same device; the images stay as they are."""
+        """Return a copy of images with parts erased, a float tensor (B, C, H, W), on the same device."""
         torch = importlib.import_module("torch")
         count, channels, height, width = images.shape
         mask = self._mask(torch, count, height, width).to(images.device, non_blocking=True)
@@ -62,7 +62,7 @@ class RandomErasing:
         return torch.where(mask, value, images)
 
     def _mask(self, torch: Any, count: int, height: int, width: int) -> Any:
-        """Return what is to erase, bool (count, 1, height, width)."""
+        """Return the pixels to erase, bool (count, 1, height, width)."""
         hit = torch.rand(count) < self.p
         area = height * width * torch.empty(count, 10).uniform_(*self.scale)
         ratio = torch.empty(count, 10).uniform_(math.log(self.ratio[0]), math.log(self.ratio[1])).exp()

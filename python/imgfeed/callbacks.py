@@ -17,14 +17,14 @@ from .arguments import whole
 from .loader import DataLoader
 from .numbers import INT64_MAX
 
-#: What is logged: the share of the time in which the loop waited for a batch, from 0 to 1, and its images in a second.
+#: The logged values: the share of the time in which the loop waited for a batch, from 0 to 1, and its images in a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"
 
 EVERY = whole(1, INT64_MAX, "a whole number, 1 or more")
 
 
 class DataWait:
-    """Logs what the steps since the last time have waited for data, and their images a second."""
+    """Logs how long the steps since the last time waited for data, and their images a second."""
 
     def __init__(self, loader: DataLoader, to: Any, every: int = 50) -> None:
         """Log every so many steps to a SummaryWriter, a run of wandb, or a function of a dictionary and the step's number.

@@ -1,10 +1,10 @@
-"""Compares what the feed makes of a dataset with what torchvision on Pillow makes of it, bit by bit.
+"""Compares the feed's results for a dataset with those of torchvision on Pillow, bit by bit.
 
     python -m imgfeed.check /data/train-shards --transform train --samples 200
 
 It takes the first samples of a shuffled epoch as batches give them, asks for the record of each, and repeats that on the
-original. It needs torchvision, and says how many samples are identical; the exit code is 1 if one is not. What torchvision
-blurs in float32 may differ by one level in less than a thousandth of the values, which is said and is no failure.
+original. It needs torchvision, and prints how many samples are identical; the exit code is 1 if one is not. Images that
+torchvision blurs in float32 may differ by one level in less than a thousandth of the values: it counts them, as no failure.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round
 
 @dataclass
 class Report:
-    """What was compared. A difference has the sample's index, the share of its values that differ, by how much at most, and
-    its record; those that are no more than torchvision's rounding of what it blurs are in rounded.
+    """The result of a comparison. A difference has the sample's index, the share of its values that differ, by how much at
+    most, and its record. Those that come only from torchvision's rounding in blurs are in rounded.
     """
 
     compared: int = 0
@@ -51,11 +51,11 @@ def check(
     original: Callable[[int], Any] | None = None,
     report: Report | None = None,
 ) -> Report:
-    """Compare the first samples of an epoch of a loader, in all their views, with what torchvision makes of their records.
+    """Compare the first samples of an epoch of a loader, in all their views, with torchvision's results for their records.
 
     The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. original
-    gives the RGB image of Pillow that an index stands for: ``loader.dataset[index][0]``, as the set has it, if not given.
-    report is what is counted in, and returned: a new one if not given. One of one's own can be looked at after Ctrl-C.
+    gives the RGB image of Pillow for an index; by default ``loader.dataset[index][0]``, as the set has it.
+    report collects the counts and is returned; by default a new one. Pass your own to read it after Ctrl-C.
     """
     report = Report() if report is None else report
     loader.set_epoch(epoch)
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _transform(text: str) -> Any:
-    """Return what --transform says: a list or an object in JSON, or a name. Raises ValueError for JSON that is none."""
+    """Return the value of --transform: a list or an object in JSON, or a name. Raises ValueError for invalid JSON."""
     if not text.lstrip().startswith(("[", "{")):
         return text
     try:

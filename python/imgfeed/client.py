@@ -1,4 +1,4 @@
-"""A session with a server: what is asked of it, and the batches that it pushes."""
+"""A session with a server: its requests, and the batches that the server pushes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SetInfo:
 
 @dataclass(slots=True)
 class Batch:
-    """One batch as it came. consumed is what :meth:`Session.start` should be told to go on after it."""
+    """One batch as it came. To continue after it, pass consumed to :meth:`Session.start`."""
 
     number: int
     consumed: int
@@ -227,7 +227,7 @@ class Session:
                 self._selected = selected
 
     def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> Epoch:
-        """Begin an epoch, of what is selected, after the first consumed samples (of all ranks). The one that runs ends."""
+        """Begin an epoch of the selection, after the first consumed samples (of all ranks). The running one ends."""
         with self._lock:
             if self._ring is not None:
                 self._ring.reclaim()
@@ -322,14 +322,14 @@ class Session:
     def records(
         self, epoch: int, indices: list[int], repetitions: list[int] | None = None, view: int = 0
     ) -> list[list[dict[str, Any]]]:
-        """Return what the transform does to samples in an epoch: of each a list of functions with their arguments."""
+        """Return the transform's work on samples in an epoch: for each a list of functions with their arguments."""
         message: wire.Message = {"type": "records", "epoch": epoch, "indices": indices, "view": view}
         if repetitions is not None:
             message["repetitions"] = repetitions
         return self._ask(message, lambda reply: list(reply["records"]))
 
     def order(self, epoch: int, selected: Selected | None = None) -> Array:
-        """Return the index of every sample that an epoch of what is selected gives this rank, int64, batch after batch."""
+        """Return the index of every sample that an epoch of the selection gives this rank, int64, batch after batch."""
         with self._lock:
             self.select(selected)
             return self._ask({"type": "order", "epoch": epoch}, lambda reply: self._raw(reply["count"], "<i8"))
@@ -339,7 +339,7 @@ class Session:
         return self._ask({"type": "stats"}, lambda reply: {name: value for name, value in reply.items() if name != "type"})
 
     def _ask(self, message: wire.Message, read: Callable[[wire.Message], T]) -> T:
-        """Send a request whose reply has its own type; return what read makes of the reply."""
+        """Send a request whose reply has its own type; return the reply as read converts it."""
         with self._lock:
             reply = self._request(message, message["type"])
             with _understood(self.connection, reply):

@@ -1,4 +1,4 @@
-"""What a loader says about its data: as much of torch's Dataset as training scripts ask for."""
+"""A loader's data: as much of torch's Dataset as training scripts use."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def pack(args: argparse.Namespace) -> Path:
 
 
 def call(*arguments: str) -> None:
-    """Run imgshard, showing what is run."""
+    """Run imgshard and show the command."""
     command = [find_binary("imgshard"), *arguments]
     print("$", *command, flush=True)
     subprocess.run(command, check=True)

@@ -1,4 +1,4 @@
-"""One iteration of a loader: the batches of an epoch, or of what is left of it."""
+"""One iteration of a loader: the batches of an epoch, or of the rest of it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class UnsupportedError(ImgfeedError):
 
 
 class MissingError(ImgfeedError, LookupError):
-    """Something asked for is not in reach: a split, or a partition whose folder isn't on this machine."""
+    """A split is missing, or a partition's folder isn't on this machine."""
 
 
 class ServerError(ImgfeedError, ConnectionError):

@@ -17,7 +17,7 @@ _LOSSES_MAX = 3  # of own servers without a batch in between: what ends one afte
 
 
 class Feed:
-    """Gives the batches of what is left of an epoch. It knows no iterator, which goes when its caller lets go of it.
+    """Gives the batches of the rest of an epoch. It holds no iterator, so that an iterator can be freed with its caller.
 
     The cursor is the client's: how many samples all ranks have had once each has had the last batch. After a loss the next
     session begins there, and its first batch is the very one that would have come.
@@ -34,9 +34,9 @@ class Feed:
         with_records: bool,
         bad: BadSamples,
     ) -> None:
-        """Begin at a place, in what is selected. timeout, in seconds, is for each batch; 0 waits for ever.
+        """Begin at a place in the selection. timeout, in seconds, is for each batch; 0 waits for ever.
 
-        bad is told of samples that can't be read.
+        bad collects unreadable samples.
         """
         self.timeout = timeout
         self._bad = bad
@@ -136,7 +136,7 @@ class Feed:
             del error  # its traceback has this frame: together they would keep the lost ring until the collector comes by
 
     def _tell(self, error: errors.LostError) -> None:
-        """Log a loss, or raise it where nothing is to be waited for."""
+        """Log a loss, or raise it if there is no server to wait for."""
         service = self._service
         now = time.monotonic()
         if self._losses == 0:

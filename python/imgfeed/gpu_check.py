@@ -49,7 +49,7 @@ class Check:
 
 @dataclass
 class Report:
-    """What was found."""
+    """The findings."""
 
     facts: list[tuple[str, str]] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Report:
 
 
 class Gpu:
-    """What the checks ask of a device."""
+    """The operations that the checks need from a device."""
 
     def __init__(self, torch: Any, device: Any) -> None:
         """Take a torch.device of type cuda."""

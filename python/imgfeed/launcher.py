@@ -114,7 +114,7 @@ class OwnServer:
         return self._process.pid
 
     def explain(self, error: errors.ServerError) -> errors.ServerError:
-        """Return error with what the server printed last, if it has ended. A forked child of the owner can't know that."""
+        """Return error with the server's last output, if it has ended. A forked child of the owner can't know that."""
         if os.getpid() != self._owner:
             return error
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -169,7 +169,7 @@ class OwnServer:
         return errors.ServerError(f"{begin} {printed or 'it said nothing'}")
 
     def _printed(self) -> str:
-        """Return the end of what the server has printed, without the prefix that errors get anyway."""
+        """Return the end of the server's output, without the prefix that errors get anyway."""
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])

@@ -1,4 +1,4 @@
-"""The DataLoader: what a training script uses of imgfeed."""
+"""The DataLoader: the part of imgfeed that a training script uses."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class DataLoader:
 
     A transform with several views gives a list of images, and of params, one for each view.
 
-    Images are views of memory that is shared with the server; nothing is copied. A batch stays valid for as long as
-    anything refers to it: its slot goes back to the server with the last reference. When a caller holds so many batches
-    that the server would have no slot left, further ones come as copies. The arrays are writable; they are the caller's.
+    Images are views of memory that is shared with the server; nothing is copied. A batch stays valid as long as
+    anything refers to it: its slot goes back to the server with the last reference. If you hold so many batches that the
+    server would have no slot left, further ones come as copies. The arrays are yours and writable.
 
-    An iteration that came to its end makes the next one the next epoch; one that was broken off is begun again.
-    ``set_epoch`` says it explicitly. A loader has one iteration at a time: a new one ends the one before.
+    After a completed iteration the next one is the next epoch; an interrupted one begins again. ``set_epoch`` sets the
+    epoch explicitly. A loader has one iteration at a time: a new one ends the one before.
 
-    Every argument is checked before anything is started; docs/python.md lists their types and ranges.
+    Every argument is checked before anything starts; docs/python.md lists their types and ranges.
 
     Data:
         dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
@@ -60,10 +60,9 @@ class DataLoader:
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
             Operations that name one keep it.
-        bit_exact: Refuse a transform that does not give the bits that it gives of the original images, because the
-            set's images were resized before they were stored, or by another resampler. Without it the first note in the
-            log says so.
-        on_error: What a sample that can't be read does: ``error`` raises, ``blank`` gives a black image with the label -100
+        bit_exact: Refuse a transform whose results differ from those of the original images, because the set's images
+            were resized before they were stored, or by another resampler. Without it the first note in the log says so.
+        on_error: For an unreadable sample: ``error`` raises, ``blank`` gives a black image with the label -100
             and fields that are NaN, 0 or empty, ``substitute`` another sample of its class in its place, the same on any
             number of ranks and after a resume.
         max_bad: How many samples may be bad with ``blank`` or ``substitute``, each counted once for as long as this loader
@@ -71,24 +70,24 @@ class DataLoader:
 
     Batches:
         batch_size: Samples in a batch of this rank.
-        drop_last: Leave out what doesn't fill a batch on every rank.
-        even_batches: Give every rank as many samples, repeating some at the end, as DistributedSampler does. False gives
+        drop_last: Leave out the samples that don't fill a batch on every rank.
+        even_batches: Give every rank equally many samples, repeating some at the end, as DistributedSampler does. False gives
             every sample once over all ranks, for evaluation; ranks may then differ by one batch.
-        fields: Names of values that the set has of each sample beside its label (``imgshard build --field``), to be added after
-            the labels in this order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
+        fields: Names of the set's values beside each label (``imgshard build --field``), to add after the labels in this
+            order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
         target: The name of a field that comes in place of the labels: a multi-hot vector, a number, a text.
         with_index: Add each sample's index, its place in the shard set's order.
-        with_params: Add each sample's draw: top, left, height, width, flip. Or ``"records"``: add all that is done to each, see
-            :meth:`records`, as a :class:`imgfeed.records.Records`, which asks for those that are looked at.
+        with_params: Add each sample's draw: top, left, height, width, flip. Or ``"records"``: add everything done to each, see
+            :meth:`records`, as a :class:`imgfeed.records.Records`, which asks for those that you look at.
 
     Order:
-        shuffle: Whether each epoch has an order of its own, made from seed and epoch.
+        shuffle: Give each epoch its own order, made from seed and epoch.
         seed: Keys the order and the random crops. The same on all ranks.
         subset: The samples to choose from: indices (in the order that they have without shuffle), class names, a
             fraction such as 0.1, or (fraction, seed), the same for every seed of the loader.
         weights: Draw every sample with replacement, in proportion to: a number for each sample of the split, a dictionary
             with one for each class, or ``"balanced"``, which makes all classes equally frequent.
-        repeats: How often a sample comes in a row, each time with draws of its own and on another rank.
+        repeats: How often a sample comes in a row, each time with its own draws and on another rank.
         num_samples: Samples in an epoch, over all ranks; as many as there are to choose from if not given.
         order: The indices of an epoch, for all ranks together, or a function of the epoch's number that gives them.
         sampler: A sampler of torch: the indices that this rank serves. Its ``set_epoch``, where it has one, is called.
@@ -100,8 +99,8 @@ class DataLoader:
     Output:
         framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
         layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
-        device: Where tensors are to be; a CUDA device gets asynchronous copies out of a page-locked ring, one batch
-            before it is asked for.
+        device: Where tensors go; a CUDA device gets asynchronous copies out of a page-locked ring, one batch before you
+            ask for it.
         normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: images come as dtype, normalised on
             their device.
         dtype: A torch type for images that holds 0 to 255; uint8, or float32 with normalize, if not given.
@@ -202,7 +201,7 @@ class DataLoader:
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
         self._bad = BadSamples(options.max_bad)
-        #: What the iterations have cost the caller, see :class:`imgfeed.meter.Meter`.
+        #: The caller's time and images, see :class:`imgfeed.meter.Meter`.
         self.meter = Meter()
         service = self._service  # not the loader, which an iteration may outlive
         verdict = (lambda: str(service.ask(Session.stats)["verdict"])) if options.verbose else None
@@ -219,9 +218,9 @@ class DataLoader:
             "shuffle": options.shuffle,
             "selection": self._selection.identity,
         }
-        #: What is served: its length, ``classes``, ``class_to_idx`` and ``targets``.
+        #: The data: length, ``classes``, ``class_to_idx`` and ``targets``.
         self.dataset = Dataset(self._service)
-        #: The order, for scripts that call ``loader.sampler.set_epoch``, and what is made of it.
+        #: The order, for scripts that call ``loader.sampler.set_epoch``, and its batches.
         self.sampler = Sampler(self._service, self._progress, options, self._selection)
         self.batch_sampler = BatchSampler(self.sampler, options.batch_size, options.drop_last)
 
@@ -236,7 +235,7 @@ class DataLoader:
         return rank_batches(self._selection.positions(self._progress.start.epoch), self.rank, self.world, policy, size)
 
     def __repr__(self) -> str:
-        """Return what is served to whom: data, split, batch size, transform, rank and world."""
+        """Return data, split, batch size, transform, rank and world."""
         o = self._options
         return (
             f"imgfeed.DataLoader({o.dataset!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
@@ -280,11 +279,11 @@ class DataLoader:
         self._progress.set_epoch(epoch)
 
     def skip(self, batches: int) -> None:
-        """Go on that many batches further than the last one that was handed out, on every rank: after a loss spike, say.
+        """Move that many batches past the last one handed out, on every rank, for instance after a loss spike.
 
-        Nothing is read of what is skipped, however much that is, and :meth:`state_dict` counts it at once. A running
-        iteration goes on there with its next batch. Beyond the epoch's end it ends, and the next one begins within the
-        later epoch; ``set_epoch`` with that epoch's number keeps the place.
+        Skipped batches are not read, however many, and :meth:`state_dict` counts them at once. A running iteration
+        continues there. If that is beyond the epoch's end, it ends, and the next one begins within the later epoch;
+        ``set_epoch`` with that epoch's number keeps the place.
         """
         self._progress.skip(self._selection.after(self._progress.reached, SKIP.check("batches", batches)))
 
@@ -308,13 +307,13 @@ class DataLoader:
     def records(
         self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0
     ) -> list[Record]:
-        """Return what the transform does to samples in an epoch, whatever has been iterated.
+        """Return the transform's work on samples in an epoch, whatever was iterated.
 
         Each sample's record is a list of calls of ``torchvision.transforms.functional``, such as
         ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; :func:`imgfeed.reference` repeats it.
         indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0,
         and view is that of several in the transform. ``with_params="records"`` knows all that of a batch's samples.
-        The server does the samples again for that, one after the other: it is for looking at some of them.
+        The server repeats the samples for that, one after the other: use it to look at some of them.
         """
         asked = [INDEX.check("indices", i) for i in indices]
         again = None if repetitions is None else [INDEX.check("repetitions", i) for i in repetitions]

@@ -1,4 +1,4 @@
-"""What a loader's epochs have cost its caller: images, time, and how much of that was spent waiting for a batch."""
+"""A caller's figures of a loader's epochs: images, time, and the part of it spent waiting for a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Account:
     waited: float = 0.0  # of these, in the loader, until it had the batch
 
     def __sub__(self, other: Account) -> Account:
-        """Return what was added since other."""
+        """Return the difference from other."""
         return Account(
             self.images - other.images, self.batches - other.batches, self.seconds - other.seconds, self.waited - other.waited
         )
@@ -35,7 +35,7 @@ class Account:
 
 
 class Meter:
-    """Measures a loader's iterations. It is the caller's side: what the server waits for is in the server's own account."""
+    """Measures a loader's iterations. It is the caller's side: the server's statistics say what the server waits for."""
 
     def __init__(self) -> None:
         """Begin with nothing."""

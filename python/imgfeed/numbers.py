@@ -24,7 +24,7 @@ def number(value: Any) -> float:
 
 
 def shown(value: Any) -> str:
-    """Return the first 80 characters of what a value looks like: of a list only what they may be of, as it may be very long."""
+    """Return the first 80 characters of a value's text. It looks at no more of a list than they need."""
     return f"{value[:80] if isinstance(value, (list, tuple)) else value!r:.80}"
 
 
@@ -66,7 +66,7 @@ def indices(name: str, value: Any, want: str) -> npt.NDArray[np.int64]:
 
 
 def each_number(numbers: Any, wrong: str) -> npt.NDArray[np.float64]:
-    """Return what a sequence holds, each of which must be a number; else raises TypeError that says what is wrong."""
+    """Return the numbers of a sequence. Raises TypeError that names anything else."""
     if isinstance(numbers, np.ndarray):
         numbers = numbers.tolist()
     if not isinstance(numbers, Sequence) or isinstance(numbers, (bytes, bytearray)):
@@ -78,7 +78,7 @@ def each_number(numbers: Any, wrong: str) -> npt.NDArray[np.float64]:
 
 
 def as_json(where: str, value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON has it: plain, numbers of numpy and torch too, and all of them finite and of 64 bits."""
+    """Return a value for JSON: plain, also from numbers of numpy and torch, all of them finite and of 64 bits."""
     if depth > _DEPTH_MAX:
         raise ValueError(f"imgfeed: {where:.80} holds lists or operations within each other, {_DEPTH_MAX} deep or more")
     if hasattr(value, "tolist"):

@@ -20,7 +20,7 @@ NextBatch = Callable[[], tuple[Batch, Columns] | None]
 
 
 class Output(ABC):
-    """Turns batches into what the caller gets: images, labels, then fields, indices and params if asked for."""
+    """Turns batches into the caller's values: images, labels, then fields, indices and params if asked for."""
 
     @abstractmethod
     def __call__(self, arrays: Arrays) -> Columns:
@@ -93,7 +93,7 @@ class TorchOutput(Output):
 
 
 def collated(columns: Columns, collate: Callable[[list[Any]], Any]) -> Any:
-    """Return what a caller's function makes of a batch's samples, which are as torch's own datasets have them.
+    """Call a caller's function with a batch's samples in the form of torch's own datasets, and return its result.
 
     The image is an array, or a list of its views, and the label a number.
     """
@@ -101,7 +101,7 @@ def collated(columns: Columns, collate: Callable[[list[Any]], Any]) -> Any:
 
 
 def each(do: Callable[[Any], Any], column: Any) -> Any:
-    """Return what a function makes of a column: of an array, or of each array of several views. Other values stay."""
+    """Apply a function to a column: to an array, or to each array of several views. Other values stay."""
     if not isinstance(column, list):
         return do(column) if _is_array(column) else column
     return [do(view) for view in column] if column and _is_array(column[0]) else column
@@ -130,7 +130,7 @@ def torch() -> Any:
 
 
 def torch_wanted(framework: str) -> bool:
-    """Return whether batches are to be torch tensors: framework is ``torch``, ``numpy`` or ``auto`` (torch if installed)."""
+    """Return whether batches should be torch tensors: framework is ``torch``, ``numpy`` or ``auto`` (torch if installed)."""
     installed = "torch" in sys.modules or importlib.util.find_spec("torch") is not None
     if framework == "torch" and not installed:
         raise ValueError("imgfeed: framework is 'torch', which is not installed")

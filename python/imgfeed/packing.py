@@ -45,7 +45,7 @@ _LINES_KEPT = 24  # of what else it says, for an error
 
 
 class Source(Protocol):
-    """What is to be packed."""
+    """The images to pack."""
 
     name: str  # of the folder in the cache, for people
     what: str  # it is, in words

@@ -1,7 +1,7 @@
-"""timm's policies, as the objects that its create_transform makes: told by the strings that make them.
+"""timm's policies: from the objects that its create_transform makes, back to their strings.
 
-The objects have forgotten their strings. So a string is made of what they hold, timm makes a policy of that again, and where
-the two are alike it is what the server is given.
+The objects do not keep their strings. So a string is made from their content, and timm makes a policy from that string. If
+both are alike, the server gets the string.
 """
 
 from __future__ import annotations

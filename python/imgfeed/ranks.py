@@ -59,7 +59,7 @@ def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:
 
 
 def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: int) -> int:
-    """Return how many batches a rank gets in a whole epoch. They are as many on every rank, but for ``uneven``."""
+    """Return how many batches a rank gets in a whole epoch. They are equally many on every rank, except with ``uneven``."""
     mine = rank_samples(samples, rank, world, policy)
     return mine // batch_size if policy == "drop_last" else -(-mine // batch_size)
 

@@ -1,7 +1,7 @@
-"""What was done to samples, as records that a person can read, and that imgfeed.reference repeats.
+"""Records of the work on samples, which a person can read and imgfeed.reference repeats.
 
-The server makes a record by doing the sample once more. So those of a batch are asked for when somebody looks at them, and by
-then its epoch may be over, or the server another one: what they are asked by stays with the batch.
+The server makes a record by repeating the sample. So a batch's records are requested only when somebody looks at them. By then
+the epoch may be over, or the server another one, so the batch keeps everything that the request needs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AT_ONCE = 32  # of one request to the server, which does them one after the oth
 
 
 def ask(service: Service, epoch: int, indices: list[int], repetitions: list[int] | None, view: int) -> list[Record]:
-    """Return what the transform's view does to samples, by index and repetition, in an epoch."""
+    """Return the work of the transform's view on samples, by index and repetition, in an epoch."""
     made: list[Record] = []
     for first in range(0, len(indices), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
@@ -33,14 +33,14 @@ def ask(service: Service, epoch: int, indices: list[int], repetitions: list[int]
 class Records:
     """The records of a batch's samples, or of one view of them, in the batch's order: ``records[3]``, ``list(records)``.
 
-    Each is asked of the server when it is looked at first, and then kept. That of a blank sample is None. It is no list, nor a
-    Sequence: programs that move batches to a device go through those, and would ask for them all.
+    Each is requested from the server when you first look at it, and then kept. A blank sample's is None. This is neither a list
+    nor a Sequence: programs that move batches to a device go through those, and would request them all.
 
-    Raises what :meth:`imgfeed.DataLoader.records` raises, when a record is looked at.
+    Looking at a record raises what :meth:`imgfeed.DataLoader.records` raises.
     """
 
     def __init__(self, service: Service, epoch: int, batch: Batch, view: int) -> None:
-        """Take what a batch of an epoch holds, which has its indices and repetitions."""
+        """Take a batch of an epoch, which has its indices and repetitions."""
         arrays = batch.arrays
         if arrays.indices is None or arrays.repetitions is None:
             raise errors.ProtocolError("imgfeed: the server's batches have no repetitions, by which records are asked for")
@@ -70,7 +70,7 @@ class Records:
             yield from self[first : first + _AT_ONCE]
 
     def __repr__(self) -> str:
-        """Say whose they are, without asking for any."""
+        """Describe the batch, without requesting a record."""
         return f"<records of {len(self)} samples, epoch {self._epoch}, view {self._view}>"
 
     def __reduce__(self) -> tuple[Any, ...]:

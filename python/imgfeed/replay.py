@@ -1,4 +1,4 @@
-"""What a record says, done to the original with torchvision on Pillow: so that anyone can check what the server has made."""
+"""Repeats a record on the original with torchvision on Pillow, so that anyone can check the server's work."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def reference(image: Any, record: Sequence[Call]) -> Any:
     """Return the image that torchvision makes of an original by the functions of a record, one after the other.
 
     image is the original, an RGB image of Pillow; a record comes from :meth:`imgfeed.DataLoader.records`. The result is an
-    image of Pillow too, whose pixels are the batch's. It needs torchvision, and for resized images a Pillow whose bits the
-    loader's ``resampler`` gives. Raises ValueError for a function that it does not know, such as one of a later server.
+    image of Pillow too, whose pixels are the batch's. It needs torchvision, and for resized images the Pillow release of
+    the loader's ``resampler``. Raises ValueError for a function that it does not know, such as one of a later server.
     """
     for call in record:
         image = _call(image, dict(call))

@@ -4,8 +4,8 @@ A batch's arrays are views of one :class:`_Lease`, an object that stands for the
 base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent; so the lease goes
 when the last of them goes, and sends the slot back.
 
-What is here for each batch runs with cold caches, as decoding threads sweep them: a line of Python costs several times of
-what it costs in a loop of its own. So what is the same for every batch is made once.
+The code for each batch runs with cold caches, as decoding threads sweep them: a line of Python costs several times as much
+as in a tight loop. So everything that is the same for every batch is made once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _info(array: Mapping[str, Any]) -> ArrayInfo:
 
 
 class Shape:
-    """What a slot holds: its arrays, in the order in which the socket carries them."""
+    """The content of a slot: its arrays, in the order in which the socket carries them."""
 
     def __init__(
         self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int, fields: Sequence[str] = (), target: str | None = None
@@ -106,7 +106,7 @@ def _of(views: list[Array], places: int | list[int]) -> Array | list[Array]:
     return [views[i] for i in places] if isinstance(places, list) else views[places]
 
 
-#: What makes a value of its bytes, for the types of fields whose values have any length.
+#: Converts bytes to a value, for the types of fields with values of any length.
 DECODERS: dict[str, Callable[[bytes], Any]] = {"bytes": bytes, "text": bytes.decode, "json": json.loads}
 
 
@@ -147,7 +147,7 @@ class Arrays:
     repetitions: Array | None = None
 
     def columns(self) -> tuple[Array | list[Any], ...]:
-        """Return those that there are, as the caller gets them: values of any length as lists."""
+        """Return the columns present, as the caller gets them: values of any length as lists."""
         columns: tuple[Array | list[Any], ...] = (
             self.images,
             self.labels if self.target is None else _values(self.target),

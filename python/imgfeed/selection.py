@@ -1,6 +1,6 @@
-"""Which samples a loader's epochs hold, where that is not each of the split once: docs/sampling.md has it in full.
+"""Which samples a loader's epochs hold, if not each of the split once: docs/sampling.md has it in full.
 
-The client makes at most two arrays of what it was asked for, a list of indices and a list of weights, and sends them once; the
+The client makes at most two arrays from its arguments, a list of indices and a list of weights, and sends them once; the
 server's plan does the rest.
 """
 
@@ -27,7 +27,7 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Selection:
-    """What a loader serves in each epoch."""
+    """The samples that a loader serves in each epoch."""
 
     def __init__(self, service: Service, options: Options) -> None:
         """Take what options say. The server refuses here what it can't serve, unless it is made anew for each epoch."""
@@ -45,7 +45,7 @@ class Selection:
 
     @property
     def identity(self) -> str | None:
-        """What a state says of it; None where there is nothing to say."""
+        """The selection's entry in a state; None if it needs none."""
         if self.anew:
             return "order" if self._options.sampler is None else "sampler"
         return self._lasting.digest if self._options.selects else None
@@ -64,9 +64,9 @@ class Selection:
         raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
 
     def begin(self, place: Place) -> tuple[Place, Selected | None]:
-        """Return what the epoch at place holds, and the place, with its order's name and no further than its end.
+        """Return the samples of the epoch at place, and the place, with its order's name and no further than its end.
 
-        Raises StateError where place was reached in another order than the one that the epoch has.
+        Raises StateError if place was reached in another order than the epoch's.
         """
         selected = self.of(place.epoch)
         order = selected.digest if selected is not None and self.anew else None
@@ -132,7 +132,7 @@ class Selection:
         return self._made[1]
 
     def _sampled(self, epoch: int) -> list[Any]:
-        """Return what the caller's sampler gives for an epoch."""
+        """Return the indices that the caller's sampler gives for an epoch."""
         sampler = self._options.sampler
         if callable(getattr(sampler, "set_epoch", None)):
             sampler.set_epoch(epoch)
@@ -141,7 +141,7 @@ class Selection:
 
     @cached_property
     def _lasting(self) -> Selected:
-        """What is the same in every epoch."""
+        """The part that is the same in every epoch."""
         o = self._options
         listed = o.order if o.order is not None else self._subset(o.subset)
         weights = None if o.weights is None else self._weights(o.weights, listed)
@@ -200,7 +200,7 @@ class Selection:
             )
         return labels
 
-    #: What was made last, for which epoch.
+    #: The last result, and its epoch.
     _made: tuple[int, Selected] | None = None
 
 

@@ -35,10 +35,10 @@ def patiently(
     told: bool = False,
     rest: Callable[[float], object] = time.sleep,
 ) -> Answer:
-    """Return what attempt does, which is tried again for patience seconds while it raises LostError: no server is there.
+    """Return attempt's result. While it raises LostError (no server is there), try again for patience seconds.
 
-    The log says once that it is waited for, unless told says that it has. deadline is a time of time.monotonic(); rest waits
-    for some seconds. Raises the last LostError when none is there in time, and TimeoutError at the deadline.
+    The log says once that it waits, unless told is true. deadline is a time of time.monotonic(); rest waits
+    for some seconds. Raises the last LostError if no server comes in time, and TimeoutError at the deadline.
     """
     begin, wait = time.monotonic(), 0.01
     while True:
@@ -85,7 +85,7 @@ class Service:
 
     @property
     def served(self) -> SetInfo:
-        """What is served: the split that the session is of."""
+        """The split that the session serves."""
         assert self._served is not None  # the constructor has connected
         return self._served
 
@@ -96,7 +96,7 @@ class Service:
 
     @property
     def current(self) -> Session | None:
-        """The session as it is now, which may be lost without anybody's knowing; None when there is none."""
+        """The present session, which may be lost without notice; None if there is none."""
         return self._session
 
     @property
@@ -199,9 +199,9 @@ class Service:
             del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
     def _opened(self, opened_as: Ranks | None, deadline: float | None, *, told: bool) -> Session:
-        """Connect and open. A server of others is waited for, as long as reconnect= says; the log says so unless told.
+        """Connect and open. Wait for somebody else's server as long as reconnect= says; the log says so unless told.
 
-        One of its own that something ends meanwhile is started again, some times.
+        If its own server ends meanwhile, start it again, a few times.
         """
         if self._options.dataset.startswith(_UNIX):
             return patiently(lambda: self._open_once(opened_as), self.patience, deadline=deadline, told=told, rest=self._rest)
@@ -277,7 +277,7 @@ class Service:
             self._attach(session.ring)
 
     def _request(self, session: Session, opened_as: Ranks | None) -> dict[str, Any]:
-        """Return the options as docs/format/wire.md's ``open`` has them."""
+        """Return the options in the form of ``open`` in docs/format/wire.md."""
         o = self._options
         recorded = o.with_params == "records"
         rank, world = opened_as or (None, None)

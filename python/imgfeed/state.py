@@ -49,7 +49,7 @@ class Progress:
         self.reached, self.start = place, Place(place.epoch, 0)
 
     def skip(self, place: Place) -> None:
-        """Go on at place, which lies behind what was reached: the running iteration, too, if there is one."""
+        """Continue at place, beyond the place reached; so does a running iteration."""
         self.load(place)
         self.skips += 1
 

@@ -36,22 +36,22 @@ def from_torch(
     """Return a loader of the same batches as a torch.utils.data.DataLoader, with its images packed once into a cache.
 
     The dataset is an ImageFolder, ImageNet, CIFAR10 or CIFAR100 of torchvision, a Dataset of Hugging Face, or a Subset of
-    these. The first call packs it, which is logged; later ones find it in the cache, by what the data hold. docs/python.md
-    says what of torch's loader is honoured, and what is refused.
+    these. The first call packs it and logs that; later ones find it in the cache, by a digest of the data. docs/python.md
+    lists which arguments of torch's loader are honoured, and which are refused.
 
     Args:
         loader: The loader. It is not iterated, and stays as it is.
-        transform: What is done to each image, in place of the dataset's own transform; a Dataset of Hugging Face needs it, as
-            its own is a function that can't be looked into.
-        label: The column of a Dataset of Hugging Face that has the labels, where there are several.
-        same_order: Take the order of every epoch from torch's own sampler. Without it a sampler that draws is done by the
-            feed: from its own seed and epoch, so that a state goes on in any world.
-        cache: The folder of what is packed, ``$XDG_CACHE_HOME/imgfeed`` or ``~/.cache/imgfeed`` if not given.
-        changes: Arguments of imgfeed.DataLoader, in place of those that the loader would give.
+        transform: The work on each image, instead of the dataset's own transform. A Dataset of Hugging Face needs it, since
+            its own is an opaque function.
+        label: The column of a Dataset of Hugging Face that has the labels, if there are several.
+        same_order: Take the order of every epoch from torch's own sampler. Without it the feed does the work of a
+            random sampler, from its own seed and epoch, so that a state resumes in any world.
+        cache: The folder for packed sets; by default ``$XDG_CACHE_HOME/imgfeed`` or ``~/.cache/imgfeed``.
+        changes: Arguments of imgfeed.DataLoader that override the loader's.
 
     Raises:
-        ValueError: For what can't be honoured, with what to do. TypeError: for what is no loader of torch. ImgfeedError: if
-        packing fails.
+        ValueError: For an argument that can't be honoured, with a remedy. TypeError: for anything but a loader of torch.
+        ImgfeedError: if packing fails.
     """
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(loader, data.DataLoader):
@@ -87,7 +87,7 @@ def _check_changes(changes: dict[str, Any]) -> None:
 
 
 def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
-    """Return what a loader of torch was given, as arguments of the feed's; indices are still those of torch's dataset."""
+    """Return the arguments of a loader of torch as the feed's; indices are still those of torch's dataset."""
     batches = loader.batch_sampler
     if batches is None:
         raise ValueError(
@@ -117,7 +117,7 @@ def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
 
 
 def _order(data: Any, batches: Any, samples: int, same_order: bool) -> dict[str, Any]:
-    """Return the arguments for the order of a sampler of torch: its own, or what the feed does in its stead."""
+    """Return the arguments for the order of a sampler of torch: its own, or the feed's equivalent."""
     sampler, kind = batches.sampler, type(batches.sampler)
     distributed = sys.modules.get("torch.utils.data.distributed")
     if distributed is not None and isinstance(sampler, distributed.DistributedSampler):
@@ -206,7 +206,7 @@ class _Moved:
 
     @property
     def epoch(self) -> Any:
-        """The epoch that a DistributedSampler was told; None for another."""
+        """The epoch set in a DistributedSampler; None for another."""
         return getattr(self._sampler, "epoch", None)
 
     def set_epoch(self, epoch: int) -> None:

@@ -30,7 +30,7 @@ _HOW = (
 
 
 def source_of(dataset: Any, label: str | None) -> tuple[Source, Any]:
-    """Return what is to be packed of a dataset, and the transform that the dataset does to each image.
+    """Return the images of a dataset to pack, and the dataset's transform of each image.
 
     label names the column of the labels of a dataset of Hugging Face. Raises ValueError for a dataset that can't be taken.
     """
@@ -96,7 +96,7 @@ class Images:
         raise NotImplementedError
 
     def identify(self, digest: Any) -> None:
-        """Update a hash with what the images are."""
+        """Update a hash with the images' identity."""
         raise NotImplementedError
 
     def stage(self, folder: Path) -> list[str]:
@@ -166,7 +166,7 @@ class Table(Images):
 
 
 def _files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
-    """Return an ImageFolder, or what is made of it without code of its own."""
+    """Return an ImageFolder, or a subclass without code of its own."""
     folder = _module("torchvision.datasets.folder")
     if folder is None or not isinstance(dataset, folder.DatasetFolder):
         return None
@@ -230,7 +230,7 @@ def _table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple
 
 
 def _without_subsets(dataset: Any) -> tuple[Any, Sequence[int] | None]:
-    """Return what is in torch's Subsets, and which of its samples they select, in order; None: all."""
+    """Return the dataset in torch's Subsets, and which of its samples they select, in order; None: all."""
     data = _module("torch.utils.data")
     rows: list[int] | None = None
     while data is not None and type(dataset) is data.Subset:

@@ -1,8 +1,8 @@
-"""torchvision's transforms as the feed's: what is done to images is the server's, what makes numbers of
-pixels is done to whole batches.
+"""torchvision's transforms as the feed's: the server does the operations on images; conversions to numbers are
+done to whole batches.
 
-A pipeline of torchvision is a list: operations on images, of which the server does those that it knows, with the same names and
-parameters; then a conversion to a tensor; then what changes the tensor's type and scale. These are torchvision's own objects,
+A pipeline of torchvision is a list: operations on images, which the server does if it knows them, with the same names and
+parameters; then a conversion to a tensor; then changes of the tensor's type and scale. These are torchvision's own objects,
 called with a batch, on the device where it is: they do to each pixel what they did to a single image's.
 """
 
@@ -20,22 +20,22 @@ from .policies import is_policy, policy_config
 
 #: The operations of a server and their parameters' names, as its hello lists them.
 Known = Mapping[str, Sequence[str]]
-#: What makes a tensor of an image, pixels from 0 to 255: so they come from the feed.
+#: These make a tensor of an image, with pixels from 0 to 255, as the feed gives them anyway.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
-#: What changes a tensor's type and scale, pixel by pixel: done to batches by torchvision's own objects, but for ToTensor.
+#: These change a tensor's type and scale, pixel by pixel: torchvision's own objects do them to batches, except ToTensor.
 NUMBERS = ("ToTensor", "ConvertImageDtype", "ToDtype", "Normalize")
-#: What changes nothing: the feed's images are RGB.
+#: These change nothing: the feed's images are RGB.
 NOTHING = ("Identity", "RGB")
-#: What timm has in place of some of torchvision's, and does the same.
+#: timm's replacements for some of torchvision's, which do the same.
 OF_TIMM = {
     "RandomResizedCropAndInterpolation": "RandomResizedCrop",
     "MaybePILToTensor": "PILToTensor",
     "MaybeToTensor": "ToTensor",
 }
 
-#: What makes several images of one.
+#: These make several images of one.
 CROPS = ("FiveCrop", "TenCrop")
-#: What the feed calls a policy of timm.
+#: The feed's name for a policy of timm.
 POLICY = "TimmAugment"
 
 
@@ -170,7 +170,7 @@ def _kind(step: Any) -> str:
 
 
 def _steps(value: Any) -> Sequence[Any] | None:
-    """Return what a container holds; None for one that is none."""
+    """Return a container's transforms; None for anything else."""
     kind = type(value).__name__
     if kind == "Compose":
         return list(value.transforms)

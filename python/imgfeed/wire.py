@@ -89,7 +89,7 @@ class Connection:
     def send_later(self, data: bytes) -> None:
         """Send an encoded message now if that is possible without waiting, else with the next one.
 
-        It raises nothing but what a signal's handler raises, such as KeyboardInterrupt; the connection has ended then.
+        It raises only what a signal's handler raises, such as KeyboardInterrupt; then the connection has ended.
         """
         try:
             if self.usable:
