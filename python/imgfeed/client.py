@@ -67,7 +67,6 @@ class SetInfo:
     partitions_here: tuple[int, ...]
     fields: tuple[FieldInfo, ...]
 
-
     def differs(self, before: SetInfo) -> str:
         """Return what is other data than in before, in words; "" if nothing is known to be."""
         if self.fingerprint != before.fingerprint:

@@ -267,8 +267,8 @@ class Service:
         got = (opened["rank"], opened["world"])
         if opened_as is None and self._served_as not in (None, got):
             raise errors.ServerError(
-                f"imgfeed: {options.dataset} feeds rank {got[0]} of {got[1]} now, and fed another one when this loader was made: "
-                "start it with the same --rank and --world, or give rank= and world="
+                f"imgfeed: {options.dataset} feeds rank {got[0]} of {got[1]} now, and fed another one when this loader was "
+                "made: start it with the same --rank and --world, or give rank= and world="
             )
         self._served, self._opened_as = served, opened_as
         if opened_as is None:
@@ -281,7 +281,7 @@ class Service:
         o = self._options
         recorded = o.with_params == "records"
         rank, world = opened_as or (None, None)
-        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None, "rank": rank, "world": world}
+        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None}
         return {
             "transform": o.operations(session.operations),
             "batch_size": o.batch_size,
@@ -295,5 +295,5 @@ class Service:
             "bit_exact": o.bit_exact,
             "selects": o.selects,
             "transport": "socket" if o.transport == "socket" else "shm",
-            **{name: value for name, value in optional.items() if value is not None},
+            **{name: value for name, value in {**optional, "rank": rank, "world": world}.items() if value is not None},
         }

@@ -98,11 +98,11 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
                 f"imgfeed: this state can't be resumed here: {reason} "
                 f"({name} is {state.get(name)!r}, this loader's is {identity[name]!r})"
             )
-    content = state.get("content")
-    if state.get("encoding") == identity["encoding"] and None not in (content, identity["content"]) and content != identity["content"]:
+    content, here = state.get("content"), identity["content"]
+    if state.get("encoding") == identity["encoding"] and content and here and content != here:
         raise errors.StateError(
             f"imgfeed: this state can't be resumed here: its samples had other content "
-            f"(content is {content!r:.80}, this loader's is {identity['content']!r})"
+            f"(content is {content!r:.80}, this loader's is {here!r})"
         )
     order = state.get("order")
     if not isinstance(order, (str, type(None))):
