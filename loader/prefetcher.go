@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -22,9 +23,8 @@ const (
 // A prefetcher reads the records of a stream into memory before they are due, in the order of the stream's plan. What storage has at hand
 // it leaves to the workers.
 //
-// Its readers are goroutines, as many as there are reads to wait for. One of them at a time plans: it finds the next sample that is not at hand
-// and memory for it, and reads it while another one plans. So reads begin in the order in which samples are due, and no more are under way, nor
-// samples or bytes read ahead, than is allowed.
+// Its planner is a goroutine, which finds the next sample that is not at hand and memory for it, and begins to read it, without waiting. So reads begin in the
+// order in which samples are due, and no more are under way, nor samples or bytes read ahead, than is allowed.
 //
 // Samples are known by their numbers in the stream. A worker that begins some says so, then takes each of them: it waits for
 // a read that has begun, and reads by itself what no reader has begun, which none of them will then.
@@ -39,15 +39,17 @@ type prefetcher struct {
 	resting atomic.Bool   // samples are at hand: nothing is read ahead
 	pending atomic.Int64  // samples that were read, or are, and that no worker has taken
 
-	planning sync.Mutex // held by the reader that plans
-	next     int64      // sample that is planned next
-	batch    int        // of the plan, whose samples indices are
-	indices  []int
-	ready    int // samples in a row that were at hand
+	left chan struct{} // closed once the planner has left
+
+	// Of the planner alone.
+	next    int64 // sample that is planned next
+	batch   int   // of the plan, whose samples indices are
+	indices []int
+	ready   int // samples in a row that were at hand
 
 	mu        sync.Mutex
-	readers   int
-	reading   int
+	reading   int   // reads under way
+	wakeUnder int   // of reading, at which the planner is to look again
 	held      int64 // bytes of memory
 	wakeBelow int64 // of held, at which the planner is to look again
 	closed    bool
@@ -60,31 +62,22 @@ type prefetcher struct {
 // A prefetched sample is one that is being read, or was.
 type prefetched struct {
 	number int64 // -1: none
-	where  storage.Range
 	memory piece
-	data   []byte
-	err    error
+	fetch  storage.Fetch
 	landed bool
-	done   chan struct{} // has a token when it has landed
 }
 
 func newPrefetcher(s *Stream, memory *readMemory) *prefetcher {
-	p := &prefetcher{stream: s, memory: memory, reads: 1, wake: make(chan struct{}, 1), batch: -1, readers: 1}
-	go p.read()
+	p := &prefetcher{stream: s, memory: memory, reads: 1, wake: make(chan struct{}, 1), batch: -1, left: make(chan struct{}), wakeUnder: -1}
+	go p.run()
 	return p
 }
 
-// read is a reader's life.
-func (p *prefetcher) read() {
-	for {
-		p.planning.Lock()
-		e := p.plan()
-		p.planning.Unlock()
-		if e == nil {
-			return
-		}
-		e.data, e.err = e.where.File.Fetch(e.memory.bytes, e.where.Offset, e.where.Length)
-		p.land(e)
+// run is the planner's life.
+func (p *prefetcher) run() {
+	defer close(p.left)
+	for e := p.plan(); e != nil; e = p.plan() {
+		e.fetch.Begin()
 	}
 }
 
@@ -95,10 +88,10 @@ func (p *prefetcher) plan() *prefetched {
 		p.next = max(p.next, begun)
 		switch {
 		case p.resting.Load():
-			p.wait(math.MaxInt64, -1)
+			p.wait(math.MaxInt64, -1, -1)
 			continue
 		case p.next-begun >= int64(p.window()):
-			p.wait(begun+int64(p.window()/wakeShare), -1)
+			p.wait(begun+int64(p.window()/wakeShare), -1, -1)
 			continue
 		}
 		index, ok := p.index(p.next)
@@ -148,7 +141,8 @@ func (p *prefetcher) open(reads int) {
 	p.reads = max(1, reads)
 	p.entries = make([]prefetched, p.window())
 	for i := range p.entries {
-		p.entries[i].number, p.entries[i].done = -1, make(chan struct{}, 1)
+		e := &p.entries[i]
+		e.number, e.fetch.Landed = -1, func() { p.land(e) }
 	}
 }
 
@@ -162,9 +156,8 @@ func (p *prefetcher) begin(where storage.Range) *prefetched {
 	number := p.next
 	for p.stream.ctx.Err() == nil {
 		p.pending.Add(1) // before begun is looked at, as a worker does it the other way round
-		e, fits := p.tryBegin(number, bytes)
+		e, fits := p.tryBegin(number, bytes, where)
 		if e != nil {
-			e.where = where
 			return e
 		}
 		p.pending.Add(-1)
@@ -173,19 +166,25 @@ func (p *prefetcher) begin(where storage.Range) *prefetched {
 			return nil
 		}
 		p.mu.Lock()
-		enough := max(0, p.held-max(bytes, p.held/wakeShare))
+		enough, under := max(0, p.held-max(bytes, p.held/wakeShare)), -1
+		if p.reading >= p.reads {
+			enough, under = -1, p.reads-max(1, p.reads/wakeShare)
+		}
 		p.mu.Unlock()
-		p.wait(number+1, enough)
+		p.wait(number+1, enough, under)
 	}
 	return nil
 }
 
 // tryBegin is begin, without waiting. fits is false for a sample that is too large.
-func (p *prefetcher) tryBegin(number, bytes int64) (e *prefetched, fits bool) {
+func (p *prefetcher) tryBegin(number, bytes int64, where storage.Range) (e *prefetched, fits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e = &p.entries[number%int64(len(p.entries))]
 	if p.begun.Load() > number || e.number >= 0 { // a worker is still at that one
+		return nil, true
+	}
+	if p.reading >= p.reads {
 		return nil, true
 	}
 	memory, fits := p.memory.take(p, bytes)
@@ -195,18 +194,17 @@ func (p *prefetcher) tryBegin(number, bytes int64) (e *prefetched, fits bool) {
 	e.number, e.memory, e.landed = number, memory, false
 	p.next = number + 1
 	p.held += int64(len(memory.bytes))
-	if p.reading++; p.reading == p.readers && p.readers < p.reads {
-		p.readers++
-		go p.read()
-	}
+	p.reading++
+	e.fetch.Prepare(where.File, memory.bytes, where.Offset, where.Length)
 	return e, true
 }
 
-// wait has the planner wait until workers have begun the samples before a number, or no more than so many bytes are held; or for somebody to poke it.
-func (p *prefetcher) wait(begun, held int64) {
+// wait has the planner wait until workers have begun the samples before a number, or no more than so many bytes are held, or reads under way; or for somebody
+// to poke it.
+func (p *prefetcher) wait(begun, held int64, under int) {
 	p.mu.Lock()
-	p.wakeBelow = held
-	reached := p.held <= held
+	p.wakeBelow, p.wakeUnder = held, under
+	reached := p.held <= held || p.reading <= under
 	p.mu.Unlock()
 	p.wakeAt.Store(begun)
 	if p.begun.Load() < begun && !reached {
@@ -236,7 +234,9 @@ func (p *prefetcher) land(e *prefetched) {
 		return
 	}
 	e.landed = true
-	e.done <- struct{}{}
+	if p.reading <= p.wakeUnder {
+		p.poke()
+	}
 }
 
 // beginBefore notes that a worker has begun the samples before a number.
@@ -265,16 +265,15 @@ func (p *prefetcher) take(number int64) (data []byte, held bool) {
 	if !has {
 		return nil, false
 	}
-	select {
-	case <-e.done:
-	case <-p.stream.ctx.Done():
+	data, landed, err := e.fetch.Wait(p.stream.ctx)
+	if !landed {
 		return nil, false
 	}
 	p.pending.Add(-1)
-	if e.err != nil {
+	if err != nil {
 		return nil, true
 	}
-	return e.data, true
+	return data, true
 }
 
 // release gives back the memory of a sample that was taken.
@@ -291,7 +290,7 @@ func (p *prefetcher) release(number int64) {
 func (p *prefetcher) free(e *prefetched) {
 	p.memory.give(e.memory)
 	p.held -= int64(len(e.memory.bytes))
-	e.number, e.memory, e.data = -1, piece{}, nil
+	e.number, e.memory = -1, piece{}
 }
 
 // look finds out, from some samples of a batch, whether what was at hand no longer is. It is for dispatch alone.
@@ -317,17 +316,28 @@ func (p *prefetcher) look(indices []int) {
 // close ends the planning and gives back all memory, once nothing is read into it any more: for that a disk that hangs may take its time, and
 // nobody waits. The stream is cancelled, and no worker is in its batches.
 func (p *prefetcher) close() {
-	p.planning.Lock() // the planner has left
-	defer p.planning.Unlock()
+	<-p.left
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	var under []*storage.Fetch
 	for i := range p.entries {
-		if e := &p.entries[i]; e.number >= 0 && e.landed {
+		switch e := &p.entries[i]; {
+		case e.number < 0:
+		case e.landed:
 			p.free(e)
+		default:
+			under = append(under, &e.fetch)
 		}
 	}
 	p.leave()
+	if len(under) > 0 {
+		go func() {
+			for _, fetch := range under {
+				fetch.Wait(context.Background())
+			}
+		}()
+	}
 }
 
 // leave has a closed prefetcher leave the memory after its last read. The caller has locked mu.

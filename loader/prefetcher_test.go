@@ -91,7 +91,9 @@ func (f storedFile) Ahead(offset, _ int64) bool {
 	return f.set.ready[int(offset)]
 }
 
-func (f storedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
+func (f storedFile) Fetch(r *storage.Fetch) { r.Go(f.fetch) }
+
+func (f storedFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
 	s := f.set
 	s.mu.Lock()
 	s.fetched = append(s.fetched, int(offset))
@@ -160,7 +162,7 @@ func TestPrefetchOrder(t *testing.T) {
 			if first > turnSamplesMax+chunkFor(8, 1) { // workers come to the first ones by themselves
 				t.Fatalf("sample %d of the plan is read first", first)
 			}
-			// Several readers begin at the same moment: of as many as may be under way the order is not known.
+			// Several goroutines read at the same moment: of as many as may be under way the order is not known.
 			slices.Sort(fetched[n : n+reads])
 			if due := slices.Sorted(slices.Values(want[first+n : first+n+reads])); reads == 1 && !slices.Equal(fetched[n:n+reads], due) {
 				t.Fatalf("%v is read, and due is %v", fetched[n:n+reads], due)

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // shardBytes returns one shard's file, of n samples.
@@ -41,7 +43,7 @@ func (f memoryFile) ReadsMax() int { return 1 }
 
 func (f memoryFile) Ahead(int64, int64) bool { return true }
 
-func (f memoryFile) Fetch([]byte, int64, int64) ([]byte, error) { return nil, errors.ErrUnsupported }
+func (f memoryFile) Fetch(r *storage.Fetch) { r.Land(nil, errors.ErrUnsupported) }
 
 func (f memoryFile) ReadAt(p []byte, offset int64) (int, error) {
 	if f.fail != nil {

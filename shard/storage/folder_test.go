@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -43,6 +44,17 @@ func testMemory(t *testing.T, bytes int) []byte {
 	return memory
 }
 
+// A testFetch keeps what it has allocated.
+var testFetch Fetch
+
+// fetch reads a range and waits for it.
+func fetch(f File, buf []byte, offset, length int64) ([]byte, error) {
+	testFetch.Prepare(f, buf, offset, length)
+	testFetch.Begin()
+	data, _, err := testFetch.Wait(context.Background())
+	return data, err
+}
+
 // TestFetch reads ranges anywhere in a file, through the page cache and past it.
 func TestFetch(t *testing.T) {
 	const size = 1<<20 + 777
@@ -57,18 +69,18 @@ func TestFetch(t *testing.T) {
 			length := rng.Int64N(300 << 10)
 			offset := rng.Int64N(size - length)
 			f.Ahead(offset, length)
-			got, err := f.Fetch(buf[:length+FetchRoom], offset, length)
+			got, err := fetch(f, buf[:length+FetchRoom], offset, length)
 			if err != nil || !bytes.Equal(got, data[offset:offset+length]) {
 				t.Fatalf("room %d: %d bytes at %d: %v", room, length, offset, err)
 			}
 		}
-		if got, err := f.Fetch(buf, size-100, 100); err != nil || !bytes.Equal(got, data[size-100:]) {
+		if got, err := fetch(f, buf, size-100, 100); err != nil || !bytes.Equal(got, data[size-100:]) {
 			t.Errorf("room %d: the last bytes: %v", room, err)
 		}
-		if _, err := f.Fetch(buf, size-100, 200); !errors.Is(err, io.EOF) {
+		if _, err := fetch(f, buf, size-100, 200); !errors.Is(err, io.EOF) {
 			t.Errorf("room %d: beyond the end: %v", room, err)
 		}
-		if n := testing.AllocsPerRun(100, func() { f.Ahead(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !poolsDrop {
+		if n := testing.AllocsPerRun(100, func() { f.Ahead(5000, 6000); fetch(f, buf, 5000, 6000) }); n > 0 && !poolsDrop {
 			t.Errorf("room %d: a read takes %v allocations", room, n)
 		}
 	}
@@ -88,7 +100,7 @@ func TestAhead(t *testing.T) {
 	if f.Ahead(1000, 500<<10) {
 		t.Error("what has left the page cache is not to be waited for")
 	}
-	if _, err := f.Fetch(testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.Ahead(1000, 500<<10) {
+	if _, err := fetch(f, testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.Ahead(1000, 500<<10) {
 		t.Errorf("a direct read fills the page cache, which has no room: %v", err)
 	}
 }
@@ -106,7 +118,7 @@ func TestCacheShare(t *testing.T) {
 	folder, _, _ := testFolder(t, 1<<20, 1<<20)
 	kept := 0
 	for k := range int64(10_000) {
-		first, again := folder.keeps(k*140_000), folder.keeps(k*140_000)
+		first, again := folder.keeps(k*140_000, false), folder.keeps(k*140_000, false)
 		if first != again {
 			t.Fatal("the choice is not the same twice")
 		}
@@ -123,7 +135,7 @@ func TestCacheShare(t *testing.T) {
 func TestDirectReadsOfAnotherFile(t *testing.T) {
 	folder, f, data := testFolder(t, 100_000, 0)
 	buf := testMemory(t, 128<<10)
-	if _, err := f.Fetch(buf, 0, 50_000); err != nil {
+	if _, err := fetch(f, buf, 0, 50_000); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(folder.dir, "rank-0000", "a")
@@ -134,7 +146,7 @@ func TestDirectReadsOfAnotherFile(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Fetch(buf, 0, 50_000); err != nil {
+	if _, err := fetch(f, buf, 0, 50_000); err != nil {
 		t.Errorf("a file that is open: %v", err)
 	}
 	for range 4 {
@@ -143,11 +155,11 @@ func TestDirectReadsOfAnotherFile(t *testing.T) {
 	if n := folder.pool.Open(); n != 0 {
 		t.Fatalf("%d files are open", n)
 	}
-	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, ErrReplaced) {
+	if _, err := fetch(f, buf, 0, 50_000); !errors.Is(err, ErrReplaced) {
 		t.Errorf("another file: %v", err)
 	}
 	f.Close()
-	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, os.ErrClosed) {
+	if _, err := fetch(f, buf, 0, 50_000); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a file that was closed: %v", err)
 	}
 	if folder.bytes.Load() != 0 {

@@ -28,9 +28,10 @@ type File interface {
 	ReadsMax() int
 	// Ahead says that a range will be read soon, and reports whether ReadAt would have it without waiting.
 	Ahead(offset, length int64) (ready bool)
-	// Fetch reads a range that Ahead has reported as not ready, once for now, and returns it as a part of buf, which begins at a page and has
-	// at least length + FetchRoom bytes. The storage chooses which ranges its caches keep.
-	Fetch(buf []byte, offset, length int64) ([]byte, error)
+	// Fetch begins to read a range that Ahead has reported as not ready, once for now, and does not wait for it. Fetch.Begin calls it. The memory to read
+	// into is NewMemory's, begins at a page, and has at least FetchRoom bytes more than the range. The storage chooses which ranges its caches keep. It calls
+	// Fetch.Land once it has read, or has a goroutine do all of it with Fetch.Go.
+	Fetch(r *Fetch)
 }
 
 // A Mapper is a File that can lie in memory without being read.
