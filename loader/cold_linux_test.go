@@ -2,14 +2,18 @@ package loader
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -34,19 +38,7 @@ func TestFromTheDisk(t *testing.T) {
 			return got
 		}
 		warm := run()
-		paths, err := filepath.Glob(filepath.Join(dir, "*", "*.imgshard"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Sync() // dirty pages stay
-			unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
-			f.Close()
-		}
+		paths := putOutOfMemory(t, dir)
 		t.Logf("%s: %d of %d in memory", stored, atHand(t, served, set.Len()), set.Len())
 		if cold := run(); !bytes.Equal(cold.images, warm.images) || !slices.Equal(cold.labels, warm.labels) || !slices.Equal(cold.indices, warm.indices) {
 			t.Errorf("%s: other samples come from the disk", stored)
@@ -69,4 +61,131 @@ func atHand(t *testing.T, set Dataset, samples int) (n int) {
 		}
 	}
 	return n
+}
+
+// putOutOfMemory returns the paths of a set's shards, which the page cache holds no longer.
+func putOutOfMemory(t *testing.T, dir string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.imgshard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Sync() // dirty pages stay
+		unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		f.Close()
+	}
+	return paths
+}
+
+// A directSet is read past a page cache that has no room.
+type directSet struct {
+	Dataset
+	files map[storage.File]storage.File
+}
+
+func newDirectSet(t *testing.T, dir string, served Dataset, samples int) *directSet {
+	t.Helper()
+	folder := storage.NewFolder(dir, nil)
+	folder.Memory = func() int64 { return 0 }
+	last := func(f storage.File) string { // which no two shards have in common
+		b := make([]byte, 128)
+		if _, err := f.ReadAt(b, f.Size()-128); err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	opened := map[string]storage.File{}
+	for _, path := range putOutOfMemory(t, dir) {
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := folder.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		opened[last(f)] = f
+	}
+	d := &directSet{Dataset: served, files: map[storage.File]storage.File{}}
+	for i := range samples {
+		where, err := served.Range(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.files[where.File] = opened[last(where.File)]
+	}
+	return d
+}
+
+func (d *directSet) Range(i int) (storage.Range, error) {
+	where, err := d.Dataset.Range(i)
+	where.File = d.files[where.File]
+	return where, err
+}
+
+// TestDirectlyFromTheDisk serves a set that the page cache has no room for: all of it, parts that are left while reads are under way, and a shard that is cut short.
+func TestDirectlyFromTheDisk(t *testing.T) {
+	const samples = 400
+	dir := writeSet(t, "jpeg", samples, 2, 40, 30)
+	set, served := openTestSet(t, dir)
+	spec := mustSpec(t, `[{"op":"RandomResizedCrop","size":24}]`)
+	order := plan.Config{Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 7, Shuffle: true, Seed: 5}
+	pool := newTestPool(t, 3)
+	config := func(set Dataset) StreamConfig {
+		return StreamConfig{Dataset: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)}
+	}
+	warm, err := serve(t, pool, config(served))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := newDirectSet(t, dir, served, samples)
+	if n := atHand(t, direct, samples); n > samples/2 {
+		t.Skipf("%d of %d samples stay in memory here", n, samples)
+	}
+	for range 3 {
+		putOutOfMemory(t, dir)
+		cold, err := serve(t, pool, config(direct))
+		if err != nil || !bytes.Equal(cold.images, warm.images) || !slices.Equal(cold.indices, warm.indices) {
+			t.Errorf("other samples come from the disk: %v", err)
+		}
+	}
+	for batches := range 20 {
+		putOutOfMemory(t, dir)
+		cfg := config(direct)
+		stream, err := pool.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range batches {
+			b, err := stream.Next(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Slots.Put(b.Slot)
+		}
+		stream.Close()
+	}
+	eventually(t, "memory given back", func() bool { users, _ := pool.memory.left(); return users == 0 })
+
+	paths := putOutOfMemory(t, dir)
+	info, err := os.Stat(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(paths[0], info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	_, err = serve(t, pool, config(direct))
+	var bad *SampleError
+	if !errors.As(err, &bad) || !strings.Contains(err.Error(), paths[0]) {
+		t.Errorf("of a shard that was cut short: %v", err)
+	} else {
+		t.Log(err)
+	}
 }
