@@ -67,9 +67,9 @@ func (f *Folder) open(path string) (File, error) {
 	return file, nil
 }
 
-// keeps reports whether the page cache is to keep the range at offset. Reading through it costs a JPEG of 110 KB 90 to 140 µs of processor time more than reading
-// past it, a sixth to a quarter of its decoding (Zen 4, EPYC family 25 model 17). So while reads are hardly waited for, since the processors are the
-// limit, every fourth one fills it, and of a slow file system every 16th. While they are waited for, all do, and of a slow file system every second.
+// keeps reports whether the page cache is to keep the range at offset. Reading a JPEG of 110 KB through it costs 90 to 140 µs of processor time more than reading
+// past it, a sixth to a quarter of decoding it (Zen 4, EPYC family 25 model 17). So every fourth range fills it while reads are hardly waited for, since
+// the processors are the limit, and of a slow file system every 16th. All do while reads are waited for, and of a slow file system every second.
 func (f *Folder) keeps(offset int64, slow bool) bool {
 	f.mu.Lock()
 	if now := time.Now(); now.Sub(f.shareAt) > shareFor {
@@ -97,8 +97,8 @@ func (f *Folder) keeps(offset int64, slow bool) bool {
 	return turn%every == 0
 }
 
-// Of waitedOf reads at least waitsMin are waited for when the disk is the limit, and hardly ever one when the processors are: measured, 2 to 30 of 64 of pixels, and
-// none of thousands of JPEGs.
+// At least waitsMin of waitedOf reads are waited for when the disk is the limit, and hardly ever one when the processors are. Measured: 2 to 30 of 64 reads
+// of pixels, and none of thousands of JPEGs.
 const (
 	waitedOf = 256
 	waitsMin = 2
