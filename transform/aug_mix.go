@@ -15,7 +15,7 @@ import (
 type AugMix struct {
 	// Severity is how many of the ten magnitudes are used, 1 to 10. In JSON its default is torchvision's, 3.
 	Severity int `param:"severity" default:"3" range:"1 10"`
-	// Width is the number of chains, and Depth that of the augmentations in each, where 0 and less stand for 1 to 3 of them by chance.
+	// Width is the number of chains, and Depth that of the augmentations in each, where 0 and less mean 1 to 3 of them by chance.
 	// In JSON the defaults are torchvision's, 3 and -1.
 	Width int `param:"mixture_width" default:"3" range:"1 32"`
 	Depth int `param:"chain_depth" default:"-1" range:"-Inf 32"`
@@ -132,7 +132,7 @@ func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
 	return nil
 }
 
-// record appends what was mixed of what chains made, which are records.
+// record appends the mixture of the chains' results; the chains are records.
 func (m mixture) record(log *recorder, chains json.RawMessage) {
 	weights := slices.Clone(m.weights)
 	if m.blends {

@@ -242,7 +242,7 @@ func (c *canvas) change(next change) error {
 	return nil
 }
 
-// settle does what was put off, in the engine's memory.
+// settle does the pending work, in the engine's memory.
 func (c *canvas) settle() {
 	p := &c.pending
 	if p.work == nil {

@@ -107,7 +107,7 @@ func (o RandomApply) apply(c *canvas) error {
 // RandomChoice is torchvision.transforms.RandomChoice(transforms, p): one of them.
 type RandomChoice struct {
 	Transforms []Op `param:"transforms"`
-	// P are the operations' weights; nil stands for equal ones.
+	// P are the operations' weights; nil means equal ones.
 	P []float64 `param:"p" default:"null"`
 }
 

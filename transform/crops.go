@@ -140,7 +140,7 @@ type RandomCrop struct {
 	Size Size `param:"size"`
 	// Padding is added around the image, in pixels: left, top, right, bottom.
 	Padding [4]int `param:"padding" default:"0"`
-	// PadIfNeeded pads an image that is too small, on both sides by what is missing.
+	// PadIfNeeded pads an image that is too small, on both sides by the missing pixels.
 	PadIfNeeded bool `param:"pad_if_needed" default:"false"`
 	// Fill is the padding's colour, if Mode is Constant.
 	Fill Fill `param:"fill,omitempty" default:"0"`

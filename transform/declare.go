@@ -165,7 +165,7 @@ func prepared(op Op) (Op, error) {
 	return op, nil
 }
 
-// check says what is wrong with a field, which it may bring into another form.
+// check returns a field's fault; it may also bring the field into another form.
 func (d *parameter) check(field reflect.Value) error {
 	if field.IsZero() && d.nonZero && !isNull(d.fallback) {
 		if err := d.read(&parameters{}, field); err != nil {

@@ -5,7 +5,7 @@
 // Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")): of
 // Pillow 13, or of Pillow 9.4 to 12.3, as each resize says ([Resize].Resampler). Random parameters come from a generator
 // keyed by seed, epoch, sample and repetition ([NewRNG]), so they depend neither on the worker nor on the order of arrival; their
-// distributions are torchvision's. What was drawn is reported ([Params]) and can be replayed.
+// distributions are torchvision's. The draws are reported ([Params]) and can be replayed.
 //
 // # Operations
 //

@@ -74,7 +74,7 @@ func NewEngine(level Level) *Engine {
 	return &Engine{resampler: resample.New(level), mapper: affine.New(level), blurrer: blur.New(level), adjuster: pointwise.New(level), stored: newStoredImage(level)}
 }
 
-// Times returns what has been spent so far.
+// Times returns the time spent so far.
 func (e *Engine) Times() Times { return e.times }
 
 // Apply decodes src, applies spec with the random parameters that draws gives, and writes the result to dst.Pix: the

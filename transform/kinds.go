@@ -19,9 +19,9 @@ import (
 type kind struct {
 	name string
 	what string // what may be given, where the name does not say it
-	// read makes a value for the field of what is given; nil leaves the field as it is.
+	// read makes the field's value from the given one; nil leaves the field as it is.
 	read func(d *parameter, raw json.RawMessage, p *parameters) (any, error)
-	// check says what is wrong with a field, or brings it into the form that the operation runs with. nil takes everything.
+	// check returns a field's fault, or brings it into the form that the operation runs with. nil accepts everything.
 	check func(d *parameter, field reflect.Value) error
 	// write returns what JSON is made of; nil for the field itself.
 	write func(value any) any
@@ -269,7 +269,7 @@ func checkPadding(d *parameter, field reflect.Value) error {
 	return nil
 }
 
-// readFill reads n, [n] or [red, green, blue]. As torchvision and Pillow do, fractions are cut off and what is no byte is limited to one.
+// readFill reads n, [n] or [red, green, blue]. As torchvision and Pillow do, fractions are cut off and values are limited to a byte's.
 func readFill(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	var f Fill
 	list, err := decode[oneOrMore[float64]](d, raw, wants[float64]())

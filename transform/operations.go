@@ -16,7 +16,7 @@ type (
 	// A preparer checks what its declarations do not say, and computes what it needs in advance.
 	preparer interface{ prepare() (Op, error) }
 	// A sizer changes the size of images. outputSize returns the size of every image after the operation, of images of
-	// h × w pixels; 0, 0 stands for images that differ in size.
+	// h × w pixels; 0, 0 means images that differ in size.
 	sizer interface{ outputSize(h, w int) (int, int) }
 	// A drawer says whether it draws. Those that do not say do.
 	drawer interface{ random() bool }

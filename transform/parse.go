@@ -50,7 +50,7 @@ func unknownTransform(text string) error {
 	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, meant(text, Presets()), strings.Join(Presets(), ", "))}
 }
 
-// meant says what an unknown name may have meant: a policy of timm, which stands in a list behind a crop, or a name much like it.
+// meant suggests what an unknown name means: a policy of timm, which a list has after a crop, or a similar name.
 func meant(text string, known []string) string {
 	if _, err := parseTimm(text); err == nil {
 		return fmt.Sprintf(` (timm's policies stand in a list: {"op": "TimmAugment", "config": %q})`, text)
@@ -112,7 +112,7 @@ func listString(ops []Op) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// named writes what is done as JSON: its name, and pairs of a parameter's name and value.
+// named writes an operation as JSON: its name, and pairs of a parameter's name and value.
 func named(name string, pairs ...any) string {
 	b := fmt.Appendf(nil, `{"op": %q`, name)
 	for i := 0; i < len(pairs); i += 2 {

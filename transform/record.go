@@ -5,7 +5,7 @@ import (
 	"image"
 )
 
-// A recorder writes down what is done to an image: a JSON list of functions of torchvision.transforms.functional, each with its
+// A recorder writes down the work on an image: a JSON list of functions of torchvision.transforms.functional, each with its
 // arguments, by their names there. Done to the stored image one after the other, they give the result.
 type recorder struct{ text []byte }
 
@@ -18,7 +18,7 @@ func (r *recorder) add(function string, pairs ...any) {
 	r.text = fmt.Append(r.text, separator, named(function, pairs...))
 }
 
-// note writes down a function without arguments, if what is done is written down.
+// note writes down a function without arguments, if there is a recorder.
 func (c *canvas) note(function string) {
 	if c.log != nil {
 		c.log.add(function)
@@ -61,7 +61,7 @@ func (r *recorder) String() string {
 	return string(r.text) + "]"
 }
 
-// ApplyRecorded is [Engine.Apply], and returns what was done, for a person or a program to read and to repeat: a JSON list such as
+// ApplyRecorded is [Engine.Apply], and returns a record of the work, for a person or a program to read and to repeat: a JSON list such as
 //
 //	[{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}, {"op": "adjust_hue", "hue_factor": 0.031}]
 //
@@ -74,7 +74,7 @@ func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws RNG) (P
 	return params, r.String(), err
 }
 
-// Params are what was drawn for a sample. With torchvision they replay as functional.resized_crop(image, top, left,
+// Params are the draws for a sample. With torchvision they replay as functional.resized_crop(image, top, left,
 // height, width, size) or functional.crop(image, top, left, height, width), and functional.hflip.
 type Params struct {
 	// Top, Left, Height and Width are the last crop, in pixels of the image that it was applied to: the stored image for

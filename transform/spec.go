@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A SpecError says what is wrong with a transform: which operation (from 0, or -1 for the list as a whole), which
+// A SpecError names a transform's fault: which operation (from 0, or -1 for the list as a whole), which
 // parameter, and what would be right.
 type SpecError struct {
 	Op     int

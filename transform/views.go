@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Views are several transforms of one image, with a result each. One alone is an ordinary transform. They are not to be changed.
+// Views are several transforms of one image, with a result each. One alone is an ordinary transform. Do not change them.
 type Views []*Spec
 
 // newViews returns the views that a list of operations makes: one, or several if one of them is [FiveCrop] or [TenCrop]. The error is a [*SpecError].
@@ -196,7 +196,7 @@ type View struct {
 	Spec *Spec
 	Dst  Output // as of [Engine.Apply]
 	RNG  RNG
-	// Params are what was drawn; ApplyViews sets them.
+	// Params are the draws; ApplyViews sets them.
 	Params Params
 }
 

@@ -32,7 +32,7 @@ type Blurrer struct {
 // New returns a Blurrer that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Blurrer { return &Blurrer{kernels: byLevel[level]} }
 
-// vectorMax are the bytes that a kernel may write behind a row's end: less than a vector, of the largest that there are.
+// vectorMax are the bytes that a kernel may write behind a row's end: less than the largest vector.
 const vectorMax = 64
 
 // grown returns memory for n elements and what kernels read and write behind them.
