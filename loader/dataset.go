@@ -68,7 +68,7 @@ func newSampleError(set Dataset, index int, err error) *SampleError {
 type BadSample struct {
 	*SampleError
 	Position int // in the batch
-	// By is the index of the sample of the same class that stands there in its place, -1 if the place is blank.
+	// By is the index of the sample of the same class that replaces it, -1 if the place is blank.
 	By int
 }
 

@@ -131,7 +131,7 @@ func (b *pendingBatch) fail(position int, err *SampleError) {
 	}
 }
 
-// takeBads gives away what was bad, by position, once the batch is finished.
+// takeBads hands over the bad samples, by position, once the batch is finished.
 func (b *pendingBatch) takeBads() []BadSample {
 	bads := b.bads
 	b.bads = nil

@@ -17,13 +17,13 @@ type PoolConfig struct {
 	Threads int
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
-	// Reading, if there is one, is told when the first stream begins to read ahead into memory, and when the last of them has ended.
+	// Reading, if not nil, is called when the first stream begins to read ahead into memory, and when the last one has ended.
 	Reading func(reading bool)
 	// Level names the kernels; nil means transform.ActiveLevel().
 	Level *transform.Level
 }
 
-// readAheadBytes is what all streams of a pool together have read ahead at most, unless they are told otherwise.
+// readAheadBytes is the default limit of the bytes that all streams of a pool together have read ahead.
 const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
@@ -116,7 +116,7 @@ type worker struct {
 
 func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
 
-// process serves a sample at a position of a batch: the plan's, or what stands in its place.
+// process serves a sample at a position of a batch: the plan's, or its substitute.
 // next is the position that this worker comes to afterwards, or position again if it does not know.
 func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
 	cfg, slot := &b.stream.cfg, b.slot
@@ -191,7 +191,7 @@ func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
 // the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
 const nonTemporalFrom = 2 << 20
 
-// publish adds what was counted since the last call to the counters that others read, and returns it.
+// publish adds the counts since the last call to the counters that others read, and returns them.
 func (w *worker) publish() Counters {
 	times := w.engine.Times()
 	w.pending.Decode += times.Decode - w.counted.Decode

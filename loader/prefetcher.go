@@ -16,7 +16,7 @@ const (
 	probeAt  = 16
 	// samplesPerRead is how many samples may be read ahead for each read that may be under way.
 	samplesPerRead = 8
-	// wakeShare is the part of what is read ahead that workers use up before the next samples are read: a wake-up for each would cost more.
+	// wakeShare is the part of the bytes read ahead that workers use up before the next samples are read: a wake-up for each would cost more.
 	wakeShare = 16
 )
 

@@ -15,7 +15,7 @@ type Picture struct {
 	Pix           []byte
 }
 
-// A Preview is one sample of a batch as the consumer has it, and what is stored.
+// A Preview is one sample of a batch as the consumer has it, and the stored image.
 type Preview struct {
 	Index    int
 	Key      string
@@ -26,7 +26,7 @@ type Preview struct {
 	Fields   [][]byte    // the values of the stream's fields, as [shard.Fields.Split] gives them
 	// Bad is the plan's sample where that could not be served: this one stands in its place, or nothing does (Bad.By is -1: zeros).
 	Bad *BadSample
-	// Err is why what was served can't be shown.
+	// Err is why the served sample can't be shown.
 	Err error
 }
 
@@ -108,7 +108,7 @@ func (p *Previewer) make(shown *Preview, position, side int) (err error) {
 	return p.draw(shown, position, source, side)
 }
 
-// originalPixelsMax bounds what is decoded to be looked at: three bytes each, for a moment.
+// originalPixelsMax bounds the stored images that are decoded for people: three bytes a pixel, for a moment.
 const originalPixelsMax = 1 << 25
 
 // draw makes a sample's pictures.

@@ -8,7 +8,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A sampler makes a sample of its record: for batches, previews, records of what was done, and whole images. It serves one goroutine at a time.
+// A sampler makes a sample from its record: for batches, previews, records of the transform, and whole images. It serves one goroutine at a time.
 type sampler struct {
 	level  transform.Level
 	engine *transform.Engine

@@ -66,7 +66,7 @@ const recentSpan = time.Second
 
 func (r *recent) reset(now time.Time) { r.lastAt = now }
 
-// since returns what was counted in the last one or two spans, as far back as questions were asked.
+// since returns the counts of the last one or two spans, as far back as questions were asked.
 func (r *recent) since(c Counters, now time.Time) Counters {
 	r.mu.Lock()
 	defer r.mu.Unlock()

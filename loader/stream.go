@@ -23,7 +23,7 @@ type StreamConfig struct {
 	Fields *Fields
 	// OnError says what becomes of bad samples.
 	OnError OnError
-	// Bad is told of each sample that is served blank or has a substitute, by several goroutines at a time; nil if nobody wants to know.
+	// Bad, if not nil, is called for each sample that is served blank or has a substitute, by several goroutines at a time.
 	Bad func(BadSample)
 	// Timed chooses, before each batch, whether its way is timed; nil: none is.
 	Timed func() bool

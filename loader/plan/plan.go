@@ -80,7 +80,7 @@ const BatchSizeMax = 1 << 24
 
 // Config is everything that a plan depends on.
 type Config struct {
-	// Fingerprint names what is served in what order: the manifest's. Only a shuffled plan looks at it.
+	// Fingerprint is the manifest's, which identifies samples and order. Only a shuffled plan uses it.
 	Fingerprint string
 	// Samples is N, the number of samples in the set, at least 1.
 	Samples int
@@ -154,7 +154,7 @@ func (c *Config) positions() int {
 	return c.Samples
 }
 
-// A Plan is one rank's share of one epoch, or of what is left of it. It is immutable and safe for concurrent use.
+// A Plan is one rank's share of one epoch, or of the rest of it. It is immutable and safe for concurrent use.
 type Plan struct {
 	cfg     Config
 	local   int                  // this rank's number of samples
