@@ -29,7 +29,7 @@ type DamagedPartitionError struct {
 // namedMax is how many of many things an error names.
 const namedMax = 3
 
-// Error names the partition, the first few of its bad shards with what is wrong, and the remedy.
+// Error names the partition, the first few of its bad shards with their faults, and the remedy.
 func (e *DamagedPartitionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: ",
@@ -58,7 +58,7 @@ func (e *DamagedPartitionError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what is wrong with each bad shard.
+// Unwrap returns the fault of each bad shard.
 func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 
 // OpenWhole opens the set in dir as OpenSet does, but serves what is whole: a partition that is here and damaged counts

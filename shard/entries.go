@@ -90,7 +90,7 @@ func (r *reader) corruptEntry(j int, err error) error {
 	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1, Offset: r.footer.entriesOffset + entrySize*int64(j), Err: err}
 }
 
-// checkEntry says what is impossible about an entry whose record may begin at byte free.
+// checkEntry returns an entry's fault. Its record may begin at byte free.
 func (r *reader) checkEntry(e *Entry, free int64) error {
 	f, length := &r.footer, e.length()
 	switch {
@@ -106,7 +106,7 @@ func (r *reader) checkEntry(e *Entry, free int64) error {
 	return nil
 }
 
-// readEntries reads the entries and checks each: into memory of our own, or piece by piece where they are to be mapped.
+// readEntries reads the entries and checks each: into private memory, or piece by piece if they will be mapped.
 func (r *reader) readEntries() error {
 	t, buf := r.newEntryTable()
 	w := entryWalk{reader: r, table: t, free: r.footer.recordsOffset, labelMax: -1}

@@ -17,7 +17,7 @@ var (
 	ErrNotFound = errors.New("no such sample")
 )
 
-// CorruptError says that a file's bytes are not what was written: cut short, flipped, foreign or made up.
+// A CorruptError says that a file's bytes are not those written: cut short, flipped, foreign or made up.
 type CorruptError struct {
 	Path    string // of the file
 	Section string // "manifest", "header", "record", "entries", "keys" or "footer"; "file" for the whole
@@ -62,7 +62,7 @@ func named(err error, record, index int) error {
 	return err
 }
 
-// Unwrap returns what was wrong.
+// Unwrap returns the fault.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // corrupt makes a *CorruptError for a part of a file that is no record.

@@ -102,7 +102,7 @@ func (f Fields) unmeasured() Fields {
 	return u
 }
 
-// Check says what is impossible about the fields.
+// Check returns a fault of the fields.
 func (f Fields) Check() error {
 	if len(f) > fieldsMax {
 		return fmt.Errorf("%d fields, and a set has at most %d", len(f), fieldsMax)
@@ -159,7 +159,7 @@ func (f Fields) Split(values []byte, into [][]byte) ([][]byte, error) {
 	return into, nil
 }
 
-// checkValues says what is wrong with a record's field bytes, if anything.
+// checkValues returns the fault of a record's field bytes, if any.
 func (f Fields) checkValues(values []byte) error {
 	split, err := f.Split(values, nil)
 	if err != nil {
@@ -184,7 +184,7 @@ func (f Fields) version() Version {
 	return version2
 }
 
-// checkVersion says what is impossible about the fields of a file of a version.
+// checkVersion returns a fault of the fields for a file's version.
 func (f Fields) checkVersion(v Version) error {
 	if v < f.version() {
 		return fmt.Errorf("%d fields, which format version %d does not have", len(f), v)

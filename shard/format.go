@@ -112,7 +112,7 @@ func (e Encoding) String() string {
 	return fmt.Sprintf("%s %.200s", e.Name, compactJSON(e.Params))
 }
 
-// compactJSON removes the white space from JSON; what is no JSON it leaves as it is.
+// compactJSON removes the white space from JSON; it leaves anything else as it is.
 func compactJSON(text []byte) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
@@ -242,7 +242,7 @@ func parseFooter(p []byte) footer {
 	}
 }
 
-// check says what is impossible about the footer of a file of size bytes, nil if nothing is. After it, every place
+// check returns the fault of the footer of a file of size bytes, or nil. After it, every place
 // lies in the file, in order, and no length is negative.
 func (f *footer) check(size int64) error {
 	switch {
@@ -267,7 +267,7 @@ func (f *footer) check(size int64) error {
 	return nil
 }
 
-// OrderHash is the sort key that shuffles a set when it is packed: samples stand in the order of
+// OrderHash is the sort key that shuffles a set when it is packed: samples are in the order of
 // (OrderHash(seed, key), key), and a sample's place there is its index. It is the first 8 bytes, big-endian, of
 // SHA-256("imgshard order v1" 0x00 seed-in-decimal 0x00 key), the same on every machine and whatever the source's layout.
 func OrderHash(seed uint64, key string) uint64 {

@@ -353,7 +353,7 @@ type Found struct {
 	Damaged []DamagedSet      // sets whose manifest cannot be read, so that not even their split is known
 }
 
-// Err joins what is wrong with the damaged sets; nil if there are none.
+// Err joins the errors of the damaged sets; nil if none is damaged.
 func (f *Found) Err() error {
 	var errs []error
 	for _, d := range f.Damaged {

@@ -393,7 +393,7 @@ func (p *partition) shardKeys(shard int) (*keyTable, error) {
 	return keys, nil
 }
 
-// Find returns the index of the sample with a key. Samples stand in the order of OrderHash, so it is a binary search
+// Find returns the index of the sample with a key. Samples are in the order of OrderHash, so it is a binary search
 // in each partition. Where partitions are missing, a key that isn't found may lie there: the error then is
 // *MissingPartitionError, otherwise it wraps ErrNotFound.
 func (s *Set) Find(key string) (int, error) {
@@ -443,7 +443,7 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	return shard, record, record >= 0 && keys.At(record) == key, nil
 }
 
-// isDir reports whether path is a folder; that there is nothing is no error.
+// isDir reports whether path is a folder; a missing path is no error.
 func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -50,7 +50,7 @@ type SetWriter struct {
 	create func(path string) (writableFile, error)
 }
 
-// NewSetWriter begins a set that will stand in dir. It fails at once if something else is there, or if another
+// NewSetWriter begins a set in dir. It fails at once if something else is there, or if another
 // process is writing the same set; what an interrupted build of it left is removed.
 // Call Abort when done (after Commit it does nothing).
 func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
@@ -298,7 +298,7 @@ func (w *SetWriter) manifest() *Manifest {
 	return m
 }
 
-// Abort gives the set up and removes what was written. After Commit it does nothing.
+// Abort gives the set up and removes its files. After Commit it does nothing.
 func (w *SetWriter) Abort() error {
 	w.failed = errors.New("shard: the set is already committed or aborted")
 	for partition, f := range w.open {

@@ -84,7 +84,7 @@ func clearStale(dir string) error {
 	return nil
 }
 
-// checkPlace refuses a place that is taken: by a set, unless it is to be replaced, or by anything else that isn't an
+// checkPlace refuses a place that is taken: by a set, unless it may be replaced, or by anything else that isn't an
 // empty folder.
 func checkPlace(dir string, replace bool) error {
 	names, err := os.ReadDir(dir)
@@ -115,7 +115,7 @@ func checkAround(dir string) error {
 	return nil
 }
 
-// A placeError refuses a place for a set because of what is there already. It is an fs.ErrExist.
+// A placeError refuses a place for a set because something is already there. It is an fs.ErrExist.
 type placeError struct{ dir, why string }
 
 func (e *placeError) Error() string { return fmt.Sprintf("shard: %s %s", e.dir, e.why) }
@@ -152,7 +152,7 @@ func lockFile(path string) (*os.File, error) {
 var locks sync.Map
 
 // RemoveLocks removes the files of all locks that this process holds. It is for a program that ends at once, in the middle of
-// writing a set: what is unfinished stays, and the next one that writes the set removes it.
+// writing a set: unfinished files stay, and the next writer of the set removes them.
 func RemoveLocks() {
 	locks.Range(func(f, _ any) bool {
 		os.Remove(f.(*os.File).Name())

@@ -62,7 +62,7 @@ type verifier struct {
 	report VerifyReport
 }
 
-// progressBytes is how often Progress is told.
+// progressBytes is the number of bytes between calls of Progress.
 const progressBytes = 16 << 20
 
 // Verify reads every byte of the partitions of the set in dir that are there, and checks every checksum: footers,
@@ -135,7 +135,7 @@ func (v *verifier) damaged(d ShardDamage) {
 	v.report.Damaged = append(v.report.Damaged, d)
 }
 
-// progress adds what was read.
+// progress adds the bytes read.
 func (v *verifier) progress(samples, shards int, bytes int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -250,7 +250,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 	return nil
 }
 
-// checkRecord says what is wrong with a record's bytes, if anything.
+// checkRecord returns the fault of a record's bytes, if any.
 func (w *shardWalk) checkRecord(e *Entry, record []byte) error {
 	if got := checksum(record); got != e.Checksum {
 		return &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}
@@ -285,7 +285,7 @@ func (w *shardWalk) at(err error, record int) error {
 	return named(err, record, (w.info.start+record)*w.manifest.Partitions+w.info.Partition)
 }
 
-// order checks that the samples stand in the order of their keys, the fingerprint and the digest of the content.
+// order checks that the samples are in the order of their keys, and the fingerprint and the digest of the content.
 func (v *verifier) order(ctx context.Context) error {
 	s, err := OpenSet(v.dir)
 	if err != nil {

@@ -17,7 +17,7 @@ type Method struct {
 	Name    string // in text and on the command line
 	OnDisk  string // in manifests; it never changes
 	Summary string // how images are stored, in a few words for help
-	// Lossless says that images are decoded once and stored without loss: the default for small images, and for what is repacked.
+	// Lossless says that images are decoded once and stored without loss: the default for small images, and for repacking.
 	Lossless bool
 	// Variants returns what imgfeed plan compares: the flags of each of the method's variants, the default one first. resize is
 	// --resize for the methods that have it, or empty.
@@ -62,7 +62,7 @@ type Worker interface {
 // Scratch is memory that an Encode may fill; it stays untouched until the sample is written.
 type Scratch struct {
 	Image, Aux []byte
-	// Repaired is set by Encode: what was wrong with the file and was repaired as libjpeg repairs it, or nil.
+	// Repaired is set by Encode: the file's fault that was repaired as libjpeg does, or nil.
 	Repaired error
 }
 

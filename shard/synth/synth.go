@@ -58,7 +58,7 @@ func (o *Options) fill() error {
 	return nil
 }
 
-// Summary says what was written.
+// A Summary describes the written dataset.
 type Summary struct {
 	Train, Val int // images
 	Bytes      int64
