@@ -58,7 +58,7 @@ func ParseLevel(s string) (Level, error) {
 	return Generic, fmt.Errorf("kernel: unknown level %q, want one of %s", s, strings.Join(names[:], ", "))
 }
 
-// ofArchitecture returns the levels that there are kernels of for an architecture, compiled in or not, lowest first.
+// ofArchitecture returns the levels with kernels for an architecture, compiled in or not, lowest first.
 func ofArchitecture(arch string) []Level {
 	switch arch {
 	case "amd64":

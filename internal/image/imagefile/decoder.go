@@ -59,7 +59,7 @@ func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	return d.jpeg.Decode(dst, stride, r)
 }
 
-// Repaired says what was wrong with the last file that Check or Decode has read and was repaired as libjpeg repairs it, or nil.
+// Repaired returns the fault of the last file that Check or Decode read and that was repaired as libjpeg does, or nil.
 func (d *Decoder) Repaired() error {
 	if d.format != JPEG {
 		return nil

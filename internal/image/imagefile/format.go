@@ -15,18 +15,18 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 )
 
-// A Format tells what a sample's image bytes are. It is told by their beginning, never by a name.
+// A Format is the format of a sample's image bytes. Their beginning tells it, never a name.
 type Format uint8
 
-// The numbers stand in the entries of shards: they never change.
+// The entries of shards hold the numbers: they never change.
 const (
-	// Unknown is a file whose first bytes have not been looked at, or tell nothing.
+	// Unknown is a file with unread or unrecognised first bytes.
 	Unknown Format = 0
 	// Encoded is no file, but what the set's encoding has made of one.
 	Encoded Format = 3
 )
 
-// formats is the list of what is known, by number.
+// formats lists the known formats, by number.
 var formats = [...]format{
 	JPEG:     jpegFormat,
 	PNG:      pngFormat,

@@ -71,7 +71,7 @@ func writePixel(dst []byte, luma byte, u, v int32) {
 	dst[2] = clipFraction(y + u*yuvBU>>8 + yuvB0)
 }
 
-// clipFraction drops 6 bits of fraction, and clips what is left to a byte.
+// clipFraction drops 6 bits of fraction, and clips the rest to a byte.
 func clipFraction(v int32) byte {
 	if uint32(v) < 256<<6 {
 		return byte(v >> 6)
