@@ -123,7 +123,7 @@ func (p *parameters) read(known Op) (Op, error) {
 // read sets a field to the value that is given for it, or to its default.
 func (d *parameter) read(p *parameters, field reflect.Value) error {
 	raw, given := p.given[d.name], true
-	if isNull(raw) {
+	if isNull(raw) && (raw == nil || !d.kind.nullIsZero) {
 		raw, given = d.fallback, false
 	}
 	if isNull(raw) && d.required {

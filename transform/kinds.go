@@ -27,6 +27,8 @@ type kind struct {
 	write func(value any) any
 	// besides is a parameter that is read along, and not kept.
 	besides string
+	// nullIsZero says that null is a value, the field's zero, and does not stand for the default.
+	nullIsZero bool
 }
 
 // kindOf returns the kind of a field, which its tag names or its type implies.
@@ -76,7 +78,7 @@ func kinds() []kind {
 		{name: "sides", what: "n or [h, w]", read: readSize},
 		{name: "kernel", what: "n or [width, height]", read: several(kernelOf, 1, 2), check: checkKernel},
 		{name: "padding", what: "n, [x, y] or [left, top, right, bottom]", read: several(paddingOf, 1, 2, 4), check: checkPadding},
-		{name: "fill", read: readFill},
+		{name: "fill", read: readFill, nullIsZero: true},
 		{name: "padding_mode", read: readPaddingMode, check: checkPaddingMode},
 		{name: "filter", read: readFilter, check: checkFilter, write: writeFilter, besides: "antialias"},
 		{name: "map", read: readMap, check: checkMap, write: writeFilter},
@@ -269,12 +271,13 @@ func checkPadding(d *parameter, field reflect.Value) error {
 	return nil
 }
 
-// readFill reads n, [n] or [red, green, blue]. As torchvision and Pillow do, fractions are cut off and values are limited to a byte's.
+// readFill reads n, [n] or [red, green, blue]; null is black. As torchvision and Pillow do, it cuts fractions off and limits
+// numbers to a byte.
 func readFill(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	var f Fill
 	list, err := decode[oneOrMore[float64]](d, raw, wants[float64]())
 	switch {
-	case err != nil:
+	case err != nil || isNull(raw):
 		return nil, err
 	case len(list) == 1:
 		list = []float64{list[0], list[0], list[0]}
