@@ -1,34 +1,15 @@
 package transform
 
-// The policies of AutoAugment, as torchvision has them: pairs of an augmentation, its probability, and its magnitude from 0 to 9.
-var autoAugmentPolicies = map[string][]policyPair{
-	"imagenet": {
-		{{"Posterize", 0.4, 8}, {"Rotate", 0.6, 9}},
-		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 0}},
-		{{"Equalize", 0.8, 0}, {"Equalize", 0.6, 0}},
-		{{"Posterize", 0.6, 7}, {"Posterize", 0.6, 6}},
-		{{"Equalize", 0.4, 0}, {"Solarize", 0.2, 4}},
-		{{"Equalize", 0.4, 0}, {"Rotate", 0.8, 8}},
-		{{"Solarize", 0.6, 3}, {"Equalize", 0.6, 0}},
-		{{"Posterize", 0.8, 5}, {"Equalize", 1, 0}},
-		{{"Rotate", 0.2, 3}, {"Solarize", 0.6, 8}},
-		{{"Equalize", 0.6, 0}, {"Posterize", 0.4, 6}},
-		{{"Rotate", 0.8, 8}, {"Color", 0.4, 0}},
-		{{"Rotate", 0.4, 9}, {"Equalize", 0.6, 0}},
-		{{"Equalize", 0, 0}, {"Equalize", 0.8, 0}},
-		{{"Invert", 0.6, 0}, {"Equalize", 1, 0}},
-		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
-		{{"Rotate", 0.8, 8}, {"Color", 1, 2}},
-		{{"Color", 0.8, 8}, {"Solarize", 0.8, 7}},
-		{{"Sharpness", 0.4, 7}, {"Invert", 0.6, 0}},
-		{{"ShearX", 0.6, 5}, {"Equalize", 1, 0}},
-		{{"Color", 0.4, 0}, {"Equalize", 0.6, 0}},
-		{{"Equalize", 0.4, 0}, {"Solarize", 0.2, 4}},
-		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 0}},
-		{{"Invert", 0.6, 0}, {"Equalize", 1, 0}},
-		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
-		{{"Equalize", 0.8, 0}, {"Equalize", 0.6, 0}},
-	},
+// A policyStep is one step of a policy.
+type policyStep struct {
+	name      string
+	p         float64 // the probability that it is done
+	magnitude float64 // counts for nothing where the step has no levels
+}
+
+// autoAugmentPolicies are the policies of AutoAugment, as torchvision has them; magnitudes are from 0 to 9.
+var autoAugmentPolicies = map[string][][]policyStep{
+	"imagenet": imagenetPolicies("Posterize"),
 	"cifar10": {
 		{{"Invert", 0.1, 0}, {"Contrast", 0.2, 6}},
 		{{"Rotate", 0.7, 2}, {"TranslateX", 0.3, 9}},
@@ -83,4 +64,36 @@ var autoAugmentPolicies = map[string][]policyPair{
 		{{"ShearY", 0.8, 5}, {"AutoContrast", 0.7, 0}},
 		{{"ShearX", 0.7, 2}, {"Invert", 0.1, 0}},
 	},
+}
+
+// imagenetPolicies returns the policies of AutoAugment's paper for ImageNet, which torchvision and timm share but for the name of
+// their posterization.
+func imagenetPolicies(posterize string) [][]policyStep {
+	return [][]policyStep{
+		{{posterize, 0.4, 8}, {"Rotate", 0.6, 9}},
+		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}},
+		{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}},
+		{{posterize, 0.6, 7}, {posterize, 0.6, 6}},
+		{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}},
+		{{"Equalize", 0.4, 4}, {"Rotate", 0.8, 8}},
+		{{"Solarize", 0.6, 3}, {"Equalize", 0.6, 7}},
+		{{posterize, 0.8, 5}, {"Equalize", 1, 2}},
+		{{"Rotate", 0.2, 3}, {"Solarize", 0.6, 8}},
+		{{"Equalize", 0.6, 8}, {posterize, 0.4, 6}},
+		{{"Rotate", 0.8, 8}, {"Color", 0.4, 0}},
+		{{"Rotate", 0.4, 9}, {"Equalize", 0.6, 2}},
+		{{"Equalize", 0, 7}, {"Equalize", 0.8, 8}},
+		{{"Invert", 0.6, 4}, {"Equalize", 1, 8}},
+		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
+		{{"Rotate", 0.8, 8}, {"Color", 1, 2}},
+		{{"Color", 0.8, 8}, {"Solarize", 0.8, 7}},
+		{{"Sharpness", 0.4, 7}, {"Invert", 0.6, 8}},
+		{{"ShearX", 0.6, 5}, {"Equalize", 1, 9}},
+		{{"Color", 0.4, 0}, {"Equalize", 0.6, 3}},
+		{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}},
+		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}},
+		{{"Invert", 0.6, 4}, {"Equalize", 1, 8}},
+		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
+		{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}},
+	}
 }

@@ -127,23 +127,15 @@ func (o ColorJitter) apply(c *canvas) error {
 		if ranges[i] == nil {
 			continue
 		}
-		var err error
-		switch i {
-		case 0:
-			err = c.brightness(factors[i])
-		case 1:
-			err = c.contrast(factors[i])
-		case 2:
-			err = c.saturation(factors[i])
-		default:
-			err = c.hue(factors[i])
-		}
-		if err != nil {
+		if err := jitters[i](c, factors[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// jitters are the adjustments that ColorJitter makes, in the order of its parameters.
+var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*canvas).contrast, (*canvas).saturation, (*canvas).hue}
 
 // What operations do to colours, under the names that torchvision's functional has, on the image that the canvas is.
 

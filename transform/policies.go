@@ -13,16 +13,10 @@ type AutoAugment struct {
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
 
-	pairs []policyPair
+	pairs [][]policyStep
 }
 
-// A policyPair is what a policy does one after the other.
-type policyPair [2]struct {
-	what      augmentation
-	p         float64
-	magnitude int // place among autoAugmentBins
-}
-
+// autoAugmentBins is the number of magnitudes of its steps.
 const autoAugmentBins = 10
 
 func (o AutoAugment) prepare() (Op, error) {
@@ -32,7 +26,7 @@ func (o AutoAugment) prepare() (Op, error) {
 
 // apply draws a pair, whether each of it is done, and a sign for each.
 func (o AutoAugment) apply(c *canvas) error {
-	pair := &o.pairs[c.draws.below(len(o.pairs))]
+	pair := o.pairs[c.draws.below(len(o.pairs))]
 	at := [2]float64{c.draws.unit(), c.draws.unit()}
 	positive := [2]bool{c.draws.below(2) == 1, c.draws.below(2) == 1}
 	w, h := c.size()
@@ -40,11 +34,12 @@ func (o AutoAugment) apply(c *canvas) error {
 		if at[i] >= step.p {
 			continue
 		}
-		magnitude := randSpace.magnitude(step.what, step.magnitude, autoAugmentBins, w, h)
-		if step.what.signed() && !positive[i] {
+		what := augmentation(step.name)
+		magnitude := randSpace.magnitude(what, int(step.magnitude), autoAugmentBins, w, h)
+		if what.signed() && !positive[i] {
 			magnitude = -magnitude
 		}
-		if err := c.augment(step.what, magnitude, o.Interpolation, o.Fill); err != nil {
+		if err := c.augment(what, magnitude, o.Interpolation, o.Fill); err != nil {
 			return err
 		}
 	}

@@ -35,8 +35,9 @@ func TestSpacesAreTorchvisions(t *testing.T) {
 	for name, pairs := range want.Policies {
 		for i, pair := range pairs {
 			for j, step := range pair {
-				magnitude, _ := step[2].(float64)
-				if got := autoAugmentPolicies[name][i][j]; string(got.what) != step[0] || got.p != step[1] || float64(got.magnitude) != magnitude {
+				got := autoAugmentPolicies[name][i][j]
+				if magnitude, leveled := step[2].(float64); got.name != step[0] || got.p != step[1] ||
+					leveled && got.magnitude != magnitude || augmentation(got.name).leveled() != leveled {
 					t.Errorf("%s, pair %d: %v, want %v", name, i, got, step)
 				}
 			}

@@ -164,7 +164,7 @@ func TestPolicyDraws(t *testing.T) {
 	for name, pairs := range autoAugmentPolicies {
 		for _, pair := range pairs {
 			for _, step := range pair {
-				add(fmt.Sprintf(`{"op":"AutoAugment","policy":%q}`, name), string(step.what), step.p/float64(len(pairs)))
+				add(fmt.Sprintf(`{"op":"AutoAugment","policy":%q}`, name), step.name, step.p/float64(len(pairs)))
 			}
 		}
 	}

@@ -45,9 +45,9 @@ func (o TimmAugment) apply(c *canvas) error { return o.plan.apply(c) }
 
 // A timmPlan is what a string of timm says.
 type timmPlan struct {
-	policies [][]timmStep // one of which is done; of rand and augmix one, to choose from
-	weights  []float64    // of what rand chooses from, without replacement; nil for even chances, with replacement
-	layers   int          // of rand: how many are chosen; 0 for a policy
+	policies [][]policyStep // one of which is done; of rand and augmix one, to choose from
+	weights  []float64      // of what rand chooses from, without replacement; nil for even chances, with replacement
+	layers   int            // of rand: how many are chosen; 0 for a policy
 
 	width, depth int // of augmix, 0 for others
 	alpha        float64
@@ -113,11 +113,11 @@ func parseTimm(config string) (timmPlan, error) {
 		names, p.translate, p.alpha = timmMixSteps, 0.3, value["a"]
 	}
 	if names != nil {
-		steps := make([]timmStep, len(names))
+		steps := make([]policyStep, len(names))
 		for i, name := range names {
-			steps[i] = timmStep{name, probability, value["m"]}
+			steps[i] = policyStep{name, probability, value["m"]}
 		}
-		p.policies = [][]timmStep{steps}
+		p.policies = [][]policyStep{steps}
 	}
 	return p, p.check(config, probability)
 }

@@ -3,25 +3,25 @@ package transform
 // What timm.data.auto_augment (1.0) chooses from.
 
 // timmPolicies returns the policies of a name; nil if there are none.
-func timmPolicies(name string) [][]timmStep {
+func timmPolicies(name string) [][]policyStep {
 	switch name {
 	case "v0":
 		return timmV0("Posterize")
 	case "v0r":
 		return timmV0("PosterizeIncreasing")
 	case "original":
-		return timmOriginal("PosterizeOriginal")
+		return imagenetPolicies("PosterizeOriginal")
 	case "originalr":
-		return timmOriginal("PosterizeIncreasing")
+		return imagenetPolicies("PosterizeIncreasing")
 	case "3a":
-		return [][]timmStep{{{"Solarize", 1, 5}}, {{"Desaturate", 1, 10}}, {{"GaussianBlurRand", 1, 10}}}
+		return [][]policyStep{{{"Solarize", 1, 5}}, {{"Desaturate", 1, 10}}, {{"GaussianBlurRand", 1, 10}}}
 	}
 	return nil
 }
 
 // timmV0 is the policy of TPU's EfficientNet.
-func timmV0(posterize string) [][]timmStep {
-	return [][]timmStep{
+func timmV0(posterize string) [][]policyStep {
+	return [][]policyStep{
 		{{"Equalize", 0.8, 1}, {"ShearY", 0.8, 4}},
 		{{"Color", 0.4, 9}, {"Equalize", 0.6, 3}},
 		{{"Color", 0.4, 1}, {"Rotate", 0.6, 8}},
@@ -50,90 +50,24 @@ func timmV0(posterize string) [][]timmStep {
 	}
 }
 
-// timmOriginal is that of AutoAugment's paper.
-func timmOriginal(posterize string) [][]timmStep {
-	return [][]timmStep{
-		{{posterize, 0.4, 8}, {"Rotate", 0.6, 9}},
-		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}},
-		{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}},
-		{{posterize, 0.6, 7}, {posterize, 0.6, 6}},
-		{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}},
-		{{"Equalize", 0.4, 4}, {"Rotate", 0.8, 8}},
-		{{"Solarize", 0.6, 3}, {"Equalize", 0.6, 7}},
-		{{posterize, 0.8, 5}, {"Equalize", 1, 2}},
-		{{"Rotate", 0.2, 3}, {"Solarize", 0.6, 8}},
-		{{"Equalize", 0.6, 8}, {posterize, 0.4, 6}},
-		{{"Rotate", 0.8, 8}, {"Color", 0.4, 0}},
-		{{"Rotate", 0.4, 9}, {"Equalize", 0.6, 2}},
-		{{"Equalize", 0, 7}, {"Equalize", 0.8, 8}},
-		{{"Invert", 0.6, 4}, {"Equalize", 1, 8}},
-		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
-		{{"Rotate", 0.8, 8}, {"Color", 1, 2}},
-		{{"Color", 0.8, 8}, {"Solarize", 0.8, 7}},
-		{{"Sharpness", 0.4, 7}, {"Invert", 0.6, 8}},
-		{{"ShearX", 0.6, 5}, {"Equalize", 1, 9}},
-		{{"Color", 0.4, 0}, {"Equalize", 0.6, 3}},
-		{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}},
-		{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}},
-		{{"Invert", 0.6, 4}, {"Equalize", 1, 8}},
-		{{"Color", 0.6, 4}, {"Contrast", 1, 8}},
-		{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}},
-	}
-}
-
-// timmSteps are those of rand.
-var timmSteps = []string{
-	"AutoContrast",
-	"Equalize",
-	"Invert",
-	"Rotate",
-	"Posterize",
-	"Solarize",
-	"SolarizeAdd",
-	"Color",
-	"Contrast",
-	"Brightness",
-	"Sharpness",
-	"ShearX",
-	"ShearY",
-	"TranslateXRel",
-	"TranslateYRel",
+// policySteps are those of rand.
+var policySteps = []string{
+	"AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color",
+	"Contrast", "Brightness", "Sharpness", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel",
 }
 
 // timmIncreasing are those of rand with inc1.
 var timmIncreasing = []string{
-	"AutoContrast",
-	"Equalize",
-	"Invert",
-	"Rotate",
-	"PosterizeIncreasing",
-	"SolarizeIncreasing",
-	"SolarizeAdd",
-	"ColorIncreasing",
-	"ContrastIncreasing",
-	"BrightnessIncreasing",
-	"SharpnessIncreasing",
-	"ShearX",
-	"ShearY",
-	"TranslateXRel",
-	"TranslateYRel",
+	"AutoContrast", "Equalize", "Invert", "Rotate", "PosterizeIncreasing", "SolarizeIncreasing",
+	"SolarizeAdd", "ColorIncreasing", "ContrastIncreasing", "BrightnessIncreasing",
+	"SharpnessIncreasing", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel",
 }
 
 // timmMixSteps are those of augmix.
 var timmMixSteps = []string{
-	"AutoContrast",
-	"ColorIncreasing",
-	"ContrastIncreasing",
-	"BrightnessIncreasing",
-	"SharpnessIncreasing",
-	"Equalize",
-	"Rotate",
-	"PosterizeIncreasing",
-	"SolarizeIncreasing",
-	"ShearX",
-	"ShearY",
-	"TranslateXRel",
-	"TranslateYRel",
+	"AutoContrast", "ColorIncreasing", "ContrastIncreasing", "BrightnessIncreasing",
+	"SharpnessIncreasing", "Equalize", "Rotate", "PosterizeIncreasing", "SolarizeIncreasing",
+	"ShearX", "ShearY", "TranslateXRel", "TranslateYRel",
 }
 
 // timmRandSteps returns the steps of a set of rand's setting t, and their weights, if it has some. As timm does, it takes an unknown
@@ -149,7 +83,7 @@ func timmRandSteps(set string, increasing bool) (names []string, weights []float
 	case increasing:
 		return timmIncreasing, nil
 	}
-	return timmSteps, nil
+	return policySteps, nil
 }
 
 type timmWeight struct {

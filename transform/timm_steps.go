@@ -6,13 +6,6 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// A timmStep is timm's AugmentOp.
-type timmStep struct {
-	name      string
-	p         float64
-	magnitude float64
-}
-
 // apply does what the string says.
 func (p *timmPlan) apply(c *canvas) error {
 	if p.width > 0 {
@@ -84,7 +77,7 @@ func blendWeights(weights []float32, share float32) {
 }
 
 // do does a step, or leaves it: AugmentOp.__call__.
-func (p *timmPlan) do(c *canvas, step timmStep) error {
+func (p *timmPlan) do(c *canvas, step policyStep) error {
 	if step.p < 1 && c.draws.unit() >= step.p {
 		return nil
 	}

@@ -101,7 +101,7 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 				log.text = log.text[:0]
 				c := &canvas{engine: engine, draws: NewRNG(1, 1, draw), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
 				first := c.draws
-				if err := plan.do(c, timmStep{name, 1, magnitude}); err != nil {
+				if err := plan.do(c, policyStep{name, 1, magnitude}); err != nil {
 					t.Fatal(err)
 				}
 				if first.unit() > 0.5 {
