@@ -46,38 +46,31 @@ type Decoder interface {
 	DecodeTo(dst Output, r image.Rectangle) (done bool, err error)
 }
 
-// A fileDecoder is the [Decoder] of image files. It decodes formats other than JPEG whole, in Open: Raw then returns the image.
-type fileDecoder struct{ *imagefile.Decoder }
-
-func (d fileDecoder) Open(src Source) (width, height int, err error) {
-	return d.Decoder.Open(src.Format, src.Image, src.Aux)
-}
-
-func (d fileDecoder) DecodeTo(Output, image.Rectangle) (bool, error) { return false, nil }
-
 // A storedImage is the source at hand: it chooses its decoder, and makes the decoder's errors an [ImageError].
 type storedImage struct {
 	level     Level
-	files     fileDecoder
+	files     *imagefile.Decoder // decodes formats other than JPEG whole, in open: raw then returns the image
 	encodings map[Encoding]Decoder
-	decoder   Decoder // of the source at hand
+	encoded   Decoder // of the source at hand; nil for an image file
 }
 
 func newStoredImage(level Level) storedImage {
-	return storedImage{level: level, files: fileDecoder{imagefile.NewDecoder(level)}, encodings: make(map[Encoding]Decoder)}
+	return storedImage{level: level, files: imagefile.NewDecoder(level), encodings: make(map[Encoding]Decoder)}
 }
 
 var errNoEncoding = errors.New("no image file, and no encoding says what it is")
 
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
-	if s.decoder = s.files; src.Format == imagefile.Encoded {
-		s.decoder = s.decoderOf(src.Encoding)
+	if src.Format != imagefile.Encoded {
+		s.encoded = nil
+		width, height, err = s.files.Open(src.Format, src.Image, src.Aux)
+		return width, height, imageError(err)
 	}
-	if s.decoder == nil {
+	if s.encoded = s.decoderOf(src.Encoding); s.encoded == nil {
 		return 0, 0, &ImageError{errNoEncoding}
 	}
-	width, height, err = s.decoder.Open(src)
+	width, height, err = s.encoded.Open(src)
 	return width, height, imageError(err)
 }
 
@@ -98,18 +91,24 @@ func (s *storedImage) decoderOf(e Encoding) Decoder {
 }
 
 func (s *storedImage) raw() *imagefile.RGB {
-	if s.decoder != s.files {
+	if s.encoded != nil {
 		return nil
 	}
 	return s.files.Raw()
 }
 
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
-	return imageError(s.decoder.Decode(dst, stride, r))
+	if s.encoded == nil {
+		return imageError(s.files.Decode(dst, stride, r))
+	}
+	return imageError(s.encoded.Decode(dst, stride, r))
 }
 
 func (s *storedImage) decodeTo(dst Output, r image.Rectangle) (bool, error) {
-	done, err := s.decoder.DecodeTo(dst, r)
+	if s.encoded == nil {
+		return false, nil
+	}
+	done, err := s.encoded.DecodeTo(dst, r)
 	return done, imageError(err)
 }
 
