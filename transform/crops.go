@@ -61,14 +61,7 @@ func (o FiveCrop) result(i int) Op {
 	return o
 }
 
-func (o FiveCrop) apply(c *canvas) error {
-	w, h := c.size()
-	r, err := fiveCrops(c.op, w, h, o.Size, o.crop-1)
-	if err != nil {
-		return err
-	}
-	return c.crop(r)
-}
+func (o FiveCrop) apply(c *canvas) error { return TenCrop{Size: o.Size, crop: o.crop}.apply(c) }
 
 // fiveCrops returns one of the crops of an image of w × h pixels, by torchvision's order: top left, top right, bottom left, bottom right, centre.
 func fiveCrops(op Op, w, h int, size Size, i int) (image.Rectangle, error) {
