@@ -208,9 +208,9 @@ func (s *step) resize(w, h int, how resizing) bool {
 	return true
 }
 
-// A change is what an operation does to an image in memory, put off until it is known where the result goes: if nothing follows, straight to
-// the batch, which spares a copy, and to memory of the engine otherwise. Its work is a function of its own and no closure, which would be
-// allocated for each sample.
+// A change is an operation's work on an image in memory. The canvas puts it off until it knows where the result goes: straight to
+// the batch if no operation follows, which saves a copy, and else to the engine's memory. Its work is a plain function, because a
+// closure would be allocated for each sample.
 type change struct {
 	work          changeWork // nil if nothing was put off
 	inPlace       bool       // to may be from

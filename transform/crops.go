@@ -34,8 +34,8 @@ func centerOffset(size, crop int) int {
 	return roundToInt(float64(size-crop) / 2)
 }
 
-// FiveCrop is torchvision.transforms.FiveCrop(size): the four corners and the centre. A transform that holds it makes five views of an image,
-// in this order, all with the draws of the first.
+// FiveCrop is torchvision.transforms.FiveCrop(size): the four corners and the centre. A transform with it makes five views of an
+// image, in this order, all with the draws of the first.
 type FiveCrop struct {
 	// Size is a crop's; {n} is a square.
 	Size Size `param:"size"`

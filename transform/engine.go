@@ -130,7 +130,8 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 	return pix, w, h, nil
 }
 
-// Repaired says what was wrong with the image file that was decoded last and was repaired as libjpeg repairs it, as far as that was read; nil if nothing was.
+// Repaired says what was wrong with the last image file and was repaired as libjpeg repairs it, in the part that was decoded.
+// It is nil if nothing was.
 func (e *Engine) Repaired() error { return e.stored.files.Repaired() }
 
 // render writes the step's result to dst, which has keep's size.

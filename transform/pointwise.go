@@ -100,7 +100,7 @@ func (o RandomEqualize) apply(c *canvas) error { return c.perhaps(o.P, (*canvas)
 // order.
 type ColorJitter struct {
 	// Brightness, Contrast and Saturation are the ranges of their factors, at least 0; Hue that of the turn, within −0.5 to 0.5.
-	// A nil part is not adjusted. In JSON each may be one number x, too, which stands for 1 − x (but not below 0) to 1 + x, and
+	// A nil range leaves its property alone. In JSON each may also be one number x, which stands for 1 − x (but not below 0) to 1 + x, and
 	// −x to x for hue.
 	Brightness *[2]float64 `param:"brightness" is:"factor" default:"0" range:"0 1e6"`
 	Contrast   *[2]float64 `param:"contrast" is:"factor" default:"0" range:"0 1e6"`

@@ -72,7 +72,7 @@ func namesOf(list []preset) []string {
 	return names
 }
 
-// textOf returns the text of a preset of a list, "" if there is none of that name.
+// textOf returns the text of the preset with this name, or "" if the list has no such preset.
 func textOf(list []preset, name string) string {
 	if i := slices.IndexFunc(list, func(p preset) bool { return p.name == name }); i >= 0 {
 		return list[i].text

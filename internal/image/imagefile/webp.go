@@ -322,8 +322,8 @@ func decodeVP8(pix []byte, stride int, data []byte, size image.Point) error {
 	return nil
 }
 
-// checkWebPAlpha decodes a lossy image's alpha (RFC 9649, section 2.7.1.2), of which nothing is used: a file whose alpha is damaged is
-// damaged.
+// checkWebPAlpha decodes a lossy image's alpha (RFC 9649, section 2.7.1.2), and drops it: a file with damaged
+// alpha is damaged.
 func checkWebPAlpha(alpha []byte, size image.Point) error {
 	if alpha == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 //
 // An entry holds differences from the one before it, as varints: bits of the unstuffed scan; at the first of a row also
 // the bytes that unstuffing removed since the last such entry; then each component's DC predictor, zigzag-coded. Numbers
-// of fixed size are little-endian. What is wrong with an entry cannot be seen by looking at it, so each row is decoded
+// of fixed size are little-endian. A wrong entry looks like a right one, so each row is decoded
 // from one entry past another, and what the decoder has come to there must be what that one says.
 const (
 	indexVersion    = 1

@@ -65,7 +65,7 @@ func (r *safeReader) seek(data []byte, bit int) {
 	r.ahead = ahead
 }
 
-// nextFill returns where the first byte is that stands after a fill byte and that libjpeg-turbo has not read yet, -1 if there is none.
+// nextFill returns the place of the first byte after a fill byte that libjpeg-turbo has not read yet, or -1.
 func (s *scanBuffer) nextFill(read int) int {
 	for len(s.fills) > 0 && s.fills[0] < read {
 		s.fills = s.fills[1:]

@@ -9,7 +9,7 @@ import (
 // passes are the box blurs that Pillow makes of a Gaussian one.
 const passes = 3
 
-// RadiusMax bounds the radius of a Pillow's blur. A larger blur shows one colour, and takes time in proportion.
+// RadiusMax bounds the radius of Pillow's blur. A larger one leaves an image of a single colour, and takes longer in proportion.
 const RadiusMax = 100
 
 // A box is what one blur weighs: 2·radius + 1 values by inner, and the two beyond by outer, of 1<<24.
