@@ -152,12 +152,12 @@ func chunkFor(batch, workers int) int {
 	return min(max(batch/(workers*8), 1), 8)
 }
 
-// alike gives the samples that may stand in the place of one that cannot be served, at most SubstitutesMax: those of the plan's
+// alike gives the samples that may stand in the place of one that cannot be served, at most substitutesMax: those of the plan's
 // alternatives that are of its class.
 func (s *Stream) alike(index, repetition int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		label, known := s.cfg.Dataset.Label(index)
-		left := SubstitutesMax
+		left := substitutesMax
 		for candidate := range s.cfg.Plan.Alternatives(index, repetition) {
 			if !known || left == 0 {
 				return

@@ -95,6 +95,3 @@ func (s *SlotPool) Take() *Slot {
 
 // Free returns the number of slots that wait to be filled.
 func (s *SlotPool) Free() int { return len(s.free) }
-
-// Cap returns the number of slots that the pool was made with.
-func (s *SlotPool) Cap() int { return cap(s.free) }

@@ -89,9 +89,9 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	}
 	s := &Stream{
 		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch, began: time.Now(),
-		order: make(chan *pendingBatch, cfg.Slots.Cap()), dispatched: make(chan struct{}),
+		order: make(chan *pendingBatch, cap(cfg.Slots.free)), dispatched: make(chan struct{}),
 		// A batch that is not spare has a slot, or a worker that is about to leave it.
-		spare: make(chan *pendingBatch, cfg.Slots.Cap()+p.Threads()),
+		spare: make(chan *pendingBatch, cap(cfg.Slots.free)+p.Threads()),
 	}
 	if s.log == nil {
 		s.log = slog.Default()

@@ -110,7 +110,7 @@ func TestAClassWithoutAWholeSample(t *testing.T) {
 	if !ok || bad.Index != 3 || !errors.Is(err, io.ErrUnexpectedEOF) || len(got.batches) != 0 {
 		t.Errorf("%v, after %d batches", err, len(got.batches))
 	}
-	if reads := set.reads.Load() - before; reads != 4+SubstitutesMax {
-		t.Errorf("%d reads, want those of a batch and %d", reads, SubstitutesMax)
+	if reads := set.reads.Load() - before; reads != 4+substitutesMax {
+		t.Errorf("%d reads, want those of a batch and %d", reads, substitutesMax)
 	}
 }

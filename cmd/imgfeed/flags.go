@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -25,33 +26,9 @@ const (
 // resamplerUsage describes --resampler.
 const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
-// A checkedFlag is a pflag.Value that takes some values only. It reports a mistake when the flag is read, with the flag's
-// name.
-type checkedFlag[T any] struct {
-	to    *T
-	kind  string
-	parse func(text string) (T, error)
-	show  func(T) string
-}
-
-// Set implements pflag.Value.
-func (f checkedFlag[T]) Set(text string) error {
-	value, err := f.parse(text)
-	if err == nil {
-		*f.to = value
-	}
-	return err
-}
-
-// String implements pflag.Value.
-func (f checkedFlag[T]) String() string { return f.show(*f.to) }
-
-// Type implements pflag.Value.
-func (f checkedFlag[T]) Type() string { return f.kind }
-
 // intFlag is a whole number from low to high.
-func intFlag(to *int, low, high int) checkedFlag[int] {
-	return checkedFlag[int]{to, "int", func(text string) (int, error) {
+func intFlag(to *int, low, high int) cliutil.Flag[int] {
+	return cliutil.Flag[int]{To: to, Kind: "int", Parse: func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		switch {
 		case err == nil && n >= low && n <= high:
@@ -60,12 +37,12 @@ func intFlag(to *int, low, high int) checkedFlag[int] {
 			return 0, fmt.Errorf("want a whole number, %d or more", low)
 		}
 		return 0, fmt.Errorf("want a whole number from %d to %d", low, high)
-	}, strconv.Itoa}
+	}, Show: strconv.Itoa}
 }
 
 // durationFlag is a time from low to durationMax: 30s, 1m30s, or plain seconds.
-func durationFlag(to *time.Duration, low time.Duration) checkedFlag[time.Duration] {
-	return checkedFlag[time.Duration]{to, "duration", func(text string) (time.Duration, error) {
+func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Duration] {
+	return cliutil.Flag[time.Duration]{To: to, Kind: "duration", Parse: func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if seconds, plain := strconv.ParseFloat(text, 64); plain == nil && math.Abs(seconds) < math.MaxInt64/float64(time.Second) {
 			d, err = time.Duration(seconds*float64(time.Second)), nil
@@ -74,7 +51,7 @@ func durationFlag(to *time.Duration, low time.Duration) checkedFlag[time.Duratio
 			return 0, fmt.Errorf("want a time such as 30s, from %v to 10000h", low)
 		}
 		return d, nil
-	}, func(d time.Duration) string {
+	}, Show: func(d time.Duration) string {
 		if d == 0 {
 			return "0" // which the help does not show as a default
 		}
@@ -83,35 +60,35 @@ func durationFlag(to *time.Duration, low time.Duration) checkedFlag[time.Duratio
 }
 
 // levelFlag is the lowest level that is logged.
-func levelFlag(to *slog.Level) checkedFlag[slog.Level] {
-	return checkedFlag[slog.Level]{to, "level", func(text string) (level slog.Level, err error) {
+func levelFlag(to *slog.Level) cliutil.Flag[slog.Level] {
+	return cliutil.Flag[slog.Level]{To: to, Kind: "level", Parse: func(text string) (level slog.Level, err error) {
 		if level.UnmarshalText([]byte(text)) != nil {
 			err = errors.New("want debug, info, warn or error")
 		}
 		return level, err
-	}, func(level slog.Level) string { return strings.ToLower(level.String()) }}
+	}, Show: func(level slog.Level) string { return strings.ToLower(level.String()) }}
 }
 
 // layoutFlag is NHWC or NCHW.
-func layoutFlag(to *transform.Layout) checkedFlag[transform.Layout] {
-	return checkedFlag[transform.Layout]{to, "layout", func(text string) (transform.Layout, error) {
+func layoutFlag(to *transform.Layout) cliutil.Flag[transform.Layout] {
+	return cliutil.Flag[transform.Layout]{To: to, Kind: "layout", Parse: func(text string) (transform.Layout, error) {
 		for _, layout := range []transform.Layout{transform.NHWC, transform.NCHW} {
 			if strings.EqualFold(text, layout.String()) {
 				return layout, nil
 			}
 		}
 		return 0, fmt.Errorf("unknown layout, want %v or %v", transform.NHWC, transform.NCHW)
-	}, transform.Layout.String}
+	}, Show: transform.Layout.String}
 }
 
 // addressFlag is where metrics are served, completed; "" is nowhere.
-func addressFlag(to *string) checkedFlag[string] {
-	return checkedFlag[string]{to, "address", func(text string) (string, error) {
+func addressFlag(to *string) cliutil.Flag[string] {
+	return cliutil.Flag[string]{To: to, Kind: "address", Parse: func(text string) (string, error) {
 		if text == "" {
 			return "", nil
 		}
 		return completeAddress(text)
-	}, func(address string) string { return address }}
+	}, Show: func(address string) string { return address }}
 }
 
 // completeAddress completes the address of the metrics: a port alone, or without a host, means this machine only.
@@ -133,33 +110,33 @@ func completeAddress(text string) (string, error) {
 }
 
 // modeFlag is a socket's permissions in octal, which leave the socket to its user: 0660.
-func modeFlag(to *fs.FileMode) checkedFlag[fs.FileMode] {
-	return checkedFlag[fs.FileMode]{to, "mode", func(text string) (fs.FileMode, error) {
+func modeFlag(to *fs.FileMode) cliutil.Flag[fs.FileMode] {
+	return cliutil.Flag[fs.FileMode]{To: to, Kind: "mode", Parse: func(text string) (fs.FileMode, error) {
 		n, err := strconv.ParseUint(text, 8, 32)
 		if err != nil || n&^0o777 != 0 || n&0o600 != 0o600 {
 			return 0, fmt.Errorf("%q is no mode of a socket, such as 0600, 0660 or 0666", text)
 		}
 		return fs.FileMode(n), nil
-	}, func(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode)) }}
+	}, Show: func(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode)) }}
 }
 
 // shareFlag is a number above 0 and up to 1.
-func shareFlag(to *float64) checkedFlag[float64] {
-	return checkedFlag[float64]{to, "share", func(text string) (float64, error) {
+func shareFlag(to *float64) cliutil.Flag[float64] {
+	return cliutil.Flag[float64]{To: to, Kind: "share", Parse: func(text string) (float64, error) {
 		share, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(share > 0 && share <= 1) {
 			return 0, errors.New("want a number above 0 and up to 1, as 0.01 for one batch in a hundred")
 		}
 		return share, nil
-	}, func(share float64) string { return strconv.FormatFloat(share, 'g', -1, 64) }}
+	}, Show: func(share float64) string { return strconv.FormatFloat(share, 'g', -1, 64) }}
 }
 
 // targetFlag is the address of a collector of traces, or none.
-func targetFlag(to *server.TraceTarget) checkedFlag[server.TraceTarget] {
-	return checkedFlag[server.TraceTarget]{to, "URL", func(text string) (server.TraceTarget, error) {
+func targetFlag(to *server.TraceTarget) cliutil.Flag[server.TraceTarget] {
+	return cliutil.Flag[server.TraceTarget]{To: to, Kind: "URL", Parse: func(text string) (server.TraceTarget, error) {
 		if text == "none" {
 			return server.TraceTarget{}, nil
 		}
 		return server.ParseTraceTarget(text)
-	}, func(to server.TraceTarget) string { return to.URL }}
+	}, Show: func(to server.TraceTarget) string { return to.URL }}
 }

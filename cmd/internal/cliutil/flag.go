@@ -1,0 +1,50 @@
+package cliutil
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// A Flag is a pflag.Value that accepts some values only. It reports a mistake while the command line is read, with the flag's name.
+type Flag[T any] struct {
+	To    *T
+	Kind  string // the name of the values in the help
+	Parse func(text string) (T, error)
+	Show  func(T) string
+}
+
+// Set implements pflag.Value.
+func (f Flag[T]) Set(text string) error {
+	value, err := f.Parse(text)
+	if err == nil {
+		*f.To = value
+	}
+	return err
+}
+
+// String implements pflag.Value.
+func (f Flag[T]) String() string { return f.Show(*f.To) }
+
+// Type implements pflag.Value.
+func (f Flag[T]) Type() string { return f.Kind }
+
+// Seed returns the value of a flag that sets the seed n.
+//
+// A seed for drawing is a signed number of 64 bits, as DataLoader and torch's generators take it. A seed for packing is not negative, because a
+// manifest keeps it without a sign, and not above the largest signed number, so that it can also be used for drawing.
+func Seed[T int64 | uint64](n *T) pflag.Value {
+	low, zero := int64(math.MinInt64), T(0)
+	if zero-1 > zero { // T has no sign
+		low = 0
+	}
+	return Flag[T]{To: n, Kind: "int", Parse: func(text string) (T, error) {
+		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil || n < low {
+			return 0, fmt.Errorf("want a whole number from %d to %d", low, math.MaxInt64)
+		}
+		return T(n), nil
+	}, Show: func(n T) string { return fmt.Sprint(n) }}
+}
