@@ -26,20 +26,6 @@ const (
 // resamplerUsage describes --resampler.
 const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
-// intFlag is a whole number from low to high.
-func intFlag(to *int, low, high int) cliutil.Flag[int] {
-	return cliutil.Flag[int]{To: to, Kind: "int", Parse: func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		switch {
-		case err == nil && n >= low && n <= high:
-			return n, nil
-		case high == math.MaxInt:
-			return 0, fmt.Errorf("want a whole number, %d or more", low)
-		}
-		return 0, fmt.Errorf("want a whole number from %d to %d", low, high)
-	}, Show: strconv.Itoa}
-}
-
 // durationFlag is a time from low to durationMax: 30s, 1m30s, or plain seconds.
 func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Duration] {
 	return cliutil.Flag[time.Duration]{To: to, Kind: "duration", Parse: func(text string) (time.Duration, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -76,9 +77,10 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, false)
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
-	fl.IntVar(&f.partitions, "partitions", 1, "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
+	f.partitions = 1
+	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples")
-	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU; more help when SRC is slow to open files)")
+	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	fl.BoolVar(&f.dedupe, "dedupe", false, "leave out images that have the same bytes as another of their split, or, in train, as one of another split; reads all of SRC twice")
 	addSourceFlags(fl, &f.sources)
@@ -86,7 +88,7 @@ func newBuildCommand() *cobra.Command {
 }
 
 func runBuild(c *cobra.Command, src []string, f buildFlags) error {
-	if err := cmp.Or(f.check(c.Flags()), f.encoding.Check()); err != nil {
+	if err := cmp.Or(f.check(), f.encoding.Check()); err != nil {
 		return cliutil.Usage(err)
 	}
 	if src[0] == source.StandardInput && f.out == "" {

@@ -33,21 +33,22 @@ func TestAdvice(t *testing.T) {
 // TestWordsOfMistakes says of a mistake in the command line what is wanted.
 func TestWordsOfMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "buidl" (is build meant?)`:                      {"buidl", "x"},
-		`unknown flag: --jbos (is --jobs meant?)`:                        {"build", "x", "--jbos", "2"},
-		`--seed "-1": want a whole number from 0 to 9223372036854775807`: {"build", "x", "--seed", "-1"},
-		`--jobs "two": want a whole number`:                              {"build", "x", "--jobs", "two"},
-		"imgshard diff with 1 argument: want imgshard diff A B":          {"diff", "x"},
-		"imgshard build with 0 arguments: want imgshard build SRC":       {"build"},
-		"--output ~/x would go to a folder with the name ~":              {"build", "x", "--output=~/x"},
-		"--output ~/y would go to a folder with the name ~":              {"repack", trainSet, "--output=~/y"},
-		"OUT ~/z would go to a folder with the name ~":                   {"synth", "~/z"},
-		`--jobs "99999999999999999999": the number is too large`:         {"build", "x", "--jobs", "99999999999999999999"},
-		`--resize "0": want 256 (the shorter side)`:                      {"build", "x", "--resize", "0"},
-		`--codec "zip": want one of bitpack, `:                           {"build", "x", "--encoding", "pixels", "--codec", "zip"},
-		`--interpolation: resample: unknown interpolation "cube"`:        {"build", "x", "--interpolation", "cube"},
-		"--shard-size 1: a shard has at least 1MiB":                      {"repack", trainSet, "-o", "nowhere", "--shard-size", "1"},
-		"--classes 0: want 1 or more":                                    {"synth", "z", "--classes", "0"},
+		`unknown command "buidl" (is build meant?)`:                         {"buidl", "x"},
+		`unknown flag: --jbos (is --jobs meant?)`:                           {"build", "x", "--jbos", "2"},
+		`--seed "-1": want a whole number from 0 to 9223372036854775807`:    {"build", "x", "--seed", "-1"},
+		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
+		"imgshard diff with 1 argument: want imgshard diff A B":             {"diff", "x"},
+		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
+		"--output ~/x would go to a folder with the name ~":                 {"build", "x", "--output=~/x"},
+		"--output ~/y would go to a folder with the name ~":                 {"repack", trainSet, "--output=~/y"},
+		"OUT ~/z would go to a folder with the name ~":                      {"synth", "~/z"},
+		`--jobs "99999999999999999999": want a whole number from 0 to 4096`: {"build", "x", "--jobs", "99999999999999999999"},
+		`--val "99999999999999999999": the number is too large`:             {"synth", "x", "--val", "99999999999999999999"},
+		`--resize "0": want 256 (the shorter side)`:                         {"build", "x", "--resize", "0"},
+		`--codec "zip": want one of bitpack, `:                              {"build", "x", "--encoding", "pixels", "--codec", "zip"},
+		`--interpolation: resample: unknown interpolation "cube"`:           {"build", "x", "--interpolation", "cube"},
+		"--shard-size 1: a shard has at least 1MiB":                         {"repack", trainSet, "-o", "nowhere", "--shard-size", "1"},
+		`--classes "0": want a whole number, 1 or more`:                     {"synth", "z", "--classes", "0"},
 	} {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.HasPrefix(diag, "imgshard: "+want) {
 			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)

@@ -36,9 +36,9 @@ func newRepackCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, true)
 	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
-	fl.IntVar(&f.partitions, "partitions", 0, "deal the samples to this many partitions (default as SET)")
+	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many partitions (default as SET)")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
-	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU)")
 	addSelectFlags(fl, &selected, "keys or by their indices in SET, one a line")
 	return c
 }
@@ -48,7 +48,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 		return cliutil.Usagef("repack needs -o OUT, where the new set shall stand")
 	}
 	stored, err := f.encoding.Encoding(false)
-	if err = cmp.Or(f.check(c.Flags()), err); err != nil {
+	if err = cmp.Or(f.check(), err); err != nil {
 		return cliutil.Usage(err)
 	}
 	set, err := openSet(path, shard.OpenSet)
@@ -81,12 +81,9 @@ const shardBytesMin = bytesize.Size(1 << 20)
 // jobsMax is far more than helps with the slowest source. A larger number is a slip that would take all of a machine's memory.
 const jobsMax = 4096
 
-// checkJobs refuses a number of workers that cannot be meant.
-func checkJobs(jobs int) error {
-	if jobs < 0 || jobs > jobsMax {
-		return fmt.Errorf("--jobs %d: want 1 to %d, or 0 for one on each CPU", jobs, jobsMax)
-	}
-	return nil
+// addJobsFlag adds the number of workers, by default one for each CPU.
+func addJobsFlag(fl *pflag.FlagSet, jobs *int, usage string) {
+	fl.VarP(cliutil.Int(jobs, 0, jobsMax), "jobs", "j", usage)
 }
 
 // packFlags are the flags that build and repack share.
@@ -109,14 +106,11 @@ func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
 }
 
 // check refuses values that cannot be meant.
-func (f *packFlags) check(fl *pflag.FlagSet) error {
-	switch {
-	case fl.Changed("partitions") && (f.partitions < 1 || f.partitions > shard.PartitionsMax):
-		return fmt.Errorf("--partitions %d: from 1 to %d partitions can be made", f.partitions, shard.PartitionsMax)
-	case f.size < shardBytesMin:
-		return cmp.Or(checkJobs(f.jobs), fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size))
+func (f *packFlags) check() error {
+	if f.size < shardBytesMin {
+		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)
 	}
-	return cmp.Or(checkJobs(f.jobs), cliutil.Output("--output", f.out))
+	return cliutil.Output("--output", f.out)
 }
 
 // options returns the packer's options.

@@ -45,9 +45,9 @@ func TestRepack(t *testing.T) {
 func TestRepackUsage(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for want, args := range map[string][]string{
-		"-o OUT":         {"repack", trainSet},
-		"--partitions 0": {"repack", trainSet, "-o", out, "--partitions", "0"},
-		"--jobs":         {"repack", trainSet, "-o", out, "--jobs", "-1"},
+		"-o OUT": {"repack", trainSet},
+		`--partitions "0": want a whole number from 1 to`: {"repack", trainSet, "-o", out, "--partitions", "0"},
+		"--jobs": {"repack", trainSet, "-o", out, "--jobs", "-1"},
 		"--codec \"gzip\": want one of bitpack, ": {"repack", trainSet, "-o", out, "--codec", "gzip"},
 		"max:500":        {"repack", trainSet, "-o", out, "--resize", "big"},
 		"interpolation":  {"repack", trainSet, "-o", out, "--interpolation", "sharp"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +53,7 @@ func newRepairCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringArrayVar(&f.from, "from", nil, "the originals, or another set; more than once for several files of one dataset, as for build")
-	fl.IntVarP(&f.jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU)")
 	addSourceFlags(fl, &f.sources)
 	return c
 }
@@ -71,7 +70,7 @@ func runRepair(c *cobra.Command, path string, f repairFlags) error {
 			return cliutil.Usage(err)
 		}
 	}
-	if err := cmp.Or(checkJobs(f.jobs), checkSourceFlags(f.sources)); err != nil {
+	if err := checkSourceFlags(f.sources); err != nil {
 		return cliutil.Usage(err)
 	}
 	dir, err := setDir(path)

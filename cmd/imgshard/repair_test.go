@@ -53,7 +53,7 @@ func TestRepair(t *testing.T) {
 		"needs --from":   {"repair", dir},
 		"standard input": {"repair", dir, "--from", "-"},
 		"is the set":     {"repair", dir, "--from", dir},
-		"--jobs -1":      {"repair", dir, "--from", images, "--jobs", "-1"},
+		`--jobs "-1"`:    {"repair", dir, "--from", images, "--jobs", "-1"},
 	} {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, want) {
 			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)

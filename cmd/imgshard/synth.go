@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +15,7 @@ const synthHelp = `Write a small dataset of ImageNet's shape: class folders of J
 called .JPEG and a greyscale JPEG among them. The same flags write the same files.`
 
 func newSynthCommand() *cobra.Command {
-	var o synth.Options
+	o := synth.Options{Classes: 10, Train: 100, Val: 10, Size: 400}
 	c := &cobra.Command{
 		Use:     "synth OUT",
 		Short:   "Write a small synthetic dataset to try things with",
@@ -23,16 +23,8 @@ func newSynthCommand() *cobra.Command {
 		Example: "  imgshard synth /tmp/demo --classes 10 --train 200 && imgshard build /tmp/demo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cmp.Or(cliutil.Output("OUT", args[0]), checkJobs(o.Jobs)); err != nil {
+			if err := cliutil.Output("OUT", args[0]); err != nil {
 				return cliutil.Usage(err)
-			}
-			for _, flag := range []struct {
-				name string
-				n    int
-			}{{"classes", o.Classes}, {"train", o.Train}, {"size", o.Size}} {
-				if flag.n < 1 {
-					return cliutil.Usagef("--%s %d: want 1 or more", flag.name, flag.n)
-				}
 			}
 			if o.Val == 0 {
 				o.Val = -1
@@ -47,11 +39,11 @@ func newSynthCommand() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.IntVar(&o.Classes, "classes", 10, "number of classes")
-	fl.IntVar(&o.Train, "train", 100, "training images of each class")
+	fl.Var(cliutil.Int(&o.Classes, 1, math.MaxInt), "classes", "number of classes")
+	fl.Var(cliutil.Int(&o.Train, 1, math.MaxInt), "train", "training images of each class")
 	fl.IntVar(&o.Val, "val", 10, "validation images of each class; 0 for none")
-	fl.IntVar(&o.Size, "size", 400, "mean of the longer sides, in pixels")
+	fl.Var(cliutil.Int(&o.Size, 1, math.MaxInt), "size", "mean of the longer sides, in pixels")
 	fl.Var(cliutil.Seed(&o.Seed), "seed", "seed of the images")
-	fl.IntVarP(&o.Jobs, "jobs", "j", 0, "workers (default one for each CPU)")
+	addJobsFlag(fl, &o.Jobs, "workers (default one for each CPU)")
 	return c
 }

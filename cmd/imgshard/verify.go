@@ -12,7 +12,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
@@ -35,13 +34,10 @@ Checksums tell damage. With --images each image is decoded too, and the row inde
 with the stored one: for sets of somebody that you do not trust.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkJobs(jobs); err != nil {
-				return cliutil.Usage(err)
-			}
 			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], jobs, images)
 		},
 	}
-	cmd.Flags().IntVarP(&jobs, "jobs", "j", 0, "shards to read at a time (default one for each CPU)")
+	addJobsFlag(cmd.Flags(), &jobs, "shards to read at a time (default one for each CPU)")
 	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -62,28 +63,22 @@ Of a dataset that is not packed those count that three seconds of looking find.`
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "sheet.html", "file to write: .html or .png; - is standard output")
-	flags.IntVarP(&f.samples, "samples", "n", f.samples, "how many samples")
+	flags.VarP(cliutil.Int(&f.samples, 1, viewSamplesMax), "samples", "n", "how many samples")
 	flags.StringVar(&f.class, "class", "", "samples of this class only, by name")
 	flags.StringVar(&f.find, "find", "", "samples whose key contains this")
 	flags.IntSliceVar(&f.indices, "index", nil, "these samples of a set, by index")
 	flags.StringVar(&f.transform, "transform", "", "show what it gives too: a preset, or a JSON list of operations")
-	flags.IntVar(&f.draws, "draws", 0, "how often the transform is drawn (default 8, or 1 if it draws nothing)")
+	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "how often the transform is drawn (default 8, or 1 if it draws nothing)")
 	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the draws, as the loader's")
-	flags.IntVar(&f.epoch, "epoch", 0, "epoch of the first draw; the others are those of the epochs after it")
+	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first draw; the others are those of the epochs after it")
 	addSourceFlags(flags, &f.source)
 	return cmd
 }
 
 func (f *viewFlags) check() error {
 	switch {
-	case f.samples < 1 || f.samples > viewSamplesMax:
-		return fmt.Errorf("--samples %d: a sheet has from 1 to %d samples", f.samples, viewSamplesMax)
-	case f.draws < 0 || f.draws > viewDrawsMax:
-		return fmt.Errorf("--draws %d: a sample is drawn up to %d times", f.draws, viewDrawsMax)
 	case f.draws > 0 && f.transform == "":
 		return fmt.Errorf("--draws needs --transform")
-	case f.epoch < 0:
-		return fmt.Errorf("--epoch %d: epochs begin at 0", f.epoch)
 	case f.output != "-" && !strings.HasSuffix(f.output, ".html") && !strings.HasSuffix(f.output, ".png"):
 		return fmt.Errorf("-o %s: a sheet is a file that ends in .html or .png, or - for the page on standard output", f.output)
 	}

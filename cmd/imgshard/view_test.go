@@ -110,7 +110,7 @@ func TestViewMistakes(t *testing.T) {
 		want   string
 		status int
 	}{
-		{[]string{tree, "-n", "0"}, "--samples 0: a sheet has from 1", 2},
+		{[]string{tree, "-n", "0"}, `--samples "0": want a whole number from 1 to 20000`, 2},
 		{[]string{tree, "--draws", "3"}, "--draws needs --transform", 2},
 		{[]string{tree, "--transform", "nosuch"}, `unknown transform "nosuch"`, 2},
 		{[]string{tree, "-o", "sheet.gif"}, "ends in .html or .png", 2},

@@ -31,6 +31,20 @@ func (f Flag[T]) String() string { return f.Show(*f.To) }
 // Type implements pflag.Value.
 func (f Flag[T]) Type() string { return f.Kind }
 
+// Int returns the value of a flag that sets n to a whole number from low to high.
+func Int(n *int, low, high int) pflag.Value {
+	return Flag[int]{To: n, Kind: "int", Parse: func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		switch {
+		case err == nil && n >= low && n <= high:
+			return n, nil
+		case high == math.MaxInt:
+			return 0, fmt.Errorf("want a whole number, %d or more", low)
+		}
+		return 0, fmt.Errorf("want a whole number from %d to %d", low, high)
+	}, Show: strconv.Itoa}
+}
+
 // Seed returns the value of a flag that sets the seed n.
 //
 // A seed for drawing is a signed number of 64 bits, as DataLoader and torch's generators take it. A seed for packing is not negative, because a
