@@ -1,5 +1,5 @@
-// Package encoding says what an encoding is: a way of storing the images of a set, from the files that are packed to the pixels that
-// are served. Each is a folder here; package registry lists them.
+// Package encoding defines an encoding: a way of storing the images of a set, from the files that are packed to the pixels that are
+// served. Each encoding is a folder here; package registry lists them.
 package encoding
 
 import (
@@ -24,26 +24,25 @@ type Method struct {
 	Variants func(resize string) [][]string
 	// Parse reads the parameters that a manifest keeps.
 	Parse func(params json.RawMessage) (Encoding, error)
-	// Flags defines the flags that say the parameters, and returns what makes an Encoding of them. ready says that the
-	// source's images are small ones, best kept in their own size unless a flag says otherwise. No two methods have a flag of the
-	// same name.
+	// Flags defines the flags for the parameters, and returns a function that makes an Encoding of their values. ready means that the
+	// source's images are small, and best kept in their own size unless a flag says otherwise. No two methods share the name of a flag.
 	Flags func(*pflag.FlagSet) func(ready bool) (Encoding, error)
 }
 
 // An Encoding is a method with its parameters. It is immutable, and used by many goroutines.
 type Encoding interface {
-	// Encoding decodes, for serving, the records that are no image files.
+	// Encoding decodes, for serving, the records that are not image files.
 	transform.Encoding
-	// Stored is what a manifest says: the name on disk, and every parameter that records depend on.
+	// Stored returns the encoding as a manifest keeps it: the name on disk, and every parameter that records depend on.
 	Stored() shard.Encoding
 	// String describes the encoding in a few words.
 	String() string
-	// NewWorker returns what makes records of files and checks them, in one goroutine.
+	// NewWorker returns a worker that makes and checks records, for one goroutine.
 	NewWorker() Worker
 	// Mapped reports whether records are best decoded where they lie in a mapped file: a copy would take as long as decoding.
 	Mapped() bool
-	// NotBitExact says why a transform of what is stored gives other bits than it gives of the originals, in a sentence for the
-	// user; "" if it gives the same.
+	// NotBitExact explains to the user, in a sentence, why a transform gives other bits for the stored images than for the originals;
+	// "" if the bits are the same.
 	NotBitExact(*transform.Spec) string
 	// HoldsOriginals reports whether records are the files' own bytes, so that a set can be packed anew from them.
 	HoldsOriginals() bool
@@ -51,23 +50,23 @@ type Encoding interface {
 
 // A Worker makes and checks records, one at a time.
 type Worker interface {
-	// Encode makes s, whose Image is a file with at least shard.SlackBytes of capacity after it, the sample to be stored: it sets
-	// all but key and label. It must fully decode the image, so that what is packed can be served; its error is the reason for
-	// which the file is left out. The sample's bytes are the file's or the scratch's, which it may grow.
+	// Encode turns s into the sample to store: it sets everything but key and label. The Image of s is a file with at least
+	// shard.SlackBytes of capacity after it. Encode fully decodes the image, so that every packed image can be served; its error is the
+	// reason why the file is left out. The sample's bytes lie in the file or in the scratch, which Encode may grow.
 	Encode(s *shard.Sample, scratch *Scratch) error
-	// Check decodes a record, as it was when it was packed, and compares what comes out with what the record says of it.
+	// Check decodes a record as Encode did, and compares the result with the record's own description.
 	Check(*shard.Record) error
 }
 
 // Scratch is memory that an Encode may fill; it stays untouched until the sample is written.
 type Scratch struct {
 	Image, Aux []byte
-	// Repaired is set by Encode: the file's fault that was repaired as libjpeg does, or nil.
+	// Repaired is set by Encode: the damage in the file that was repaired by libjpeg's rules, or nil.
 	Repaired error
 }
 
-// NewWorker returns a worker of e whose panics are errors: a decoder that stumbles over one hostile file must not end a build of
-// hours. What it has left behind is unknown then, so that the next image gets a new worker.
+// NewWorker returns a worker of e that turns panics into errors: one hostile file must not end a build of hours. After a panic the
+// worker's state is unknown, so the next image gets a new worker.
 func NewWorker(e Encoding) Worker { return &guarded{encoding: e} }
 
 type guarded struct {
@@ -103,7 +102,7 @@ func CheckSize(r *shard.Record, width, height int) error {
 	return nil
 }
 
-// TooNarrow says that an image is so much longer in one direction than in the other that Resize(256), which presets begin with, refuses it.
+// TooNarrow reports whether an image is so much longer in one direction than in the other that Resize(256), the first step of the presets, refuses it.
 func TooNarrow(width, height int) bool {
 	_, _, err := transform.Resize{Size: [2]int{256}}.Resized(width, height)
 	return err != nil
