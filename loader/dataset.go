@@ -12,21 +12,21 @@ import (
 
 // A Dataset is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
 type Dataset interface {
-	// Encoding decodes the images of records whose format says that the set's encoding made them.
+	// Encoding decodes the images of records that the set's encoding made, according to their format.
 	Encoding() transform.Encoding
-	// Label returns the label of sample i, of which nothing is read for it; ok is false where it is not known.
+	// Label returns the label of sample i without reading its record; ok is false if the label is not known.
 	Label(i int) (label int32, ok bool)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
-	// Range says where the record of sample i lies. A set that lies in no file says nowhere; its samples are not read ahead.
+	// Range returns where the record of sample i lies. A set without files returns a Range without a File; its samples are not read ahead.
 	Range(i int) (storage.Range, error)
-	// Read returns the record of sample i, whose checksum it has checked, and the buffer for the next call.
+	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call.
 	Read(i int, from Access) (shard.Record, []byte, error)
 	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
 	// It is nil for a sample that lies in no mapped file.
 	Mapped(i int) []byte
-	// Corrupt makes err, which was met in the middle of sample i's record, an error that names file, record and offset. A set
-	// that has no files returns err.
+	// Corrupt turns err, met in the middle of sample i's record, into an error that names file, record and offset. A set without
+	// files returns err.
 	Corrupt(i int, err error) error
 }
 
@@ -66,7 +66,7 @@ func newSampleError(set Dataset, index int, err error) *SampleError {
 	return &SampleError{Index: index, Key: key, Err: err}
 }
 
-// A BadSample is a sample of a batch that could not be served, and what became of its place.
+// A BadSample is a sample of a batch that could not be served, with what fills its place.
 type BadSample struct {
 	*SampleError
 	Position int // in the batch
@@ -74,7 +74,7 @@ type BadSample struct {
 	By int
 }
 
-// OnError says what becomes of a sample that cannot be read or decoded.
+// OnError chooses what happens to a sample that cannot be read or decoded.
 type OnError uint8
 
 const (

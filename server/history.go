@@ -15,14 +15,14 @@ const (
 	historyMoments = 600 // ten minutes
 )
 
-// A history is the moments of the last minutes.
+// A history keeps the moments of the last minutes.
 type history struct {
 	mu      sync.Mutex
 	moments []status.Moment
 	looks   []look // of the last rateSpan seconds, the newest last
 }
 
-// A look is what a moment is compared with later.
+// A look holds the totals that a later moment is compared with.
 type look struct {
 	at     time.Time
 	pool   loader.Counters
@@ -86,7 +86,7 @@ func appendBounded[T any](list []T, value T, most int) []T {
 	return append(list, value)
 }
 
-// perSecond returns how many images a second a session was sent in the last seconds.
+// perSecond returns the rate at which a session was sent images in the last seconds.
 func (h *history) perSecond(session uint64) float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,7 +119,7 @@ type badSamples struct {
 	last []status.BadSample
 }
 
-// note remembers a bad sample of a split, met at a moment, each once: what comes again in every epoch is moved to the end.
+// note remembers a bad sample of a split, met at a moment. It keeps each sample once: one that comes again in a later epoch moves to the end.
 func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
