@@ -142,6 +142,29 @@ def test_computing_again_changes_nothing_but_memory(arch: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_blocks_are_computed_again(backend: str) -> None:
+    def trained(again: bool) -> nn.Module:
+        torch.manual_seed(0)
+        block = [nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.ReLU()]
+        model = nn.Sequential(nn.Sequential(*block, nn.Flatten(), nn.LazyLinear(3)))
+        images = torch.randn(4, 4, 8, 8)
+        model(images)
+        if again:
+            parts.recompute(model, "small")
+            model.compile(backend=backend)
+        for _ in range(2):
+            nn.functional.cross_entropy(model(images), torch.arange(4) % 3).backward()
+        return model
+
+    plain, again = trained(again=False), trained(again=True)
+    for (name, a), b in zip(plain.named_parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-5, msg=name)
+    for (name, a), b in zip(plain.named_buffers(), again.buffers(), strict=True):
+        torch.testing.assert_close(b, a, msg=name)
+
+
+@pytest.mark.long
 def test_computing_again_trains_alike(train: Train) -> None:
     flags = ["--ema", "0.9", "--epochs", "1"]
     plain, again = train("plain", *flags), train("again", *flags, "--grad-checkpointing")

@@ -68,6 +68,8 @@ def recompute(model: nn.Module, arch: str) -> None:
 def _again(block: nn.Module, forward: Any, *inputs: Any, **named: Any) -> Any:
     if not (block.training and torch.is_grad_enabled()):
         return forward(*inputs, **named)
+    if torch.compiler.is_compiling():  # its backward repeats no change of statistics, and takes no such contexts
+        return checkpoint(forward, *inputs, use_reentrant=False, **named)
     twice = functools.partial(_passes, block)
     return checkpoint(forward, *inputs, use_reentrant=False, context_fn=twice, **named)
 
