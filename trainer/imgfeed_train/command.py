@@ -7,12 +7,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import settings
-from .errors import LostRankError, TrainError
+from .errors import TrainError
 from .launch import notes as noted
 from .launch import place as places
 from .launch.start import start
@@ -59,8 +59,28 @@ def run(argv: Sequence[str]) -> int:
         with held_feed(measured.data):
             return start(measured, argv, bench.run)
     s = settings.parse(argv)
+    other = _other(s)
     with held_feed(s.data):
-        return start(s, argv, _other(s) or training)
+        if other is not None:
+            return start(s, argv, other)
+        with _stopped_early(s.stopped_status):
+            return start(s, argv, training, s.stopped_status)
+
+
+@contextlib.contextmanager
+def _stopped_early(status: int) -> Iterator[None]:
+    """Have SIGTERM end the process with this status as long as there is nothing to save.
+
+    A rank that has a parent dies of the signal, and the parent gives the status.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    if places.HOW not in os.environ:
+        signal.signal(signal.SIGTERM, lambda number, frame: leave(status))
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # a run that was stopped ignores what comes later
+            signal.signal(signal.SIGTERM, before)
 
 
 def _other(s: Settings) -> Any:
@@ -78,38 +98,27 @@ def _other(s: Settings) -> Any:
 
 def training(s: Settings, place: places.Place, device: torch.device, notes: noted.Notes) -> int:
     """Run one rank's training, in a log that says how it ended; return 0, or --stopped-status where it stopped before."""
-    import imgfeed  # noqa: PLC0415 - as bench
-
     from .data import sets  # noqa: PLC0415 - as bench
     from .model import build  # noqa: PLC0415 - as bench
     from .train import train  # noqa: PLC0415 - as bench
     from .watch.log import Watch  # noqa: PLC0415 - as bench
 
-    try:  # slips in --data, --arch and --weights are told before the output has anything
-        splits = sets.choose(s, place)
-        build.check(s)
-    except (imgfeed.ImgfeedError, LookupError) as e:
-        raise TrainError(f"rank {place.rank}: {e}") from e
+    splits = sets.choose(s, place)  # slips in --data, --arch and --weights are told before the output has anything
+    build.check(s)
     watch = Watch(s, place.rank, device)
     ending = {"state": "failed"}
     try:
         finished = train(s, place, device, notes, watch, splits=splits)
         ending = {"state": "finished" if finished else "stopped"}
-    except (imgfeed.ImgfeedError, LookupError) as e:
-        ending["error"] = str(e)
-        raise TrainError(f"rank {place.rank}: {e}") from e
-    except ValueError as e:
-        if "more than 1 value per channel" not in str(e):
-            raise
-        ending["error"] = str(e)
-        said = "a batch of one image has no statistics for batch norm: leave --no-drop-last out, or take another --batch-size"
-        raise TrainError(f"rank {place.rank}: {said} ({e})") from e
     except BaseException as e:
-        ending["error"] = f"{type(e).__name__}: {e}"
+        ending["error"] = str(e) if isinstance(e, TrainError) else f"{type(e).__name__}: {e}"
         raise
     finally:
         _end(s, watch, ending)
-    return 0 if ending["state"] == "finished" else s.stopped_status
+    if ending["state"] == "finished":
+        return 0
+    notes.doing(noted.STOPPED)
+    return 0 if place.notes else s.stopped_status  # which the parent gives, when all ranks have ended
 
 
 def _end(s: Settings, watch: Watch, ending: dict[str, str]) -> None:
@@ -123,9 +132,7 @@ def _end(s: Settings, watch: Watch, ending: dict[str, str]) -> None:
 
 def _told(e: TrainError) -> int | str:
     """Return the status for an error: its text, or 1 where the parent of this rank tells it for all."""
-    notes = os.environ.get(places.NOTES, "")
-    place = places.Place(notes=int(notes) if notes.isdecimal() else -1)
-    return 1 if noted.leave_error(place, str(e), isinstance(e, LostRankError)) else f"imgfeed-train: {e}"
+    return 1 if noted.leave_error(e, os.environ) else f"imgfeed-train: {e}"
 
 
 def leave(status: int | str) -> NoReturn:

@@ -13,6 +13,10 @@ class RendezvousError(TrainError):
     """The ranks did not find one another in time."""
 
 
+class AgreedError(TrainError):
+    """What all ranks raise alike, so that its message names none of them."""
+
+
 class LostRankError(TrainError):
     """Another rank ended, or was too late: what this one says of it is second-hand."""
 

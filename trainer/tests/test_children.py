@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from conftest import PLAIN, TINY, command, events
+from torch.distributed.elastic import multiprocessing as elastic
 
-from imgfeed_train.errors import TrainError
+from imgfeed_train.errors import LostRankError, TrainError
 from imgfeed_train.launch import children
-from imgfeed_train.launch.notes import Note, Notes, leave_error, read_child, verdict
-from imgfeed_train.launch.place import Place
+from imgfeed_train.launch.notes import Note, Notes, leave_error, read_note, verdict
+from imgfeed_train.launch.place import HOW, Place
 
 
 def ranks(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -27,12 +28,14 @@ def ranks(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
 
 NOTING = """
 import json, os, signal, sys, time
-rank, notes = int(os.environ["RANK"]), int(os.environ["IMGFEED_TRAIN_NOTES"])
-note = {"doing": "computes", "epoch": 3, "batch": 17, "seconds": 0.1, "beat": 4}
-os.pwrite(notes, json.dumps(note).encode(), 0)
-def error(text, second_hand):
-    os.pwrite(notes, json.dumps({"error": text, "second_hand": second_hand}).encode(), 4096)
+rank = int(os.environ["RANK"])
+def note(doing):
+    left = {"doing": doing, "epoch": 3, "batch": 17, "seconds": 0.1, "beat": 4}
+    open(os.environ["IMGFEED_TRAIN_NOTES"], "w").write(json.dumps(left))
+def error(text, kind="TrainError"):
+    open(os.environ["TORCHELASTIC_ERROR_FILE"], "w").write(json.dumps({"message": text, "kind": kind, "timestamp": 0}))
     sys.exit(1)
+note("computes")
 """
 
 
@@ -47,11 +50,10 @@ open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
 time.sleep(60)
 """
     ranks(monkeypatch, tmp_path, script)
-    monkeypatch.setattr(children, "NOTICING_SECONDS", 0.2)
-    monkeypatch.setattr(children, "ENDING_SECONDS", 0.5)
+    monkeypatch.setattr(elastic.PContext.close, "__defaults__", (None, 1))
     said = r"^rank 1 was killed by SIGKILL, perhaps by the kernel, .*; it last computes in epoch 3, batch 17$"
     with pytest.raises(TrainError, match=said):
-        children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [])
+        children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [], 0)
     assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
 
 
@@ -59,41 +61,69 @@ time.sleep(60)
     ("zero", "one", "said"),
     [
         (
-            'error("rank 1 is gone", True)',
-            'time.sleep(0.3); error("no such disk", False)',
+            'error("rank 1 is gone", "LostRankError")',
+            'time.sleep(0.3); error("no such disk")',
             "rank 1: no such",
         ),
-        ('error("bad bucket", False)', 'error("bad bucket", False)', "bad bucket"),
+        ('error("no such disk")', "time.sleep(60)", "rank 0: no such disk"),
+        ('error("bad bucket", "AgreedError")', "time.sleep(60)", "bad bucket"),
         ("sys.exit(3)", "time.sleep(60)", "rank 0 ended with exit status 3; it last computes in epoch 3, batch 17"),
     ],
 )
 def test_one_error_for_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, zero: str, one: str, said: str) -> None:
     """What a rank says of itself is told before what another says of it, and what all say is said once."""
-    monkeypatch.setattr(children, "NOTICING_SECONDS", 0.2)
     quiet = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if "disk" in one else ""
     ranks(monkeypatch, tmp_path, f"{NOTING}\n{quiet}\nif rank == 0: {zero}\nelse: {one}\n")
     with pytest.raises(TrainError, match=f"^{said}"):
-        children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [])
+        children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [], 0)
 
 
 def test_stopped_ranks_are_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ranks(monkeypatch, tmp_path, f"{NOTING}\nsys.exit(75 * rank)")
+    ranks(monkeypatch, tmp_path, f"{NOTING}\nif rank: note('stopped before its end')")
     assert children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [], 75) == 75
+    assert children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [], None) == 0
 
 
-def test_notes_and_errors_reach_the_parent() -> None:
-    fd = os.memfd_create("test")
-    assert read_child(fd) == (Note(), "", False)
-    place = Place(notes=fd)
-    notes = Notes(place)
+def test_notes_and_errors_reach_the_parent(tmp_path: Path) -> None:
+    path = str(tmp_path / "note")
+    assert read_note(path) == Note()
+    notes = Notes(Place(notes=path))
     notes.doing("writes a checkpoint", 2, 5)
     notes.close()
-    note, error, _ = read_child(fd)
-    assert (str(note), error) == ("writes a checkpoint in epoch 2, batch 5", "")
-    assert leave_error(place, "x" * 100_000, second_hand=True)
-    assert read_child(fd)[1:] == ("x" * 8192, True)
-    assert not leave_error(Place(), "x", second_hand=False)
-    os.close(fd)
+    assert str(read_note(path)) == "writes a checkpoint in epoch 2, batch 5"
+    file = tmp_path / "error.json"
+    assert leave_error(LostRankError("gone"), {HOW: "", "TORCHELASTIC_ERROR_FILE": str(file)})
+    left = elastic.errors.ProcessFailure(0, 1, 1, str(file)).error_file_data
+    assert (left["message"], left["kind"]) == ("gone", "LostRankError")
+    assert not leave_error(LostRankError("gone"), {"TORCHELASTIC_ERROR_FILE": str(file)})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [0.3, 1.5, 4.0])
+def test_a_run_that_is_stopped_before_its_first_step(sets: Path, tmp_path: Path, seconds: float) -> None:
+    """By SIGTERM while python starts, torch loads, or the ranks meet: no failure, as there is nothing to save."""
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "500", "--stopped-status", "75"]
+    with subprocess.Popen(command(*base, "-g", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while b"torch" not in Path(f"/proc/{process.pid}/maps").read_bytes():  # it has its own way of ending from then on
+            time.sleep(0.01)
+        time.sleep(seconds)
+        process.terminate()
+        said = process.communicate(timeout=60)
+    assert process.returncode == 75, said
+    assert "killed" not in said[1]
+
+
+@pytest.mark.long
+def test_ranks_end_with_their_parent(sets: Path, tmp_path: Path) -> None:
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--batch-size", "8", "--epochs", "500"]
+    with subprocess.Popen(command(*base, "-g", "2"), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch: [1]"):
+            assert process.poll() is None
+        below = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(below) == 2
+        process.kill()
+        assert "go on with --resume auto" in process.stdout.read()  # to the end: when no rank is left to write
 
 
 def test_who_is_late() -> None:

@@ -173,9 +173,6 @@ def test_notes_of_a_child(tmp_path: Path) -> None:
     """A child that is killed while it writes leaves a note that is whole, or none."""
     path = tmp_path / "notes"
     note = json.dumps({"doing": "computes", "epoch": 1, "batch": 2, "seconds": 0.5, "beat": 3}).encode()
-    error = json.dumps({"error": "x", "second_hand": False}).encode()
     for rng in draws():
-        path.write_bytes(garbled(note, rng).ljust(notes.NOTE_BYTES) + garbled(error, rng).ljust(notes.ERROR_BYTES))
-        with path.open("rb") as f:
-            read, said, second_hand = notes.read_child(f.fileno())
-        assert isinstance(said, str) and isinstance(second_hand, bool) and str(read)
+        path.write_bytes(garbled(note, rng).ljust(notes.NOTE_BYTES))
+        assert str(notes.read_note(str(path)))

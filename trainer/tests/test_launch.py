@@ -11,8 +11,7 @@ import pytest
 from conftest import TINY, command, free_port
 
 from imgfeed_train.errors import RendezvousError, TrainError
-from imgfeed_train.launch.children import spawn
-from imgfeed_train.launch.place import HOW, LISTENER, Place, discover
+from imgfeed_train.launch.place import HOW, Place, discover
 from imgfeed_train.launch.rendezvous import rendezvous
 from imgfeed_train.settings import Settings, parse
 
@@ -53,27 +52,6 @@ def test_slurm() -> None:
     place = discover(settings(), {**slurm, "MASTER_ADDR": "n1", "SLURM_JOB_ID": "7"}, 2)
     assert (place.rank, place.world, place.local_rank, place.local_world, place.host, place.port) == (3, 4, 1, 2, "n1", 20007)
     assert discover(settings(), {**slurm, "SLURM_JOB_NODELIST": "n5"}, 2).host == "n5"
-
-
-def test_port_is_held_until_rank_0_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str | None, tuple[int, ...]]] = []
-
-    class Child:
-        def __init__(self, words: list[str], env: dict[str, str], pass_fds: tuple[int, ...]) -> None:
-            with socket.socket() as other, pytest.raises(OSError, match="in use"):
-                other.bind(("127.0.0.1", int(env["MASTER_PORT"])))
-            told.append((env.get(LISTENER), pass_fds[1:]))
-
-        returncode = 0
-
-        def poll(self) -> int:
-            return 0
-
-    monkeypatch.setattr("imgfeed_train.launch.children.subprocess.Popen", Child)
-    assert spawn(discover(settings("-g", "2"), {}, 0), []) == 0
-    (listener, passed), other = told
-    assert passed == (int(listener or -1),)
-    assert other == (None, ())
 
 
 @pytest.mark.parametrize("spelt", [["-n1"], ["-n", "1"], ["--nodes=1", "--node-rank=0"]])

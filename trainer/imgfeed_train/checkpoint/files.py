@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..errors import TrainError
+from ..errors import AgreedError
 from ..settings import Settings
 from . import storage
 
@@ -48,7 +48,7 @@ def load(path: str) -> dict[str, Any] | None:
             read[1] = str(e)
     dist.broadcast_object_list(read)
     if read[1] is not None:
-        raise TrainError(read[1])
+        raise AgreedError(read[1])
     state: dict[str, Any] | None = read[0]
     return state
 
@@ -60,9 +60,9 @@ def _read(path: str) -> dict[str, Any] | None:
         try:
             state = torch.load(here, map_location="cpu", weights_only=True)
         except Exception as e:
-            raise TrainError(f"{path} can't be read as a checkpoint: {e}") from e
+            raise AgreedError(f"{path} can't be read as a checkpoint: {e}") from e
     if not isinstance(state, dict) or state.get("version") != VERSION:
-        raise TrainError(f"{path} is no checkpoint of this trainer, or of another version than {VERSION}")
+        raise AgreedError(f"{path} is no checkpoint of this trainer, or of another version than {VERSION}")
     return state
 
 
@@ -71,8 +71,8 @@ def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
     path = storage.join(folder(s), "last.pt") if what == "auto" else what
     state = load(path)
     if state is None and what != "auto":
-        raise TrainError(f"--resume {what}: there is no such checkpoint")
+        raise AgreedError(f"--resume {what}: there is no such checkpoint")
     wrong = [name for name, kind in PARTS.items() if state is not None and not isinstance(state.get(name), kind)]
     if wrong:
-        raise TrainError(f"{path} is damaged or another program's: its {', '.join(wrong)} is missing or no checkpoint's")
+        raise AgreedError(f"{path} is damaged or another program's: its {', '.join(wrong)} is missing or no checkpoint's")
     return path, state

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from ..errors import TrainError
+from ..errors import AgreedError, TrainError
 
 
 def every_rank(mine: Any, failing: Callable[[], None] | None = None) -> list[Any]:
     """Return what each rank gives, by rank. All ranks call it.
 
-    ``failing`` is tried first; if it raises TrainError on any rank, all raise it, so that none waits for one that is gone.
+    ``failing`` is tried first; if it raises TrainError on any rank, all raise AgreedError, and none waits for one that is gone.
     """
     error = None
     if failing is not None:
@@ -27,5 +27,5 @@ def every_rank(mine: Any, failing: Callable[[], None] | None = None) -> list[Any
         torch.distributed.all_gather_object(given, (mine, error))
     for _, said in given:
         if said is not None:
-            raise TrainError(said)
+            raise AgreedError(said)
     return [value for value, _ in given]

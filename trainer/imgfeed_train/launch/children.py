@@ -1,142 +1,134 @@
-"""The ranks of a node as children of one process: all started, all told to stop, all waited for, and one error for them."""
+"""The ranks of a node as children of one process, which torch's elastic launcher starts, watches and ends.
+
+That is the part of torchrun that runs a node. Its agent above it is not used: after a signal it kills ranks within 30 seconds,
+in which no evaluation ends, and it takes --stopped-status for a failure. So this process passes SIGTERM and Ctrl-C on and
+waits, and a rank that stopped says so in its note and ends with 0. Where all ranks are on this node, they meet at a store of
+this process, as under torchrun.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import logging
 import os
 import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
-from ..errors import TrainError
-from .notes import read_child
-from .place import HOW, LISTENER, NOTES, Place
+from ..errors import AgreedError, LostRankError, TrainError
+from .notes import STOPPED, read_note
+from .place import HOW, NOTES, PARENT, Place
 
-NOTICING_SECONDS = 8.0  # in which the other ranks may find out that one has failed, and end by themselves
-ENDING_SECONDS = 20.0  # for them, once they were told to end
-
-
-@dataclass
-class Child:
-    """A rank's process, the memory of its notes, when it was found to have ended (from 1), and whether it was told to."""
-
-    rank: int
-    process: subprocess.Popen[bytes]
-    notes: int
-    ended: int = 0
-    told: bool = False
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
-def spawn(place: Place, arguments: Sequence[str], stopped: int = 0) -> int:
-    """Run this node's ranks as children; return 0, or ``stopped`` where all have ended and some with that status.
+def spawn(place: Place, arguments: Sequence[str], stopped: int | None) -> int:
+    """Run this node's ranks as children; return 0, or ``stopped`` where they were stopped before their end.
 
-    When one fails, the others are ended and waited for. Raises TrainError that names the rank, how it ended, and its error.
+    ``stopped`` is None for work that has no such end. When a rank fails, the others are ended and waited for. Raises TrainError
+    that names the rank, how it ended, and its error.
     """
-    children: list[Child] = []
+    from torch.distributed.elastic import multiprocessing as elastic  # noqa: PLC0415 - slow, and only such a parent needs it
 
-    def stop(number: int, frame: Any) -> None:
-        for child in children:
-            if child.process.poll() is None:
-                child.process.send_signal(number)
+    told: list[int] = []
+    with ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):  # torch takes these
+            stack.callback(signal.signal, number, signal.getsignal(number))
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable()  # the error below says what torch would log
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="imgfeed-train-"))
+        store = None if place.port else _store(place.host)
+        notes = [os.path.join(folder, f"note-{local}") for local in range(place.spawn)]
+        port = store.port if store else place.port
+        try:
+            ranks = elastic.start_processes(
+                "imgfeed-train",
+                sys.executable,
+                dict.fromkeys(range(place.spawn), ("-m", "imgfeed_train", *arguments)),
+                {local: _environment(place, local, port, notes[local], store is not None) for local in range(place.spawn)},
+                elastic.DefaultLogsSpecs(log_dir=folder),
+            )
+            stack.callback(ranks.close)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        # A port that is chosen here stays bound until rank 0 has it: it needs seconds to start, in which others ask for ports.
-        with socket.socket() as held:
-            if not place.port:
-                held.bind((place.host, 0))
-                place = replace(place, port=held.getsockname()[1], listener=held.fileno())
-            for local in range(place.spawn):
-                children.append(_start(place, local, arguments))
-        if _ended(children, stopped, None):
-            return max(child.process.returncode for child in children)
-        _end(children, stop)
-        if all(child.process.returncode in (130, -signal.SIGINT) for child in children):
-            raise KeyboardInterrupt
-    finally:
-        stop(signal.SIGTERM, None)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    raise TrainError(_account(children, stopped))
+            def pass_on(number: int, frame: Any) -> None:
+                told.append(number)
+                for pid in ranks.pids().values():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
+
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, pass_on)
+            failures = list(ranks.wait(period=0.05).failures.values())
+        except elastic.SignalException as e:  # while they start, or of a terminal that is gone: they end with this process
+            if e.sigval != signal.SIGTERM or stopped is None:
+                raise KeyboardInterrupt from None
+            return stopped
+        read = [read_note(note) for note in notes]
+    if stopped is not None:  # SIGTERM ends a rank that has not begun to train
+        early = signal.SIGTERM in told and any(failure.exitcode == -signal.SIGTERM for failure in failures)
+        if early or (not failures and any(note.doing == STOPPED for note in read)):
+            return stopped
+    if not failures:
+        return 0
+    if failures[0].exitcode in (130, -signal.SIGINT):
+        raise KeyboardInterrupt
+    raise TrainError(_account(place.rank, failures, read))
 
 
-def _start(place: Place, local: int, arguments: Sequence[str]) -> Child:
-    rank = place.rank + local
-    notes = os.memfd_create(f"imgfeed-train-rank-{rank}")
-    env = {
-        **{"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // place.spawn))},
-        **os.environ,
-        "RANK": str(rank),
+def follow_parent(env: Mapping[str, str]) -> None:
+    """Have this rank told to stop, as by SIGTERM, when the process is killed that started it as above."""
+    if PARENT in env:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != int(env[PARENT]):
+            raise TrainError("the process that started this rank has ended")
+
+
+def _store(host: str) -> Any:
+    """Return a store of torch's at any free port of an address of this machine."""
+    from torch.distributed import TCPStore  # noqa: PLC0415 - as above
+
+    listener = socket.create_server((host, 0))
+    port = listener.getsockname()[1]
+    return TCPStore(host, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+
+
+def _environment(place: Place, local: int, port: int, note: str, agent_store: bool) -> dict[str, str]:
+    """Return the variables of a rank: torchrun's, and those that make it a child of this process."""
+    return {
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // place.spawn))),
+        "RANK": str(place.rank + local),
         "WORLD_SIZE": str(place.world),
         "LOCAL_RANK": str(local),
         "LOCAL_WORLD_SIZE": str(place.spawn),
         "MASTER_ADDR": place.host,
-        "MASTER_PORT": str(place.port),
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": str(agent_store),
         HOW: place.how,
-        NOTES: str(notes),
+        NOTES: note,
+        PARENT: str(os.getpid()),
     }
-    passed = [notes]
-    if place.listener >= 0 and local == 0:
-        passed.append(place.listener)
-        env[LISTENER] = str(place.listener)
-    command = [sys.executable, "-m", "imgfeed_train", *arguments]
-    return Child(rank, subprocess.Popen(command, env=env, pass_fds=tuple(passed)), notes)
 
 
-def _ended(children: list[Child], stopped: int, seconds: float | None) -> bool:
-    """Wait until all have ended, and return True; False as soon as one has failed, or after so many seconds."""
-    deadline = None if seconds is None else time.monotonic() + seconds
-    while True:
-        _mark(children)
-        states = [child.process.poll() for child in children]
-        if deadline is None and any(state not in (None, 0, stopped) for state in states):
-            return False
-        if None not in states:
-            return True
-        if deadline is not None and time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-
-
-def _mark(children: list[Child]) -> None:
-    """Number those that have ended since the last look."""
-    count = max(child.ended for child in children)
-    for child in children:
-        if not child.ended and child.process.poll() is not None:
-            child.ended = count + 1
-
-
-def _end(children: list[Child], stop: Any) -> None:
-    """End those that do not end by themselves, by force where asking does not do, and wait for them."""
-    if _ended(children, 0, NOTICING_SECONDS):
-        return
-    for child in children:
-        child.told = not child.ended
-    stop(signal.SIGTERM, None)
-    if not _ended(children, 0, ENDING_SECONDS):
-        stop(signal.SIGKILL, None)
-        _ended(children, 0, ENDING_SECONDS)
-
-
-def _account(children: list[Child], stopped: int) -> str:
-    """Return the error of the rank that failed first, but for those that were ended for it.
+def _account(first_rank: int, failures: Sequence[Any], notes: Sequence[Any]) -> str:
+    """Return the error of the rank that failed first, as torch lists them, but for those that were ended for it.
 
     What a rank tells of itself goes before what one tells of another: that may come sooner, and means the same.
     """
-    told = {child.rank: read_child(child.notes) for child in children}
-    failed = [child for child in children if child.process.returncode not in (0, stopped)]
-    first = min(failed, key=lambda child: (child.told and not told[child.rank][1], told[child.rank][2], child.ended))
-    note, error, _ = told[first.rank]
-    status = first.process.returncode
-    if error:
-        common = all(told[child.rank][1] == error for child in failed)  # what all agreed on is no one rank's
-        return error if common or f"rank {first.rank}" in error else f"rank {first.rank}: {error}"
-    if status < 0:
-        name = signal.Signals(-status).name
+    kinds = [failure.error_file_data.get("kind", "") for failure in failures]
+    texts = [failure.error_file_data["message"] for failure in failures]
+    at = min(range(len(failures)), key=lambda i: (i > 0 and not kinds[i], kinds[i] == LostRankError.__name__, i))
+    failure, text = failures[at], texts[at]
+    rank = f"rank {first_rank + failure.local_rank}"
+    if kinds[at]:
+        common = kinds[at] == AgreedError.__name__ or all(other == text for other in texts)  # which is no one rank's
+        return text if common or rank in text else f"{rank}: {text}"
+    note = notes[failure.local_rank]
+    if failure.exitcode < 0:
+        name = failure.signal_name()
         memory = ", perhaps by the kernel, for memory (see dmesg)" if name == "SIGKILL" else ""
-        return f"rank {first.rank} was killed by {name}{memory}; it last {note}"
-    return f"rank {first.rank} ended with exit status {status}; it last {note}"
+        return f"{rank} was killed by {name}{memory}; it last {note}"
+    return f"{rank} ended with exit status {failure.exitcode}; it last {note}"

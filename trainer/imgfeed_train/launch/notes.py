@@ -6,8 +6,8 @@ own passes the note on to the others each second, also while the rank itself is 
     rank 0   beat 41   epoch 3, batch 17: computes, for 12 s
     rank 1   beat 29   epoch 3, batch 17: waits for its data, for 0 s      <- its beats stand still: it is stopped, or gone
 
-The others read the notes in the store of the rendezvous; the parent of a node's ranks in memory that it shares with each child,
-where a child's last error lies too, and which the kernel frees with the last of them.
+The others read the notes in the store of the rendezvous; the parent of a node's ranks reads them in a file for each child, and
+a child's error in the file that torch's elastic launcher has for it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from .place import Place
+from ..errors import TrainError
+from .place import HOW, Place
 
 BEAT_SECONDS = 1.0
-NOTE_BYTES, ERROR_BYTES = 4096, 65536  # where a child's note lies in the memory shared with its parent, and then its error
+NOTE_BYTES = 4096  # of a child's note in its file
+STOPPED = "stopped before its end"  # the last note of a rank that was told to
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,18 @@ class Notes:
     def __init__(self, place: Place, store: Any = None) -> None:
         """Take the store of the rendezvous; None where there is one rank. Beats from now on."""
         self.place, self.store = place, store
+        self._file = os.open(place.notes, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC) if place.notes else -1
         self._now: tuple[str, int, int, float] = ("starts", -1, 0, time.monotonic())
         self._beat = 0
         self._stop = threading.Event()
-        if store is not None or place.notes >= 0:
+        if store is not None or place.notes:
             threading.Thread(target=self._run, name="notes", daemon=True).start()
 
     def doing(self, what: str, epoch: int | None = None, batch: int | None = None) -> None:
         """Note what this rank does from now on; without a place, at the one before."""
         _, e, b, _ = self._now
         self._now = (what, e if epoch is None else epoch, b if batch is None else batch, time.monotonic())
-        if self.place.notes >= 0:
-            self._leave(self._text())
+        self._leave(self._text())  # at once, as the process may be killed before the next beat
 
     def together(self, epoch: int, batch: int, seconds: float) -> bool:
         """Say that this rank can't go on from a place; return whether all ranks say the same of it within so many seconds."""
@@ -91,8 +94,7 @@ class Notes:
     def _tell(self) -> None:
         self._beat += 1
         text = self._text()
-        if self.place.notes >= 0:
-            self._leave(text)
+        self._leave(text)
         if self.store is not None:
             self.store.set(f"note/{self.place.rank}", text)
 
@@ -101,8 +103,10 @@ class Notes:
         return json.dumps(asdict(Note(what, epoch, batch, time.monotonic() - since, self._beat)))
 
     def _leave(self, text: str) -> None:
-        """Leave the parent a note: at once, as the process may be killed before the next beat."""
-        os.pwrite(self.place.notes, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
+        """Leave the parent a note, if there is one."""
+        if self._file >= 0:
+            with contextlib.suppress(OSError):  # no room: the note is older than it might be
+                os.pwrite(self._file, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
 
     def late(self) -> str:
         """Return which rank the others wait for, as far as the notes tell; it takes some seconds. Empty for one rank."""
@@ -137,22 +141,22 @@ def verdict(before: Sequence[Note], now: Sequence[Note], mine: int) -> str:
     return "; ".join(f"rank {r} {now[r]}, for {now[r].seconds:.0f} s" for r in list(shown)[:8])
 
 
-def leave_error(place: Place, error: str, second_hand: bool) -> bool:
-    """Leave the parent this rank's error, to tell it once for all ranks. Returns False where there is no parent."""
-    if place.notes < 0:
+def read_note(path: str) -> Note:
+    """Return a child's last note."""
+    with contextlib.suppress(OSError, ValueError, TypeError):  # it may have left none, or have been killed while it wrote
+        return Note(**json.loads(Path(path).read_bytes().rstrip(b"\0 ").decode()))
+    return Note()
+
+
+def leave_error(error: TrainError, env: Mapping[str, str]) -> bool:
+    """Leave the parent this rank's error, to tell it once for all ranks. Returns False where there is no parent.
+
+    The file is torch's, which has to be whole: reading another ends the launcher.
+    """
+    if HOW not in env:
         return False
-    text = json.dumps({"error": error[: ERROR_BYTES // 8], "second_hand": second_hand}).encode()
-    os.pwrite(place.notes, text.ljust(ERROR_BYTES), NOTE_BYTES)
+    path = Path(env["TORCHELASTIC_ERROR_FILE"])
+    written = path.with_suffix(".part")
+    written.write_text(json.dumps({"message": str(error), "kind": type(error).__name__, "timestamp": int(time.time())}))
+    written.replace(path)
     return True
-
-
-def read_child(fd: int) -> tuple[Note, str, bool]:
-    """Return a child's last note, its error ("" if it left none), and whether that is about another rank."""
-    note, error, second_hand = Note(), "", False
-    torn = (ValueError, TypeError, KeyError, OSError)  # it may have been killed while it wrote
-    with contextlib.suppress(*torn):
-        note = Note(**json.loads(os.pread(fd, NOTE_BYTES, 0).rstrip(b"\0 ").decode()))
-    with contextlib.suppress(*torn):
-        left = json.loads(os.pread(fd, ERROR_BYTES, NOTE_BYTES).rstrip(b"\0 ").decode())
-        error, second_hand = str(left["error"]), bool(left["second_hand"])
-    return note, error, second_hand

@@ -14,16 +14,16 @@ from ..errors import TrainError
 from ..settings import Settings
 
 PORT = 29500
-#: What the parent of a node's ranks tells its children: how their place was found, the descriptor of rank 0's port, and that
-#: of the memory that each leaves its notes in. The first makes a process a child, whatever its arguments are.
-HOW, LISTENER, NOTES = "IMGFEED_TRAIN_HOW", "IMGFEED_TRAIN_LISTENER", "IMGFEED_TRAIN_NOTES"
+#: What the parent of a node's ranks tells its children: how their place was found, the file of each for its note, and its own
+#: process. The first makes a process a child, whatever its arguments are.
+HOW, NOTES, PARENT = "IMGFEED_TRAIN_HOW", "IMGFEED_TRAIN_NOTES", "IMGFEED_TRAIN_PARENT"
 
 
 @dataclass(frozen=True)
 class Place:
     """One process among all. ``spawn`` > 0 makes it the parent of that many ranks, with ``rank`` the first of them.
 
-    A parent whose ranks are all there are has port 0: it chooses one when it starts them.
+    A parent whose ranks are all there are has port 0: it opens their store itself, at any free port.
     """
 
     rank: int = 0
@@ -36,8 +36,7 @@ class Place:
     attempt: int = 0
     agent_store: bool = False
     spawn: int = 0
-    listener: int = -1  # descriptor of a socket that is bound to port, for rank 0; -1: it opens the port itself
-    notes: int = -1  # descriptor of the memory in which this rank's parent reads what it does; -1: nobody does
+    notes: str = ""  # the file in which this rank's parent reads what it does; empty: nobody does
 
 
 def discover(s: Settings, env: Mapping[str, str], gpus: int) -> Place:
@@ -89,8 +88,7 @@ def _from_ranks(env: Mapping[str, str]) -> Place:
         env.get(HOW) or f"{who}: WORLD_SIZE={world} taken as the number of processes",
         _number(env, "TORCHELASTIC_RESTART_COUNT", 0),
         env.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        listener=_number(env, LISTENER, -1),
-        notes=_number(env, NOTES, -1),
+        notes=env.get(NOTES, "") if HOW in env else "",
     )
 
 

@@ -30,11 +30,10 @@ def rendezvous(place: Place, backend: str, timeout_seconds: float, collective_se
     master = f"{place.host}:{place.port}"
     store = _store(place, master, timeout_seconds)
     prefix = f"imgfeed-train/{place.attempt}"
-    store.set(f"{prefix}/address/{place.rank}", _address_towards(place.host, place.port))
-    store.set(f"{prefix}/here/{place.rank}", socket.gethostname())
+    store.set(f"{prefix}/here/{place.rank}", _address_towards(place.host, place.port))
     _await_ranks(store, prefix, place, deadline, timeout_seconds)
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
-        _gloo_interface([store.get(f"{prefix}/address/{rank}").decode() for rank in range(place.world)], place)
+        _gloo_interface([store.get(f"{prefix}/here/{rank}").decode() for rank in range(place.world)], place)
     patience = timedelta(seconds=collective_seconds)
     try:
         group = dist.PrefixStore(prefix, store)
@@ -105,8 +104,6 @@ def _listen(place: Place, timeout_seconds: float) -> int:
 
     Raises RendezvousError where the port is taken, or the name is another machine's.
     """
-    if place.listener >= 0:
-        return place.listener
     try:
         listener = socket.create_server(("", place.port))
     except OSError as e:

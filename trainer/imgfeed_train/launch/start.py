@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..errors import LostRankError, TrainError
 from ..settings import Settings
-from .children import spawn
+from .children import follow_parent, spawn
 from .notes import Notes
 from .place import Place, discover
 from .rendezvous import rendezvous
@@ -20,16 +20,20 @@ Work = Callable[[Some, Place, Any, Notes], int]
 LATE, GONE = ("timed out", "timeout"), ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "socket")
 
 
-def start(s: Some, argv: Sequence[str], work: Work[Some]) -> int:
-    """Find out which rank this is; do its work, or start the ranks of this node. Return the exit status."""
+def start(s: Some, argv: Sequence[str], work: Work[Some], stopped: int | None = None) -> int:
+    """Find out which rank this is; do its work, or start the ranks of this node. Return the exit status.
+
+    stopped is that of work which SIGTERM stopped before it began; None where it dies of the signal.
+    """
+    follow_parent(os.environ)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings have C++ frames; what matters is an error here too
     gpus = 0 if s.device == "cpu" else _gpus()
     if s.device == "cuda" and not gpus:
         raise TrainError("--device cuda, but torch finds no GPU")
     place = discover(s, os.environ, gpus)
     if place.spawn:
-        return spawn(place, argv, s.stopped_status)
-    import torch  # noqa: PLC0415 - slow: the parent of a node's ranks, --help and compare do without
+        return spawn(place, argv, stopped)
+    import torch  # noqa: PLC0415 - slow: --help and compare do without
 
     os.environ["LOCAL_WORLD_SIZE"] = str(place.local_world)  # imgfeed shares this node's CPUs by it
     device = torch.device("cuda", place.local_rank) if gpus else torch.device("cpu")
@@ -42,7 +46,8 @@ def start(s: Some, argv: Sequence[str], work: Work[Some]) -> int:
 
 
 def _work(s: Some, place: Place, device: Any, work: Work[Some], backend: str) -> int:
-    """Meet the others, and do this rank's work; an error of torch's about other ranks names the one that is late or gone."""
+    """Meet the others, and do this rank's work. Errors of imgfeed name this rank, and torch's about another that one."""
+    import imgfeed  # noqa: PLC0415 - as above
     import torch  # noqa: PLC0415 - as above
 
     notes = Notes(place, rendezvous(place, backend, s.rendezvous_timeout, s.collective_timeout))
@@ -52,6 +57,13 @@ def _work(s: Some, place: Place, device: Any, work: Work[Some], backend: str) ->
         if place.world > 1 and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
         return status
+    except (imgfeed.ImgfeedError, LookupError) as e:
+        raise TrainError(f"rank {place.rank}: {e}") from e
+    except ValueError as e:
+        if "more than 1 value per channel" not in str(e):
+            raise
+        said = "a batch of one image has no statistics for batch norm: leave --no-drop-last out, or take another --batch-size"
+        raise TrainError(f"rank {place.rank}: {said} ({e})") from e
     except RuntimeError as e:
         said = " ".join(str(e).split())
         if place.world == 1 or not any(sign in said.lower() for sign in (*LATE, *GONE)):
