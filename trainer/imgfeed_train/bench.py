@@ -22,8 +22,8 @@ from . import flags, settings
 from .data.loaders import Stats
 from .data.sets import choose
 from .data.transforms import operations
-from .errors import TrainError
 from .flags import COUNT, COUNT_OR_0, Range, option
+from .launch.agree import most, settle
 from .launch.notes import Notes
 from .launch.place import Place
 from .settings import Settings
@@ -79,30 +79,25 @@ def parse(arguments: Sequence[str]) -> BenchSettings:
 
 def run(s: BenchSettings, place: Place, device: torch.device, notes: Notes) -> int:
     """Measure on this rank; rank 0 prints the table. Returns 0."""
-    import imgfeed  # noqa: PLC0415 - as in command
-
-    try:
-        training = Training(s, place, device, notes, splits=choose(s, place))
-        feed, step = training.feed, training.step
-        step.model.train()
-        sources: dict[str, Iterable[Any]] = {
-            "synthetic": _Synthetic(s, feed.batch_size, device, len(training.classes)),
-            "imgfeed": feed.loader,
-        }
-        if s.images:
-            sources["torchvision"] = _torchvision(s, place, device, feed.batch_size, training.stats)
-        readings: dict[str, list[Reading]] = {name: [] for name in sources}
-        for number in range(s.rounds):
-            for name in _turns(list(sources), number):
-                readings[name].append(measure(step, sources[name], s, place))
-        if place.rank == 0:
-            ranks = f"batch {feed.batch_size} x {place.world}"
-            print("\n".join(table(s, ranks, readings, machine(device))), flush=True)
-            if s.json:
-                Path(s.json).write_text(json.dumps({n: [asdict(r) for r in rows] for n, rows in readings.items()}, indent=1))
-        feed.loader.close()
-    except (imgfeed.ImgfeedError, LookupError) as e:
-        raise TrainError(f"rank {place.rank}: {e}") from e
+    training = Training(s, place, device, notes, splits=choose(s, place))
+    feed, step = training.feed, training.step
+    step.model.train()
+    sources: dict[str, Iterable[Any]] = {
+        "synthetic": _Synthetic(s, feed.batch_size, device, len(training.classes)),
+        "imgfeed": feed.loader,
+    }
+    if s.images:
+        sources["torchvision"] = _torchvision(s, place, device, feed.batch_size, training.stats)
+    readings: dict[str, list[Reading]] = {name: [] for name in sources}
+    for number in range(s.rounds):
+        for name in _turns(list(sources), number):
+            readings[name].append(measure(step, sources[name], s, place))
+    if place.rank == 0:
+        ranks = f"batch {feed.batch_size} x {place.world}"
+        print("\n".join(table(s, ranks, readings, machine(device))), flush=True)
+        if s.json:
+            Path(s.json).write_text(json.dumps({n: [asdict(r) for r in rows] for n, rows in readings.items()}, indent=1))
+    feed.loader.close()
     return 0
 
 
@@ -117,7 +112,9 @@ def measure(step: Step, source: Iterable[Any], s: BenchSettings, place: Place) -
     batches = _endless(source)
     for _ in range(s.warmup):
         step.batch(*next(batches))
-    _together(step.device, place)
+    settle(step.device)
+    if place.world > 1:
+        dist.barrier()
     waited, images = 0.0, 0
     begun = mark = time.perf_counter()
     for _ in range(s.steps):
@@ -126,22 +123,12 @@ def measure(step: Step, source: Iterable[Any], s: BenchSettings, place: Place) -
         step.batch(pixels, labels)
         images += len(labels)
         mark = time.perf_counter()
-    if step.device.type == "cuda":
-        torch.cuda.synchronize(step.device)
+    settle(step.device)
     seconds = time.perf_counter() - begun
     limit = str(source.stats()["waiting_for"]) if hasattr(source, "stats") else ""
     batches.close()
-    most = torch.tensor([seconds, waited / seconds], dtype=torch.float64, device=step.device)
-    if place.world > 1:
-        dist.all_reduce(most, dist.ReduceOp.MAX)
-    return Reading(images * place.world / float(most[0]), float(most[1]), limit)
-
-
-def _together(device: torch.device, place: Place) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    if place.world > 1:
-        dist.barrier()
+    slowest, wait = most(seconds, step.device), most(waited / seconds, step.device)
+    return Reading(images * place.world / slowest, wait, limit)
 
 
 def _endless(source: Iterable[Any]) -> Any:

@@ -7,12 +7,11 @@ import time
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 
 from .data.sets import choose
 from .data.transforms import size_at
-from .errors import TrainError
 from .evaluate import answers, correct
+from .launch.agree import most, settle
 from .launch.notes import Notes
 from .launch.place import Place
 from .launch.surroundings import size_text
@@ -39,13 +38,8 @@ class Measured:
 
 def run(s: Settings, place: Place, device: torch.device, notes: Notes) -> int:
     """Show plan, memory, steps and time on rank 0; return 0."""
-    import imgfeed  # noqa: PLC0415 - as in command
-
-    try:
-        training = Training(s, place, device, notes, splits=choose(s, place))
-        measured = _measure(training)
-    except (imgfeed.ImgfeedError, LookupError) as e:
-        raise TrainError(f"rank {place.rank}: {e}") from e
+    training = Training(s, place, device, notes, splits=choose(s, place))
+    measured = _measure(training)
     if place.rank == 0:
         print("\n".join([training.sets.line(s.data), *table(training, measured)]), flush=True)
         if note := rate_note(s.recipe, s.lr, training.feed.images_per_step):
@@ -67,13 +61,13 @@ def _measure(t: Training) -> Measured:
         t.step.batch(pixels, labels, 1 / accumulate, (done + 1) % accumulate == 0 or done + 1 == left)
         images, done = images + len(labels), done + 1
         if done == cold:
-            _settle(t.device)
+            settle(t.device)
             begun, waited, images = time.perf_counter(), 0.0, 0
         if done % ASK_EVERY == 0:
-            over = _most(t, time.perf_counter() - first) > SECONDS
-    _settle(t.device)
+            over = most(time.perf_counter() - first, t.device) > SECONDS
+    settle(t.device)
     seconds = time.perf_counter() - begun
-    slowest, wait = _most(t, seconds), _most(t, waited / seconds)
+    slowest, wait = most(seconds, t.device), most(waited / seconds, t.device)
     return Measured((done - cold) // accumulate, slowest, images * t.place.world / slowest, wait, _evaluation(t))
 
 
@@ -90,21 +84,8 @@ def _evaluation(t: Training) -> float:
             images += len(labels)
             if time.perf_counter() - begun > EVAL_SECONDS:
                 break
-    _settle(t.device)
-    return images * t.place.world / _most(t, time.perf_counter() - begun)
-
-
-def _settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _most(t: Training, value: float) -> float:
-    """Return the largest value that a rank gives, the same on all."""
-    most = torch.tensor(value, dtype=torch.float64, device=t.device)
-    if t.place.world > 1:
-        dist.all_reduce(most, dist.ReduceOp.MAX)
-    return float(most)
+    settle(t.device)
+    return images * t.place.world / most(time.perf_counter() - begun, t.device)
 
 
 def table(t: Training, m: Measured) -> list[str]:

@@ -32,16 +32,6 @@ SHOWN = 3  # names of classes in an error
 
 def run(s: Settings, place: Place, device: torch.device, notes: Notes) -> int:
     """Print the score on rank 0; return 0."""
-    import imgfeed  # noqa: PLC0415 - as in command
-
-    try:
-        _score(s, place, device)
-    except (imgfeed.ImgfeedError, LookupError) as e:
-        raise TrainError(f"rank {place.rank}: {e}") from e
-    return 0
-
-
-def _score(s: Settings, place: Place, device: torch.device) -> None:
     split = sets.choose(s, place).val
     if split is None:
         raise TrainError("--evaluate needs a split: --val-split none leaves none")
@@ -65,6 +55,7 @@ def _score(s: Settings, place: Place, device: torch.device) -> None:
         print(f" * {score} on {score.samples:,} samples{which}")
         if real is not None:
             print(f" * ReaL Acc@1 {real[0]:.3f} on the {real[1]:,} of them that have labels there")
+    return 0
 
 
 def _model(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Any, list[str]]:

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from imgfeed_train.errors import TrainError
-from imgfeed_train.launch.place import Place
 from imgfeed_train.model import largest_batch as fit
 from imgfeed_train.settings import parse
 
@@ -27,7 +26,7 @@ def test_running_out_of_memory_bounds_the_search(most: int) -> None:
         if size > most:
             raise (torch.cuda.OutOfMemoryError if len(tried) % 2 else RuntimeError)("CUDA out of memory. Tried to allocate")
 
-    assert fit.search(run, Place(), CPU) == most // 8 * 8
+    assert fit.search(run, CPU) == most // 8 * 8
     assert tried[:4] == [8, 16, 32, 64][: len(tried[:4])]  # doubles, and then halves the distance
     assert len(tried) <= 22
 
@@ -37,13 +36,13 @@ def test_other_errors_are_not_taken_for_memory() -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        fit.search(run, Place(), CPU)
+        fit.search(run, CPU)
 
     def never(size: int) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     with pytest.raises(TrainError, match="not even 8 images fit"):
-        fit.search(never, Place(), CPU)
+        fit.search(never, CPU)
 
 
 def test_a_try_leaves_no_trace() -> None:
@@ -60,13 +59,12 @@ def test_a_try_leaves_no_trace() -> None:
 RANK = """
 import sys, torch, torch.distributed as dist
 from imgfeed_train.model import largest_batch as fit
-from imgfeed_train.launch.place import Place
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
 def run(size):
     if size > (300, 120)[rank]:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-print(fit.search(run, Place(rank, 2), torch.device("cpu")))
+print(fit.search(run, torch.device("cpu")))
 dist.destroy_process_group()
 """
 

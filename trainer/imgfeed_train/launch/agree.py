@@ -29,3 +29,17 @@ def every_rank(mine: Any, failing: Callable[[], None] | None = None) -> list[Any
         if said is not None:
             raise AgreedError(said)
     return [value for value, _ in given]
+
+
+def most(value: float, device: torch.device, of: Any = torch.distributed.ReduceOp.MAX) -> float:
+    """Return the largest value that a rank gives, or what else of is, the same on all. All ranks call it."""
+    given = torch.tensor(value, dtype=torch.float64, device=device)
+    if torch.distributed.is_initialized():
+        torch.distributed.all_reduce(given, of)
+    return float(given)
+
+
+def settle(device: torch.device) -> None:
+    """Wait until the device has done what it was told to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -10,6 +10,7 @@ from torch import nn
 
 from ..errors import TrainError
 from ..evaluate import autocast
+from ..launch.agree import most
 from ..launch.place import Place
 from ..settings import Settings
 
@@ -29,7 +30,7 @@ def batch_size(model: nn.Module, s: Settings, place: Place, device: torch.device
     if s.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,unused-ignore]
     held = _held(model, s, place)
-    size = search(lambda n: _try(model, s, device, classes, n), place, device) * gpus
+    size = search(lambda n: _try(model, s, device, classes, n), device) * gpus
     del held
     if place.rank == 0:
         step = size * place.world * s.accumulate
@@ -39,13 +40,10 @@ def batch_size(model: nn.Module, s: Settings, place: Place, device: torch.device
     return size
 
 
-def search(run: Callable[[int], None], place: Place, device: torch.device) -> int:
+def search(run: Callable[[int], None], device: torch.device) -> int:
     """Return the largest batch for which run raises no out-of-memory error on any rank. Raises TrainError if none does."""
     size = largest_that_fits(lambda n: fits(run, n, device))
-    if place.world > 1:
-        smallest = torch.tensor(size, device=device)
-        dist.all_reduce(smallest, dist.ReduceOp.MIN)
-        size = int(smallest)
+    size = int(most(size, device, dist.ReduceOp.MIN))
     if not size:
         raise TrainError(f"--batch-size auto: not even {MULTIPLE} images fit the GPU of every rank")
     return size
