@@ -56,7 +56,7 @@ def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
 
     command = [find_binary("imgshard"), "inspect", "--json", data]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode and not done.stdout:  # it says what a dataset is, too, that it would refuse to pack
         try:
             os.stat(data)
         except FileNotFoundError:
