@@ -81,14 +81,15 @@ class TorchOutput(Output):
             if images.device not in self._scale:
                 self._scale[images.device] = self._constants(images.device)
             scale, shift = self._scale[images.device]
-            return images.to(scale.dtype).mul_(scale).add_(shift)
+            done = images.to(scale.dtype).mul_(scale).add_(shift)
+            return done if self._dtype is None else done.to(self._dtype)
         return images if self._dtype is None else images.to(self._dtype)
 
     def _constants(self, device: Any) -> tuple[Any, Any]:
-        """Return scale and shift with (pixel/255 - mean)/std = pixel*scale + shift."""
+        """Return scale and shift with (pixel/255 - mean)/std = pixel*scale + shift, in float32 at least: a result is rounded once."""
         assert self._normalize is not None
         mean, std = (self._torch.tensor(v, dtype=self._torch.float64).view(1, 3, 1, 1) for v in self._normalize)
-        dtype = self._dtype or self._torch.float32
+        dtype = self._torch.float64 if self._dtype == self._torch.float64 else self._torch.float32
         return (1 / (255 * std)).to(device, dtype), (-mean / std).to(device, dtype)
 
 
