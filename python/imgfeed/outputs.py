@@ -86,7 +86,7 @@ class TorchOutput(Output):
         return images if self._dtype is None else images.to(self._dtype)
 
     def _constants(self, device: Any) -> tuple[Any, Any]:
-        """Return scale and shift with (pixel/255 - mean)/std = pixel*scale + shift, in float32 at least: a result is rounded once."""
+        """Return scale and shift with (pixel/255 - mean)/std = pixel*scale + shift, in float32 at least."""
         assert self._normalize is not None
         mean, std = (self._torch.tensor(v, dtype=self._torch.float64).view(1, 3, 1, 1) for v in self._normalize)
         dtype = self._torch.float64 if self._dtype == self._torch.float64 else self._torch.float32

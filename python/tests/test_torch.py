@@ -87,7 +87,10 @@ def test_normalised_images(load: Load) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_normalised_images_are_rounded_once(load: Load, dtype: torch.dtype) -> None:
     """In half precision the constants were rounded too: red's mean was off by 0.0115."""
-    exact, half = load(8, framework="torch", normalize="imagenet"), load(8, framework="torch", normalize="imagenet", dtype=dtype)
+    exact, half = (
+        load(8, framework="torch", normalize="imagenet"),
+        load(8, framework="torch", normalize="imagenet", dtype=dtype),
+    )
     for (images, *_), (halves, *_) in zip(exact, half, strict=True):
         assert halves.dtype == dtype and torch.equal(halves, images.to(dtype))
 
