@@ -35,6 +35,7 @@ type serveFlags struct {
 	socket         string
 	socketMode     fs.FileMode
 	metrics        string
+	metricsHosts   []string
 	pprof          bool
 	traces         server.Traces
 	owner          int
@@ -99,6 +100,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "memory limit for batch buffers and prefetching together, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory into which records are read before they are due (default a sixteenth, up to 256MiB)")
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
+	flags.StringSliceVar(&f.metricsHosts, "metrics-host", nil, "also serve the status page under this name, beside addresses, localhost and this machine's own name")
 	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
 	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
@@ -256,7 +258,11 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	if f.pprof {
 		handler = withProfiles(handler)
 	}
-	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	names := f.metricsHosts
+	if host, _, err := net.SplitHostPort(f.metrics); err == nil {
+		names = append(names, host)
+	}
+	hs := &http.Server{Handler: onlyHosts(handler, names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, func() { hs.Close() })
 	go func() {
 		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
