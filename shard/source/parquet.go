@@ -398,7 +398,7 @@ func readParquetRow(image, paths, label *parquetCursor) (*parquetRow, error) {
 
 // setLabel takes the value of the column of labels; null is none.
 func (r *parquetRow) setLabel(v parquet.Value) {
-	x := math.NaN()
+	var x float64
 	switch v.Kind() {
 	case parquet.Boolean:
 		if r.label = 0; v.Boolean() {

@@ -42,7 +42,7 @@ type aioRequest struct {
 	data   uint64
 	_      uint32 // key
 	_      uint32 // flags of preadv2
-	opcode uint16 // 0: IOCB_CMD_PREAD
+	_      uint16 // 0: IOCB_CMD_PREAD
 	_      int16  // priority
 	fd     uint32
 	buf    uint64
