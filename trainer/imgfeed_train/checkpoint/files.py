@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +27,11 @@ PARTS: dict[str, Any] = {
 def folder(s: Settings) -> str:
     """Return the folder or URL of a run's checkpoints."""
     return str(s.checkpoints or f"{s.output}/checkpoints")
+
+
+def unsent(s: Settings) -> Path:
+    """Return the folder of this machine where checkpoints of a run stay that its store did not take."""
+    return Path(s.output) / "unsent"
 
 
 def save(state: dict[str, Any], where: str, *names: str) -> None:
@@ -69,6 +75,8 @@ def _read(path: str) -> dict[str, Any] | None:
 def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
     """Return the path and state to resume: ``auto`` is the last checkpoint, None if there is none; or a path or URL."""
     path = storage.join(folder(s), "last.pt") if what == "auto" else what
+    if what == "auto" and (unsent(s) / "last.pt").exists():  # newer than what the store has
+        path = str(unsent(s) / "last.pt")
     state = load(path)
     if state is None and what != "auto":
         raise AgreedError(f"--resume {what}: there is no such checkpoint")

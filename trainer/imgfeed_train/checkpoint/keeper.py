@@ -15,6 +15,10 @@ from .saver import Saver
 EPOCH = re.compile(r"epoch-(\d+)\.pt")
 
 
+def _is_checkpoint(name: str) -> bool:
+    return name in ("last.pt", "best.pt") or EPOCH.fullmatch(name) is not None
+
+
 class Keeper:
     """Every rank has one and all call its methods, but for one; rank 0 reads and writes."""
 
@@ -26,7 +30,7 @@ class Keeper:
         self._s, self._first = s, place.rank == 0
         self._resume = s.resume or ("auto" if place.attempt else None)
         self.folder = files.folder(s)
-        self._saver = Saver(self.folder)
+        self._saver = Saver(self.folder, files.unsent(s))
         self._on_rank_0(self._begin)
 
     def _on_rank_0(self, work: Any) -> None:
@@ -34,16 +38,20 @@ class Keeper:
 
     def _begin(self) -> None:
         storage.check(self.folder)
-        there = [name for name in storage.names(self.folder) if name in ("last.pt", "best.pt") or EPOCH.fullmatch(name)]
+        folders = (self.folder, str(files.unsent(self._s)))
+        there = [(folder, name) for folder in folders for name in storage.names(folder) if _is_checkpoint(name)]
+        if self._resume == "auto":
+            self._saver.send_kept()
         if not there or self._resume:
             return
         if not self._s.overwrite:
+            names = ", ".join(name for _, name in there)
             raise TrainError(
-                f"{self.folder} holds the checkpoints of a run ({', '.join(there)}), which this one would replace: go on with "
+                f"{there[0][0]} holds the checkpoints of a run ({names}), which this one would replace: go on with "
                 "it by --resume auto, take another --output (or --checkpoints), or remove them by --overwrite"
             )
-        for name in there:
-            storage.remove(self.folder, name)
+        for folder, name in there:
+            storage.remove(folder, name)
 
     def resumed(self) -> tuple[str, dict[str, Any] | None]:
         """Return the path and the state to go on from; None where the run begins anew."""
