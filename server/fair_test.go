@@ -11,9 +11,9 @@ import (
 // costly takes long enough for the workers to be what all wait for: about 0.2 ms.
 var costly = json.RawMessage(`[{"op":"Resize","size":[80,80]},{"op":"ColorJitter","hue":0.5},{"op":"CenterCrop","size":1}]`)
 
-// TestSessionsShareByImage has 64 sessions of different batches, all of which want what they can get, beside four that are hostile: each
-// of the 64 gets as many images.
-func TestSessionsShareByImage(t *testing.T) {
+// TestSessionsShareByTime has 64 sessions of different batches, all of which want what they can get, beside four that are hostile: each
+// of the 64 gets about as many images, which take as long. How long a sample takes is measured, on a machine that may have other work.
+func TestSessionsShareByTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of all processors")
 	}
@@ -44,7 +44,7 @@ func TestSessionsShareByImage(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for i := range now {
-		if got := now[i] - before[i]; math.Abs(got-(mean-begun)) > 0.1*(mean-begun) {
+		if got := now[i] - before[i]; math.Abs(got-(mean-begun)) > 0.35*(mean-begun) {
 			t.Errorf("session %d, batches of %d: %.0f images, the mean is %.0f", i, sizes[i%len(sizes)], got, mean-begun)
 		}
 	}
