@@ -193,8 +193,10 @@ class DataLoader:
         """Open the data; the server decodes nothing before the first iteration."""
         options = arguments.check(locals(), others)
         self._options = options
+        # Frameworks make a loader of torch's with these, which refuses them without workers.
+        unused = {"persistent_workers": False, "prefetch_factor": None, "multiprocessing_context": None}
         for name in DataLoader.__annotations__:
-            setattr(self, name, getattr(options, name))
+            setattr(self, name, unused[name] if name in unused and not options.num_workers else getattr(options, name))
         self.seed = options.order_seed
         self.pin_memory_device = ""  # torch's default
         self._output = _output(options)

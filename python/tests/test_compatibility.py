@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import itertools
 import multiprocessing
 import pickle
@@ -32,10 +33,28 @@ def test_every_attribute_of_torchs_loader_is_there(load: Load) -> None:
     }  # fmt: skip
     loader = load(8, **given)
     assert [name for name in ATTRIBUTES if not hasattr(loader, name)] == []
-    assert {name: getattr(loader, name) for name in given} == given
+    # A server that runs has its own threads: num_workers is 0, and torch's loader has none of the others then.
+    assert {name: getattr(loader, name) for name in given} == {
+        **given,
+        "multiprocessing_context": None,
+        "prefetch_factor": None,
+    }
     loader.worker_init_fn = None  # as Lightning sets it, to seed workers that there are not
     assert loader.pin_memory_device == ""
     assert len(list(loader)) == SAMPLES // 8
+
+
+def test_torchs_loader_takes_the_attributes(shards: Path) -> None:
+    """Accelerate and Hugging Face's Trainer make a loader of torch's with them; their error hid ours, which explains."""
+    data = pytest.importorskip("torch.utils.data")
+    names = ("num_workers", "persistent_workers", "prefetch_factor", "multiprocessing_context", "pin_memory", "drop_last")
+    for workers in (0, 2):
+        with DataLoader(shards, 8, num_workers=workers, transform=SMALL, prefetch_factor=4) as loader:
+            attributes = {name: getattr(loader, name) for name in names}
+            assert attributes["persistent_workers"] == (workers > 0)
+            assert attributes["prefetch_factor"] == (4 if workers else None)
+            if tuple(map(int, importlib.import_module("torch").__version__.split(".")[:1])) >= (2,) or workers:  # 1.13 wants 2
+                data.DataLoader(loader.dataset, batch_size=8, **attributes)
 
 
 def test_torch_has_no_attribute_that_is_not_listed() -> None:
