@@ -14,7 +14,7 @@
 // tells. Files that Pillow refuses give a [FormatError], with one exception: a sequential file that lacks EOI and nothing else
 // is always taken, and by Pillow sometimes.
 //
-// Two things are left out on purpose, and give an [UnsupportedError]: arithmetic coding, and progressive files that end before
+// Two things are left out on purpose, and give an [UnsupportedError]: arithmetic coding, of which Pillow reads no file above 64 KiB, and progressive files that end before
 // the last bits of their low coefficients, which libjpeg smooths, each release in its own way.
 package jpeg
 

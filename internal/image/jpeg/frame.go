@@ -57,7 +57,7 @@ func (p *parser) parseSOF(marker byte, s []byte, start int) error {
 	case f.components != nil:
 		return formatError(start, "a second frame header")
 	case marker == 0xc9 || marker == 0xca || marker >= 0xcd:
-		return &UnsupportedError{Msg: "arithmetic coding"}
+		return &UnsupportedError{Msg: "arithmetic coding: convert the file without loss by jpegtran -copy all -outfile NEW.jpg OLD.jpg"}
 	case marker > markerSOF2:
 		return &UnsupportedError{Msg: "lossless or hierarchical coding"}
 	case len(s) < 6 || len(s) != 6+3*int(s[5]):
