@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,25 +32,29 @@ const namedMax = 3
 func (e *DamagedPartitionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: ",
-		filepath.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards)
+		storage.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards)
 	for i, err := range e.Problems[:min(len(e.Problems), namedMax)] {
 		if i > 0 {
 			b.WriteString("; ")
 		}
 		text := strings.TrimPrefix(err.Error(), "shard: ")
-		if c, ok := errors.AsType[*CorruptError](err); ok {
-			text = c.Finding()
-			if errors.Is(err, fs.ErrNotExist) {
-				text = c.Path + " is missing"
-			}
-		}
-		if r, ok := errors.AsType[*ReadError](err); ok {
-			text = r.Finding()
+		corrupt, isCorrupt := errors.AsType[*CorruptError](err)
+		unread, isUnread := errors.AsType[*ReadError](err)
+		switch {
+		case isCorrupt && errors.Is(err, fs.ErrNotExist):
+			text = corrupt.Path + " is missing"
+		case isUnread:
+			text = unread.Finding()
+		case isCorrupt:
+			text = corrupt.Finding()
 		}
 		b.WriteString(text)
 	}
 	if more := len(e.Problems) - namedMax; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
+	}
+	if storage.IsRemote(e.Dir) {
+		return b.String() + "; put the partition there again; imgshard verify lists all damage"
 	}
 	fmt.Fprintf(&b, "; copy the folder again from where the set is whole (rsync -a --checksum SET/%s %s/), make it anew (imgshard repair) or rebuild the set; imgshard verify lists all damage",
 		partitionDir(e.Partition), e.Dir)
@@ -65,7 +68,7 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 // as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
 // whole. opened, unless it is nil, is told after each shard how many have been looked at, by several goroutines at once.
 func OpenWhole(dir string, opened func(shards, of int)) (*Set, error) {
-	s, err := openPartitions(dir, storage.NewFolder(dir, nil))
+	s, err := openPartitions(dir)
 	if err == nil {
 		err = s.openShards(entriesOwnBytesMax, opened)
 	}
@@ -193,9 +196,13 @@ type DamagedSet struct {
 
 // checkManifest reads the manifest of a folder that may be a set. A folder with partitions but no manifest is a damaged set.
 func checkManifest(dir string) (*Manifest, error) {
-	m, err := ReadManifest(dir)
-	if errors.Is(err, ErrNotSet) && hasRankDir(dir) {
-		return nil, corrupt(filepath.Join(dir, manifestName), "manifest", 0,
+	files, err := storage.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readManifest(files)
+	if errors.Is(err, ErrNotSet) && hasPartitions(files) {
+		return nil, corrupt(storage.Join(dir, manifestName), "manifest", 0,
 			errors.New("it is missing, and there are partitions beside it: copy it too"))
 	}
 	return m, err

@@ -14,7 +14,7 @@ import (
 // openMapped opens a set as if it had very many samples.
 func openMapped(t testing.TB, dir string) *Set {
 	t.Helper()
-	s, err := openPartitions(dir, storage.NewFolder(dir, nil))
+	s, err := openAt(storage.NewFolder(dir, nil))
 	if err == nil {
 		err = s.openShards(0, nil)
 	}

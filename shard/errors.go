@@ -92,6 +92,9 @@ func (e *ReadError) Error() string {
 	if errors.Is(e.Err, storage.ErrReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
 		remedy = "the set was replaced or removed since it was opened: have the server look again (imgfeed reload)"
 	}
+	if _, remote := errors.AsType[*storage.RemoteError](e.Err); remote {
+		return "shard: " + e.Finding() // which says what to do
+	}
 	return fmt.Sprintf("shard: %s: %s", e.Finding(), remedy)
 }
 

@@ -15,7 +15,7 @@ import (
 func openPooled(t *testing.T, dir string, most int) (*Set, *storage.FilePool) {
 	t.Helper()
 	pool := storage.NewFilePool(most)
-	s, err := openPartitions(dir, storage.NewFolder(dir, pool))
+	s, err := openAt(storage.NewFolder(dir, pool))
 	if err == nil {
 		err = s.openShards(entriesOwnBytesMax, nil)
 	}
@@ -131,7 +131,7 @@ func TestLazily(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := storage.NewFilePool(100)
-	s, err := openPartitions(dir, storage.NewFolder(dir, pool))
+	s, err := openAt(storage.NewFolder(dir, pool))
 	if err != nil {
 		t.Fatal(err)
 	}

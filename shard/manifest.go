@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -222,34 +221,37 @@ func (m *Manifest) Class(label int32) string {
 // ReadManifest reads the manifest of the set in dir without opening its shards. The error wraps ErrNotSet if dir
 // holds no set.
 func ReadManifest(dir string) (*Manifest, error) {
-	path := filepath.Join(dir, manifestName)
-	f, err := storage.OpenRegular(path)
+	files, err := storage.At(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
-			return nil, fmt.Errorf("shard: %s: %w (no %s there)", dir, ErrNotSet, manifestName)
-		}
 		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, manifestBytesMax+1))
-	if err != nil {
+	return readManifest(files)
+}
+
+func readManifest(files storage.Storage) (*Manifest, error) {
+	path := storage.Join(files.String(), manifestName)
+	data, err := files.ReadFile(manifestName, manifestBytesMax)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || isNotDir(err):
+		return nil, fmt.Errorf("shard: %s: %w (no %s there)", files, ErrNotSet, manifestName)
+	case errors.Is(err, storage.ErrTooLarge):
+		return nil, corrupt(path, "manifest", manifestBytesMax, err)
+	case storage.IsRemote(path) && err != nil:
 		return nil, fmt.Errorf("shard: %w", err)
-	}
-	if len(data) > manifestBytesMax {
-		return nil, corrupt(path, "manifest", manifestBytesMax, fmt.Errorf("more than %d bytes", manifestBytesMax))
-	}
-	if !bytes.Contains(data[:min(len(data), 256)], []byte(manifestFormat)) && !hasRankDir(dir) {
-		return nil, fmt.Errorf("shard: %s: %w (its %s is another program's)", dir, ErrNotSet, manifestName)
+	case err != nil:
+		return nil, err
+	case !bytes.Contains(data[:min(len(data), 256)], []byte(manifestFormat)) && !hasPartitions(files):
+		return nil, fmt.Errorf("shard: %s: %w (its %s is another program's)", files, ErrNotSet, manifestName)
 	}
 	return decodeManifest(path, data)
 }
 
-// hasRankDir reports whether dir holds a partition's folder.
-func hasRankDir(dir string) bool {
-	names, err := namesWith(dir, "rank-")
+// hasPartitions reports whether there is a partition's folder.
+func hasPartitions(files storage.Storage) bool {
+	names, err := files.Names("")
 	return err == nil && slices.ContainsFunc(names, func(name string) bool {
-		number := strings.TrimPrefix(name, "rank-")
-		return number != "" && '0' <= number[0] && number[0] <= '9'
+		number, is := strings.CutPrefix(name, "rank-")
+		return is && number != "" && '0' <= number[0] && number[0] <= '9'
 	})
 }
 
@@ -392,25 +394,37 @@ func FindAll(data string) (Found, error) {
 	if is, err := found.add(data); is || err != nil {
 		return found, err
 	}
-	entries, err := os.ReadDir(data)
+	files, err := storage.At(data)
+	if err != nil {
+		return found, err
+	}
+	names, err := files.Names("")
+	listed := !errors.Is(err, errors.ErrUnsupported)
+	if !listed {
+		names, err = []string{"train/", "val/", "test/"}, nil
+	}
 	if err != nil {
 		return found, fmt.Errorf("shard: %w", err)
 	}
 	var others []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") { // among them the sets that are being written
+	for _, name := range names {
+		if strings.HasPrefix(name, ".") { // among them the sets that are being written
 			continue
 		}
-		others = append(others, e.Name())
-		path := filepath.Join(data, e.Name())
-		if ok, err := isDir(path); err != nil || !ok {
+		name, folder := strings.CutSuffix(name, "/")
+		others = append(others, name)
+		if !folder {
 			continue
 		}
-		if _, err := found.add(path); err != nil {
+		if _, err := found.add(storage.Join(data, name)); err != nil {
 			return found, err
 		}
 	}
-	if len(found.Sets)+len(found.Damaged) == 0 {
+	switch {
+	case len(found.Sets)+len(found.Damaged) > 0:
+	case !listed:
+		return found, fmt.Errorf("shard: %s: %w, nor is train, val or test below it, and a web server does not list other folders: name the set's own", data, ErrNotSet)
+	default:
 		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(others))
 	}
 	return found, nil

@@ -107,7 +107,7 @@ func (r *Repair) Shard(d ShardDamage) (*ShardRepair, error) {
 		h := header{Split: m.Split, Partition: d.Partition, Partitions: m.Partitions, Shard: d.Shard, Encoding: m.Encoding, Fields: m.Fields.unmeasured()}
 		s.writer, err = newFileWriter(s.file, h)
 		s.missing = s.info.Samples
-	} else if s.old, err = openShard(r.dir, r.manifest, s.info, opening{files: storage.NewFolder(r.dir, nil)}); err == nil {
+	} else if s.old, err = openShard(r.manifest, s.info, opening{files: storage.NewFolder(r.dir, nil)}); err == nil {
 		err = s.copyOld()
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -93,7 +93,7 @@ const openParallel = 16
 // *DamagedPartitionError, *CorruptError or *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no
 // partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
-	s, err := openPartitions(dir, storage.NewFolder(dir, nil))
+	s, err := openPartitions(dir)
 	if err == nil {
 		err = s.openShards(entriesOwnBytesMax, nil)
 	}
@@ -109,25 +109,33 @@ func OpenSet(dir string) (*Set, error) {
 
 // OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
 // wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
-func OpenLazily(dir string) (*Set, error) { return openPartitions(dir, storage.NewFolder(dir, nil)) }
+func OpenLazily(dir string) (*Set, error) { return openPartitions(dir) }
 
 // openPartitions finds the partitions that are there, and opens none of their shards.
-func openPartitions(dir string, files storage.Storage) (*Set, error) {
-	m, err := ReadManifest(dir)
+func openPartitions(dir string) (*Set, error) {
+	files, err := storage.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	return openAt(files)
+}
+
+func openAt(files storage.Storage) (*Set, error) {
+	dir := files.String()
+	m, err := readManifest(files)
+	if err != nil {
+		return nil, err
+	}
+	here, err := findPartitions(files, m)
 	if err != nil {
 		return nil, err
 	}
 	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), opening: opening{files: files}}
 	any := m.Samples == 0
 	for r := range s.partitions {
-		p := &s.partitions[r]
-		p.present = PartitionLen(m.Samples, m.Partitions, r) == 0
-		if !p.present {
-			if p.present, err = isDir(filepath.Join(dir, partitionDir(r))); err != nil {
-				return nil, fmt.Errorf("shard: %w", err)
-			}
-			any = any || p.present
-		}
+		p, empty := &s.partitions[r], PartitionLen(m.Samples, m.Partitions, r) == 0
+		p.present = empty || here[r]
+		any = any || here[r] && !empty
 	}
 	if !any {
 		return nil, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
@@ -147,7 +155,7 @@ func (s *Set) place() {
 		if p.present {
 			infos := shards[first : first+n]
 			p.shards = make([]atomic.Pointer[reader], n)
-			p.open = func(shard int) (*reader, error) { return openShard(s.dir, s.manifest, infos[shard], s.opening) }
+			p.open = func(shard int) (*reader, error) { return openShard(s.manifest, infos[shard], s.opening) }
 			for _, info := range infos {
 				p.starts = append(p.starts, info.start)
 			}
@@ -163,9 +171,9 @@ type opening struct {
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
-func openShard(dir string, m *Manifest, info placedShard, how opening) (*reader, error) {
-	path := filepath.Join(dir, filepath.FromSlash(info.Path))
-	file, err := how.files.Open(info.Path)
+func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
+	path := storage.Join(how.files.String(), info.Path)
+	file, err := how.files.Open(info.Path, info.Bytes)
 	var r *reader
 	if err == nil {
 		r, err = openReader(path, file, how.mapEntries)
@@ -443,13 +451,18 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	return shard, record, record >= 0 && keys.At(record) == key, nil
 }
 
-// isDir reports whether path is a folder; a missing path is no error.
-func isDir(path string) (bool, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+// findPartitions tells which partitions have a folder. Where the storage does not list its files, all do.
+func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
+	here := make([]bool, m.Partitions)
+	names, err := files.Names("")
+	listed := err == nil
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("shard: %w", err)
 	}
-	return err == nil && info.IsDir(), err
+	for r := range here {
+		here[r] = !listed || slices.Contains(names, partitionDir(r)+"/")
+	}
+	return here, nil
 }
 
 // isNotDir reports whether err says that a path leads through something that is no folder.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -55,6 +54,7 @@ type ShardDamage struct {
 // verifier is one verification under way.
 type verifier struct {
 	dir      string
+	files    storage.Storage
 	manifest *Manifest
 	options  VerifyOptions
 
@@ -70,16 +70,20 @@ const progressBytes = 16 << 20
 // the fingerprint. Damage is told to options.Problem, as *CorruptError for each bad record or section, and counted;
 // it does not end the verification. The error is for what does: a manifest that can't be read, no partition, ctx.
 func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyReport, error) {
-	m, err := ReadManifest(dir)
+	files, err := storage.At(dir)
 	if err != nil {
 		return VerifyReport{}, err
 	}
-	v := &verifier{dir: dir, manifest: m, options: options}
-	here := make([]bool, m.Partitions)
+	m, err := readManifest(files)
+	if err != nil {
+		return VerifyReport{}, err
+	}
+	v := &verifier{dir: dir, files: files, manifest: m, options: options}
+	here, err := findPartitions(files, m)
+	if err != nil {
+		return VerifyReport{}, err
+	}
 	for r := range here {
-		if here[r], err = isDir(filepath.Join(dir, partitionDir(r))); err != nil {
-			return VerifyReport{}, fmt.Errorf("shard: %w", err)
-		}
 		if !here[r] && PartitionLen(m.Samples, m.Partitions, r) > 0 {
 			v.report.Missing = append(v.report.Missing, r)
 		}
@@ -150,7 +154,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	damage := ShardDamage{Partition: info.Partition, Shard: info.number, Path: info.Path}
-	r, err := openShard(v.dir, v.manifest, info, opening{files: storage.NewFolder(v.dir, nil)})
+	r, err := openShard(v.manifest, info, opening{files: v.files})
 	if err != nil {
 		damage.Lost = true
 		v.problem(err)
@@ -313,7 +317,7 @@ func (v *verifier) order(ctx context.Context) error {
 		hash := OrderHash(m.Seed, key)
 		if !first && (hash < lastHash || hash == lastHash && key <= lastKey) {
 			at, _ := s.Locate(i)
-			v.problem(&CorruptError{Path: filepath.Join(v.dir, at.Path), Section: "keys", Record: at.Record, Index: i,
+			v.problem(&CorruptError{Path: storage.Join(v.dir, at.Path), Section: "keys", Record: at.Record, Index: i,
 				Err: fmt.Errorf("key %q does not belong after %q: it cannot be found by its key", key, lastKey)})
 			return nil
 		}
@@ -330,10 +334,10 @@ func (v *verifier) order(ctx context.Context) error {
 		content.add(e.Checksum)
 	}
 	if got := content.sum(); len(v.report.Missing) == 0 && m.Content != "" && got != m.Content {
-		v.problem(corrupt(filepath.Join(v.dir, manifestName), "manifest", 0, fmt.Errorf("content %s, expected %s of the records", m.Content, got)))
+		v.problem(corrupt(storage.Join(v.dir, manifestName), "manifest", 0, fmt.Errorf("content %s, expected %s of the records", m.Content, got)))
 	}
 	if got := print.sum(); len(v.report.Missing) == 0 && got != m.Fingerprint {
-		v.problem(corrupt(filepath.Join(v.dir, manifestName), "manifest", 0,
+		v.problem(corrupt(storage.Join(v.dir, manifestName), "manifest", 0,
 			fmt.Errorf("fingerprint %s, expected %s of the samples", m.Fingerprint, got)))
 	}
 	return nil

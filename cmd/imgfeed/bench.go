@@ -63,6 +63,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
+	flags.Var(storeTimeoutFlag(), "store-timeout", storeTimeoutUsage)
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
 

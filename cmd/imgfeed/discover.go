@@ -13,6 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // dataEnv names the environment variable that says where the shard sets are.
@@ -50,6 +51,8 @@ func discover(arg string) (found shard.Found, at place, skipped []place, err err
 		switch {
 		case err == nil:
 			return found, place, skipped, nil
+		case storage.IsRemote(place.path):
+			return shard.Found{}, place, skipped, err
 		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
 			return shard.Found{}, place, skipped, err
 		}
@@ -71,7 +74,7 @@ func places(arg string) []place {
 }
 
 func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
+	if abs, err := filepath.Abs(path); err == nil && !storage.IsRemote(path) {
 		return abs
 	}
 	return path

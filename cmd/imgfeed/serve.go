@@ -27,6 +27,7 @@ import (
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
@@ -99,6 +100,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "memory limit for batch buffers and prefetching together, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory into which records are read before they are due (default a sixteenth, up to 256MiB)")
+	flags.Var(storeTimeoutFlag(), "store-timeout", storeTimeoutUsage)
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
 	flags.StringSliceVar(&f.metricsHosts, "metrics-host", nil, "also serve the status page under this name, beside addresses, localhost and this machine's own name")
 	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
@@ -148,7 +150,7 @@ func checkDataEnv(args int) error {
 	if args > 0 {
 		return nil
 	}
-	return cliutil.Local("$"+dataEnv, os.Getenv(dataEnv))
+	return cliutil.Readable("$"+dataEnv, os.Getenv(dataEnv))
 }
 
 func (f *serveFlags) logger() *slog.Logger {
@@ -190,6 +192,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if err != nil {
 		return err
 	}
+	storage.Remote.Context = ctx
 	srv, at, err := f.open(path, log)
 	if err != nil {
 		return err

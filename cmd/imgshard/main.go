@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 func main() {
@@ -24,6 +25,7 @@ func main() {
 		endAtOnce(os.Interrupt, syscall.SIGTERM)
 		stop()
 	})
+	storage.Remote.Context = ctx
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from .wire import SOCKET_PATH_MAX
 
+REMOTE = ("s3://", "https://", "http://", "hf://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
 
 
@@ -32,9 +33,10 @@ def source_path(name: str, value: Any) -> str:
             f"imgfeed: {name} is {value!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes, and this has "
             f"{len(os.fsencode(path))}: choose a shorter one with imgfeed serve --socket, or a symbolic link to its folder"
         )
-    if not scheme and _ADDRESS.match(path) and not os.path.lexists(path):
+    address = _ADDRESS.match(path)
+    if address and address[0] not in REMOTE and not os.path.lexists(path):
         raise ValueError(
-            f"imgfeed: {name} is {value!r}, an address, and only paths of this machine are read: copy or mount what is "
-            "there, and name that"
+            f"imgfeed: {name} is {value!r}, an address of an unknown kind: want a folder, or a URL that begins with "
+            f"{', '.join(REMOTE)}"
         )
     return scheme + path

@@ -166,12 +166,14 @@ def test_a_path_with_a_nul() -> None:
 
 
 def test_an_address_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for address in ("s3://bucket/train", "https://host/train.tar", b"gs://bucket"):
-        with pytest.raises(ValueError, match=r"dataset is .*://.*, an address, and only paths of this machine are read: copy"):
+    for address in ("ftp://bucket/train", "file:///data", b"gs://bucket"):
+        with pytest.raises(ValueError, match=r"dataset is .*://.*, an address of an unknown kind: want a folder, or a URL that begins"):
             checked(dataset=address)
+    for address in ("s3://bucket/train", "https://host/train", "hf://datasets/owner/name"):
+        assert checked(dataset=address).dataset == address
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "s3:" / "train").mkdir(parents=True)
-    assert checked(dataset="s3://train").dataset == "s3://train"  # a folder that there is
+    (tmp_path / "s4:" / "train").mkdir(parents=True)
+    assert checked(dataset="s4://train").dataset == "s4://train"  # a folder that there is
 
 
 def test_a_socket_path_has_a_limit(tmp_path: Path) -> None:

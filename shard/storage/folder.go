@@ -2,6 +2,8 @@ package storage
 
 import (
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -48,8 +50,42 @@ func NewFolder(dir string, pool *FilePool) *Folder {
 }
 
 // Open implements [Storage].
-func (f *Folder) Open(name string) (File, error) {
-	return f.open(filepath.Join(f.dir, filepath.FromSlash(name)))
+func (f *Folder) Open(name string, _ int64) (File, error) { return f.open(f.path(name)) }
+
+func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// String implements fmt.Stringer.
+func (f *Folder) String() string { return f.dir }
+
+// ReadFile implements [Storage].
+func (f *Folder) ReadFile(name string, max int64) ([]byte, error) {
+	file, err := OpenRegular(f.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, max+1))
+	if err == nil && int64(len(data)) > max {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, max)
+	}
+	return data, err
+}
+
+// Names implements [Storage]. A link to a folder is one.
+func (f *Folder) Names(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(f.path(folder))
+	for _, e := range entries {
+		name, is := e.Name(), e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(f.path(folder), name))
+			is = err == nil && info.IsDir()
+		}
+		if is {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names, err
 }
 
 // OpenFile opens the file at path alone, as a folder would.

@@ -1,11 +1,13 @@
-// Package storage is where the bytes of a shard set lie. A [Folder] of this machine is the only storage so far.
+// Package storage is where the bytes of a shard set lie: a [Folder] of this machine, or a place behind a network, a bucket for instance. [At] tells which.
 //
 // A reader of shards asks for ranges of files and says beforehand which ones it will want. Where they come from, and which of them a
 // cache keeps, is the storage's own business:
 //
 //	shard.Reader, loader's prefetcher
 //	      │ Open, ReadAt, Ahead, Fetch
-//	   Storage ── Folder: open files, the page cache, direct reads
+//	   Storage ─┬─ Folder: open files, the page cache, direct reads
+//	            └─ remote: requests for ranges, repeated until they succeed
+//	                 └─ objects: one request to S3, a web server, Hugging Face
 package storage
 
 import (
@@ -13,9 +15,17 @@ import (
 	"io"
 )
 
-// A Storage opens the files of one shard set by their names, relative to the set and with forward slashes.
+// A Storage holds the files of shard sets. It knows them by their names, relative to its place and with forward slashes.
 type Storage interface {
-	Open(name string) (File, error)
+	// Open opens a file. size is what it is known to be, in bytes, which can save a request, or -1.
+	Open(name string, size int64) (File, error)
+	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge].
+	ReadFile(name string, max int64) ([]byte, error)
+	// Names returns the names right below a folder, "" for the place itself; those of folders end in a slash. It is errors.ErrUnsupported where the storage
+	// can't list.
+	Names(folder string) ([]string, error)
+	// String returns the place, for messages.
+	String() string
 }
 
 // A File is open for reading, by many goroutines at a time. It stays the file that was opened: once another one has taken its place, reads fail with
@@ -50,6 +60,8 @@ const sector = 4096
 var (
 	// ErrReplaced says that a file is not the one that was opened.
 	ErrReplaced = errors.New("it is another file now")
+	// ErrTooLarge says that a file is not small.
+	ErrTooLarge = errors.New("the file is too large")
 	// ErrNotMapped says that files are not mapped on this platform.
 	ErrNotMapped = errors.New("shard: files are not mapped on this platform")
 )

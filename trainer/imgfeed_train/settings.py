@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from imgfeed.numbers import INT64_MAX, INT64_MIN
+from imgfeed.paths import source_path
 
 from . import flags
 from .errors import TrainError
@@ -259,8 +260,10 @@ def check(s: Settings) -> None:
     """Raise TrainError where settings don't fit together, as far as that needs no hardware."""
     if not s.data:
         raise TrainError("--data is missing: a folder with the sets, or unix:SOCKET of a running imgfeed")
-    if "://" in s.data and not s.data.startswith("unix:") and not Path(s.data).exists():
-        raise TrainError(f"--data {s.data} is an address, and only paths of this machine are read: copy or mount what is there")
+    try:
+        source_path("--data", s.data)
+    except ValueError as e:
+        raise TrainError(str(e).removeprefix("imgfeed: ")) from None
     if s.strategy == "fsdp" and s.ema:
         raise TrainError("--ema keeps a second, whole model and so doesn't go with --strategy fsdp: choose one")
     if s.nodes is not None and s.nodes > 1 and not s.master:

@@ -205,8 +205,8 @@ def test_max_steps_is_exact(train: Train, most: int, epoch: int, batches: int) -
         ("--epochs", "99999999999999999999", "--epochs is 99999999999999999999, want from 1 to 2147483647"),
         (
             "--data",
-            "s3://b/x",
-            "--data s3://b/x is an address, and only paths of this machine are read: copy or mount what is there",
+            "ftp://b/x",
+            "--data is 'ftp://b/x', an address of an unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://",
         ),
         ("--size", "x", "--size is 'x', want a whole number"),
         ("--batch-size", "0", "--batch-size is 0, want from 1 to 16777216"),

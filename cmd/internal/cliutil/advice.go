@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/suggest"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // known are the errors, and what helps.
@@ -105,7 +106,11 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if text == "" {
 				return Usage(empty(name))
 			}
-			if err := Local(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
+			check := Local
+			if slices.Contains([]string{"SET", "A", "B", "SET|SRC"}, name) && cmd.Name() != "repair" {
+				check = Readable
+			}
+			if err := check(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
 				return Usage(err)
 			}
 		}
@@ -159,6 +164,17 @@ func Local(name, path string) error {
 		return fmt.Errorf("%s %s is an address: write the path alone, %s", name, path, rest)
 	}
 	return fmt.Errorf("%s %s is an address, and only paths of this machine are read and written: copy or mount what is there, and name that", name, path)
+}
+
+// Readable refuses a place that no set can be read from: a URL of an unknown scheme or with a secret in it.
+func Readable(name, place string) error {
+	if scheme, _, _ := strings.Cut(place, "://"); scheme == "file" || !storage.IsRemote(place) {
+		return Local(name, place)
+	}
+	if _, err := storage.At(place); err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	return nil
 }
 
 // Output refuses a place to write to that begins with the home folder's sign, or is an address: either would become a folder of that

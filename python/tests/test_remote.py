@@ -1,0 +1,142 @@
+"""Sets behind a network: the same batches as from a folder, whatever the server answers in between."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgfeed import DataLoader, ServerError
+
+from conftest import copied, same, wait_for
+
+
+class Store(ThreadingHTTPServer):
+    """A web server with ranges, each third request of which fails."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        class Handler(SimpleHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def __init__(self, *args: Any, **named: Any) -> None:
+                super().__init__(*args, directory=str(folder), **named)
+
+            def do_GET(self) -> None:
+                self.server.count += 1  # type: ignore[attr-defined]
+                if self.server.count % 3 == 0:  # type: ignore[attr-defined]
+                    self.send_error(503)
+                    return
+                path = Path(self.translate_path(self.path))
+                if not path.is_file():
+                    self.send_error(404)
+                    return
+                data = path.read_bytes()
+                asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+                first, last = (int(asked[1]), min(int(asked[2]), len(data) - 1)) if asked else (0, len(data) - 1)
+                self.send_response(206 if asked else 200)
+                if asked:
+                    self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+                self.send_header("Content-Length", str(last + 1 - first))
+                self.end_headers()
+                self.wfile.write(data[first : last + 1])
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.count = 0
+        super().__init__(("127.0.0.1", port), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def end(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+@pytest.fixture
+def store(shards: Path) -> Iterator[Store]:
+    store = Store(shards.parent)
+    yield store
+    store.end()
+
+
+def batches(data: object, **options: Any) -> list[Any]:
+    with DataLoader(data, batch_size=8, transform="train", seed=3, rank=0, world=1, **options) as loader:
+        return [copied(b) for _ in range(2) for b in loader]
+
+
+def test_the_batches_of_a_folder(shards: Path, store: Store) -> None:
+    here, there = batches(shards), batches(f"{store.url}/{shards.name}")
+    assert len(here) == len(there)
+    assert all(same(a, b) for a, b in zip(here, there))
+
+
+def test_a_store_that_goes_away(shards: Path, store: Store) -> None:
+    """Batches go on where they were once it is back."""
+    want = batches(shards)
+    want = want[: len(want) // 2]
+    with DataLoader(f"{store.url}/{shards.name}", batch_size=8, transform="train", seed=3, rank=0, world=1, prefetch_factor=1) as loader:
+        iterator = iter(loader)
+        got = [copied(next(iterator)) for _ in range(3)]
+        port = store.server_address[1]
+        store.end()
+        again: list[Store] = []
+        back = threading.Timer(2, lambda: again.append(Store(shards.parent, port)))
+        back.start()
+        got += [copied(b) for b in iterator]
+        back.join()
+        again[0].end()
+    assert len(got) == len(want)
+    assert all(same(a, b) for a, b in zip(got, want))
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_what_is_not_there(store: Store) -> None:
+    with pytest.raises(ServerError, match="not a shard set, nor is train, val or test below it"):
+        DataLoader(f"{store.url}/nothing", batch_size=8, transform="eval")
+    with pytest.raises(ValueError, match=r"unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://"):
+        DataLoader("gs://bucket/x", batch_size=8, transform="eval")
+
+
+def test_a_bucket(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versity's gateway is a real server of S3."""
+    gateway = shutil.which("versitygw")
+    if gateway is None:
+        pytest.skip("needs versitygw: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    shutil.copytree(shards, tmp_path / "root" / "bucket" / "sets" / "train")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    command = [gateway, "--port", f"127.0.0.1:{port}", "posix", str(tmp_path / "root")]
+    environment = {**os.environ, "ROOT_ACCESS_KEY": "key", "ROOT_SECRET_KEY": "secret"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            wait_for(lambda: listens(port), 30)
+            here, there = batches(shards), batches("s3://bucket/sets")
+            assert len(here) == len(there)
+            assert all(same(a, b) for a, b in zip(here, there))
+        finally:
+            running.terminate()

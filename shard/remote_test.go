@@ -1,0 +1,93 @@
+package shard
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// TestRemoteSet reads a set from a web server as from its folder, with three requests a shard before its records.
+func TestRemoteSet(t *testing.T) {
+	dir := filepath.Join(goldenV1, "train-shards")
+	var requests atomic.Int64
+	files := http.FileServer(http.Dir(filepath.Dir(dir)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	url := server.URL + "/" + filepath.Base(dir)
+	local, err := OpenSet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	set, err := OpenSet(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if n, most := requests.Load(), int64(1+3*len(set.Manifest().Shards)); n > most {
+		t.Errorf("%d requests open the set, want at most %d", n, most)
+	}
+	if set.Dir() != url || !reflect.DeepEqual(set.Manifest(), local.Manifest()) {
+		t.Errorf("%s: %+v", set.Dir(), set.Manifest())
+	}
+	for i := range local.Len() {
+		want, _, err := local.Read(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := set.Read(i, nil)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("sample %d: %v", i, err)
+		}
+		key, err := set.Key(i)
+		if found, findErr := set.Find(key); err != nil || findErr != nil || found != i {
+			t.Fatalf("sample %d: key %q, %v, found at %d, %v", i, key, err, found, findErr)
+		}
+	}
+	if err := set.Map(); !errors.Is(err, storage.ErrNotMapped) {
+		t.Errorf("mapped: %v", err)
+	}
+	report, err := Verify(t.Context(), url, VerifyOptions{})
+	if err != nil || report.Problems > 0 || report.Samples != local.Len() {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := FindAll(server.URL); !errors.Is(err, ErrNotSet) || !strings.Contains(err.Error(), "name the set's own") {
+		t.Error(err)
+	}
+}
+
+// TestRemoteSetsFound finds the sets of the usual splits below a URL, and names a shard that is missing there.
+func TestRemoteSetsFound(t *testing.T) {
+	dir := t.TempDir()
+	for _, split := range []string{"train", "val"} {
+		options := testOptions(1)
+		options.Split = split
+		if err := os.CopyFS(filepath.Join(dir, split), os.DirFS(writeSet(t, makeSamples(20), options))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer server.Close()
+	found, err := FindAll(server.URL)
+	if err != nil || found.Sets["train"] != server.URL+"/train" || found.Sets["val"] != server.URL+"/val" {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	lost := "rank-0000/00000.imgshard"
+	if err := os.Remove(filepath.Join(dir, "val", lost)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSet(server.URL + "/val"); err == nil || !strings.Contains(err.Error(), server.URL+"/val/"+lost+" is missing") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,70 @@
+package storage
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// remotes are the kinds of storage behind a network, by the scheme of their URLs.
+var remotes = map[string]func(*url.URL) (objects, error){
+	"s3":    newBucket,
+	"https": newWeb,
+	"http":  newWeb,
+	"hf":    newHub,
+}
+
+// At returns the storage at a place: a folder's path, or a URL of one of the schemes s3, https, http and hf. It makes no request.
+func At(place string) (Storage, error) {
+	if !IsRemote(place) {
+		return NewFolder(place, nil), nil
+	}
+	u, err := parsePlace(place)
+	if err != nil {
+		return nil, err
+	}
+	o, err := remotes[u.Scheme](u)
+	if err != nil {
+		return nil, err
+	}
+	return &remote{place: place, objects: o}, nil
+}
+
+// IsRemote reports whether a place is a URL. A path that holds :// elsewhere than after a scheme is none.
+func IsRemote(place string) bool {
+	scheme, _, found := strings.Cut(place, "://")
+	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
+}
+
+// parsePlace checks a URL. One with a secret in it is refused: places are shown in logs, errors and pages.
+func parsePlace(place string) (*url.URL, error) {
+	u, err := url.Parse(place)
+	scheme, _, _ := strings.Cut(place, "://")
+	switch {
+	case remotes[scheme] == nil:
+		var known []string
+		for s := range remotes {
+			known = append(known, s+"://")
+		}
+		slices.Sort(known)
+		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s", scheme, strings.Join(known, ", "))
+	case err != nil:
+		return nil, fmt.Errorf("a place that begins with %s:// is no URL", scheme) // the text may hold a secret
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%s://%s%s: a place has no user, password, query or fragment: credentials come from the environment or their usual files", scheme, u.Host, u.Path)
+	case u.Host == "":
+		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
+	}
+	return u, nil
+}
+
+// Join returns the place of a name, with forward slashes, below another place.
+func Join(place, name string) string {
+	if IsRemote(place) {
+		return strings.TrimSuffix(place, "/") + "/" + strings.TrimPrefix(path.Clean("/"+name), "/")
+	}
+	return filepath.Join(place, filepath.FromSlash(name))
+}

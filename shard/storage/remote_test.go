@@ -1,0 +1,350 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A store is a web server of files that answers the next requests as faults say, and counts all of them. It speaks as much of S3 as reading takes.
+type store struct {
+	*httptest.Server
+	files map[string][]byte
+
+	mu       sync.Mutex
+	faults   []http.HandlerFunc
+	requests []string // method, path and range
+}
+
+func newStore(t *testing.T) *store {
+	s := &store{files: map[string][]byte{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests = append(s.requests, r.URL.Path+" "+r.Header.Get("Range"))
+	var fault http.HandlerFunc
+	if len(s.faults) > 0 {
+		fault, s.faults = s.faults[0], s.faults[1:]
+	}
+	data, there := s.files[strings.TrimPrefix(r.URL.Path, "/")]
+	s.mu.Unlock()
+	w.Header().Set("X-Request-Id", "id-7")
+	w.Header().Set("X-Amz-Request-Id", "id-7")
+	switch {
+	case fault != nil:
+		fault(w, r)
+	case r.URL.Query().Get("list-type") == "2":
+		s.list(w, r)
+	case !there:
+		http.Error(w, "<Error><Code>NoSuchKey</Code><Message>it is not there</Message></Error>", http.StatusNotFound)
+	default:
+		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, data[:min(8, len(data))]))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	}
+}
+
+// list answers ListObjectsV2, two names a page.
+func (s *store) list(w http.ResponseWriter, r *http.Request) {
+	type name struct{ Key, Prefix string }
+	var answer struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		IsTruncated           bool
+		NextContinuationToken string
+		Contents              []struct{ Key string }
+		CommonPrefixes        []struct{ Prefix string }
+	}
+	prefix := strings.TrimPrefix(r.URL.Path, "/") + "/" + r.URL.Query().Get("prefix")
+	seen := map[string]bool{}
+	for key := range s.files {
+		if rest, is := strings.CutPrefix(key, prefix); is {
+			folder, _, deeper := strings.Cut(rest, "/")
+			if deeper {
+				folder += "/"
+			}
+			seen[r.URL.Query().Get("prefix")+folder] = true
+		}
+	}
+	var names []string
+	for n := range seen {
+		if n > r.URL.Query().Get("continuation-token") {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for i, n := range names {
+		if i == 2 {
+			answer.IsTruncated, answer.NextContinuationToken = true, names[1]
+			break
+		}
+		if strings.HasSuffix(n, "/") {
+			answer.CommonPrefixes = append(answer.CommonPrefixes, struct{ Prefix string }{n})
+		} else {
+			answer.Contents = append(answer.Contents, struct{ Key string }{n})
+		}
+	}
+	xml.NewEncoder(w).Encode(answer)
+}
+
+// fail has the next requests fail, one after the other.
+func (s *store) fail(faults ...http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults, s.requests = faults, nil
+}
+
+func (s *store) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code) }
+}
+
+// cut answers a range with its first bytes only, and breaks the connection.
+func cut(data []byte, from, to int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, data[:8]))
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(data)))
+		w.Header().Set("Content-Length", fmt.Sprint(to-from))
+		w.WriteHeader(http.StatusPartialContent)
+		w.Write(data[from : from+(to-from)/2])
+		w.(http.Flusher).Flush()
+		conn, _, _ := w.(http.Hijacker).Hijack()
+		conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+	}
+}
+
+// within gives requests so long.
+func within(t *testing.T, timeout time.Duration) {
+	before := Remote
+	Remote.Timeout = timeout
+	t.Cleanup(func() { Remote = before })
+}
+
+// places returns the store's folder as a web server's and as a bucket's.
+func (s *store) places(t *testing.T) map[string]Storage {
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": s.URL, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "r",
+		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "HF_ENDPOINT": s.URL, "HF_TOKEN": "token"} {
+		t.Setenv(name, value)
+	}
+	all := map[string]Storage{}
+	for _, place := range []string{s.URL + "/bucket/set", "s3://bucket/set"} {
+		at, err := At(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[place[:strings.Index(place, ":")]] = at
+	}
+	return all
+}
+
+func numbered(n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*7 + i>>8)
+	}
+	return data
+}
+
+// TestRemoteReads reads ranges of an object whatever the first answers are.
+func TestRemoteReads(t *testing.T) {
+	within(t, 20*time.Second)
+	data := numbered(100_000)
+	s := newStore(t)
+	s.files["bucket/set/rank-0000/a"] = data
+	for kind, at := range s.places(t) {
+		for name, faults := range map[string][]http.HandlerFunc{
+			"none":                 nil,
+			"busy":                 {status(503), status(500), status(429)},
+			"broken off twice":     {cut(data, 10_000, 20_000), cut(data, 15_000, 20_000)},
+			"no answer":            {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
+			"a body that is short": {func(w http.ResponseWriter, r *http.Request) { cut(data, 10_000, 20_000)(w, r) }, status(502)},
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				f, err := at.Open("rank-0000/a", int64(len(data)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				s.fail(faults...)
+				got := make([]byte, 10_000)
+				if n, err := f.ReadAt(got, 10_000); n != len(got) || err != nil || !bytes.Equal(got, data[10_000:20_000]) {
+					t.Fatalf("%d bytes, %v, equal %v", n, err, bytes.Equal(got, data[10_000:20_000]))
+				}
+				asked := s.asked()
+				if len(asked) != len(faults)+1 {
+					t.Errorf("%d requests for %d faults: %q", len(asked), len(faults), asked)
+				}
+				if name == "broken off twice" && !strings.Contains(asked[2], "bytes=17500-19999") {
+					t.Errorf("the third request begins elsewhere: %q", asked)
+				}
+			})
+		}
+	}
+}
+
+// TestRemoteRefusals ends at once where another try would not help, and names the object, the range, the request and the way on.
+func TestRemoteRefusals(t *testing.T) {
+	within(t, time.Minute)
+	data := numbered(50_000)
+	s := newStore(t)
+	s.files["bucket/set/a"] = data
+	whole := func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Range")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	}
+	for kind, at := range s.places(t) {
+		for name, c := range map[string]struct {
+			file  string
+			size  int64
+			fault http.HandlerFunc
+			is    error
+			says  []string
+		}{
+			"missing":       {"b", 50_000, nil, fs.ErrNotExist, []string{"/set/b, bytes 10000 to 19999", "request id-7"}},
+			"denied":        {"a", 50_000, status(403), fs.ErrPermission, []string{"check the credentials", "request id-7"}},
+			"another size":  {"a", 40_000, nil, ErrReplaced, []string{"50000 bytes, where 40000 are expected"}},
+			"no ranges":     {"a", 50_000, whole, errNoRanges, []string{"answers range requests"}},
+			"other content": {"a", 50_000, cut(numbered(50_000)[1:], 10_000, 20_000), ErrReplaced, nil},
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				f, err := at.Open(c.file, c.size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.fail()
+				if name == "other content" {
+					if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.fault != nil {
+					s.fail(c.fault)
+				}
+				_, err = f.ReadAt(make([]byte, 10_000), 10_000)
+				if !errors.Is(err, c.is) {
+					t.Fatalf("%v, want %v", err, c.is)
+				}
+				for _, text := range c.says {
+					if !strings.Contains(err.Error(), text) {
+						t.Errorf("%q does not say %q", err, text)
+					}
+				}
+				if n := len(s.asked()); name != "other content" && n != 1 {
+					t.Errorf("%d requests, want 1", n)
+				}
+			})
+		}
+	}
+}
+
+// TestRemoteTimeout repeats requests until the time is over, and ends with the process at once.
+func TestRemoteTimeout(t *testing.T) {
+	within(t, 500*time.Millisecond)
+	s := newStore(t)
+	at := s.places(t)["http"]
+	s.Close()
+	_, err := at.ReadFile("manifest.json", 100)
+	failed, ok := errors.AsType[*RemoteError](err)
+	if !ok || failed.Tries < 2 || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "--store-timeout") {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	Remote.Context, Remote.Timeout = ctx, time.Hour
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := at.ReadFile("manifest.json", 100); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// TestRemoteNames lists folders of a bucket page by page.
+func TestRemoteNames(t *testing.T) {
+	s := newStore(t)
+	for _, name := range []string{"manifest.json", "rank-0000/0", "rank-0001/0", "rank-0002/0", "z"} {
+		s.files["bucket/set/"+name] = []byte("x")
+	}
+	all := s.places(t)
+	names, err := all["s3"].Names("")
+	if want := []string{"manifest.json", "rank-0000/", "rank-0001/", "rank-0002/", "z"}; err != nil || !slices.Equal(slices.Sorted(slices.Values(names)), want) {
+		t.Errorf("%q, %v, want %q", names, err, want)
+	}
+	if _, err := all["http"].Names(""); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := all["s3"].ReadFile("z", 0); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+}
+
+// TestHub finds a dataset's files at Hugging Face's addresses, with the token.
+func TestHub(t *testing.T) {
+	s := newStore(t)
+	s.files["datasets/o/n/resolve/v2/sets/manifest.json"] = []byte("here")
+	s.places(t)
+	at, err := At("hf://datasets/o/n@v2/sets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer token" {
+			t.Error("no token")
+		}
+		w.WriteHeader(503)
+	})
+	if data, err := at.ReadFile("manifest.json", 10); string(data) != "here" || err != nil {
+		t.Fatal(string(data), err)
+	}
+	s.fail(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/datasets/o/n/tree/v2/sets" {
+			t.Error(r.URL.Path)
+		}
+		w.Write([]byte(`[{"type": "directory", "path": "sets/train"}, {"type": "file", "path": "sets/a"}]`))
+	})
+	if names, err := at.Names(""); err != nil || !slices.Equal(names, []string{"train/", "a"}) {
+		t.Fatal(names, err)
+	}
+}
+
+// TestPlaces tells folders from URLs, and shows no secret.
+func TestPlaces(t *testing.T) {
+	for place, says := range map[string]string{
+		"gs://bucket/x":                   "unknown kind",
+		"https://user:secret@host/x":      "no user, password",
+		"https://host/x?signature=secret": "no user, password",
+		"s3://":                           "bucket is missing",
+		"hf://models/o/n":                 "want hf://datasets",
+		"https://host/%zzsecret":          "is no URL",
+		"hf://datasets/only":              "want hf://datasets",
+	} {
+		_, err := At(place)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", place, err, says)
+		}
+	}
+	for _, path := range []string{"/data/x", "x", "./s3://x", "a/b://c"} {
+		if at, err := At(path); err != nil || IsRemote(path) || at.String() != path {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if got := Join("s3://b/set/", "rank-0000/00000.imgshard"); got != "s3://b/set/rank-0000/00000.imgshard" {
+		t.Error(got)
+	}
+}

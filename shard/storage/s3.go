@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
+)
+
+// A bucket is a prefix of a bucket of S3, or of another storage that speaks its protocol. Credentials, region and endpoint come from where the AWS
+// programs take them; where there are no credentials, requests are anonymous.
+type bucket struct {
+	name, prefix string
+
+	mu        sync.Mutex
+	client    *s3.Client // made with the first request
+	region    string     // that the bucket has said it is in
+	anonymous bool
+}
+
+func newBucket(u *url.URL) (objects, error) {
+	return &bucket{name: u.Host, prefix: strings.Trim(u.Path, "/")}, nil
+}
+
+// credentialsTimeout is how long credentials are looked for: where there are none, the last place that is asked is an address of EC2's.
+const credentialsTimeout = 10 * time.Second
+
+var errConfig = errors.New("the configuration of AWS can't be read")
+
+func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.client != nil {
+		return b.client, nil
+	}
+	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(prepareTransport)), config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errConfig, err)
+	}
+	switch {
+	case b.region != "":
+		c.Region = b.region
+	case c.Region == "":
+		c.Region = "us-east-1"
+	}
+	looking, cancel := context.WithTimeout(ctx, credentialsTimeout)
+	defer cancel()
+	if _, err := c.Credentials.Retrieve(looking); err != nil {
+		c.Credentials, b.anonymous = aws.AnonymousCredentials{}, true
+	}
+	b.client = s3.NewFromConfig(c, func(o *s3.Options) {
+		o.UsePathStyle = o.BaseEndpoint != nil // which other storages understand, and AWS for names with dots
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		o.DisableLogOutputChecksumValidationSkipped = true
+	})
+	return b.client, nil
+}
+
+func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
+
+func (b *bucket) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
+	client, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	input := &s3.GetObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))}
+	if length >= 0 {
+		input.Range = aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+	}
+	if version != "" {
+		input.IfMatch = &version
+	}
+	answer, err := client.GetObject(ctx, input)
+	if err != nil {
+		return nil, b.fault(err)
+	}
+	o := &object{body: answer.Body, size: -1, version: aws.ToString(answer.ETag)}
+	o.request, _ = awsmiddleware.GetRequestIDMetadata(answer.ResultMetadata)
+	switch {
+	case answer.ContentRange != nil:
+		o.first, o.size = parseContentRange(*answer.ContentRange)
+	case answer.ContentLength != nil:
+		o.size = *answer.ContentLength
+	}
+	return o, nil
+}
+
+// list implements objects.
+func (b *bucket) list(ctx context.Context, folder string) ([]string, error) {
+	client, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prefix := b.key(folder)
+	if prefix != "" {
+		prefix += "/"
+	}
+	var names []string
+	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &prefix, Delimiter: aws.String("/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, b.fault(err)
+		}
+		for _, p := range page.CommonPrefixes {
+			names = append(names, strings.TrimPrefix(aws.ToString(p.Prefix), prefix))
+		}
+		for _, o := range page.Contents {
+			if name := strings.TrimPrefix(aws.ToString(o.Key), prefix); name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// passingCodes are of errors that may pass though their status says otherwise: the credentials are renewed meanwhile.
+var passingCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed": true, "RequestExpired": true, "SlowDown": true, "RequestTimeout": true}
+
+// fault makes a [RemoteError] of an error of the SDK, without its URL.
+func (b *bucket) fault(err error) error {
+	failed := &RemoteError{Err: withoutURL(err)}
+	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
+		failed.Err = errors.New(http.StatusText(failed.Status))
+		if region := answer.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && (failed.Status == http.StatusMovedPermanently || failed.Status == http.StatusBadRequest) {
+			b.move(region)
+			failed.Status = 0 // repeated, there
+		}
+	}
+	if code, ok := errors.AsType[smithy.APIError](err); ok {
+		failed.Err = fmt.Errorf("%s: %s", code.ErrorCode(), code.ErrorMessage())
+		if passingCodes[code.ErrorCode()] {
+			failed.Status = http.StatusServiceUnavailable
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.anonymous && failed.Status == http.StatusForbidden {
+		failed.Err = fmt.Errorf("%w (there are no credentials, so the request was anonymous)", failed.Err)
+	}
+	return failed
+}
+
+// move has further requests go to the bucket's own region.
+func (b *bucket) move(region string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.region, b.client = region, nil
+}

@@ -1,0 +1,174 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// webClient is for requests to web servers. Each has a connection of its own: of one that HTTP/2 shares, a lost packet would hold up all.
+var webClient = func() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	prepareTransport(t)
+	return &http.Client{Transport: t}
+}()
+
+func prepareTransport(t *http.Transport) {
+	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	t.ResponseHeaderTimeout = stallTimeout
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, 2*remoteReadsMax, 0
+	t.DisableCompression = true
+	t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+}
+
+// A web is a folder of any web server that answers range requests.
+type web struct {
+	base   *url.URL
+	header http.Header
+}
+
+func newWeb(u *url.URL) (objects, error) { return &web{base: u}, nil }
+
+func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base.JoinPath(name).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for key, values := range w.header {
+		request.Header[key] = values
+	}
+	if length >= 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+	}
+	if strings.HasPrefix(version, `"`) { // a date is compared when it has come
+		request.Header.Set("If-Match", version)
+	}
+	answer, err := webClient.Do(request)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	o := &object{body: answer.Body, size: answer.ContentLength, version: answer.Header.Get("ETag"), request: answer.Header.Get("X-Request-Id")}
+	if !strings.HasPrefix(o.version, `"`) { // a weak one says that files mean the same, not that they are
+		o.version = answer.Header.Get("Last-Modified")
+	}
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return o, nil
+	case http.StatusPartialContent:
+		o.first, o.size = parseContentRange(answer.Header.Get("Content-Range"))
+		return o, nil
+	}
+	io.CopyN(io.Discard, answer.Body, 4<<10) // so that the connection can be used again
+	answer.Body.Close()
+	return nil, &RemoteError{Status: answer.StatusCode, Request: o.request, Err: errors.New(answer.Status)}
+}
+
+// withoutURL removes the URL that errors of package http begin with: it may be signed.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// parseContentRange reads "bytes 0-99/1234". What it can't read is -1.
+func parseContentRange(text string) (first, size int64) {
+	text, found := strings.CutPrefix(text, "bytes ")
+	of, total, both := strings.Cut(text, "/")
+	begin, _, all := strings.Cut(of, "-")
+	first, err := strconv.ParseInt(begin, 10, 64)
+	size, sizeErr := strconv.ParseInt(total, 10, 64)
+	if !found || !both || !all || err != nil || sizeErr != nil {
+		return -1, -1
+	}
+	return first, size
+}
+
+// list implements objects: web servers have no common way to list a folder.
+func (w *web) list(context.Context, string) ([]string, error) { return nil, errors.ErrUnsupported }
+
+// A hub is a folder of a dataset's repository at Hugging Face.
+type hub struct {
+	web
+	tree *url.URL // lists the folder
+}
+
+// newHub takes hf://datasets/owner/name[@revision][/folder].
+func newHub(u *url.URL) (objects, error) {
+	owner, rest, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	name, folder, _ := strings.Cut(rest, "/")
+	name, revision, found := strings.Cut(name, "@")
+	if u.Host != "datasets" || owner == "" || name == "" {
+		return nil, fmt.Errorf("%s: want hf://datasets/owner/name, with @revision and a folder after it if there are any", u)
+	}
+	if !found {
+		revision = "main"
+	}
+	endpoint, err := url.Parse(defaulted(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"))
+	if err != nil || endpoint.Host == "" {
+		return nil, errors.New("HF_ENDPOINT is no URL")
+	}
+	h := &hub{
+		web:  web{base: endpoint.JoinPath("datasets", owner, name, "resolve", url.PathEscape(revision), folder), header: http.Header{}},
+		tree: endpoint.JoinPath("api/datasets", owner, name, "tree", url.PathEscape(revision), folder),
+	}
+	if token := hubToken(); token != "" {
+		h.header.Set("Authorization", "Bearer "+token)
+	}
+	return h, nil
+}
+
+// hubToken finds the user's token where Hugging Face's own programs do.
+func hubToken() string {
+	if token := os.Getenv("HF_TOKEN"); token != "" {
+		return token
+	}
+	home := defaulted(os.Getenv("HF_HOME"), filepath.Join(defaulted(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache")), "huggingface"))
+	text, err := os.ReadFile(defaulted(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func defaulted(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+// list implements objects. Only the first thousand names come: a folder of sets has few.
+func (h *hub) list(ctx context.Context, folder string) ([]string, error) {
+	tree := &web{base: h.tree, header: h.header}
+	o, err := tree.get(ctx, folder, 0, -1, "")
+	if err != nil {
+		return nil, err
+	}
+	defer o.body.Close()
+	var entries []struct{ Type, Path string }
+	if err := json.NewDecoder(io.LimitReader(o.body, 16<<20)).Decode(&entries); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		name := path.Base(e.Path)
+		if e.Type == "directory" {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
