@@ -26,6 +26,7 @@ T = TypeVar("T")
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
 HUNG = 20.0  # seconds more without an answer after which it counts as lost
+_ALIVE = "alive"  # the type of the answer to that: it has no other use
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Batch:
 
     number: int
     consumed: int
+    left: int  # batches of the epoch that follow it
     bad: list[dict[str, Any]]  # as docs/format/wire.md has it
     arrays: Arrays
 
@@ -144,13 +146,16 @@ class Session:
         self._ring: Ring | None = None
         self._shape: Shape | None = None
         self._held_max = 0  # slots that the caller's arrays may hold
+        #: How many samples of the epoch all ranks have had after the last batch, if the next one follows there for certain.
+        self.place: int | None = None
         self._generation = 0
+        self._batches = 0  # of the running epoch
         self._running = False
         self._asked = 0  # stats requests on their way that only ask whether the server is there
         self._asked_at = 0.0  # when the first of them went
         self._selected: Selected | None = None  # what epochs hold, where that is not each sample once
         try:
-            hello = self._request({"type": "hello", "version": wire.VERSION}, "hello", timeout)
+            hello = self._ask({"type": "hello", "version": wire.VERSION}, dict, timeout=timeout)
         except BaseException:
             connection.close()
             raise
@@ -201,7 +206,7 @@ class Session:
         """
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
-            opened = self._request({"type": "open", **options, **({"fields": wanted} if wanted else {})}, "opened")
+            opened = self._ask({"type": "open", **options, **({"fields": wanted} if wanted else {})}, dict, "opened")
             with _understood(self.connection, opened):
                 self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
             fd = self.connection.take_fd()
@@ -211,8 +216,8 @@ class Session:
                 try:
                     release = functools.partial(_release, self.connection)  # not self: the ring would then never go
                     with _understood(self.connection, opened):
-                        size, slots, interrupted = opened["ring_bytes"], opened["slots"], self.connection.interrupted
-                        self._ring = Ring(fd, size, slots, self._shape, release, interrupted=interrupted)
+                        size, slots, break_off = opened["ring_bytes"], opened["slots"], self.connection.break_off
+                        self._ring = Ring(fd, size, slots, self._shape, release, break_off=break_off)
                         self._held_max = self._ring.slots - _spare(self._ring.slots)
                 finally:
                     os.close(fd)
@@ -222,22 +227,26 @@ class Session:
         """Have the epochs that are started from now on hold other samples, unless they do; None changes nothing."""
         with self._lock:
             if selected is not None and (self._selected is None or self._selected.digest != selected.digest):
-                self._request(selected.message(), "selected", following=selected.raw())
+                self._ask(selected.message(), dict, "selected", following=selected.raw())
                 self._selected = selected
 
     def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> Epoch:
         """Begin an epoch of the selection, after the first consumed samples (of all ranks). The running one ends."""
         with self._lock:
+            self.place = None
             if self._ring is not None:
                 self._ring.reclaim()
             self.select(selected)
             self._drop_pushed()
-            started = self._request({"type": "start", "epoch": epoch, "consumed": consumed}, "started")
+            epoch_started = self._ask(
+                {"type": "start", "epoch": epoch, "consumed": consumed},
+                lambda started: Epoch(started["epoch"], started["batches"], started["generation"]),
+                "started",
+            )
             self._drop_pushed()
-            with _understood(self.connection, started):
-                epoch_started = Epoch(started["epoch"], started["batches"], started["generation"])
-            self._generation = epoch_started.generation
+            self._generation, self._batches = epoch_started.generation, epoch_started.batches
             self._running = True
+            self.place = consumed
             return epoch_started
 
     def stop(self, epoch: Epoch) -> None:
@@ -245,7 +254,10 @@ class Session:
 
         It is for finalizers, which may run in the middle of anything: it takes no lock, waits for nothing and never raises.
         """
-        self.connection.send_later(wire.encode({"type": "stop", "generation": epoch.generation}))
+        try:
+            self.connection.send_later(wire.encode({"type": "stop", "generation": epoch.generation}))
+        except BaseException as e:  # Ctrl-C: the next use of the connection raises it
+            self.connection.break_off(e.with_traceback(None))
 
     def next(self, timeout: float | None = None, *, watch: bool = False) -> Batch | None:
         """Return the epoch's next batch, or None when no epoch runs: at its end, or after an error.
@@ -255,27 +267,36 @@ class Session:
 
         With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
         would run dry, they are a copy and the slot goes back at once.
+
+        What a signal's handler raises in the wait loses nothing. If it comes later, :attr:`place` is not the caller's any more,
+        or the connection has ended: start the epoch again.
         """
+        end = math.inf if timeout is None else time.monotonic() + timeout
         with self._lock:
-            try:
-                while self._running:
-                    self.connection.flush()
-                    message, raw = self._pushed.popleft() if self._pushed else self._await(timeout, watch)
+            while self._running:
+                if not self._pushed:
+                    self._wait(end, watch)
+                place, self.place = self.place, None  # not known until this has come to its end
+                try:
+                    message, raw = self._pushed.popleft() if self._pushed else self._receive(None)
                     if message.get("generation") != self._generation and not message.get("fatal"):
                         self._drop(message)
-                        continue
-                    if message["type"] == "batch":
+                    elif message["type"] == "batch":
                         with _understood(self.connection, message):
-                            return self._batch(message, raw)
-                    self._running = False
-                    if message["type"] == "error":
-                        raise _error(message)
-                return None
-            except errors.ImgfeedError:
-                raise
-            except BaseException:  # Ctrl-C: a batch that is on its way to the caller is lost, and its slot would never go back
-                self.connection.close()
-                raise
+                            batch = self._batch(message, raw)
+                        self.place = batch.consumed
+                        return batch
+                    else:
+                        self._running = False
+                        if message["type"] == "error":
+                            raise _error(message)
+                    self.place = place
+                except errors.ImgfeedError:
+                    raise
+                except BaseException:  # a batch may be lost, and its slot would never go back
+                    self.connection.break_off()
+                    raise
+            return None
 
     def labels(self) -> Array:
         """Return the label of every sample, int32 in index order; -1 where its partition is out of reach."""
@@ -286,7 +307,7 @@ class Session:
         with self._lock:
             names: list[str] = []
             while True:  # a message holds some MB of them
-                reply = self._request({"type": "classes", "first": len(names)} if names else {"type": "classes"}, "classes")
+                reply = self._ask({"type": "classes", "first": len(names)} if names else {"type": "classes"}, dict)
                 with _understood(self.connection, reply):
                     names += [str(name) for name in reply["classes"]]
                     if len(names) >= reply.get("count", 0):
@@ -337,13 +358,6 @@ class Session:
         """Return the server's account of this session; ``waiting_for`` says what it waits for."""
         return self._ask({"type": "stats"}, lambda reply: {name: value for name, value in reply.items() if name != "type"})
 
-    def _ask(self, message: wire.Message, read: Callable[[wire.Message], T]) -> T:
-        """Send a request whose reply has its own type; return the reply as read converts it."""
-        with self._lock:
-            reply = self._request(message, message["type"])
-            with _understood(self.connection, reply):
-                return read(reply)
-
     def _raw(self, count: int, dtype: npt.DTypeLike) -> Array:
         """Receive an array of so many numbers."""
         raw: Array = np.empty(operator.index(count), dtype)
@@ -355,58 +369,61 @@ class Session:
         """End the session. Arrays that are still held stay as they are."""
         self.connection.close()
 
-    def _request(
-        self, message: wire.Message, want: str, timeout: float = REPLY_TIMEOUT, following: Sequence[memoryview] = ()
-    ) -> wire.Message:
-        self.connection.send(message, *following)
+    def _ask(
+        self,
+        message: wire.Message,
+        read: Callable[[wire.Message], T],
+        want: str | None = None,
+        timeout: float = REPLY_TIMEOUT,
+        following: Sequence[memoryview] = (),
+    ) -> T:
+        """Send a request, and what follows it; return the reply, of type want or the request's own, as read converts it."""
         try:
-            while True:
-                reply, raw = self._receive(timeout)
-                if reply["type"] == want:
-                    return reply
-                if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
-                    self._pushed.append((reply, raw))
-                elif reply["type"] == "error":
-                    if reply.get("request") in ("release", "stop"):
-                        continue  # these have no reply of their own, so it is no answer to this one
-                    raise _error(reply)
-                else:
-                    self.connection.close()
-                    raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
-        except errors.ImgfeedError as e:
-            if isinstance(e, errors.TimeoutError):
-                self.connection.close()  # its answer may still come, and would be taken for another one's
+            with self._lock:
+                self.connection.send(message, *following)
+                while True:
+                    reply, raw = self._receive(timeout)
+                    if reply["type"] == (want or message["type"]):
+                        with _understood(self.connection, reply):
+                            return read(reply)
+                    if reply["type"] in ("batch", "end") or (reply["type"] == "error" and reply.get("generation")):
+                        self._pushed.append((reply, raw))
+                    elif reply["type"] == "error":
+                        if reply.get("request") in ("release", "stop"):
+                            continue  # these have no reply of their own, so it is no answer to this one
+                        raise _error(reply)
+                    elif reply["type"] != _ALIVE:
+                        self.connection.close()
+                        raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
+        except errors.TimeoutError:
+            self.connection.close()  # its answer may still come, and would be taken for another one's
+            raise
+        except errors.ImgfeedError:
             raise
         except BaseException:  # Ctrl-C: the same, and a batch may be lost with its slot
-            self.connection.close()
+            self.connection.break_off()
             raise
 
-    def _await(self, timeout: float | None, watch: bool) -> tuple[wire.Message, Array | None]:
-        """Receive a message as :meth:`_receive` does; with watch from a server of which one knows that it lives."""
-        if not watch:
-            return self._receive(timeout)
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        wait = QUIET if timeout is None else min(timeout, QUIET)
-        while True:
-            try:
-                return self._receive(wait)
-            except errors.TimeoutError:
-                now = time.monotonic()
-                if now >= end:
-                    raise
-                if not self._asked:
-                    self._asked, self._asked_at = 1, now
-                    self.connection.send_later(wire.encode({"type": "stats"}))
-                elif now >= self._asked_at + HUNG:
-                    self.connection.close()
-                    raise errors.LostError(f"imgfeed: the server has not answered for {now - self._asked_at:.0f} s") from None
-                wait = min(end, self._asked_at + HUNG) - now
+    def _wait(self, end: float, watch: bool) -> None:
+        """Wait for a message until end, a time of time.monotonic(). With watch a server that is silent for long is lost."""
+        self.connection.flush()
+        wait = end - time.monotonic()
+        if watch:
+            wait = min(wait, QUIET)
+        while not self.connection.ready(None if wait == math.inf else wait):
+            now = time.monotonic()
+            if now >= end:
+                raise errors.TimeoutError("imgfeed: the server did not answer in time")
+            if not self._asked:
+                self._asked, self._asked_at = 1, now
+                self.connection.send_later(wire.encode({"type": "stats"}))
+            elif now >= self._asked_at + HUNG:
+                self.connection.close()
+                raise errors.LostError(f"imgfeed: the server has not answered for {now - self._asked_at:.0f} s")
+            wait = min(end, self._asked_at + HUNG) - now
 
     def _receive(self, timeout: float | None) -> tuple[wire.Message, Array | None]:
         message = self.connection.receive(timeout)
-        if self._asked and message["type"] == "stats":  # that it is there is all that was to be known
-            self._asked -= 1
-            return self._receive(timeout)
         raw: Array | None = None
         if message["type"] == "batch" and self._ring is None:
             with _understood(self.connection, message):
@@ -414,6 +431,9 @@ class Session:
                 self.connection.receive_raw(raw.data)
         elif message["type"] == "error" and message.get("fatal"):
             self.connection.close()
+        elif message["type"] == "stats" and self._asked:
+            self._asked -= 1
+            message = {"type": _ALIVE}
         return message, raw
 
     def _batch(self, message: wire.Message, raw: Array | None) -> Batch:
@@ -428,14 +448,15 @@ class Session:
             arrays = self._ring.lend(message["slot"], count)
             if self._ring.held > self._held_max:
                 arrays = arrays.copy()
-        return Batch(message["batch"], message["consumed"], message.get("bad") or [], arrays)
+        number = message["batch"]
+        return Batch(number, message["consumed"], self._batches - number - 1, message.get("bad") or [], arrays)
 
     def _drop_pushed(self) -> None:
         try:
             while self._pushed:
                 self._drop(self._pushed.popleft()[0])
         except BaseException:  # Ctrl-C: a slot may be lost
-            self.connection.close()
+            self.connection.break_off()
             raise
 
     def _drop(self, message: wire.Message) -> None:
@@ -483,6 +504,8 @@ def connect(path: str, timeout: float = REPLY_TIMEOUT) -> Session:
     try:
         connection = wire.connect(path)
     except OSError as e:
+        if e.errno is None:  # of a signal's handler
+            raise
         text = f"imgfeed: can't connect to {path}: {e.strerror or e}; is a server running there?"
         absent = isinstance(e, (FileNotFoundError, ConnectionError, BlockingIOError))
         raise (errors.LostError if absent else errors.ServerError)(text) from e

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from . import errors
 from .arguments import Options
 from .client import Batch
-from .outputs import Columns, NextBatch, TorchOutput, each, torch
+from .outputs import Columns, Fetch, NextBatch, TorchOutput, each, torch
 from .ring import Arrays, Ring
 
 log = logging.getLogger("imgfeed")
@@ -33,7 +32,7 @@ class CudaOutput(TorchOutput):
         # They read memory which goes with this object. At the interpreter's end the driver waits for them itself.
         weakref.finalize(self, _await, self._copies).atexit = False
 
-    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
+    def batches(self, fetch: Fetch, slots: int) -> NextBatch:
         """See :class:`imgfeed.outputs.Output`."""
         return Prefetch(self, fetch, max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING)
 
@@ -76,34 +75,35 @@ class CudaOutput(TorchOutput):
 class Prefetch:
     """Gives an epoch's batches on the device; the next one's copy has begun by then."""
 
-    def __init__(self, output: CudaOutput, fetch: Callable[[], Batch | None], copies_max: int) -> None:
+    def __init__(self, output: CudaOutput, fetch: Fetch, copies_max: int) -> None:
         """Take batches from fetch, and have at most copies_max copies under way."""
         self._output = output
         self._fetch = fetch
         self._copies_max = copies_max
-        self._begun: tuple[Batch, Columns, Any] | None = None
-        self._failed: errors.ImgfeedError | None = None  # what came in place of the batch after the one that is begun
+        self._begun: tuple[int, Batch, Columns, Any] | None = None  # after so many samples
+        self._failed: tuple[int, errors.ImgfeedError] | None = None  # what came in place of the batch after so many samples
 
-    def __call__(self) -> tuple[Batch, Columns] | None:
-        """Return the next batch, and begin the one after it."""
-        if self._failed is not None:
-            raise self._failed
-        begun = self._begun or self._begin()
-        self._begun = None
+    def __call__(self, after: int) -> tuple[Batch, Columns] | None:
+        """Return the batch after so many samples, and begin the one after it."""
+        if self._failed is not None and self._failed[0] == after:
+            raise self._failed[1]
+        begun = self._begun
+        if begun is None or begun[0] != after:
+            begun = self._begun = self._begin(after)
         if begun is None:
             return None
+        _, batch, tensors, ready = begun
         try:
-            self._begun = self._begin()
+            self._begun = self._begin(batch.consumed)
         except errors.TimeoutError:
-            pass  # this batch is here; the next call waits again
+            self._begun = None  # this batch is here; the next call waits again
         except errors.ImgfeedError as e:
-            self._failed = e
-        batch, tensors, ready = begun
+            self._begun, self._failed = None, (batch.consumed, e)
         return batch, self._output.take(tensors, ready)
 
-    def _begin(self) -> tuple[Batch, Columns, Any] | None:
-        batch = self._fetch()
-        return None if batch is None else (batch, *self._output.put(batch.arrays, self._copies_max))
+    def _begin(self, after: int) -> tuple[int, Batch, Columns, Any] | None:
+        batch = self._fetch(after)
+        return None if batch is None else (after, batch, *self._output.put(batch.arrays, self._copies_max))
 
 
 def _await(copies: deque[tuple[Any, Any]]) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import errors
 from .arguments import ARGUMENTS
+from .client import Batch
 from .feed import Feed
 from .meter import Meter, tell
 from .outputs import Columns, Output, collated
-from .state import Progress
+from .state import Place, Progress
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class Needs:
     verdict: Callable[[], str] | None  # asks the server what it waits for, where a line is to be printed after an epoch
 
 
+class _At(NamedTuple):
+    """Where the caller is: after the last batch that it has got."""
+
+    place: Place
+    left: int  # batches
+    skips: int  # how often the loader's place had been moved by hand
+
+
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
@@ -35,8 +45,8 @@ class EpochIterator(Iterator[Columns]):
         self._needs = needs
         self._feed = feed
         self._number = number
-        self._skips = needs.progress.skips
-        self._left = feed.batches
+        self._at = _At(feed.place, feed.batches, needs.progress.skips)
+        self._lock = threading.RLock()  # threads may share an iteration
         self._next = needs.output.batches(feed, feed.slots)
         self._over = False
         self._half = feed.batches // 2  # left when the server is asked; at the end it waits for nothing
@@ -56,58 +66,84 @@ class EpochIterator(Iterator[Columns]):
 
     def __len__(self) -> int:
         """Return how many batches are left."""
-        return self._left
+        return self._at.left
 
     def __next__(self) -> Columns:
-        """Return the next batch."""
+        """Return the next batch.
+
+        What a signal's handler raises in here leaves the iteration where it was. Python runs handlers after calls, and there is
+        none from the last move of the place on.
+        """
+        needs, before = self._needs, self._at
+        try:
+            with self._lock:
+                before = self._at
+                asked = time.perf_counter()
+                batch, columns = self._take()
+                place = self._at.place._replace(consumed=batch.consumed)
+                at = self._at._replace(place=place, left=batch.left)
+                if needs.collate is not None:
+                    try:
+                        columns = collated(columns, needs.collate)
+                    except Exception:
+                        before = at  # the caller's own function fails, and would again
+                        raise
+                if needs.verdict is not None and batch.left == self._half and batch.left:
+                    self._verdict = f"the server, half-way: {needs.verdict()}"
+                needs.meter.add(len(batch.arrays.labels), asked)
+                self._at, needs.progress.reached = at, place
+            return columns
+        except BaseException:
+            self._at = before
+            raise
+
+    def _take(self) -> tuple[Batch, Columns]:
+        """Return the batch that follows. Raises StopIteration after the last."""
         needs = self._needs
         if self._over:
             raise StopIteration
         if needs.progress.iteration != self._number:
             raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
-        asked = time.perf_counter()
         try:
-            if needs.progress.skips != self._skips:
+            if needs.progress.skips != self._at.skips:
                 self._skip()
-            following = None if self._over else self._next()
+            following = self._next(self._at.place.consumed)
         except errors.TimeoutError:
             raise
         except errors.ImgfeedError:
             self._end()  # the epoch itself has not come to its end: its place stays after the last batch
             raise
-        if self._over:
-            raise StopIteration
+        left = 0 if following is None else following[0].left + 1
+        if left != self._at.left:
+            raise errors.ServerError(
+                f"imgfeed: {self._at.left} batches of epoch {self._at.place.epoch} are left, and the server that came back "
+                f"has {left}: is it of another release?"
+            )
         if following is None:
-            self._end()
-            needs.output.drain()
-            needs.progress.end(self._feed.place.epoch)
-            if needs.verdict is not None:
-                tell(self._feed.place.epoch, needs.meter.epoch, self._verdict)
+            self._finish()
             raise StopIteration
-        batch, columns = following
-        if needs.collate is not None:
-            columns = collated(columns, needs.collate)
-        self._left -= 1
-        needs.progress.reached = self._feed.place._replace(consumed=batch.consumed)
-        if needs.verdict is not None and self._left == self._half and self._left:
-            self._verdict = f"the server, half-way: {needs.verdict()}"
-        needs.meter.add(len(batch.arrays.labels), asked)
-        return columns
+        return following
 
     def _skip(self) -> None:
         """Go on where the loader's place was moved to. Where that is in another epoch, this iteration is over."""
-        needs, feed = self._needs, self._feed
-        self._skips = needs.progress.skips
-        needs.output.drain()
-        place = needs.progress.start
-        if place.epoch != feed.place.epoch:
+        progress = self._needs.progress
+        skips, place = progress.skips, progress.reached
+        if place.epoch != self._at.place.epoch:
             self._stop()
             self._over = True
-            return
-        needs.progress.resume(place)
-        feed.begin(place)
-        self._left = feed.batches
-        self._next = needs.output.batches(feed, feed.slots)
+            raise StopIteration
+        self._feed.begin(place)
+        progress.resume(place)
+        self._at = _At(place, self._feed.batches, skips)
+
+    def _finish(self) -> None:
+        """Come to the epoch's end."""
+        needs, epoch = self._needs, self._at.place.epoch
+        needs.output.drain()
+        needs.progress.end(epoch)
+        self._end()
+        if needs.verdict is not None:
+            tell(epoch, needs.meter.epoch, self._verdict)
 
     def _end(self) -> None:
         """Give no more, and leave it to the server, which has ended the epoch."""

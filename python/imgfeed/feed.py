@@ -7,7 +7,7 @@ import time
 
 from . import errors, records
 from .bad import BadSamples
-from .client import Batch, Epoch, Selected
+from .client import Batch, Selected
 from .service import Service
 from .state import Place
 
@@ -54,43 +54,46 @@ class Feed:
         #: Where it began.
         self.place = place
         self._consumed = place.consumed
-        self._given = 0  # batches
-        self._first = 0  # of them, those before the running session's
-        try:
-            self._started = self._start()
-        except errors.LostError as e:
-            self._started = self._resume(e, None)
         #: How many batches this rank gets, from there on.
-        self.batches = self._started.batches
+        self.batches = self._left = 0
+        try:
+            self._start()
+        except errors.LostError as e:
+            self._resume(e, None)
+        self.batches = self._left = self._started.batches
 
     @property
     def slots(self) -> int:
         """How many batches the shared memory holds; 0 without."""
         return 0 if self._session.ring is None else self._session.ring.slots
 
-    def __call__(self) -> Batch | None:
-        """Return the next batch, None after the last.
+    def __call__(self, after: int) -> Batch | None:
+        """Return the batch after so many samples of the epoch, all ranks', None after the last.
 
-        Raises LostError when the server is gone and none comes back, and TimeoutError, after which the next call goes on.
+        It follows the last one, unless that was lost on its way to the caller to what a signal's handler raised: then it is
+        asked for again. Raises LostError when the server is gone and none comes back, and TimeoutError, after which the next
+        call goes on.
         """
+        self._consumed = after
         service, timeout = self._service, self.timeout or None
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._session is not service.current and not service.closed and not self._session.inherited:
-            self._go_on(None, deadline)  # another thread has met the loss, or this one had no time to wait for its end
+            self._resume(None, deadline)  # another thread has met the loss, or this one's wait for its end was broken off
         while True:
             try:
+                if self._session.place != after:
+                    self._start()
                 batch = self._session.next(timeout, watch=service.patience > 0)
                 break
             except errors.LostError as e:
-                self._go_on(e, deadline)
+                self._resume(None if self._session.connection.broken_off else e, deadline)
                 timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         if batch is None:
             return None
-        self._consumed = batch.consumed
-        self._given += 1
+        self._left = batch.left
         self._losses = 0
         if batch.bad:
-            self._bad.note(batch, self.place.epoch, self._first + batch.number)
+            self._bad.note(batch, self.place.epoch, self.batches - batch.left - 1)
         if self._with_records:
             batch.arrays.params = records.of_batch(service, self.place.epoch, batch)
         if not self._with_index:
@@ -101,23 +104,14 @@ class Feed:
         """Have the server decode no more. It is for finalizers: it waits for nothing, and raises nothing."""
         self._session.stop(self._started)
 
-    def _start(self) -> Epoch:
+    def _start(self) -> None:
         try:
-            return self._session.start(self.place.epoch, self._consumed, self._selected)
+            self._started = self._session.start(self.place.epoch, self._consumed, self._selected)
         except errors.TimeoutError as e:
             raise errors.LostError(str(e)) from e
 
-    def _go_on(self, error: errors.LostError | None, deadline: float | None) -> None:
-        """Have the epoch go on elsewhere, with the batch after the last. deadline is a time of time.monotonic()."""
-        self._started = self._resume(error, deadline)
-        self._first = self._given
-        if self._started.batches != self.batches - self._given:
-            raise errors.ServerError(
-                f"imgfeed: {self.batches - self._given} batches of epoch {self.place.epoch} are left, and the server that came "
-                f"back has {self._started.batches}: is it of another release?"
-            )
-
-    def _resume(self, error: errors.LostError | None, deadline: float | None) -> Epoch:
+    def _resume(self, error: errors.LostError | None, deadline: float | None) -> None:
+        """Have the epoch go on elsewhere. error is the loss, if it is to be told; deadline is a time of time.monotonic()."""
         service = self._service
         try:
             while True:
@@ -126,12 +120,12 @@ class Feed:
                 begin = time.monotonic()
                 self._session = service.again(self._session, deadline)
                 try:
-                    started = self._start()
+                    self._start()
                 except errors.LostError as e:
                     error = e
                     continue
                 log.info("imgfeed: epoch %d: gone on after %.1f s", self.place.epoch, time.monotonic() - begin)
-                return started
+                return
         finally:
             del error  # its traceback has this frame: together they would keep the lost ring until the collector comes by
 
@@ -149,4 +143,6 @@ class Feed:
         if hopeless or service.closed:
             service.reraise(error)
         what = "a server is started again" if service.server else "a server is waited for"
-        log.warning("%s; epoch %d, batch %d: %s", str(service.explained(error)), self.place.epoch, self._given, what)
+        log.warning(
+            "%s; epoch %d, batch %d: %s", str(service.explained(error)), self.place.epoch, self.batches - self._left, what
+        )

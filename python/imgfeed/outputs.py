@@ -15,8 +15,10 @@ from .records import Records
 from .ring import Arrays, Ring
 
 Columns = tuple[Any, ...]
-#: Gives the epoch's next batch, as it came and as the caller gets it; None at the end.
-NextBatch = Callable[[], tuple[Batch, Columns] | None]
+#: Gives the batch after so many samples of the epoch, as it came and as the caller gets it; None at the end.
+NextBatch = Callable[[int], tuple[Batch, Columns] | None]
+#: Gives it as it came.
+Fetch = Callable[[int], Batch | None]
 
 
 class Output(ABC):
@@ -26,11 +28,11 @@ class Output(ABC):
     def __call__(self, arrays: Arrays) -> Columns:
         """Return a batch as the caller gets it."""
 
-    def batches(self, fetch: Callable[[], Batch | None], slots: int) -> NextBatch:
+    def batches(self, fetch: Fetch, slots: int) -> NextBatch:
         """Return what gives an epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
 
-        def following() -> tuple[Batch, Columns] | None:
-            batch = fetch()
+        def following(after: int) -> tuple[Batch, Columns] | None:
+            batch = fetch(after)
             return None if batch is None else (batch, self(batch.arrays))
 
         return following

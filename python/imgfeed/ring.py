@@ -186,8 +186,12 @@ class _Lease:
         self.__array_interface__ = interface
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not finalizing():  # at the interpreter's end modules are half gone, and so is the connection
-            self._ring.take_back(self._slot)
+        try:
+            if not finalizing():  # at the interpreter's end modules are half gone, and so is the connection
+                self._ring.take_back(self._slot)
+        except BaseException as e:  # Ctrl-C, which does not come out of here: the next batch raises it, without this frame
+            if hasattr(self, "_ring"):  # else it has come before that, and out of lend
+                self._ring.break_off(e.with_traceback(None))
 
 
 class Ring:
@@ -204,11 +208,11 @@ class Ring:
         shape: Shape,
         release: Callable[[int], None],
         *,
-        interrupted: Callable[[], None],
+        break_off: Callable[[BaseException | None], None],
     ) -> None:
         """Map ring_bytes of fd (which stays the caller's). release sends a slot back; it may be called by any thread.
 
-        interrupted is called where nobody knows whether a slot has gone back, and ends the connection.
+        break_off is called where nobody knows whether a slot has gone back, and ends the connection.
         """
         size = os.fstat(fd).st_size
         if slots < 1 or shape.slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
@@ -219,7 +223,7 @@ class Ring:
         self.slots = slots
         self.shape = shape
         self._release = release
-        self._interrupted = interrupted
+        self.break_off = break_off
         self._held: dict[int, weakref.ref[_Lease]] = {}
         self._parts: dict[int, list[Part]] = {}  # by the batch's count
         begin = self.memory.__array_interface__["data"][0]
@@ -264,13 +268,14 @@ class Ring:
             self._held.pop(slot, None)
             self._release(slot)
         except BaseException:  # between the two the slot is neither here nor there
-            self._interrupted()
+            self.break_off(None)
             raise
 
     def reclaim(self) -> None:
         """Send back slots whose lease is gone and has not done so: a Ctrl-C at a finalizer's first instruction ends it."""
-        for slot, lease in list(self._held.items()):
-            if lease() is None:
+        for slot in list(self._held):  # not its items, which are made meanwhile: finalizers may run then, and change it
+            lease = self._held.get(slot)
+            if lease is not None and lease() is None:
                 self.take_back(slot)
 
 

@@ -78,7 +78,8 @@ class Service:
         self._served_as: Ranks | None = None  # that the server gave when none were named
         self._opening = threading.RLock()  # held while a session is opened
         self._opening_pid = os.getpid()  # whose threads may hold it
-        self._closed = threading.Event()
+        #: Whether the loader was closed, and not used since.
+        self.closed = False
         #: How often a session took the place of one that was lost.
         self.reconnects = 0
         self.session()
@@ -100,11 +101,6 @@ class Service:
         return self._session
 
     @property
-    def closed(self) -> bool:
-        """Whether the loader was closed, and not used since."""
-        return self._closed.is_set()
-
-    @property
     def patience(self) -> float:
         """Seconds to wait for a server that is not there; an own one is started again at once, unless this is 0."""
         return self._options.reconnect
@@ -120,7 +116,7 @@ class Service:
                 return self._session
             self.reconnects += self._session is not None and not self._session.inherited
             self._drop()
-            self._closed.clear()
+            self.closed = False
             return self._opened(self._own_ranks, None, told=False)
 
     def session_of_rank(self) -> Session:
@@ -174,7 +170,7 @@ class Service:
 
     def close(self) -> None:
         """Close the connection, and end the server if it is this process's own. Batches that are held stay valid."""
-        self._closed.set()
+        self.closed = True
         self._drop()
 
     def _drop(self) -> None:
@@ -216,7 +212,7 @@ class Service:
 
     def _rest(self, seconds: float) -> None:
         """Wait between two looks for a server, unless the loader is closed. Raises ServerError if it is."""
-        self._closed.wait(seconds)
+        time.sleep(seconds)
         self._check_open()
 
     def _open_once(self, opened_as: Ranks | None) -> Session:
@@ -243,7 +239,7 @@ class Service:
         return session
 
     def _check_open(self) -> None:
-        if self._closed.is_set():
+        if self.closed:
             raise errors.ServerError("imgfeed: the loader was closed while another thread waited for the server")
 
     def _open(self, session: Session, opened_as: Ranks | None) -> None:

@@ -15,7 +15,7 @@ import struct
 import threading
 import time
 from collections import deque
-from typing import Any
+from typing import Any, NoReturn
 
 from . import errors
 
@@ -52,11 +52,13 @@ class Connection:
         self._fds: list[int] = []
         self._out: deque[bytes] = deque()
         self._send_lock = threading.Lock()
-        self._deadline: float | None = None
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.closed = False
+        #: Whether an exception of a signal's handler has ended it, in the middle of something.
+        self.broken_off = False
         self._why: errors.ServerError | None = None  # it was closed, where that was met by what may not raise
+        self._cause: BaseException | None = None  # a signal's handler raised it in a finalizer
 
     @property
     def usable(self) -> bool:
@@ -80,10 +82,9 @@ class Connection:
                 for part in raw:
                     self._sock.sendall(part)
         except OSError as e:
-            self.close()
-            raise _lost(e) from e
+            self._fail(e)
         except BaseException:
-            self.close()
+            self.break_off()
             raise
 
     def send_later(self, data: bytes) -> None:
@@ -94,24 +95,29 @@ class Connection:
         try:
             if self.usable:
                 self._out.append(data)
-                self.flush()
+                self._flush()
         except BaseException:
-            self.interrupted()
+            self.break_off()
             raise
 
-    def interrupted(self) -> None:
-        """End the connection, as an interrupt came in the middle of a message, and nobody knows whether it has gone."""
-        self._why = errors.ServerError(
-            f"{_CLOSED}: an interrupt came in the middle of a message: iterate again, which connects anew"
-        )
-        self.closed = True
+    def break_off(self, cause: BaseException | None = None) -> None:
+        """End the connection: a signal's handler has raised something, and nobody knows whether a message came or went.
+
+        cause is what it raised in a finalizer, out of which nothing comes: the next use of the connection raises it.
+        """
+        self._why = errors.LostError(f"{_CLOSED}: an interrupt came in the middle of a message")
+        self._cause = cause or self._cause
+        self.closed = self.broken_off = True
 
     def flush(self) -> None:
-        """Send what :meth:`send_later` left waiting, as far as possible without waiting.
+        """Send what :meth:`send_later` left waiting, as far as possible without waiting. It raises what that raises."""
+        try:
+            self._flush()
+        except BaseException:  # the lock may stay taken
+            self.break_off()
+            raise
 
-        After an interrupt in it (what a signal's handler raises) the connection must be closed: nobody knows whether a
-        message has gone, and the lock may stay taken.
-        """
+    def _flush(self) -> None:
         while self._out and self.usable and self._send_lock.acquire(blocking=False):
             try:
                 data = self._out.popleft()
@@ -130,35 +136,53 @@ class Connection:
             finally:
                 self._send_lock.release()
 
+    def ready(self, timeout: float | None = None) -> bool:
+        """Wait until a whole message is here, for timeout seconds at most; None waits for ever. Returns whether it is.
+
+        What a signal's handler raises in this wait loses nothing. Raises LostError when the server is gone, ProtocolError.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._check()
+            size = self._message_bytes()
+            if len(self._in) >= size:
+                return True
+            # The socket itself blocks: senders share it. A reader that blocks in it would also be woken when the server
+            # has read what was sent.
+            if not self._poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000):
+                return False
+            self._read()
+
     def receive(self, timeout: float | None = None) -> Message:
         """Return the next message. timeout is in seconds for the whole message; None waits for ever.
 
-        Raises TimeoutError (the connection stays good), ServerError when the server is gone, ProtocolError.
+        Raises TimeoutError (the connection stays good), ServerError when the server is gone, ProtocolError. After another
+        exception, of a signal's handler, the message may be lost: call :meth:`break_off`.
         """
-        self._check()
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        if not self.ready(timeout):
+            raise errors.TimeoutError("imgfeed: the server did not answer in time")
+        size = self._message_bytes()
         try:
-            if len(self._in) < _LENGTH.size:
-                self._fill(_LENGTH.size)
-            (size,) = _LENGTH.unpack_from(self._in)
-            if size > MESSAGE_BYTES_MAX:
-                raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
-            if len(self._in) < _LENGTH.size + size:
-                self._fill(_LENGTH.size + size)
-            body = self._in[_LENGTH.size : _LENGTH.size + size].decode()
-            del self._in[: _LENGTH.size + size]
+            body = self._in[_LENGTH.size : size].decode()
+            del self._in[:size]
             message = _decode_json(body)
-            if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-                raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]}")
-            return message
-        except errors.TimeoutError:
-            raise
         except (ValueError, RecursionError) as e:
             self.close()
             raise errors.ProtocolError(f"imgfeed: message that is no JSON: {e}") from e
-        except BaseException:  # also Ctrl-C: bytes may have been lost, so this connection can't go on
+        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             self.close()
-            raise
+            raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]}")
+        return message
+
+    def _message_bytes(self) -> int:
+        """Return the size of the message that comes next with its length, or of the length while that is not here."""
+        if len(self._in) < _LENGTH.size:
+            return _LENGTH.size
+        (size,) = _LENGTH.unpack_from(self._in)
+        if size > MESSAGE_BYTES_MAX:
+            self.close()
+            raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
+        return _LENGTH.size + int(size)
 
     def receive_raw(self, buffer: memoryview) -> None:
         """Fill buffer (writable, of bytes) with the raw bytes after the message just received."""
@@ -170,16 +194,13 @@ class Connection:
             while have < len(buffer):
                 n = self._sock.recv_into(buffer[have:])
                 if n == 0:
-                    raise errors.LostError("imgfeed: the server closed the connection in the middle of a batch")
+                    break
                 have += n
         except OSError as e:
+            self._fail(e)
+        if have < len(buffer):
             self.close()
-            if isinstance(e, errors.ImgfeedError):
-                raise
-            raise _lost(e) from e
-        except BaseException:
-            self.close()
-            raise
+            raise errors.LostError("imgfeed: the server closed the connection in the middle of a message")
 
     def take_fd(self) -> int | None:
         """Return a file descriptor that came with the last messages, or None. The caller closes it."""
@@ -202,38 +223,40 @@ class Connection:
                 "imgfeed: this connection belongs to the process that opened it, and this is a fork of that process; "
                 "iterate the loader anew (it connects again) or make a loader of its own in each process"
             )
+        if self._cause is not None:
+            cause, self._cause = self._cause, None
+            raise cause
         if self.closed:
             why = self._why or errors.ServerError(_CLOSED)
             raise type(why)(str(why))  # kept and raised, its traceback would hold this connection, and its ring, for good
 
-    def _fill(self, size: int) -> None:
-        while len(self._in) < size:
-            self._wait()
-            try:
-                data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
-            except OSError as e:
-                if not self.closed:
-                    raise _lost(e) from e
-                data = b""
-            if not data and self.closed:
-                raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
+    def _read(self) -> None:
+        """Take what has come."""
+        try:
+            data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             if ancillary:
                 self._take_fds(ancillary)
-            if not data:
-                raise errors.LostError("imgfeed: the server closed the connection")
             self._in += data
+        except OSError as e:
+            if not self.closed:
+                self._fail(e)
+            data = b""
+        except BaseException:
+            self.break_off()
+            raise
+        if not data and self.closed:
+            raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
+        if not data:
+            self.close()
+            raise errors.LostError("imgfeed: the server closed the connection")
 
-    def _wait(self) -> None:
-        """Wait until there is something to read. The socket itself always blocks: senders share it.
-
-        A reader that blocks in the socket is also woken when the server has read what was sent; poll is not.
-        """
-        if self._deadline is None:
-            self._poll.poll()
-            return
-        wait = self._deadline - time.monotonic()
-        if wait <= 0 or not self._poll.poll(wait * 1000):
-            raise errors.TimeoutError("imgfeed: the server did not answer in time")
+    def _fail(self, e: OSError) -> NoReturn:
+        """End the connection, and raise LostError for what the system reports, or what a signal's handler has raised."""
+        if e.errno is None:
+            self.break_off()
+            raise e
+        self.close()
+        raise _lost(e) from e
 
     def _take_fds(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         for level, kind, data in ancillary:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -137,6 +139,38 @@ def same(a: Any, b: Any) -> bool:
 def copied(batch: Any) -> tuple[Any, ...]:
     """Return a batch in memory of its own."""
     return tuple(np.array(part) for part in batch)
+
+
+def goes_on_after_interrupts(loader: DataLoader, raised: type[BaseException]) -> None:
+    """Raise an exception in next() wherever Python runs signal handlers: the same batch comes next."""
+    want = [copied(b) for b in loader]
+    left = 1
+
+    def interrupt(frame: Any, event: str, function: Any) -> None:
+        nonlocal left
+        left -= event in ("call", "c_return")
+        if not left:
+            sys.setprofile(None)
+            raise raised
+
+    for moment in itertools.count(1):
+        loader.set_epoch(0)
+        iteration = iter(loader)
+        batch = next(iteration)
+        got = [copied(batch)]
+        left = moment
+        while len(iteration):
+            with contextlib.suppress(raised):  # what comes as a finalizer begins is lost, later in it the next batch raises it
+                sys.setprofile(interrupt if left > 0 else None)
+                for batch in iteration:
+                    sys.setprofile(None)
+                    got.append(copied(batch))
+                    sys.setprofile(interrupt if left > 0 and len(got) < 3 else None)
+                sys.setprofile(None)
+        assert all(itertools.starmap(same, zip(got, want, strict=True))), moment
+        if left > 0:
+            break
+    assert moment > 100
 
 
 def installed_resampler() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simulated_cuda
-from conftest import RANDOM, SAMPLES, SMALL, copied, imgshard, same
+from conftest import RANDOM, SAMPLES, SMALL, copied, goes_on_after_interrupts, imgshard, same
 
 from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError  # noqa: A004
 from imgfeed.cuda import CudaOutput
@@ -100,6 +100,12 @@ def test_what_goes_wrong_after_a_batch_leaves_it(load: Load, monkeypatch: pytest
             next(iteration)
         assert device.state_dict()["consumed"] == 8
     assert all(np.array_equal(a[2].numpy(), b[2]) for a, b in zip(got, host, strict=False))
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+def test_an_iterator_goes_on_after_an_interrupt(load: Load) -> None:
+    goes_on_after_interrupts(load(16, framework="torch", device="cuda", slots=6), KeyboardInterrupt)
 
 
 @pytest.mark.usefixtures("simulated")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import random
 import signal
 import threading
@@ -13,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, copied, indices, same, wait_for
+from conftest import RANDOM, SAMPLES, copied, goes_on_after_interrupts, indices, same, wait_for
 
-from imgfeed import DataLoader, ServerError
+from imgfeed import DataLoader
 from imgfeed.ring import _Lease
 
 Load = Callable[..., DataLoader]
@@ -137,7 +138,7 @@ def test_interrupts_at_any_moment(load: Load) -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(150):
-            with contextlib.suppress(Interrupt, ServerError):  # what came in a finalizer is told by the next call
+            with contextlib.suppress(Interrupt):
                 signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 8e-3))
                 deque(loader, maxlen=0)
                 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -146,6 +147,57 @@ def test_interrupts_at_any_moment(load: Load) -> None:
         signal.signal(signal.SIGALRM, before)
     loader.set_epoch(0)
     assert indices(loader) == list(range(SAMPLES))
+    wait_for(lambda: loader.stats()["slots_lent"] == 0)
+
+
+class Watchdog(TimeoutError):
+    """What a handler of SIGALRM often raises; it is an OSError, too."""
+
+
+@pytest.mark.parametrize("transport", ["shm", "socket"])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, Watchdog])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+def test_an_iterator_goes_on_after_an_interrupt(load: Load, raised: type[BaseException], transport: str) -> None:
+    """What a signal's handler raises in next() comes out of it, and the same batch comes next."""
+    goes_on_after_interrupts(load(16, slots=3, transport=transport, **OPTIONS), raised)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+def test_an_iterator_goes_on_after_signals(load: Load) -> None:
+    loader = load(4, slots=3, timeout=5, **OPTIONS)
+    want = [copied(b) for _ in range(2) for b in loader]
+    moments, inside, signals, got = random.Random(1), False, 0, []
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal signals, inside
+        signals += 1
+        signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 2e-3))
+        if inside:
+            inside = False
+            raise Watchdog
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-3)
+        while signals < 200:
+            got.clear()
+            loader.set_epoch(0)
+            for _ in range(2):
+                iteration = iter(loader)
+                over = False
+                while not over:
+                    with contextlib.suppress(Watchdog):
+                        inside = True
+                        for batch in iteration:
+                            inside = False
+                            got.append(copied(batch))
+                            inside = True
+                        inside, over = False, True
+            assert all(itertools.starmap(same, zip(got, want, strict=True)))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    del batch
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
 
 
@@ -179,6 +231,16 @@ def test_an_interrupt_while_a_slot_goes_back(load: Load) -> None:
     assert indices(loader) == list(range(SAMPLES))
     assert ring(loader) is not before
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
+
+
+def test_threads_share_an_iterator(load: Load) -> None:
+    iteration, got = iter(load(2, **OPTIONS)), []
+    threads = [threading.Thread(target=lambda: got.extend(indices(iteration))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == list(range(SAMPLES))
 
 
 def test_the_callers_writes_harm_no_other_batch(load: Load) -> None:
