@@ -158,7 +158,8 @@ func (c *connection) send(m any, raw ...[]byte) error {
 	return err
 }
 
-// sendArray writes one message, and after it the numbers that write makes, a piece at a time.
+// sendArray writes one message, and after it the numbers that write makes, a piece at a time. If write fails, the connection ends
+// without another message: the client would take it for numbers.
 func (c *connection) sendArray(m any, write func(*bufio.Writer) error) error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -170,7 +171,12 @@ func (c *connection) sendArray(m any, write func(*bufio.Writer) error) error {
 		return err
 	}
 	if err := write(w); err != nil {
-		return err
+		if is[*net.OpError](err) {
+			return err
+		}
+		c.server.totals.countError(kindOf(err))
+		c.log.Warn("ending the connection in the middle of a reply", "err", err)
+		return errHangUp
 	}
 	return w.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
@@ -33,11 +34,12 @@ type keyReply struct {
 }
 
 // labels sends the labels a piece at a time, straight from the index: a manifest may claim any number of samples in
-// partitions that are not here.
+// partitions that are not here. A mapped index may have become unreadable. So labels are read once before the reply begins, when an
+// error can still be the reply.
 func (s *session) labels(labelsRequest) error {
 	const piece = 16 << 10
 	count := s.set.Len()
-	return s.connection.sendArray(labelsReply{Count: count}, func(w *bufio.Writer) error {
+	write := func(w *bufio.Writer) error {
 		labels := make([]int32, min(piece, count))
 		for first := 0; first < count; first += piece {
 			some := labels[:min(piece, count-first)]
@@ -51,7 +53,11 @@ func (s *session) labels(labelsRequest) error {
 			}
 		}
 		return nil
-	})
+	}
+	if err := write(bufio.NewWriter(io.Discard)); err != nil {
+		return err
+	}
+	return s.connection.sendArray(labelsReply{Count: count}, write)
 }
 
 // checkIndex refuses an index that no sample has.

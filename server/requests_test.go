@@ -1,10 +1,18 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
 	"reflect"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
@@ -60,4 +68,35 @@ func FuzzDecodeRequest(f *testing.F) {
 			t.Errorf("%q decodes to %#v, which does not survive encoding: %v", text, m, err)
 		}
 	})
+}
+
+// TestReplyThatFailsEndsTheConnection fails a reply after its header: the client would take another message for numbers.
+func TestReplyThatFailsEndsTheConnection(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns [2]net.Conn
+	for i, fd := range ends {
+		file := os.NewFile(uintptr(fd), "")
+		if conns[i], err = net.FileConn(file); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		defer conns[i].Close()
+	}
+	c := &connection{server: &Server{totals: newTotals()}, greeted: true, conn: conns[0].(*net.UnixConn), log: slog.New(slog.DiscardHandler)}
+	const sent = 65 << 10
+	err = c.sendArray(labelsReply{Count: sent}, func(w *bufio.Writer) error {
+		w.Write(make([]byte, sent))
+		return errors.New("unreadable")
+	})
+	if err = c.answerError("labels", err); !errors.Is(err, errHangUp) {
+		t.Errorf("the connection goes on: %v", err)
+	}
+	conns[0].Close()
+	got, err := io.ReadAll(conns[1])
+	if err != nil || len(got) > 64+sent || bytes.Contains(got, []byte("error")) {
+		t.Errorf("%d bytes came: %v", len(got), err)
+	}
 }

@@ -362,7 +362,7 @@ class Session:
         """Receive an array of so many numbers."""
         raw: Array = np.empty(operator.index(count), dtype)
         if count:
-            self.connection.receive_raw(raw.data.cast("B"))
+            self.connection.receive_raw(raw.data.cast("B"), QUIET + HUNG)
         return raw
 
     def close(self) -> None:
@@ -428,7 +428,7 @@ class Session:
         if message["type"] == "batch" and self._ring is None:
             with _understood(self.connection, message):
                 raw = np.empty(message["bytes"], dtype=np.uint8)
-                self.connection.receive_raw(raw.data)
+                self.connection.receive_raw(raw.data, QUIET + HUNG)
         elif message["type"] == "error" and message.get("fatal"):
             self.connection.close()
         elif message["type"] == "stats" and self._asked:

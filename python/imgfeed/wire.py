@@ -184,23 +184,27 @@ class Connection:
             raise errors.ProtocolError(f"imgfeed: message of {size} bytes, at most {MESSAGE_BYTES_MAX} are allowed")
         return _LENGTH.size + int(size)
 
-    def receive_raw(self, buffer: memoryview) -> None:
-        """Fill buffer (writable, of bytes) with the raw bytes after the message just received."""
+    def receive_raw(self, buffer: memoryview, silence: float) -> None:
+        """Fill buffer (writable, of bytes) with the raw bytes after the message just received.
+
+        Raises LostError when the server is gone, or sends nothing for silence seconds.
+        """
         self._check()
-        try:
-            have = min(len(self._in), len(buffer))
-            buffer[:have] = self._in[:have]
-            del self._in[:have]
-            while have < len(buffer):
+        have = min(len(self._in), len(buffer))
+        buffer[:have] = self._in[:have]
+        del self._in[:have]
+        while have < len(buffer):
+            if not self._poll.poll(silence * 1000):
+                self.close()
+                raise errors.LostError(f"imgfeed: the server sent nothing for {silence:g} s in the middle of a message")
+            try:
                 n = self._sock.recv_into(buffer[have:])
-                if n == 0:
-                    break
-                have += n
-        except OSError as e:
-            self._fail(e)
-        if have < len(buffer):
-            self.close()
-            raise errors.LostError("imgfeed: the server closed the connection in the middle of a message")
+            except OSError as e:
+                self._fail(e)
+            if n == 0:
+                self.close()
+                raise errors.LostError("imgfeed: the server closed the connection in the middle of a message")
+            have += n
 
     def take_fd(self) -> int | None:
         """Return a file descriptor that came with the last messages, or None. The caller closes it."""

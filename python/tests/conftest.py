@@ -244,6 +244,12 @@ class Feeder:
 
 
 @pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes out of finalizers is forgotten. pytest's hook would keep it, and by its frames batches and their slots."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+
+
+@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The 30 seconds after which clients give a server up are half a second, unless it stands still for longer."""
     assert client.QUIET + client.HUNG == 30

@@ -102,8 +102,7 @@ def test_what_goes_wrong_after_a_batch_leaves_it(load: Load, monkeypatch: pytest
     assert all(np.array_equal(a[2].numpy(), b[2]) for a, b in zip(got, host, strict=False))
 
 
-@pytest.mark.usefixtures("simulated")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+@pytest.mark.usefixtures("simulated", "deaf")
 def test_an_iterator_goes_on_after_an_interrupt(load: Load) -> None:
     goes_on_after_interrupts(load(16, framework="torch", device="cuda", slots=6), KeyboardInterrupt)
 

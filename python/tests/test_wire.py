@@ -362,6 +362,24 @@ def test_a_slow_server_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPa
         late.set()
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_is_silent_in_the_middle_of_a_message_is_lost() -> None:
+    asked = threading.Event()
+
+    def script(fake: Fake) -> None:
+        opened(fake)
+        assert fake.read() == {"type": "labels"}
+        fake.send({"type": "labels", "count": 4})
+        fake.sock.sendall(bytes(12))
+        asked.wait(10)
+
+    with served(script) as session:
+        session.open({})
+        with pytest.raises(imgfeed.LostError, match="s in the middle of a message"):
+            session.labels()
+        asked.set()
+
+
 def test_stop_names_its_epoch() -> None:
     def script(fake: Fake) -> None:
         opened(fake)
