@@ -73,7 +73,7 @@ def from_torch(
     options = arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
     options.operations(launcher.operations())
     packed = pack(source, cache_folder(cache))
-    return DataLoader(packed.set, **_in_set(given, packed.places()))
+    return DataLoader(packed.set, **_in_set(given, loader, packed.places()))
 
 
 def _check_changes(changes: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def _transform(transform: Any, given: dict[str, Any]) -> Any:
     return transform
 
 
-def _in_set(given: dict[str, Any], places: npt.NDArray[np.int64]) -> dict[str, Any]:
+def _in_set(given: dict[str, Any], loader: Any, places: npt.NDArray[np.int64]) -> dict[str, Any]:
     """Return arguments with the set's indices in place of those of torch's dataset."""
     moved: dict[str, Any] = {name: places[given[name]] for name in ("order", "subset") if name in given}
     if "weights" in given:
@@ -187,18 +187,24 @@ def _in_set(given: dict[str, Any], places: npt.NDArray[np.int64]) -> dict[str, A
         weights[places] = given["weights"]
         moved["weights"] = weights
     if "sampler" in given:
-        moved["sampler"] = _Moved(given["sampler"], places)
+        moved["sampler"] = _Moved(given["sampler"], loader, places)
     return {**given, **moved}
 
 
 class _Moved:
     """A sampler of torch's dataset, with the set's indices."""
 
-    def __init__(self, sampler: Any, places: npt.NDArray[np.int64]) -> None:
+    def __init__(self, sampler: Any, loader: Any, places: npt.NDArray[np.int64]) -> None:
         self._sampler = sampler
+        self._generator = loader.generator
+        self._lasting = bool(loader.persistent_workers)  # one iterator of torch's for all epochs
         self._places = places
+        self._begun = False
 
     def __iter__(self) -> Iterator[int]:
+        if not (self._begun and self._lasting):  # as an iterator of torch's loader does, for its workers
+            outputs.torch().empty((), dtype=outputs.torch().int64).random_(generator=self._generator)
+        self._begun = True
         return iter(self._places[[int(i) for i in self._sampler]].tolist())
 
     def __len__(self) -> int:

@@ -123,6 +123,26 @@ def test_the_same_order_of_a_sampler_of_torch(folder: Any, cache: Path, drop_las
     alike(data.DataLoader(folder, 8, sampler=Order(folder), drop_last=drop_last), cache)
 
 
+@pytest.mark.parametrize("of", ["shuffle", "generator", "weights", "persistent"])
+def test_the_same_order_of_a_loader_that_draws(folder: Any, cache: Path, of: str) -> None:
+    """torch's loader draws a seed for its workers before the sampler draws."""
+    weights = torch.arange(1.0, SAMPLES + 1)
+
+    def loader() -> Any:
+        if of == "weights":
+            return data.DataLoader(folder, 8, sampler=data.WeightedRandomSampler(weights, 50))
+        generator = torch.Generator().manual_seed(2) if of == "generator" else None
+        workers = {"num_workers": 1, "persistent_workers": True} if of == "persistent" else {}
+        return data.DataLoader(folder, 8, shuffle=True, generator=generator, **workers)
+
+    torch.manual_seed(7)
+    theirs = loader()
+    want = [[labels.tolist() for _, labels in theirs] for _ in range(3)]
+    with made(loader(), cache, same_order=True) as feed:
+        torch.manual_seed(7)
+        assert [[labels.tolist() for _, labels in feed] for _ in range(3)] == want
+
+
 def test_samplers_that_draw(folder: Any, cache: Path) -> None:
     weights = torch.zeros(SAMPLES)
     weights[[3, 50, 70]] = torch.tensor([1.0, 1.0, 2.0])
