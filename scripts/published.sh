@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings the training programs of timm and torchvision, as published, to a folder: from GitHub, and torchvision's also from Debian's or
-# Ubuntu's source package. python/tests/programs runs them with the patches in examples/. They are no part of this repository.
+# Brings the training programs of timm, torchvision and pytorch/examples, as published, to a folder: from GitHub, and torchvision's also
+# from Debian's or Ubuntu's source package. python/tests/programs runs them with the patches in examples/. They are no part of this repository.
 #
 #   scripts/published.sh FOLDER
 set -euo pipefail
@@ -36,4 +36,6 @@ vision_of_apt() {
 	echo "timm's train.py could not be fetched: $(tail -n 1 "$part/error")"
 [ -d "$out/vision" ] || clone pytorch/vision v0.21.0 references/classification || vision_of_apt ||
 	echo "torchvision's references could not be fetched"
+[ -d "$out/examples" ] || clone pytorch/examples main imagenet ||
+	echo "imagenet/main.py of pytorch/examples could not be fetched: $(tail -n 1 "$part/error")"
 ls -d "$out"/*/ 2>/dev/null || true

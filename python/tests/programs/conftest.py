@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from imgfeed import DataLoader
+from imgfeed.launcher import find_binary
 
 HERE = Path(__file__).resolve().parent
 SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
@@ -34,7 +35,12 @@ def run(program: str, shards: Path, out: Path, processes: int, *args: str, launc
     command += [str(HERE / program), str(shards), str(out), *args]
     path = os.pathsep.join(p for p in sys.path if p)
     env = {k: v for k, v in os.environ.items() if k not in _OF_A_RANK}
-    env |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env |= {
+        "PYTHONPATH": path,
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "IMGFEED_BIN": os.path.abspath(find_binary()),
+    }
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "Exception ignored" not in done.stderr

@@ -69,6 +69,7 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: said.append(str(message))
     sys.argv = [program, *(a.format(data=data, out=out) for a in arguments)]
     sys.path.insert(0, str(Path(program).parent))
+    os.chdir(out)  # where pytorch's example puts its checkpoint
     runpy.run_path(program, run_name="__main__")
     noted = {"loaders": [loader.noted for loader in Noting.made], "warnings": said}
     Path(out, f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(noted))

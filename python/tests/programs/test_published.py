@@ -1,6 +1,6 @@
-"""timm's train.py and torchvision's reference as published, with the patches in examples/: on one process and two, and resumed.
+"""Training programs as published, with the patches in examples/: on one process and two, and resumed.
 
-Neither is part of this repository or of a package. `make published` brings them, from GitHub or from Debian's sources.
+None is part of this repository or of a package. `make published` brings them, from GitHub or from Debian's sources.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SAMPLES
 
 from programs.conftest import plain, run
 
@@ -44,6 +45,13 @@ def patched(program: str, patch: str, tmp_path: Path) -> str:
     return str(folder / source.name)
 
 
+def noted_of(shards: Path, rank: int, processes: int, first: int = 0) -> list[list[list[Any]]]:
+    """Return what the loaders of a rank note that train in any order, and validate each sample once."""
+    order = plain(shards, rank, processes, EPOCHS, shuffle=True)
+    val = plain(shards, rank, processes, EPOCHS - first, even_batches=False)
+    return [whole_epochs(order, first), whole_epochs(val)]
+
+
 def whole_epochs(batches: list[list[list[int]]], first: int = 0) -> list[list[Any]]:
     """Return what a loader notes that gives these epochs."""
     return [[epoch, batch] for epoch, of in enumerate(batches) if epoch >= first for batch in of]
@@ -56,9 +64,7 @@ def test_torchvisions_reference(data: Path, shards: Path, tmp_path: Path, proces
     arguments = (program, "--data-path", "{data}", "--output-dir", "{out}", "--model", "squeezenet1_1", *TRAIN, *sizes)
     ranks = run("published.py", data, tmp_path / "whole", processes, *arguments)
     for rank, noted in enumerate(ranks):
-        order = plain(shards, rank, processes, EPOCHS, shuffle=True)
-        val = plain(shards, rank, processes, EPOCHS, even_batches=False)
-        assert noted["loaders"] == [whole_epochs(order), whole_epochs(val)]
+        assert noted["loaders"] == noted_of(shards, rank, processes)
         assert not [
             said for said in noted["warnings"] if "It looks like the dataset has" in said
         ]  # as when not all are counted
@@ -68,9 +74,22 @@ def test_torchvisions_reference(data: Path, shards: Path, tmp_path: Path, proces
         checkpoint = str(tmp_path / "whole" / "model_0.pth")
         again = run("published.py", data, tmp_path / "resumed", processes, *arguments, "--resume", checkpoint)
         for rank, rest in enumerate(again):
-            order = plain(shards, rank, processes, EPOCHS, shuffle=True)
-            val = plain(shards, rank, processes, 1, even_batches=False)
-            assert rest["loaders"] == [whole_epochs(order, 1), whole_epochs(val)]
+            assert rest["loaders"] == noted_of(shards, rank, processes, 1)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_main_of_pytorchs_examples(data: Path, shards: Path, tmp_path: Path, processes: int) -> None:
+    program = patched("examples/imagenet/main.py", "imagenet/main.patch", tmp_path)
+    arguments = (program, "{data}", "--arch", "squeezenet1_1", "--epochs", str(EPOCHS), "--batch-size", "8", "--workers", "1")
+    arguments += ("--no-accel", *(("--dist-url", "env://") if processes == 2 else ()))
+    ranks = run("published.py", data, tmp_path / "whole", processes, *arguments)
+    for rank, noted in enumerate(ranks):
+        assert noted["loaders"] == noted_of(shards, rank, processes)
+    validated = sorted(i for noted in ranks for epoch, batch in noted["loaders"][1] if epoch == 0 for i in batch)
+    assert validated == list(range(SAMPLES))
+    checkpoint = tmp_path / "whole" / "checkpoint.pth.tar"
+    again = run("published.py", data, tmp_path / "resumed", processes, *arguments, "--resume", str(checkpoint), "--epochs", "3")
+    assert [epoch for epoch, _ in again[0]["loaders"][0]] == [EPOCHS] * len(plain(shards, 0, processes, 1)[0])
 
 
 @pytest.mark.parametrize("processes", [1, 2])
