@@ -117,14 +117,12 @@ class Feed:
             while True:
                 if error is not None:
                     self._tell(error)
-                begin = time.monotonic()
                 self._session = service.again(self._session, deadline)
                 try:
                     self._start()
                 except errors.LostError as e:
                     error = e
                     continue
-                log.info("imgfeed: epoch %d: gone on after %.1f s", self.place.epoch, time.monotonic() - begin)
                 return
         finally:
             del error  # its traceback has this frame: together they would keep the lost ring until the collector comes by
@@ -142,7 +140,6 @@ class Feed:
             hopeless = self._losses > _LOSSES_MAX or not service.patience
         if hopeless or service.closed:
             service.reraise(error)
-        what = "a server is started again" if service.server else "a server is waited for"
-        log.warning(
-            "%s; epoch %d, batch %d: %s", str(service.explained(error)), self.place.epoch, self.batches - self._left, what
-        )
+        what = "starting it again" if service.server else f"waiting up to {service.patience:g} s"
+        text, batch = str(service.explained(error)), self.batches - self._left
+        log.warning("%s at epoch %d, batch %d; %s", text, self.place.epoch, batch, what)

@@ -48,12 +48,12 @@ def patiently(
             now = time.monotonic()
             if now >= begin + patience:
                 if patience:
-                    raise errors.LostError(f"{e} (it was waited for, for {now - begin:.0f} s)") from e
+                    raise errors.LostError(f"{e} (waited {now - begin:.0f} s)") from e
                 raise
             if deadline is not None and now >= deadline:
                 raise errors.TimeoutError(f"imgfeed: no batch came in time: {e}") from e
             if not told:
-                log.warning("%s; it is waited for, up to %g s", str(e), patience)
+                log.warning("%s; waiting up to %g s", str(e), patience)
                 told = True
         end = begin + patience if deadline is None else min(deadline, begin + patience)
         rest(max(0.0, min(wait, end - now)))
@@ -139,12 +139,14 @@ class Service:
             if self._session is not None and self._session is not lost and self._session.usable:
                 return self._session  # another thread has met the loss, too
             self._check_open()
-            opened_as = self._opened_as
+            begin, opened_as = time.monotonic(), self._opened_as
             if self._server is not None:
                 self._server.kill()  # it may not be able to end by itself
             self._drop()
             session = self._opened(opened_as, deadline, told=True)
             self.reconnects += 1
+            if not lost.connection.broken_off:
+                log.warning("imgfeed: reconnected after %.1f s", time.monotonic() - begin)
             return session
 
     def ask(self, question: Callable[[Session], Answer]) -> Answer:
@@ -155,7 +157,7 @@ class Service:
         except errors.LostError as e:
             if not self.patience or self.closed:
                 self.reraise(e)
-            log.warning("%s; it is looked for again", str(self.explained(e)))
+            log.warning("%s; reconnecting", str(self.explained(e)))
             return question(self.again(session))
 
     @property
@@ -207,7 +209,7 @@ class Service:
             except errors.LostError as e:
                 if not left:
                     raise
-                log.warning("%s: it is started again", str(e))
+                log.warning("%s; starting it again", str(e))
         raise AssertionError
 
     def _rest(self, seconds: float) -> None:

@@ -271,7 +271,7 @@ class Connection:
 
 def _lost(e: OSError) -> errors.LostError:
     """Return the error for a connection that the system calls broken: the server was killed, as a rule."""
-    return errors.LostError(f"imgfeed: the connection to the server broke ({e.strerror or e}): it has ended")
+    return errors.LostError(f"imgfeed: lost the server ({e.strerror or e})")
 
 
 SOCKET_PATH_MAX = 107  # bytes that the address of a Unix socket holds, as sockaddr_un has it: 108 with the final zero (unix(7))

@@ -138,7 +138,7 @@ def test_a_server_that_stands_still_for_long(shards: Path, feeder: Feeder, caplo
     caplog.clear()
 
     def replace() -> None:
-        wait_for(lambda: "is waited for" in caplog.text, 60)
+        wait_for(lambda: "waiting up to" in caplog.text, 60)
         feeder.end(signal.SIGKILL)
         feeder.start()
 
@@ -153,7 +153,7 @@ def test_a_server_that_stands_still_for_long(shards: Path, feeder: Feeder, caplo
         replaces.join()
         assert loader.stats()["reconnects"] == 1
     said = "the same bits: an own server is killed and started again; a shared one, or the next in its place, is waited for"
-    lost = [record.message for record in caplog.records if "is waited for" in record.message]
+    lost = [record.message for record in caplog.records if "waiting up to" in record.message]
     outcome("a server is stopped for longer", said, lost[0])
 
 
@@ -167,7 +167,7 @@ def test_a_clock_that_jumps(
     begin = time.monotonic()
 
     def replace() -> None:
-        wait_for(lambda: "is waited for" in caplog.text, 60)
+        wait_for(lambda: "waiting up to" in caplog.text, 60)
         feeder.end(signal.SIGKILL)
         feeder.start()
 

@@ -123,7 +123,7 @@ def test_feed_that_is_not_there_or_lacks_a_set(
     sets: Path, tmp_path: Path, fed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(found_sets, "PATIENCE", 0.2)
-    missing = r"can't connect to .*/none: No such file or directory; is a server running there\? \(it was waited for"
+    missing = r"can't connect to .*/none: No such file or directory; is a server running there\? \(waited "
     with pytest.raises(SystemExit, match=missing):
         main(["--data", f"unix:{tmp_path / 'none'}", *fed])
     with served(sets / "train", tmp_path / "sock"):
