@@ -56,11 +56,13 @@ func (c *connection) run(ctx context.Context) {
 	c.log.Debug("connected")
 	err := c.serve()
 	c.conn.Close() // before the epoch's end, which may be stuck in a write
+	inEpoch := false
 	if s := c.session.Swap(nil); s != nil {
+		inEpoch = s.epoch != nil
 		s.close()
 	}
 	switch {
-	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp):
+	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch: // with batches unread, which the system calls a reset
 		c.log.Debug("disconnected")
 	default:
 		c.log.Info("connection lost", "err", err)

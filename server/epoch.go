@@ -174,10 +174,7 @@ func (e *epoch) run(ctx context.Context) {
 	gone := errors.Is(err, net.ErrClosed) || is[*net.OpError](err)
 	e.trace.End(err, stopped || gone)
 	switch {
-	case err == nil || stopped:
-	case gone:
-		// The connection is gone, and the goroutine that serves it will notice or has noticed. To be sure:
-		c.conn.Close()
+	case err == nil || stopped || gone: // serve reads the client's last words, and then meets the same
 	default:
 		if bad, found := errors.AsType[*loader.SampleError](err); found {
 			s.noteBad(loader.BadSample{SampleError: bad, By: -1})

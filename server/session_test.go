@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -350,6 +351,31 @@ func TestStopTellsTheClients(t *testing.T) {
 	}
 	if _, err := os.Lstat(ts.path); err == nil {
 		t.Error("the socket remains")
+	}
+}
+
+// TestAnOrdinaryCloseIsNoLoss ends connections in the middle of an epoch, with batches unread: the log tells those that stopped it first
+// from those that were killed.
+func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
+	dir := oneSet(t, 200, 1)
+	for _, stops := range []bool{true, false} {
+		var log bytes.Buffer
+		ts := startServer(t, dir, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		for range 20 {
+			c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
+			c.send(startRequest{})
+			started := expect[startedReply](c)
+			expect[batchMessage](c)
+			if stops {
+				c.send(stopRequest{Generation: started.Generation})
+			}
+			c.close()
+		}
+		ts.checkIdle()
+		ts.stop()
+		if lost := strings.Count(log.String(), "connection lost"); lost != 0 && stops || lost < 10 && !stops {
+			t.Errorf("stopped first: %v: %d of 20 connections are logged as lost", stops, lost)
+		}
 	}
 }
 

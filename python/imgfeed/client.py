@@ -254,8 +254,11 @@ class Session:
 
         It is for finalizers, which may run in the middle of anything: it takes no lock, waits for nothing and never raises.
         """
+        self._stop(epoch.generation)
+
+    def _stop(self, generation: int) -> None:
         try:
-            self.connection.send_later(wire.encode({"type": "stop", "generation": epoch.generation}))
+            self.connection.send_later(wire.encode({"type": "stop", "generation": generation}))
         except BaseException as e:  # Ctrl-C: the next use of the connection raises it
             self.connection.break_off(e.with_traceback(None))
 
@@ -367,6 +370,8 @@ class Session:
 
     def close(self) -> None:
         """End the session. Arrays that are still held stay as they are."""
+        if self._running:  # with batches unread the server would take it for a loss
+            self._stop(self._generation)
         self.connection.close()
 
     def _ask(
