@@ -23,6 +23,9 @@ with DataLoader("shards", batch_size=16, transform="train", shuffle=True, seed=0
     samples = sum(len(labels) for _, labels in loader)
 assert samples == 40, f"{samples} of 40 samples came"
 END
+env/bin/python -m imgfeed
+test -s env/lib/python*/site-packages/imgfeed-*.dist-info/licenses/LICENSE
+test -s env/lib/python*/site-packages/imgfeed-*.dist-info/licenses/NOTICE
 test -s env/share/man/man1/imgfeed-serve.1
 test -s env/share/bash-completion/completions/imgshard
 echo "the wheel for $(uname -m) installs, packs and serves"

@@ -27,7 +27,7 @@ SHEET_COLUMNS, SHEET_ROWS = 8, 4
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo, or, with --rank, one consumer of it."""
-    parser = argparse.ArgumentParser(prog="imgfeed.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m imgfeed.demo", description=__doc__)
     parser.add_argument("--data", type=Path, help="an ImageNet-like dataset, or a shard set; a synthetic one if not given")
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for what the demo writes")
     parser.add_argument(

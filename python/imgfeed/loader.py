@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import arguments, outputs, state
 from .bad import BadSample, BadSamples
@@ -188,7 +188,7 @@ class DataLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         multiprocessing_context: Any = None,
         prefetch_factor: int | None = None,
-        **others: Any,
+        **others: NoReturn,
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
         options = arguments.check(locals(), others)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import imgfeed
 
 
 @pytest.mark.long
@@ -23,3 +26,10 @@ def test_demo_ends_and_leaves_a_contact_sheet(images: Path, tmp_path: Path) -> N
     ]
     with image.open(tmp_path / "contact-sheet.png") as sheet:
         assert sheet.size == (8 * 224, 4 * 224)
+
+
+def test_the_package_lists_its_tools() -> None:
+    listed = subprocess.run([sys.executable, "-m", "imgfeed"], capture_output=True, text=True, check=True).stdout
+    modules = Path(imgfeed.__file__).parent.glob("*.py")
+    tools = {path.stem for path in modules if '__name__ == "__main__"' in path.read_text()}
+    assert tools == set(re.findall(r"python -m imgfeed\.(\w+)", listed))
