@@ -123,7 +123,7 @@ func (s *session) opened() openedReply {
 
 // notes are sentences for the user, to be shown once.
 func (s *session) notes() []string {
-	notes := []string{}
+	notes := append([]string{}, s.views.Notes()...)
 	if s.notBitExact != "" {
 		notes = append(notes, s.notBitExact)
 	}

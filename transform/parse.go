@@ -90,8 +90,11 @@ func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 // parseOp reads an operation; the name is what the object says, known or not.
 func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string, op Op, err error) {
 	p := parameters{resampler: resampler, nesting: nesting}
-	if json.Unmarshal(raw, &p.given) != nil || p.given == nil || json.Unmarshal(p.given["op"], &name) != nil {
+	if json.Unmarshal(raw, &p.given) != nil || p.given == nil {
 		return "", nil, errNoObject
+	}
+	if json.Unmarshal(p.given["op"], &name) != nil {
+		return "", nil, errNoName
 	}
 	delete(p.given, "op")
 	known := operations()
@@ -144,5 +147,7 @@ func spaced(compact []byte) []byte {
 	}
 	return b
 }
+
+var errNoName = errors.New(`want "op" with the operation's name, as in {"op": "CenterCrop", "size": 224}`)
 
 var errNoObject = errors.New(`want an object, such as {"op": "CenterCrop", "size": 224}`)

@@ -59,6 +59,8 @@ type timmPlan struct {
 
 	maps []Interpolation
 	fill Fill
+
+	ignored []string // parts of the string that timm passes over
 }
 
 // timmLevels is timm's _LEVEL_DENOM.
@@ -92,10 +94,11 @@ func parseTimm(config string) (timmPlan, error) {
 	case !chooses:
 		known = []timmSetting{{"mstd", 0, true}}
 	}
-	set, value, err := readTimmSettings(config, parts, known)
+	set, value, ignored, err := readTimmSettings(config, parts, known)
 	if err != nil {
 		return p, err
 	}
+	p.ignored = ignored
 	p.layers, p.width, p.depth = int(value["n"]), int(value["w"]), int(value["d"])
 	p.blends, p.deviation = value["b"] != 0, value["mstd"]
 	if p.bound = value["mmax"]; p.bound == 0 { // as timm has it, of None
@@ -122,8 +125,9 @@ func parseTimm(config string) (timmPlan, error) {
 	return p, p.check(config, probability)
 }
 
-// readTimmSettings returns which set of operations a string names, if it does, and the numbers of all settings.
-func readTimmSettings(config string, parts []string, known []timmSetting) (set string, value map[string]float64, err error) {
+// readTimmSettings returns which set of operations a string names, if it does, the numbers of all settings, and the parts that timm
+// passes over.
+func readTimmSettings(config string, parts []string, known []timmSetting) (set string, value map[string]float64, ignored []string, err error) {
 	value = make(map[string]float64)
 	var names []string
 	for _, setting := range known {
@@ -132,24 +136,27 @@ func readTimmSettings(config string, parts []string, known []timmSetting) (set s
 	}
 	for _, part := range parts[1:] {
 		if name, ok := strings.CutPrefix(part, "t"); ok && parts[0] == "rand" {
-			set = name
+			if set = name; !slices.Contains([]string{"3a", "3aw", "weights"}, name) {
+				ignored = append(ignored, part)
+			}
 			continue
 		}
 		at := strings.IndexAny(part, "0123456789")
 		if at < 0 {
-			continue // as timm does
+			ignored = append(ignored, part)
+			continue
 		}
 		number, err := strconv.ParseFloat(part[at:], 64)
 		i := slices.Index(names, part[:at])
 		switch {
 		case err != nil || number > timmLimits || i < 0:
-			return "", nil, fmt.Errorf("config %.60q has the setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
+			return "", nil, nil, fmt.Errorf("config %.60q has the setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
 		case number != math.Trunc(number) && !known[i].fraction:
-			return "", nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, names[i], number)
+			return "", nil, nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, names[i], number)
 		}
 		value[names[i]] = number
 	}
-	return set, value, nil
+	return set, value, ignored, nil
 }
 
 // check says which number of a string is out of range.

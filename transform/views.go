@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +60,31 @@ func (v Views) RNG(seed int64, epoch, index, repetition, view int) RNG {
 // ViewsMax bounds the views of an image.
 const ViewsMax = 64
 
+// Notes are sentences for the user about what the views do otherwise than they say: each once.
+func (v Views) Notes() []string {
+	var notes []string
+	for _, spec := range v {
+		notes = appendNotes(notes, spec.ops)
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+func appendNotes(notes []string, ops []Op) []string {
+	for _, op := range ops {
+		if timm, ok := op.(TimmAugment); ok && timm.plan.ignored != nil {
+			notes = append(notes, fmt.Sprintf("TimmAugment %.60q: ignored, as timm does: %.60q", timm.Config, timm.plan.ignored))
+		}
+		value := reflect.ValueOf(op)
+		for _, d := range declared(value.Type()) {
+			if held, ok := value.Field(d.field).Interface().([]Op); ok {
+				notes = appendNotes(notes, held)
+			}
+		}
+	}
+	return notes
+}
+
 // A ViewError says which view's transform is wrong. Unwrap gives the reason, a [*SpecError].
 type ViewError struct {
 	View int // of the list as it was given, from 0
@@ -97,7 +123,11 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	var given struct {
 		Views []json.RawMessage `json:"views"`
 	}
-	if err := decodeStrictly([]byte(text), &given); err != nil {
+	err := decodeStrictly([]byte(text), &given)
+	if err != nil && strings.Contains(text, `"op"`) && given.Views == nil {
+		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("an operation stands in a list, as [%.200s]", text)}
+	}
+	if err != nil {
 		return nil, &SpecError{Op: -1, Reason: `not {"views": [transform, …]}: ` + err.Error()}
 	}
 	var views Views

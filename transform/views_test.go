@@ -156,6 +156,7 @@ func TestViewsParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
+		`{"op": "CenterCrop", "size": 3}`:           `an operation stands in a list, as [{"op": "CenterCrop", "size": 3}]`,
 		`{"views": []}`:                             "no views",
 		`{}`:                                        "no views",
 		`{"views": "eval"}`:                         `not {"views": [transform, …]}`,
@@ -286,5 +287,19 @@ func BenchmarkViews(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		})
+	}
+}
+
+// TestNotes finds what timm ignores in a string, wherever the string stands.
+func TestNotes(t *testing.T) {
+	const crop = `{"op":"CenterCrop","size":3}`
+	for config, want := range map[string]string{"rand-m9-mstd0.5-inc1": "[]", "rand-t3a-tweights": "[]", "rand-mX-m9-tfoo": `["mX" "tfoo"]`, "v0-": `[""]`} {
+		policy := fmt.Sprintf(`{"op":"TimmAugment","config":%q}`, config)
+		for _, text := range []string{"[" + policy + "," + crop + "]", `[{"op":"RandomOrder","transforms":[` + policy + `]},` + crop + "]", `{"views":[[` + policy + "," + crop + "]]}"} {
+			notes := mustParseViews(t, text).Notes()
+			if want == "[]" && len(notes) > 0 || want != "[]" && (len(notes) != 1 || !strings.HasSuffix(notes[0], want)) {
+				t.Errorf("%s: %q, want %s", text, notes, want)
+			}
+		}
 	}
 }

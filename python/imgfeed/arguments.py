@@ -184,6 +184,8 @@ def _transform(name: str, value: Any) -> str | Pipeline:
         return _views(name, value)
     if is_torchvisions(value):
         return pipeline(name, value)
+    if isinstance(value, Mapping) and "op" in value:
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, one operation, want a list of them: [{value!r:.80}]")
     ops = value if isinstance(value, Sequence) else [value]
     foreign = next((op for op in ops if not isinstance(op, Mapping)), None)
     if foreign is not None or ops is not value:

@@ -23,6 +23,7 @@ from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
 
 T = TypeVar("T")
 
+TRANSFORM_BYTES_MAX = 60_000  # of JSON: an open request takes 64 KiB
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
 HUNG = 20.0  # seconds more without an answer after which it counts as lost
@@ -206,6 +207,7 @@ class Session:
         """
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
+            _check_room(options)
             opened = self._ask({"type": "open", **options, **({"fields": wanted} if wanted else {})}, dict, "opened")
             with _understood(self.connection, opened):
                 self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
@@ -468,6 +470,13 @@ class Session:
         if message["type"] == "batch" and self._ring is not None:
             with _understood(self.connection, message):
                 _release(self.connection, message["slot"])
+
+
+def _check_room(options: wire.Message) -> None:
+    """Raise BadRequestError for a transform that a request has no room for: the server would end the connection."""
+    size = len(wire.encode({"transform": options.get("transform")}))
+    if size > TRANSFORM_BYTES_MAX:
+        raise errors.BadRequestError(f"imgfeed: transform is {size:,} bytes of JSON, at most {TRANSFORM_BYTES_MAX:,} are taken")
 
 
 @contextlib.contextmanager

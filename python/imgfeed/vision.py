@@ -210,11 +210,9 @@ def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
         if step.pad_if_needed and step.padding_mode in ("reflect", "symmetric"):
             raise ValueError(f"imgfeed: {name}'s {kind} pads twice with {step.padding_mode!r}: put a Pad before it")
     if "interpolation" in given:
-        if isinstance(given["interpolation"], (tuple, list)):  # timm's default
-            raise ValueError(
-                f"imgfeed: {name}'s {kind} draws one of several interpolations, and the feed has one for all: choose it, of "
-                "timm's train.py with --train-interpolation bicubic"
-            )
+        if isinstance(given["interpolation"], (tuple, list)):  # timm's "random", its default: one of them for each image
+            each = [{"op": kind, **given, "interpolation": _filter(one)} for one in given["interpolation"]]
+            return {"op": "RandomChoice", "transforms": each}
         given["interpolation"] = _filter(given["interpolation"])
     if "policy" in given:
         given["policy"] = str(getattr(given["policy"], "value", given["policy"]))

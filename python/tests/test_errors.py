@@ -100,7 +100,7 @@ class Compose:
         ({"transform": None}, "transform holds a NoneType, want the name of a preset, a transform of torchvision, or a list"),
         ({"transform": Compose()}, "transform holds a Compose, want"),
         ({"transform": [{"op": "Resize", "size": 40}, Compose()]}, "transform holds a Compose, want"),
-        ({"transform": {"op": "Resize", "size": 40}}, "transform holds a dict, want"),
+        ({"transform": {"op": "Resize", "size": 40}}, "one operation, want a list of them"),
         ({"transform": [{"op": "Resize", "size": Compose()}]}, "can't be sent"),
     ],
 )
@@ -195,3 +195,11 @@ def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureF
     assert seen == list(range(SAMPLES))
     assert blank == 2  # one in each of the two shard files
     assert caplog.text.count(" 1 blank sample, which can't be read: n9") == 2, caplog.text  # with the key of each
+
+
+def test_a_transform_of_one_operation_and_one_that_is_too_long(load: Load) -> None:
+    with pytest.raises(TypeError, match=r"one operation, want a list of them: \[\{'op'"):
+        load(transform={"op": "CenterCrop", "size": 32})
+    flip = {"op": "RandomHorizontalFlip"}
+    with pytest.raises(imgfeed.BadRequestError, match=r"transform is [\d,]+ bytes of JSON, at most 60,000 are taken"):
+        load(transform=[{"op": "RandomOrder", "transforms": [flip] * 3000}, {"op": "CenterCrop", "size": 32}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import pickle
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -277,8 +278,12 @@ def test_the_transforms_of_timm(load: Load) -> None:
         assert ours[0].dtype == torch.float32 and torch.equal(ours[0], theirs[0])
     pixels = next(iter(load(8, framework="torch", transform=create(32, use_prefetcher=True))))[0]
     assert pixels.dtype == torch.uint8
-    with pytest.raises(ValueError, match=r"draws one of several interpolations.*--train-interpolation bicubic"):
-        load(8, framework="torch", transform=create(32, **options, interpolation="random"))
+    drawn = load(8, framework="torch", transform=create(32, **options, interpolation="random"))
+    counts = Counter(
+        call["interpolation"] for calls in drawn.records(range(SAMPLES), 0) for call in calls if call["op"] == "resize"
+    )
+    assert counts.keys() == {"bilinear", "bicubic"} and min(counts.values()) > SAMPLES // 4
+    assert next(iter(drawn))[0].shape == (8, 3, 32, 32)
     with pytest.raises(ValueError, match=r"RandomErasing, which the feed does not do.*imgfeed\.batch\.RandomErasing is"):
         load(8, framework="torch", transform=create(32, **options, interpolation="bicubic", re_prob=0.2))
 
@@ -300,6 +305,12 @@ def test_the_policies_of_timm(load: Load, config: str) -> None:
     made = v1.Compose([*made.transforms[:3], v1.Resize((32, 32))])
     for ours, theirs in zip(load(8, transform=said), load(8, transform=made), strict=True):
         assert torch.equal(torch.as_tensor(ours[0]), torch.as_tensor(theirs[0]))
+
+
+def test_what_timm_ignores_is_told(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    said = [{"op": "CenterCrop", "size": 32}, {"op": "TimmAugment", "config": "rand-mX-tfoo"}]
+    load(8, transform=said)
+    assert 'TimmAugment "rand-mX-tfoo": ignored, as timm does: ["mX" "tfoo"]' in caplog.text
 
 
 def test_a_policy_that_no_string_of_timm_makes(load: Load) -> None:

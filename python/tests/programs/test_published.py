@@ -95,7 +95,7 @@ def test_main_of_pytorchs_examples(data: Path, shards: Path, tmp_path: Path, pro
 @pytest.mark.parametrize("processes", [1, 2])
 def test_timms_train(data: Path, shards: Path, tmp_path: Path, processes: int) -> None:
     program = patched("pytorch-image-models/train.py", "timm/train.patch", tmp_path)
-    given = ("--train-interpolation", "bicubic", "--color-jitter", "0", "--input-size", "3", "32", "32", "--warmup-epochs", "0")
+    given = ("--aa", "rand-m9-mstd0.5-inc1", "--input-size", "3", "32", "32", "--warmup-epochs", "0")
     arguments = (program, "--data-dir", "{data}", "--output", "{out}", "--model", "test_resnet", "--num-classes", "5", *given)
     arguments += (*TRAIN, "--experiment", "it", "--cooldown-epochs", "0")
     ranks = run("published.py", data, tmp_path / "whole", processes, *arguments)
