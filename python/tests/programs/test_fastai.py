@@ -41,7 +41,10 @@ def test_a_learner_gives_the_samples_of_a_plain_loop(shards: Path) -> None:
     learner.remove_cb(ProgressCallback)
     with train, val, learner.no_logging():
         learner.fit(EPOCHS)
+        trained_batches, validated_batches = list(trained), list(validated)
+        predictions, labels = learner.get_preds(dl=val)
     want = plain(shards, 0, 1, EPOCHS, shuffle=True, seed=3)
-    assert trained == [[e, batch] for e, epoch in enumerate(want) for batch in epoch]
+    assert predictions.shape == (len(val.dataset), 5) and labels.tolist() == val.dataset.targets.tolist()
+    assert trained_batches == [[e, batch] for e, epoch in enumerate(want) for batch in epoch]
     once = plain(shards, 0, 1, EPOCHS, even_batches=False)
-    assert validated == [[e, batch] for e, epoch in enumerate(once) for batch in epoch]
+    assert validated_batches == [[e, batch] for e, epoch in enumerate(once) for batch in epoch]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from programs.conftest import plain, run
+from imgfeed import DataLoader
+from programs.conftest import SMALL, plain, run
 
 pytest.importorskip("lightning")
 EPOCHS = 3
@@ -38,3 +40,32 @@ def test_fit_gives_the_samples_of_a_plain_loop(shards: Path, tmp_path: Path, dev
     for noted, rest in zip(ranks, resumed, strict=True):
         assert rest["trained"] == noted["trained"][step:]
         assert rest["validated"] == [[e, batch] for e, batch in noted["validated"] if e > 0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_few_batches_again_and_again(shards: Path, tmp_path: Path) -> None:
+    """What overfit_batches= is for."""
+    import lightning
+    import torch
+
+    seen: list[list[int]] = []
+
+    class Model(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(3 * 32 * 32, 5)
+
+        def training_step(self, batch: Any, n: int) -> Any:
+            images, labels, index = batch
+            seen.append(index.tolist())
+            return torch.nn.functional.cross_entropy(self.layer(images.flatten(1)), labels)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
+    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
+    with DataLoader(shards, 8, **options) as train:
+        trainer = lightning.Trainer(max_epochs=EPOCHS, limit_train_batches=2, default_root_dir=tmp_path, **quiet)
+        trainer.fit(Model(), train)
+    assert seen == plain(shards, 0, 1, 1)[0][:2] * EPOCHS
