@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
@@ -119,7 +120,7 @@ func (c *connection) answerError(request string, err error) error {
 	}
 	c.server.totals.countError(kindOf(err))
 	c.log.Info("request failed", "request", request, "err", err)
-	return c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Request: request})
+	return c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Request: request})
 }
 
 // fatal sends a last error, as far as the client reads it.
@@ -127,7 +128,7 @@ func (c *connection) fatal(request string, err error) error {
 	c.server.totals.countError(kindOf(err))
 	c.log.Warn("ending the connection", "request", request, "err", err)
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Fatal: true, Request: request})
+	c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request})
 	return errHangUp
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/traces"
@@ -181,7 +182,7 @@ func (e *epoch) run(ctx context.Context) {
 		}
 		c.server.totals.countError(kindOf(err))
 		c.log.Warn("epoch failed", "epoch", e.number, "err", err)
-		c.send(errorMessage{ErrKind: kindOf(err), Message: err.Error(), Generation: e.generation})
+		c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Generation: e.generation})
 	}
 }
 
@@ -250,7 +251,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 // badPlaces returns the places of the samples that could not be served.
 func badPlaces(b loader.Batch) (places []badPlace) {
 	for _, bad := range b.Bad {
-		p := badPlace{Place: bad.Position, Index: bad.Index, Key: bad.Key, Error: bad.Err.Error()}
+		p := badPlace{Place: bad.Position, Index: bad.Index, Key: bad.Key, Error: termsafe.Message(bad.Err.Error())}
 		if bad.By >= 0 {
 			p.By = &bad.By
 		}

@@ -5,6 +5,7 @@ package termsafe
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,6 +19,12 @@ func Text(s string) string {
 	}
 	return s
 }
+
+// packages are the names of ours that stand before errors.
+var packages = regexp.MustCompile(`(^|: )(?:(?:loader|shard): )+`)
+
+// Message returns an error's text for people: without the names of our packages, which stand before it and within.
+func Message(text string) string { return packages.ReplaceAllString(text, "$1") }
 
 // A Writer writes lines, with U+FFFD in the place of all that can't be seen but tabs and the lines' ends.
 type Writer struct{ io.Writer }

@@ -30,3 +30,16 @@ func TestWriter(t *testing.T) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
+
+func TestMessage(t *testing.T) {
+	for text, want := range map[string]string{
+		"shard: a-shards: no such sample":                            "a-shards: no such sample",
+		"loader: sample 3 (a/b.jpg): shard: a-shards/rank-0000: EOF": "sample 3 (a/b.jpg): a-shards/rank-0000: EOF",
+		"split train: loader: shard: a: b":                           "split train: a: b",
+		"my shard: a":                                                "my shard: a",
+	} {
+		if got := Message(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func ExitStatus(err error) int {
 func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	status, name := ExitStatus(err), cmd.Root().Name()
 	if err != nil {
-		fmt.Fprintln(termsafe.Writer{Writer: stderr}, name+":", Add(err))
+		fmt.Fprintln(termsafe.Writer{Writer: stderr}, name+":", termsafe.Message(Add(err)))
 	}
 	if status == 2 {
 		fmt.Fprintf(stderr, "%s: see %s --help\n", name, cmd.CommandPath())

@@ -63,7 +63,7 @@ def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
             raise TrainError(f"--data {data}: no such file or directory; {who()}\n{mounts_text()}") from None
         except OSError:
             pass  # imgshard has met it, too, and says so
-        said = done.stderr.strip().removeprefix("imgshard: ").removeprefix("shard: ")
+        said = done.stderr.strip().removeprefix("imgshard: ")
         raise TrainError(f"--data {data}: no shard set there: {said}; {who()}\n{mounts_text()}")
     found = json.loads(done.stdout)
     if found["sets"]:
