@@ -27,6 +27,7 @@ TRANSFORM_BYTES_MAX = 60_000  # of JSON: an open request takes 64 KiB
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
 HUNG = 20.0  # seconds more without an answer after which it counts as lost
+_LATE = "imgfeed: the server did not answer in time"
 _ALIVE = "alive"  # the type of the answer to that: it has no other use
 
 
@@ -283,7 +284,7 @@ class Session:
                     self._wait(end, watch)
                 place, self.place = self.place, None  # not known until this has come to its end
                 try:
-                    message, raw = self._pushed.popleft() if self._pushed else self._receive(None)
+                    message, raw = self._pushed.popleft() if self._pushed else self._receive()
                     if message.get("generation") != self._generation and not message.get("fatal"):
                         self._drop(message)
                     elif message["type"] == "batch":
@@ -389,7 +390,9 @@ class Session:
             with self._lock:
                 self.connection.send(message, *following)
                 while True:
-                    reply, raw = self._receive(timeout)
+                    if not self.connection.ready(timeout):
+                        raise errors.TimeoutError(_LATE)
+                    reply, raw = self._receive()
                     if reply["type"] == (want or message["type"]):
                         with _understood(self.connection, reply):
                             return read(reply)
@@ -420,7 +423,7 @@ class Session:
         while not self.connection.ready(None if wait == math.inf else wait):
             now = time.monotonic()
             if now >= end:
-                raise errors.TimeoutError("imgfeed: the server did not answer in time")
+                raise errors.TimeoutError(_LATE)
             if not self._asked:
                 self._asked, self._asked_at = 1, now
                 self.connection.send_later(wire.encode({"type": "stats"}))
@@ -429,8 +432,8 @@ class Session:
                 raise errors.LostError(f"imgfeed: the server has not answered for {now - self._asked_at:.0f} s")
             wait = min(end, self._asked_at + HUNG) - now
 
-    def _receive(self, timeout: float | None) -> tuple[wire.Message, Array | None]:
-        message = self.connection.receive(timeout)
+    def _receive(self) -> tuple[wire.Message, Array | None]:
+        message = self.connection.receive()
         raw: Array | None = None
         if message["type"] == "batch" and self._ring is None:
             with _understood(self.connection, message):

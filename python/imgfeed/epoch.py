@@ -80,8 +80,8 @@ class EpochIterator(Iterator[Columns]):
                 before = self._at
                 asked = time.perf_counter()
                 batch, columns = self._take()
-                place = self._at.place._replace(consumed=batch.consumed)
-                at = self._at._replace(place=place, left=batch.left)
+                place = Place(self._at.place.epoch, batch.consumed, self._at.place.order)
+                at = _At(place, batch.left, self._at.skips)
                 if needs.collate is not None:
                     try:
                         columns = collated(columns, needs.collate)

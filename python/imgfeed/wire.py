@@ -153,15 +153,12 @@ class Connection:
                 return False
             self._read()
 
-    def receive(self, timeout: float | None = None) -> Message:
-        """Return the next message. timeout is in seconds for the whole message; None waits for ever.
+    def receive(self) -> Message:
+        """Return the message for which :meth:`ready` has waited.
 
-        Raises TimeoutError (the connection stays good), ServerError when the server is gone, ProtocolError. After another
-        exception, of a signal's handler, the message may be lost: call :meth:`break_off`.
+        Raises ProtocolError. After another exception, of a signal's handler, the message may be lost: call :meth:`break_off`.
         """
-        if not self.ready(timeout):
-            raise errors.TimeoutError("imgfeed: the server did not answer in time")
-        size = self._message_bytes()
+        size = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
         try:
             body = self._in[_LENGTH.size : size].decode()
             del self._in[:size]

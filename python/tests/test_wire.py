@@ -418,7 +418,7 @@ def test_a_release_that_meets_a_dead_server_is_told_later() -> None:
     theirs.close()
     connection.send_later(b"release")
     with pytest.raises(imgfeed.ServerError, match="lost the server"):
-        connection.receive()
+        connection.ready()
     connection.close()
 
 
