@@ -366,7 +366,7 @@ class Options:
     """The arguments of a loader, checked: all that another one of the same batches is made from."""
 
     dataset: str = field(
-        metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), or `unix:PATH`", source_path))
+        metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), a URL, or `unix:PATH`", source_path))
     )
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
     transform: str | Pipeline = field(
