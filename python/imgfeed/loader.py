@@ -239,9 +239,10 @@ class DataLoader:
     def __repr__(self) -> str:
         """Return data, split, batch size, transform, rank and world."""
         o = self._options
+        transform = o.transform if isinstance(o.transform, str) else o.transform.views or o.transform.operations
         return (
             f"imgfeed.DataLoader({o.dataset!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
-            f"transform={o.transform!r:.120}, rank={self.rank}, world={self.world})"
+            f"transform={transform!r:.120}, rank={self.rank}, world={self.world})"
         )
 
     @property

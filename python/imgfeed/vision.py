@@ -48,6 +48,10 @@ class Step:
     before: str  # the kind of the step before it, if there is one
     after_numbers: bool  # a step before it makes numbers of pixels
 
+    def __repr__(self) -> str:
+        """Return the object's."""
+        return repr(self.step)
+
     def operation(self, known: Known) -> dict[str, Any]:
         """Return the operation as the server takes it.
 

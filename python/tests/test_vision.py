@@ -343,6 +343,7 @@ def test_tensors_that_would_be_resized(load: Load, caplog: pytest.LogCaptureFixt
 
 def test_a_pipeline_goes_with_a_pickled_loader(load: Load) -> None:
     loader = load(8, transform=v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()]), framework="torch")
+    assert "transform=[Resize(size=40, " in repr(loader)
     with pickle.loads(pickle.dumps(loader)) as other:
         assert all(torch.equal(a[0], b[0]) for a, b in zip(loader, other, strict=True))
 
