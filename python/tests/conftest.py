@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import itertools
 import json
@@ -244,9 +245,11 @@ class Feeder:
 
 
 @pytest.fixture
-def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What comes out of finalizers is forgotten. pytest's hook would keep it, and by its frames batches and their slots."""
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    yield
+    gc.collect()  # a connection that was broken off before anybody had it
 
 
 @pytest.fixture
