@@ -105,7 +105,7 @@ func newDirectSet(t *testing.T, dir string, served Dataset, samples int) *direct
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := folder.Open(name, -1)
+		f, err := folder.Open(name, -1, "")
 		if err != nil {
 			t.Fatal(err)
 		}

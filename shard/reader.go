@@ -49,7 +49,11 @@ func makeRecord(e Entry, bytes []byte) Record {
 func openReader(path string, f storage.File, mapEntries bool) (*reader, error) {
 	r := &reader{path: path, file: f, mapEntries: mapEntries}
 	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {
-		if err := step(); err != nil {
+		err := step()
+		if corrupt, is := errors.AsType[*CorruptError](err); is && r.forget(corrupt.Offset, f.Size()-corrupt.Offset) {
+			err = step()
+		}
+		if err != nil {
 			f.Close()
 			return nil, err
 		}
@@ -151,11 +155,21 @@ func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 	}
 	length := int(e.length())
 	buf = growBuffer(buf, length+SlackBytes)
-	if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
-		return Record{}, buf, named(err, j, -1)
+	for {
+		if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
+			return Record{}, buf, named(err, j, -1)
+		}
+		record, err := r.check(j, e, buf[:length])
+		if err == nil || !r.forget(e.Offset, int64(length)) {
+			return record, buf, err
+		}
 	}
-	record, err := r.check(j, e, buf[:length])
-	return record, buf, err
+}
+
+// forget reports whether a range whose bytes are wrong came from a cache, which has forgotten it.
+func (r *reader) forget(offset, length int64) bool {
+	f, is := r.file.(storage.Forgetter)
+	return is && f.Forget(offset, length)
 }
 
 // check returns the record whose bytes were read, if they have its checksum. It clears the bytes after them.
@@ -202,6 +216,9 @@ func (r *reader) Keys() (*keyTable, error) {
 		return nil, err
 	}
 	if got := checksum(p); got != f.keysCRC {
+		if r.forget(f.keysOffset, f.keysLength) {
+			return r.Keys()
+		}
 		return nil, corrupt(r.path, "keys", f.keysOffset, &ChecksumError{Length: f.keysLength, Want: f.keysCRC, Got: got})
 	}
 	table := 4 * (int(f.count) + 1)

@@ -91,3 +91,74 @@ func TestRemoteSetsFound(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRemoteSetWithDamagedCache reads a set again from the server where the cache's bytes are wrong.
+func TestRemoteSetWithDamagedCache(t *testing.T) {
+	dir, cached := writeSet(t, makeSamples(40), testOptions(2)), t.TempDir()
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer server.Close()
+	before := storage.Remote
+	defer func() { storage.Remote = before }()
+	local := openSet(t, dir)
+	for _, step := range []string{"empty", "full", "damaged", "verified"} {
+		cache, err := storage.OpenCache(cached, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		storage.Remote.Cache = cache
+		files, _ := filepath.Glob(filepath.Join(cached, "*.data"))
+		if step == "damaged" || step == "verified" {
+			for _, name := range files {
+				data, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range data {
+					if i%100 == 50 && (step == "damaged" || i < len(data)/2) {
+						data[i] ^= 1
+					}
+				}
+				if err := os.WriteFile(name, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if step == "verified" {
+			list, err := cache.Objects()
+			if err != nil || len(list) != len(files) {
+				t.Fatal(list, err)
+			}
+			found := 0
+			for _, info := range list {
+				_, forgotten, err := VerifyCached(cache, info)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found += forgotten
+			}
+			if found == 0 {
+				t.Error("no damage was found")
+			}
+		}
+		set, err := OpenSet(server.URL)
+		if err != nil {
+			t.Fatal(step, err)
+		}
+		for i := range local.Len() {
+			want, _, _ := local.Read(i, nil)
+			got, _, err := set.Read(i, nil)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: sample %d: %v", step, i, err)
+			}
+			wantKey, _ := local.Key(i)
+			if key, err := set.Key(i); err != nil || key != wantKey {
+				t.Fatalf("%s: key %d: %q, %v", step, i, key, err)
+			}
+		}
+		if misses := cache.Stats().MissBytes.Load(); (misses == 0) != (step == "full") {
+			t.Errorf("%s: %d bytes came from the server", step, misses)
+		}
+		set.Close()
+		cache.Close()
+	}
+}

@@ -173,7 +173,7 @@ type opening struct {
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
 func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
 	path := storage.Join(how.files.String(), info.Path)
-	file, err := how.files.Open(info.Path, info.Bytes)
+	file, err := how.files.Open(info.Path, info.Bytes, info.SHA256)
 	var r *reader
 	if err == nil {
 		r, err = openReader(path, file, how.mapEntries)

@@ -24,6 +24,7 @@ import (
 
 // benchFlags are the flags of imgfeed bench.
 type benchFlags struct {
+	store     storeFlags
 	config    loader.BenchConfig
 	transform string
 	split     string
@@ -63,7 +64,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
-	flags.Var(storeTimeoutFlag(), "store-timeout", storeTimeoutUsage)
+	f.store.register(flags)
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
 
@@ -71,8 +72,13 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	if err := kernel.CheckEnv(); err != nil {
 		return err
 	}
+	closeStore, err := f.store.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer closeStore()
 	c := f.config
-	var err error
+
 	if f.transform != "full" {
 		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
 			return cliutil.Usagef("--transform: %w", err)

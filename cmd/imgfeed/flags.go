@@ -13,9 +13,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/server"
-	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
-	"github.com/spf13/pflag"
 )
 
 const (
@@ -128,7 +126,3 @@ func targetFlag(to *server.TraceTarget) cliutil.Flag[server.TraceTarget] {
 		return server.ParseTraceTarget(text)
 	}, Show: func(to server.TraceTarget) string { return to.URL }}
 }
-
-const storeTimeoutUsage = "how long requests to a bucket or web server are repeated before they fail"
-
-func storeTimeoutFlag() pflag.Value { return durationFlag(&storage.Remote.Timeout, time.Second) }

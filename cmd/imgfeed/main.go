@@ -24,7 +24,7 @@ func newRootCommand() *cobra.Command {
 		Use:   "imgfeed",
 		Short: "Serve image batches to training processes",
 		Long:  "imgfeed decodes, transforms and shuffles the images of a shard set, and serves them in batches through shared memory.",
-	}, newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newVersionCommand())
+	}, newServeCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newCacheCommand(), newVersionCommand())
 }
 
 // A versionInfo holds the output of imgfeed version.

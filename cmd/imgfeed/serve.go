@@ -27,7 +27,6 @@ import (
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
@@ -43,6 +42,7 @@ type serveFlags struct {
 	exitIdle       time.Duration
 	exitWithParent bool
 	readyFD        int
+	store          storeFlags
 	logLevel       slog.Level
 	logJSON        bool
 }
@@ -100,7 +100,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "memory limit for batch buffers and prefetching together, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory into which records are read before they are due (default a sixteenth, up to 256MiB)")
-	flags.Var(storeTimeoutFlag(), "store-timeout", storeTimeoutUsage)
+	f.store.register(flags)
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
 	flags.StringSliceVar(&f.metricsHosts, "metrics-host", nil, "also serve the status page under this name, beside addresses, localhost and this machine's own name")
 	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
@@ -192,7 +192,11 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if err != nil {
 		return err
 	}
-	storage.Remote.Context = ctx
+	closeStore, err := f.store.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
 	srv, at, err := f.open(path, log)
 	if err != nil {
 		return err

@@ -55,6 +55,8 @@ type pooledFile struct {
 	used   atomic.Bool  // since the hand came by
 	random atomic.Bool  // see setRandom
 
+	changes bool // what is in the file may change, but not its size
+
 	place int // in pool.open, if it is open; of the pool's lock
 }
 
@@ -168,7 +170,7 @@ func (f *pooledFile) reopen() error {
 	}
 	info, err := f.file.Stat()
 	if err == nil && info.Size() == f.size {
-		if tail, err := f.readTailLocked(f.size); err == nil && bytes.Equal(tail, f.tail) {
+		if tail, err := f.readTailLocked(f.size); f.changes || err == nil && bytes.Equal(tail, f.tail) {
 			return nil
 		}
 	}

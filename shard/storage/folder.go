@@ -50,7 +50,7 @@ func NewFolder(dir string, pool *FilePool) *Folder {
 }
 
 // Open implements [Storage].
-func (f *Folder) Open(name string, _ int64) (File, error) { return f.open(f.path(name)) }
+func (f *Folder) Open(name string, _ int64, _ string) (File, error) { return f.open(f.path(name)) }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 

@@ -26,7 +26,7 @@ func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
 	}
 	folder := NewFolder(dir, NewFilePool(10))
 	folder.Memory = func() int64 { return room }
-	f, err := folder.Open("rank-0000/a", -1)
+	f, err := folder.Open("rank-0000/a", -1, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ type remote struct {
 var Remote = struct {
 	Context context.Context // its end ends every request
 	Timeout time.Duration   // how long requests are repeated before they fail
-}{context.Background(), 5 * time.Minute}
+	Cache   *Cache          // nil for none
+}{Context: context.Background(), Timeout: 5 * time.Minute}
 
 const (
 	// stallTimeout ends a request that brings nothing.
@@ -147,9 +148,12 @@ func (r *remote) ReadFile(name string, max int64) (data []byte, err error) {
 }
 
 // Open implements [Storage]. It makes a request only where size is not known.
-func (r *remote) Open(name string, size int64) (File, error) {
+func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	f := &remoteFile{remote: r, name: name, size: size}
-	if size >= 0 {
+	switch {
+	case size >= 0 && identity != "" && Remote.Cache != nil:
+		return Remote.Cache.open(f, identity)
+	case size >= 0:
 		return f, nil
 	}
 	var head [1]byte

@@ -179,7 +179,7 @@ func TestRemoteReads(t *testing.T) {
 			"a body that is short": {func(w http.ResponseWriter, r *http.Request) { cut(data, 10_000, 20_000)(w, r) }, status(502)},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				f, err := at.Open("rank-0000/a", int64(len(data)))
+				f, err := at.Open("rank-0000/a", int64(len(data)), "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -226,7 +226,7 @@ func TestRemoteRefusals(t *testing.T) {
 			"other content": {"a", 50_000, cut(numbered(50_000)[1:], 10_000, 20_000), ErrReplaced, nil},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				f, err := at.Open(c.file, c.size)
+				f, err := at.Open(c.file, c.size, "")
 				if err != nil {
 					t.Fatal(err)
 				}

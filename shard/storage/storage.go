@@ -17,8 +17,9 @@ import (
 
 // A Storage holds the files of shard sets. It knows them by their names, relative to its place and with forward slashes.
 type Storage interface {
-	// Open opens a file. size is what it is known to be, in bytes, which can save a request, or -1.
-	Open(name string, size int64) (File, error)
+	// Open opens a file. size is what it is known to be, in bytes, which can save a request, or -1. identity tells its content from any other's, "" if that is
+	// not known: then no cache keeps it.
+	Open(name string, size int64, identity string) (File, error)
 	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge].
 	ReadFile(name string, max int64) ([]byte, error)
 	// Names returns the names right below a folder, "" for the place itself; those of folders end in a slash. It is errors.ErrUnsupported where the storage
@@ -62,6 +63,8 @@ var (
 	ErrReplaced = errors.New("it is another file now")
 	// ErrTooLarge says that a file is not small.
 	ErrTooLarge = errors.New("the file is too large")
+	// ErrNotKept says that a cache does not have a range.
+	ErrNotKept = errors.New("the cache does not have it")
 	// ErrNotMapped says that files are not mapped on this platform.
 	ErrNotMapped = errors.New("shard: files are not mapped on this platform")
 )

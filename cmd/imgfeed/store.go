@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// storeFlags say how sets in buckets and on web servers are read.
+type storeFlags struct {
+	cache string
+	size  int64
+}
+
+func (f *storeFlags) register(flags *pflag.FlagSet) {
+	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "how long requests to a bucket or web server are repeated before they fail")
+	flags.StringVar(&f.cache, "cache", "", "folder of a local disk that keeps what was read of a bucket or web server, for all servers of this machine and for later ones")
+	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of what it may take of its disk)")
+}
+
+// open prepares for reading until ctx ends, and returns what frees the cache.
+func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
+	storage.Remote.Context = ctx
+	closeStore = func() {}
+	switch {
+	case f.cache == "" && f.size != 0:
+		return nil, cliutil.Usagef("--cache-size needs --cache")
+	case f.cache == "":
+		return closeStore, nil
+	}
+	if err := cliutil.Output("--cache", f.cache); err != nil {
+		return nil, cliutil.Usage(err)
+	}
+	cache, err := storage.OpenCache(f.cache, f.size)
+	if err != nil {
+		return nil, err
+	}
+	if f.size == 0 {
+		var disk unix.Statfs_t
+		if err := unix.Statfs(f.cache, &disk); err != nil {
+			return nil, fmt.Errorf("--cache %s: %w", f.cache, err)
+		}
+		cache.Limit((int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9)
+	}
+	storage.Remote.Cache = cache
+	return func() { cache.Close() }, nil
+}

@@ -1,0 +1,92 @@
+package loader
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// noiseSet writes a set of n images of noise, of some 60 KB each.
+func noiseSet(t *testing.T, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "set")
+	writer, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Partitions: 1, ShardSamples: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Abort()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, key := range sortedKeys(n) {
+		img := image.NewGray(image.Rect(0, 0, 256+rng.IntN(64), 256))
+		for i := range img.Pix {
+			img.Pix[i] = byte(rng.Uint32())
+		}
+		var b bytes.Buffer
+		if err = jpeg.Encode(&b, img, nil); err == nil {
+			err = writer.Append(shard.Sample{Key: key, Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: b.Bytes()})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := writer.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder, and from the second epoch on the cache's share of them
+// without a request.
+func TestCacheHits(t *testing.T) {
+	dir := noiseSet(t, 400)
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(dir))))
+	defer server.Close()
+	before := storage.Remote
+	defer func() { storage.Remote = before }()
+	for _, share := range []float64{0.1, 0.5, 0.9} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			local, served := openTestSet(t, dir)
+			cache, err := storage.OpenCache(t.TempDir(), int64(share*float64(local.Bytes())))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cache.Close()
+			storage.Remote.Cache = cache
+			set, data := openTestSet(t, server.URL+"/"+filepath.Base(dir))
+			pool := newTestPool(t, 2)
+			hits, misses := int64(0), int64(0)
+			for epoch := range 3 {
+				order := plan.Config{Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Seed: 5, Epoch: epoch, BatchSize: 32, Shuffle: true}
+				want, wantErr := serve(t, pool, testStream(t, served, order, 3))
+				got, err := serve(t, pool, testStream(t, data, order, 3))
+				if err != nil || wantErr != nil {
+					t.Fatal(err, wantErr)
+				}
+				compareEpochs(t, got, want)
+				stats := cache.Stats()
+				hit, miss := stats.HitBytes.Load()-hits, stats.MissBytes.Load()-misses
+				hits, misses = hits+hit, misses+miss
+				rate := float64(hit) / float64(hit+miss)
+				t.Logf("epoch %d: %.3f from the cache, %d bytes kept", epoch, rate, cache.Used())
+				if epoch > 0 && math.Abs(rate-share) > 0.05 {
+					t.Errorf("epoch %d: %.3f of the bytes came from a cache of %.1f", epoch, rate, share)
+				}
+			}
+			if cache.Used() > cache.Max() {
+				t.Errorf("%d bytes are kept, of at most %d", cache.Used(), cache.Max())
+			}
+		})
+	}
+}
