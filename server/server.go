@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
@@ -100,6 +101,7 @@ type Server struct {
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool
+	pageURL  atomic.Pointer[string]
 
 	mu          sync.Mutex
 	connections map[uint64]*connection
@@ -184,23 +186,32 @@ func (s *Server) checkServed(c *catalog) error {
 	return nil
 }
 
-// Serve accepts connections until ctx ends, then ends every session and returns nil, or returns the listener's error.
-// It closes the listener.
-func (s *Server) Serve(ctx context.Context, l *Listener) error {
-	stop := context.AfterFunc(ctx, func() {
-		s.stopping.Store(true)
-		l.Close()
-	})
-	defer stop()
-	defer l.Close()
-	connections, cancel := context.WithCancel(ctx)
-	defer s.running.Wait()
-	defer cancel()
+// Serve accepts connections until ctx ends, then ends every session and returns nil, or returns a listener's error.
+// It closes the listeners.
+func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
+	group, connections := errgroup.WithContext(ctx)
+	defer context.AfterFunc(connections, func() {
+		s.stopping.Store(ctx.Err() != nil)
+		for _, l := range listeners {
+			l.Close()
+		}
+	})()
 	s.running.Go(func() { s.watch(connections) })
+	for _, l := range listeners {
+		group.Go(func() error { return s.accept(connections, l) })
+	}
+	err := group.Wait() // ends connections
+	s.running.Wait()
+	return err
+}
+
+// accept accepts connections of a listener until their context ends.
+func (s *Server) accept(connections context.Context, l *Listener) error {
+	defer l.Close()
 	for {
 		conn, err := l.accept()
 		switch {
-		case ctx.Err() != nil:
+		case connections.Err() != nil:
 			if err == nil {
 				conn.Close()
 			}
@@ -211,7 +222,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 			s.log.Warn("accepting a connection failed", "err", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
+			case <-connections.Done():
 			}
 			continue
 		}

@@ -32,7 +32,7 @@ func (s *Server) Status(since float64) status.Status {
 func (s *Server) sample() status.Status {
 	pool, catalog, sum := s.pool.Counters(), s.catalog.Load(), s.totals.all()
 	st := status.Status{
-		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started),
+		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page(),
 		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		Counts: sum.Counts, ReadBytes: pool.BytesRead, Errors: s.totals.errorsByKind(),
 		Seconds: map[string]float64{
@@ -102,6 +102,7 @@ type statsReply struct {
 	SlotsFree int                `json:"slots_free"`
 	SlotsLent int                `json:"slots_lent"`
 	Threads   int                `json:"threads"`
+	Page      string             `json:"page,omitempty"` // the URL of the status page
 }
 
 func (s *session) stats(statsRequest) error {
@@ -112,6 +113,6 @@ func (s *session) stats(statsRequest) error {
 			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
 			"slot_wait": st.SlotWait, "write": st.Write,
 		},
-		SlotsFree: st.SlotsFree, SlotsLent: st.SlotsLent, Threads: s.server.pool.Threads(),
+		SlotsFree: st.SlotsFree, SlotsLent: st.SlotsLent, Threads: s.server.pool.Threads(), Page: s.server.page(),
 	})
 }

@@ -217,6 +217,12 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if err != nil {
 		return err
 	}
+	listeners := []*server.Listener{listener}
+	if found, err := server.ListenFound(); err != nil {
+		log.Info("imgfeed top and status find this server by its socket only", "err", err)
+	} else {
+		listeners = append(listeners, found)
+	}
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
@@ -227,7 +233,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	if f.owner == 0 { // an owner may take the socket away as soon as it has connected
 		go listener.Keep(ctx, log)
 	}
-	err = srv.Serve(ctx, listener)
+	err = srv.Serve(ctx, listeners...)
 	log.Info("stopped", "because", context.Cause(ctx))
 	return err
 }
@@ -270,6 +276,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 		names = append(names, host)
 	}
 	hs := &http.Server{Handler: onlyHosts(handler, names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	srv.SetPage("http://" + l.Addr().String() + "/")
 	context.AfterFunc(ctx, func() { hs.Close() })
 	go func() {
 		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {

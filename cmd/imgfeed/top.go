@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,8 +27,8 @@ import (
 
 const topLong = `Show what a server is doing, in the terminal, as its status page does: rates, sessions, what each waits for and what to do about it.
 
-SERVER is the path of its socket, or the address that --metrics gave it, as 9090, host:9090 or http://host:9090. Without it, the socket
-where imgfeed serve listens by default. Arrows choose a session, q ends.
+SERVER is the path of its socket, or the address that --metrics gave it, as 9090, host:9090 or http://host:9090. Without it, the only
+server of this user, also one that a loader runs for itself; if there are several, they are listed. Arrows choose a session, q ends.
 
 --once prints one look as text, --once --json as data, for scripts.`
 
@@ -59,7 +61,10 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 	if f.json && !f.once {
 		return cliutil.Usagef("--json goes with --once")
 	}
-	ask, where := f.asker(place)
+	ask, where, err := f.asker(place)
+	if err != nil {
+		return err
+	}
 	if !f.once {
 		if !term.IsTerminal(int(os.Stdout.Fd())) {
 			return cliutil.Usagef("the output is no terminal: --once prints one look, --once --json as data")
@@ -82,16 +87,39 @@ func (f *topFlags) run(ctx context.Context, out io.Writer, place string) error {
 }
 
 // asker returns a function that asks the server at a place, and the place's name for people.
-func (f *topFlags) asker(place string) (ask func() (status.Status, error), where string) {
+func (f *topFlags) asker(place string) (ask func() (status.Status, error), where string, err error) {
 	if place == "" {
-		place = server.DefaultSocket()
+		if place, err = onlyRunning(f.timeout); err != nil {
+			return nil, "", err
+		}
 	}
 	address, isAddress := topAddress(place)
 	if !isAddress {
 		place = strings.TrimPrefix(place, "unix:")
-		return func() (status.Status, error) { return status.Ask(place, f.timeout, 0) }, "unix:" + place
+		return func() (status.Status, error) { return status.Ask(place, f.timeout, 0) }, "unix:" + place, nil
 	}
-	return func() (status.Status, error) { return status.AskPage(address, f.timeout) }, address
+	return func() (status.Status, error) { return status.AskPage(address, f.timeout) }, address, nil
+}
+
+// onlyRunning returns the socket of the user's only server, and the default one where there is none.
+func onlyRunning(timeout time.Duration) (string, error) {
+	found, _ := server.Running(timeout, float64(time.Now().Unix()))
+	paths := slices.Sorted(maps.Keys(found))
+	switch len(paths) {
+	case 0:
+		return server.DefaultSocket(), nil
+	case 1:
+		return paths[0], nil
+	}
+	var b strings.Builder
+	for _, path := range paths {
+		st := found[path]
+		fmt.Fprintf(&b, "\n  imgfeed top %s", path)
+		if len(st.Sets) > 0 {
+			fmt.Fprintf(&b, "   serves %s", st.Sets[0].Path)
+		}
+	}
+	return "", cliutil.Usagef("%d servers run, choose one:%s", len(paths), b.String())
 }
 
 // topAddress returns the URL that a place names, if it is not the path of a socket.

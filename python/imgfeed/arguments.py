@@ -12,6 +12,7 @@ import importlib
 import logging
 import math
 import operator
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -411,6 +412,9 @@ class Options:
     verbose: bool = field(metadata=_row("output", SWITCH))
 
     num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX)))
+    cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
+    cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
+    metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
     slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX)))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))
     timeout: float = field(metadata=_row("resources", duration("to wait for ever")))
@@ -430,8 +434,15 @@ class Options:
         """Raise ValueError for arguments that don't fit together."""
         if self.drop_last and not self.even_batches:
             raise ValueError("imgfeed: drop_last=True leaves samples out, and even_batches=False leaves none out: choose one")
-        if self.dataset.startswith("unix:") and self.num_workers:
-            raise ValueError("imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads")
+        if self.dataset.startswith("unix:"):
+            if self.num_workers:
+                raise ValueError(
+                    "imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads"
+                )
+            for name in ("cache", "cache_size", "metrics"):
+                if getattr(self, name) is not None:
+                    flag = name.replace("_", "-")
+                    raise ValueError(f"imgfeed: {name} can't be chosen here: start the server with imgfeed serve --{flag}")
         if self.normalize is not None and self.dtype is not None and not self.dtype.is_floating_point:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
         if isinstance(self.transform, Pipeline):

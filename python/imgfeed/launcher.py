@@ -76,11 +76,12 @@ class OwnServer:
     that itself (``--owner``).
     """
 
-    def __init__(self, data: str, threads: int) -> None:
-        """Start a server of the set, or folder of sets, at data. threads decode; 0 leaves the number to the server."""
+    def __init__(self, data: str, **flags: object) -> None:
+        """Start a server of the set, or folder of sets, at data. Of flags those that are None, 0 or empty are left out."""
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
-        if threads:
-            command += ["--threads", str(threads)]
+        for name, value in flags.items():
+            if value:
+                command += [f"--{name.replace('_', '-')}", str(value)]
         self._owner = os.getpid()
         path = _socket_path()
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it

@@ -31,6 +31,11 @@ EPOCH = arguments.whole(0, INT64_MAX, "an epoch's number, 0 or more")
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]
 
 
+def _verdict(stats: dict[str, Any]) -> str:
+    """Return what the server waits for, in a sentence, and where to see more."""
+    return f"{stats['verdict']} ({stats['page']})" if "page" in stats else str(stats["verdict"])
+
+
 class DataLoader:
     """Iterates over batches of one split, for this process's rank.
 
@@ -110,6 +115,11 @@ class DataLoader:
     Resources:
         num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
             A server that was there before has its own number, and refuses another.
+        cache: Folder of a local disk where the loader's own server keeps what it reads of a bucket or web server; servers of
+            the machine share it, and it outlives them.
+        cache_size: Limit of cache, such as ``"400GB"``; None: nine tenths of what it may take of its disk.
+        metrics: Address of the own server's status page, such as ``"127.0.0.1:0"`` for any free port; ``stats()["page"]`` has
+            its URL, ``verbose`` prints it. None takes ``$IMGFEED_METRICS``; empty: no page.
         slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
         timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
@@ -177,6 +187,9 @@ class DataLoader:
         pin_memory: bool = False,
         verbose: bool = False,
         num_workers: int = 0,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: str | None = None,
+        metrics: str | None = None,
         slots: int = 0,
         transport: str = "auto",
         timeout: float = 0,
@@ -206,7 +219,7 @@ class DataLoader:
         #: The caller's time and images, see :class:`imgfeed.meter.Meter`.
         self.meter = Meter()
         service = self._service  # not the loader, which an iteration may outlive
-        verdict = (lambda: str(service.ask(Session.stats)["verdict"])) if options.verbose else None
+        verdict = (lambda: _verdict(service.ask(Session.stats))) if options.verbose else None
         collate = None if outputs.is_default_collate(options.collate_fn) else options.collate_fn
         self._needs = Needs(self._output, collate, self._progress, self.meter, verdict)
         self._selection = Selection(self._service, options)

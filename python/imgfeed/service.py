@@ -222,7 +222,10 @@ class Service:
         if source.startswith(_UNIX):
             session = client.connect(source.removeprefix(_UNIX), HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
         else:
-            self._server = OwnServer(source, self._options.num_workers or ranks.threads_default())
+            o = self._options
+            threads = o.num_workers or ranks.threads_default()
+            metrics = os.environ.get("IMGFEED_METRICS") if o.metrics is None else o.metrics
+            self._server = OwnServer(source, threads=threads, metrics=metrics, cache=o.cache, cache_size=o.cache_size)
             session = self._server.session
         self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
         try:

@@ -167,7 +167,7 @@ def test_a_path_with_a_nul() -> None:
 
 def test_an_address_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("ftp://bucket/train", "file:///data", b"gs://bucket"):
-        with pytest.raises(ValueError, match=r"dataset is .*://.*, an address of an unknown kind: want a folder, or a URL that begins"):
+        with pytest.raises(ValueError, match=r"dataset is .*://.*, an address of an unknown kind: want a folder, or"):
             checked(dataset=address)
     for address in ("s3://bucket/train", "https://host/train", "hf://datasets/owner/name"):
         assert checked(dataset=address).dataset == address

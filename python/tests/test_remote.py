@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import copied, same, wait_for
 
 from imgfeed import DataLoader, ServerError
-
-from conftest import copied, same, wait_for
 
 
 class Store(ThreadingHTTPServer):
@@ -82,15 +81,16 @@ def batches(data: object, **options: Any) -> list[Any]:
 
 def test_the_batches_of_a_folder(shards: Path, store: Store) -> None:
     here, there = batches(shards), batches(f"{store.url}/{shards.name}")
-    assert len(here) == len(there)
-    assert all(same(a, b) for a, b in zip(here, there))
+    assert all(same(a, b) for a, b in zip(here, there, strict=True))
 
 
 def test_a_store_that_goes_away(shards: Path, store: Store) -> None:
     """Batches go on where they were once it is back."""
     want = batches(shards)
     want = want[: len(want) // 2]
-    with DataLoader(f"{store.url}/{shards.name}", batch_size=8, transform="train", seed=3, rank=0, world=1, prefetch_factor=1) as loader:
+    with DataLoader(
+        f"{store.url}/{shards.name}", batch_size=8, transform="train", seed=3, rank=0, world=1, prefetch_factor=1
+    ) as loader:
         iterator = iter(loader)
         got = [copied(next(iterator)) for _ in range(3)]
         port = store.server_address[1]
@@ -101,8 +101,18 @@ def test_a_store_that_goes_away(shards: Path, store: Store) -> None:
         got += [copied(b) for b in iterator]
         back.join()
         again[0].end()
-    assert len(got) == len(want)
-    assert all(same(a, b) for a, b in zip(got, want))
+    assert all(same(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None:
+    """The second loader makes a request for the manifest, and no other."""
+    url = f"{store.url}/{shards.name}"
+    want = batches(shards)
+    for requests in (1000, 4):
+        store.count = 0
+        got = batches(url, cache=tmp_path / "cache", cache_size="1GB")
+        assert all(same(a, b) for a, b in zip(got, want, strict=True))
+        assert store.count <= requests
 
 
 def listens(port: int) -> bool:
@@ -113,7 +123,9 @@ def listens(port: int) -> bool:
 def test_what_is_not_there(store: Store) -> None:
     with pytest.raises(ServerError, match="not a shard set, nor is train, val or test below it"):
         DataLoader(f"{store.url}/nothing", batch_size=8, transform="eval")
-    with pytest.raises(ValueError, match=r"unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://"):
+    with pytest.raises(
+        ValueError, match=r"unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://"
+    ):
         DataLoader("gs://bucket/x", batch_size=8, transform="eval")
 
 
@@ -136,7 +148,6 @@ def test_a_bucket(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         try:
             wait_for(lambda: listens(port), 30)
             here, there = batches(shards), batches("s3://bucket/sets")
-            assert len(here) == len(there)
-            assert all(same(a, b) for a, b in zip(here, there))
+            assert all(same(a, b) for a, b in zip(here, there, strict=True))
         finally:
             running.terminate()

@@ -19,6 +19,7 @@ type Status struct {
 	PID     int     `json:"pid"`
 	Now     float64 `json:"now"`
 	Started float64 `json:"started"`
+	Page    string  `json:"page,omitempty"` // the URL of the status page
 
 	Threads        int   `json:"threads"`
 	RingBytes      int64 `json:"ring_bytes"` // of all sessions

@@ -72,7 +72,7 @@ func TestCacheForgets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s, c, f := cachedStore(t, data, dir, 1<<20)
+			_, c, f := cachedStore(t, data, dir, 1<<20)
 			got := make([]byte, len(data))
 			f.ReadAt(got, 0)
 			f.Close()
@@ -81,7 +81,7 @@ func TestCacheForgets(t *testing.T) {
 			if len(names) != 1 || harm(names[0]) != nil {
 				t.Fatal(names)
 			}
-			s, _, f = cachedStore(t, data, dir, 1<<20)
+			s, _, f := cachedStore(t, data, dir, 1<<20)
 			clear(got)
 			f.ReadAt(got, 0)
 			if !bytes.Equal(got, data) { // holes, which only a checksum can tell

@@ -60,7 +60,6 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // list answers ListObjectsV2, two names a page.
 func (s *store) list(w http.ResponseWriter, r *http.Request) {
-	type name struct{ Key, Prefix string }
 	var answer struct {
 		XMLName               xml.Name `xml:"ListBucketResult"`
 		IsTruncated           bool
