@@ -81,6 +81,7 @@ type WaitingFor string
 
 const (
 	Disk   WaitingFor = "disk"   // workers spend most of their time reading
+	Store  WaitingFor = "store"  // workers spend most of their time waiting for a bucket or a web server
 	CPU    WaitingFor = "cpu"    // workers spend most of their time decoding and resampling
 	Client WaitingFor = "client" // batches are ready and every slot is in use
 	Idle   WaitingFor = "idle"   // nothing is asked for

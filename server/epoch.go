@@ -82,6 +82,9 @@ type epoch struct {
 	parts    [][]byte
 }
 
+// A madeEpoch is one whose batches have all been sent, while the client still has some of them.
+type madeEpoch struct{ number, batches int }
+
 // start ends the running epoch and begins another.
 func (s *session) start(m startRequest) error {
 	st, p, err := s.newStream(m)
@@ -97,6 +100,7 @@ func (s *session) start(m startRequest) error {
 	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
 	s.epoch.trace = s.traceEpoch(m, p.Batches())
 	s.stream.Store(st)
+	s.made.Store(nil)
 	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
 	go s.epoch.run(ctx)
 	return nil
@@ -198,6 +202,7 @@ func (e *epoch) push(ctx context.Context) (err error) {
 		started := time.Now()
 		b, err := e.stream.Next(ctx)
 		if errors.Is(err, io.EOF) {
+			e.session.made.Store(&madeEpoch{int(e.number), e.stream.Plan().Batches()})
 			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
 		}
 		if err != nil {

@@ -70,7 +70,7 @@ func (s *Server) addMoment(now time.Time) {
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
 	for _, sess := range st.Sessions {
 		next.sent[sess.Session] = sess.Images
-		if sess.WaitingFor == loader.Disk || sess.WaitingFor == loader.CPU {
+		if sess.WaitingFor != loader.Client && sess.WaitingFor != loader.Idle {
 			m.Waiting++
 		}
 	}

@@ -28,6 +28,7 @@ type session struct {
 	traces traces.Slots
 
 	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
+	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
 	lookMu sync.Mutex                    // held to look for the stream and its set, and to take the stream away
 }
 

@@ -291,7 +291,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	if code, body := get("/healthz"); code != 200 || body != "ok\n" {
 		t.Errorf("/healthz: %d %q", code, body)
 	}
-	if _, status := get("/"); !strings.Contains(status, "session 1: train, rank 0 of 1, 14 images") || !strings.Contains(status, "waiting for the client") {
+	if _, status := get("/"); !strings.Contains(status, "session 1: train, rank 0 of 1, 14 images") || !strings.Contains(status, "training is the limit") {
 		t.Errorf("the status says\n%s", status)
 	}
 	c.send(statsRequest{})
@@ -417,6 +417,28 @@ func TestKindOf(t *testing.T) {
 		wrapped := &loader.SampleError{Index: 3, Err: tt.err}
 		if got := kindOf(wrapped); got != tt.kind {
 			t.Errorf("%T is %s, want %s", tt.err, got, tt.kind)
+		}
+	}
+}
+
+// TestAllBatchesMade says that the client is the limit while it has batches of an epoch whose last was sent.
+func TestAllBatchesMade(t *testing.T) {
+	ts := startServer(t, oneSet(t, 4, 1), nil)
+	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 4})
+	c.send(startRequest{Epoch: 3})
+	expect[startedReply](c)
+	slots := []int{*expect[batchMessage](c).Slot, *expect[batchMessage](c).Slot}
+	expect[endMessage](c)
+	for i, want := range []string{"epoch 3: all batches are made, training is the limit", "epoch 3: all batches are made, training is the limit", "no epoch is running"} {
+		c.send(statsRequest{})
+		if s := expect[statsReply](c); s.Verdict != want || (s.WaitingFor == loader.Client) != (i < 2) {
+			t.Errorf("with %d batches at the client: %+v, want %q", len(slots)-i, s, want)
+		}
+		if st := ts.Status(0); st.Verdict != want {
+			t.Errorf("with %d batches at the client the server says %q, want %q", len(slots)-i, st.Verdict, want)
+		}
+		if i < len(slots) {
+			c.send(releaseRequest{Slot: slots[i]})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/status"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // statusRequest asks what the server is doing. It takes no session.
@@ -55,6 +56,7 @@ func (s *Server) sample() status.Status {
 		st.ImagesPerSecond += of.ImagesPerSecond
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
+	st.Judge()
 	return st
 }
 
@@ -77,7 +79,9 @@ func (s *session) status() status.Session {
 		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
 		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
-	if stream != nil {
+	made := s.made.Load()
+	switch {
+	case stream != nil:
 		p, stats := stream.Plan(), stream.Stats()
 		epoch := p.Config().Epoch
 		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
@@ -85,8 +89,10 @@ func (s *session) status() status.Session {
 		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < secondsLeftMax {
 			st.SecondsLeft = &left
 		}
+	case made != nil && st.SlotsLent > 0:
+		st.Epoch, st.EpochBatches, st.EpochSent, st.WaitingFor = &made.number, made.batches, made.batches, loader.Client
 	}
-	st.Judge(s.server.pool.Threads())
+	st.Judge(s.server.pool.Threads(), s.set.Manifest().Encoding.Name == "jpeg", storage.IsRemote(s.set.Dir()))
 	return st
 }
 

@@ -170,6 +170,7 @@ func topHead(st status.Status) []string {
 		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
 			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes))))
 	}
+	lines = append(lines, strings.TrimSpace(st.Verdict+". "+st.Advice))
 	for _, text := range st.Damaged {
 		lines = append(lines, "damaged, and not served: "+text)
 	}
@@ -195,12 +196,4 @@ func printTop(out io.Writer, st status.Status) {
 		fmt.Fprintln(table, strings.Join(topRow(s), "\t"))
 	}
 	table.Flush()
-	fmt.Fprintln(out)
-	said := map[string]bool{}
-	for _, s := range st.Sessions {
-		if text := strings.TrimSpace(s.Verdict + ". " + s.Advice); !said[string(s.WaitingFor)] {
-			fmt.Fprintf(out, "%s: %s\n", s.WaitingFor, text)
-			said[string(s.WaitingFor)] = true
-		}
-	}
 }

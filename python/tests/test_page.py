@@ -48,7 +48,7 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     first = [copied(next(batches)) for _ in range(2)]
     page = Page(browser, feed.url, kind)
     page.wait("document.querySelectorAll('details.session').length === 1")
-    assert "waiting for the client" in page.text("details.session .verdict")
+    assert "training is the limit" in page.text("details.session .verdict")
     assert page.text("details.session .epoch") == "epoch 0"
     page.page.keyboard.press("Tab")  # by keyboard alone: to the session, and open it
     for _ in range(5):

@@ -48,6 +48,9 @@ function duration(s) {
   return `${Math.round(s)} s`;
 }
 
+/** waits reports whether a session waits for the feed. */
+const waits = (s) => s.waiting_for !== "client" && s.waiting_for !== "idle";
+
 const clock = (t) => new Date(t * 1000).toLocaleTimeString();
 
 /** tiles shows [name, text] pairs in a list. */
@@ -103,7 +106,7 @@ function drawPlots() {
           padding: [8, 28, 0, 0], // room for half of the last moment's name
           axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => (v < 10 ? short : whole).format(v)),
           scales: { x: { range: (_, low, high) => [Math.min(low, high - 10), high] }, y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
-          legend: { live: true },
+          legend: { live: !matchMedia("(hover: none)").matches }, // where nothing can be pointed at, values would stay empty
           series: [
             { label: "time", value: (_, t) => (t ? clock(t) : "–") },
             ...series.map(([label, name, , own]) => ({
@@ -252,12 +255,12 @@ function showSessions(list) {
     say(parts.epoch, running ? `epoch ${s.epoch}` : "no epoch");
     parts.bar.value = running && s.epoch_batches ? s.epoch_sent / s.epoch_batches : 0;
     parts.bar.setAttribute("aria-label", running ? `${s.epoch_sent} of ${s.epoch_batches} batches` : "no epoch");
-    say(parts.rate, rate(s.images_per_second));
-    say(parts.left, running ? duration(s.seconds_left) : "");
+    say(parts.rate, rate(s.images_per_second).replace("/s", " images/s"));
+    say(parts.left, running && s.epoch_sent < s.epoch_batches ? `${duration(s.seconds_left)} left` : "");
     say(parts.verdict, s.verdict);
     if ($("sessions").children[place] !== parts.box) $("sessions").insertBefore(parts.box, $("sessions").children[place] || null);
     place++;
-    parts.box.classList.toggle("waits", s.waiting_for === "disk" || s.waiting_for === "cpu");
+    parts.box.classList.toggle("waits", waits(s));
     say(parts.advice, s.advice);
     say(parts.transform, JSON.stringify(s.transform));
     tiles(parts.details, [
@@ -294,6 +297,9 @@ function show(status) {
     ["read from shards", bytes(status.read_bytes)],
     ["blank images, substitutes, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
   ]);
+  say($("verdict"), status.verdict[0].toUpperCase() + status.verdict.slice(1) + ".");
+  say($("advice"), status.advice);
+  $("limit").classList.toggle("waits", status.sessions.some((s) => waits(s)));
   $("damaged-section").hidden = !status.damaged.length;
   $("damaged").replaceChildren(...status.damaged.map((text) => element("li", { text })));
   showSessions(status.sessions);
@@ -301,7 +307,7 @@ function show(status) {
   rows($("bad"), status.bad.map((b) => [clock(b.time), b.split, String(b.index), b.key, b.error]));
   rows(
     $("sets"),
-    status.sets.map((s) => [s.split, count(s.samples), count(s.classes), `${s.partitions_here.length} of ${s.partitions}`, s.encoding.name, s.path]),
+    status.sets.map((s) => [s.split, count(s.samples), count(s.classes), `${s.partitions_here.length} of ${s.partitions}`, s.stored, s.path]),
   );
   tiles($("settings"), [
     ["decoding threads", count(status.threads)],
@@ -324,6 +330,7 @@ async function ask() {
     } catch (e) {
       lostSince ||= Date.now() / 1000;
       $("lost").hidden = false;
+      document.title = "imgfeed · no answer";
       say($("lost"), `No answer from the server since ${clock(lostSince)}; what is shown is from before. Asking again.`);
       if (!(e instanceof TypeError || e instanceof DOMException)) console.error(e); // not the network: ours
     }

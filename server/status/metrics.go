@@ -2,8 +2,6 @@ package status
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/imgfeed/imgfeed/loader"
 )
 
 // metrics are what /metrics shows beside Go's and the process's own, as views of the status: a metric is added by a line here,
@@ -113,7 +111,10 @@ func (st *Status) stages(names ...string) values {
 }
 
 func (st *Status) sessionsWaiting() values {
-	v := values{string(loader.Disk): 0, string(loader.CPU): 0, string(loader.Client): 0, string(loader.Idle): 0}
+	v := values{}
+	for _, limit := range limits {
+		v[string(limit)] = 0
+	}
 	for _, sess := range st.Sessions {
 		v[string(sess.WaitingFor)]++
 	}

@@ -6,6 +6,7 @@ package status
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -20,6 +21,8 @@ type Status struct {
 	Now     float64 `json:"now"`
 	Started float64 `json:"started"`
 	Page    string  `json:"page,omitempty"` // the URL of the status page
+	Verdict string  `json:"verdict"`        // what is the limit now
+	Advice  string  `json:"advice"`         // what to do about it, "" if nothing
 
 	Threads        int   `json:"threads"`
 	RingBytes      int64 `json:"ring_bytes"` // of all sessions
@@ -161,33 +164,55 @@ type Reloaded struct {
 // Unchanged describes a reload that finds the same splits and partitions, and yet opens every file anew.
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
-// advice says what to do about what a session waits for.
-var advice = map[loader.WaitingFor]string{
-	loader.Disk:   "Put the set on a faster disk or into memory, or pack it smaller: imgshard build --encoding pixels with a resize stores less of large photographs.",
-	loader.CPU:    "Give the server more cores (--threads), or pack once with imgshard build --encoding pixels, which takes a fraction of the time to decode.",
-	loader.Client: "The feed is ahead: the training step is the limit, and nothing is to be done here.",
-}
-
-// Judge says in Verdict and Advice what a session of a server with so many threads waits for, and what to do about it.
-func (s *Session) Judge(threads int) {
-	s.Verdict, s.Advice = s.verdict(threads), advice[s.WaitingFor]
-}
-
-// verdict is a sentence, with its evidence.
-func (s *Session) verdict(threads int) string {
-	slots := fmt.Sprintf("%d of %d slots are with the client, %d free", s.SlotsLent, s.Slots, s.SlotsFree)
+// Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about it. files says that its set holds the
+// files as they were packed, remote that they lie in a bucket or on a web server.
+func (s *Session) Judge(threads int, files, remote bool) {
+	if remote && s.WaitingFor == loader.Disk {
+		s.WaitingFor = loader.Store
+	}
+	pixels := ""
+	if files {
+		pixels = " Or store pixels: imgshard repack SET -o OUT --encoding pixels --resize 256 is read and decoded in a fraction of the time. Pixels of eval stay the same; those of train change, as it crops " +
+			"the smaller images."
+	}
 	switch s.WaitingFor {
 	case loader.Client:
-		if s.Transport == SharedMemory {
-			return "waiting for the client: every batch that fits is ready; " + slots
+		s.Verdict, s.Advice = "training is the limit: batches were ready before they were asked for", "There is nothing to do here."
+		if s.Epoch != nil && s.EpochSent == s.EpochBatches {
+			s.Verdict = fmt.Sprintf("epoch %d: all batches are made, training is the limit", *s.Epoch)
+		} else if s.Transport != SharedMemory {
+			s.Verdict = "the client is the limit: it reads batches from its socket more slowly than they are made"
 		}
-		return fmt.Sprintf("waiting for the client to read from the socket: %s ready", bytesize.Counted(s.InFlight, "batch is", "batches are"))
 	case loader.Disk:
-		return "waiting for the disk: threads spend most of their time reading; " + slots
+		s.Verdict = "the disk is the limit: threads spent most of their time reading"
+		s.Advice = "Put the set on a faster disk, or give the machine memory for it." + pixels
+	case loader.Store:
+		s.Verdict = "the store is the limit: threads spent most of their time waiting for the bucket or web server"
+		s.Advice = "Keep what was read on a local disk (--cache), allow more memory for reading ahead (--prefetch), or come closer to the store." + pixels
 	case loader.CPU:
-		return fmt.Sprintf("waiting for the CPU: %s most of the time decoding and resizing; %s", bytesize.Counted(threads, "thread spends", "threads spend"), slots)
+		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing", bytesize.Counted(threads, "thread spent", "threads spent"))
+		s.Advice = "Give the server more cores (--threads)." + pixels
+	default:
+		s.Verdict, s.Advice = "no epoch is running", ""
 	}
-	return "no epoch is running"
+}
+
+// limits are what sessions wait for, the most urgent first.
+var limits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.Client, loader.Idle}
+
+// Judge says in Verdict and Advice what the most urgent of the sessions says.
+func (st *Status) Judge() {
+	st.Verdict, st.Advice = "no training process is connected", ""
+	worst := len(limits)
+	for i := range st.Sessions {
+		s := &st.Sessions[i]
+		if at := slices.Index(limits, s.WaitingFor); at < worst {
+			worst, st.Verdict, st.Advice = at, s.Verdict, s.Advice
+			if len(st.Sessions) > 1 {
+				st.Verdict = fmt.Sprintf("%s, rank %d: %s", s.Split, s.Rank, s.Verdict)
+			}
+		}
+	}
 }
 
 // String describes the status for people, a line each.
