@@ -106,17 +106,19 @@ function drawPlots() {
           padding: [8, 28, 0, 0], // room for half of the last moment's name
           axes: axes(id === "stages" ? (v) => whole.format(100 * v) + " %" : (v) => (v < 10 ? short : whole).format(v)),
           scales: { x: { range: (_, low, high) => [Math.min(low, high - 10), high] }, y: { range: id === "stages" ? [0, 1] : (_, low, high) => [0, Math.max(1, high * 1.1)] } },
-          legend: { live: !matchMedia("(hover: none)").matches }, // where nothing can be pointed at, values would stay empty
+          legend: { live: true }, // of the last moment, while nothing is pointed at
           series: [
-            { label: "time", value: (_, t) => (t ? clock(t) : "–") },
-            ...series.map(([label, name, , own]) => ({
+            { label: "time", value: (_, t) => clock(t ?? history.at(-1).time) },
+            ...series.map(([label, name, height, own]) => ({
               label,
               stroke: color(name),
               width: 1.5,
               points: { show: false },
               fill: id === "stages" ? color(name) : undefined,
-              value: (_, v, __, i) =>
-                v === null || i === null || !history[i] ? "–" : own ? whole.format(100 * own(history[i])) + " %" : rate(v),
+              value: (_, __, ___, i) => {
+                const m = history[i ?? history.length - 1];
+                return own ? whole.format(100 * own(m)) + " %" : rate(height(m));
+              },
             })),
           ],
         },
