@@ -170,6 +170,7 @@ def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: 
     watch.say(training.sets.line(s.data))
     if state:
         training.at, said = resume(training.step, training.feed, place, state, path)
+    training.at.run = watch.identify(training.at.run, path if state else "", keeper.folder)
     watch.plan(training.at.steps, **plan(training.feed, training.step, training.sets, place))
     if state:
         for line in said:

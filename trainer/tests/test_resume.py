@@ -21,6 +21,7 @@ from imgfeed_train import optim
 from imgfeed_train.data import loaders as data
 from imgfeed_train.launch import stop
 from imgfeed_train.launch.place import Place
+from imgfeed_train.report.book import read
 from imgfeed_train.settings import parse
 
 PATIENCE = 300  # seconds; only a run that hangs takes so long
@@ -206,3 +207,20 @@ def test_a_rank_that_is_told_last_stops_as_the_others(sets: Path, tmp_path: Path
         ranks[1].send_signal(number)
         time.sleep(0.001)
     assert [rank.wait(PATIENCE) for rank in ranks] == [75, 75]
+
+
+def test_one_output_has_one_run(train: Train, tmp_path: Path) -> None:
+    """Another run's log is not gone on with, whichever checkpoints are named, and is left as it was."""
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    run = train("run", "--checkpoints", one, "--epochs", "1")
+    first = read(run).epochs
+    with pytest.raises(SystemExit, match=rf"has the log of another run, and its checkpoints are in {one}: .* begin anew there by"):
+        train("run", "--checkpoints", two, "--epochs", "1")
+    train("other", "--checkpoints", two, "--epochs", "1")
+    with pytest.raises(SystemExit, match=rf"has the log of another run, and {two}/last.pt is not its checkpoint: take another"):
+        train("run", "--checkpoints", two, "--epochs", "2", "--resume", "auto")
+    assert read(run).epochs == first
+    train("run", "--checkpoints", one, "--epochs", "2", "--resume", "auto")
+    assert len(read(run).epochs) == 2
+    train("run", "--checkpoints", two, "--epochs", "1", "--overwrite")
+    assert len(read(run).epochs) == 1

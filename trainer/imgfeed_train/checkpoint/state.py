@@ -30,6 +30,7 @@ class Progress:
     best: float = -1.0  # the best accuracy so far, in percent
     seconds: float = 0.0  # of training this epoch, in all its parts
     scored: str = "model"  # which weights scored better last: "model", or the moving "average"
+    run: str = ""  # what its log has too; "" in checkpoints of before
 
     def check(self) -> None:
         """Raise ValueError for what no training reaches."""
@@ -45,6 +46,8 @@ class Progress:
                 raise ValueError(f"its {name} is {value!r:.40}")
         if self.scored not in ("model", "average"):
             raise ValueError(f"its scored is {self.scored!r:.40}")
+        if not isinstance(self.run, str):
+            raise ValueError(f"its run is {self.run!r:.40}")
 
 
 def snapshot(step: Step, feed: Feed, at: Progress, place: Place) -> dict[str, Any]:

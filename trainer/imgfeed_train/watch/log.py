@@ -51,6 +51,28 @@ class Watch:
         except OSError as e:
             raise TrainError(f"--output {s.output} can't be written: {e}") from e
 
+    def identify(self, run: str, resumed: str, checkpoints: str) -> str:
+        """Note which run this is, and return its name on rank 0: that of the resumed checkpoint, or a new one.
+
+        Raises TrainError where the folder has the log of another run, which would then hold lines of both. A run that has
+        written no checkpoint may begin again where its were to be, and with --overwrite any.
+        """
+        name = run or secrets.token_hex(8)
+
+        def check() -> None:
+            last = _last_run(self._folder / LOG)
+            mine = last.get("run") == run if resumed else last.get("checkpoints") == checkpoints or self._s.overwrite
+            if last and not mine and (run or not resumed):
+                what = f"{resumed} is not its checkpoint" if resumed else f"its checkpoints are in {last['checkpoints']}"
+                raise TrainError(
+                    f"--output {self._s.output} has the log of another run, and {what}: take another --output"
+                    + ("" if resumed else ", or begin anew there by --overwrite")
+                )
+
+        every_rank(None, failing=lambda: check() if self.on else None)
+        self.event("run", run=name, checkpoints=checkpoints)
+        return name
+
     def plan(self, step: int, **values: Any) -> None:
         """Note what the settings came to, write the file that repeats the run, and open the other logs, at a step.
 
@@ -128,6 +150,17 @@ class Watch:
             self._wandb.finish(exit_code=status)
         if self.on:
             self._log.close()
+
+
+def _last_run(log: Path) -> dict[str, Any]:
+    """Return the last line of a log that says which run it is of; {} without one."""
+    last: dict[str, Any] = {}
+    for line in log.read_text(errors="replace").splitlines():
+        with contextlib.suppress(ValueError, RecursionError):  # a line of a process that was killed
+            row = json.loads(line)
+            if isinstance(row, dict) and row.get("event") == "run" and {"run", "checkpoints"} <= row.keys():
+                last = row
+    return last
 
 
 def plan(feed: Feed, step: Step, sets: Splits, place: Place) -> dict[str, Any]:
