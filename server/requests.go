@@ -169,7 +169,7 @@ func describeSet(set *shard.Set) status.ServedSet {
 	d := status.ServedSet{
 		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Content: m.Content, Fields: m.Fields, Here: []int{},
 	}
-	d.Encoding, _ = json.Marshal(m.Encoding) // it was JSON when it was read
+	d.Encoding, _ = json.Marshal(registry.Named(m.Encoding)) // it was JSON when it was read
 	d.Stored = registry.Describe(m.Encoding)
 	if e, err := registry.Open(m.Encoding); err == nil {
 		d.KeepsFiles = e.HoldsOriginals()

@@ -92,7 +92,7 @@ func (s *session) status() status.Session {
 	case made != nil && st.SlotsLent > 0:
 		st.Epoch, st.EpochBatches, st.EpochSent, st.WaitingFor = &made.number, made.batches, made.batches, loader.Client
 	}
-	st.Judge(s.server.pool.Threads(), s.set.Manifest().Encoding.Name == "jpeg", storage.IsRemote(s.set.Dir()))
+	st.Judge(s.server.pool.Threads(), describeSet(s.set.Set).KeepsFiles, storage.IsRemote(s.set.Dir()))
 	return st
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
@@ -123,7 +124,7 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 			return report, err
 		}
 		report.Sets = append(report.Sets, inspectedSet{
-			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: m.Encoding, Partitions: m.Partitions,
+			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: registry.Named(m.Encoding), Partitions: m.Partitions,
 			Fingerprint: m.Fingerprint, Content: m.Content, Classes: m.Classes, Fields: m.Fields,
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
@@ -126,7 +127,7 @@ With --json it is one object; with -o FILE.html a page with plots, complete in i
 func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	m := set.Manifest()
 	st := &setStats{
-		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: m.Encoding, Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
+		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: registry.Named(m.Encoding), Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
 		Rarest: []classCount{}, Commonest: []classCount{},
 	}
 	perClass := make([]int, len(m.Classes))

@@ -125,7 +125,7 @@ type ServedSet struct {
 	Partitions  int             `json:"partitions"`        // how many the set has
 	Fingerprint string          `json:"fingerprint"`       // hex SHA-256 of the samples in their order
 	Content     string          `json:"content,omitempty"` // hex SHA-256 of what the records hold; "" of sets without it
-	Encoding    json.RawMessage `json:"encoding"`          // {"name":"jpeg"} and its parameters
+	Encoding    json.RawMessage `json:"encoding"`          // {"name":"original"} and its parameters
 	Stored      string          `json:"stored"`            // the encoding in words, such as "original"
 	KeepsFiles  bool            `json:"keeps_files"`       // records are the files' own bytes
 	Fields      shard.Fields    `json:"fields,omitempty"`  // what samples have beside the label

@@ -33,6 +33,7 @@ class Step:
         self.mix = mixer(s, classes)
         self.ema: AveragedModel | None = optim.averaged(parallel.bare(model), s.ema) if s.ema else None
         self.total = s.epochs * steps_per_epoch
+        self._rate = 0.0
         self._moved = False  # whether the optimiser has stepped; asking the scaler would wait for the GPU
         self.optimizer.register_step_post_hook(lambda *_: setattr(self, "_moved", True))
         self.skipped = 0  # steps that an overflow of fp16 gradients cost, or with --nan skip a loss that is not finite
@@ -71,8 +72,8 @@ class Step:
 
     @property
     def rate(self) -> float:
-        """The learning rate that the optimiser is at."""
-        return optim.rate(self.optimizer)
+        """The learning rate of the last step, or of the first before that."""
+        return self._rate or optim.rate(self.optimizer)
 
     @property
     def why_skipped(self) -> str:
@@ -101,7 +102,7 @@ class Step:
             raise TrainError(
                 f"the loss was not finite for {max(now, most)} steps in a row up to {where}, at a rate of {self.rate:.3g}; the "
                 "checkpoints are from before. A lower --lr, --warmup-epochs, --clip-grad 1, or --amp bf16 in place of fp16 may "
-                "help; --nan skip leaves out such steps, --nan ignore goes on"
+                f"help; {'' if self.s.nan == 'skip' else '--nan skip leaves out such steps, '}--nan ignore goes on"
             )
 
     def _step(self) -> None:
@@ -120,6 +121,7 @@ class Step:
         if not self._moved:  # an overflow: the optimiser has not stepped, so nothing else does
             self.skipped += 1
             return
+        self._rate = optim.rate(self.optimizer)
         if self.schedule.last_epoch + 1 < self.total:  # the schedule has no value after the last step
             self.schedule.step()
         if self.ema is not None:

@@ -176,6 +176,8 @@ def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: 
         for line in said:
             watch.say(line)
         watch.event("resume", epoch=training.at.epoch, batch=training.at.batches, step=training.at.steps, checkpoint=path)
+    if s.warmup_epochs > s.epochs:
+        watch.say(f"the rate rises over all {s.epochs} epochs, as --warmup-epochs is {s.warmup_epochs:g}")
     if note := rate_note(s.recipe, s.lr, training.feed.images_per_step):
         watch.say(note)
     try:

@@ -190,3 +190,12 @@ def test_compare_names_what_is_missing_and_what_differs(tmp_path: Path) -> None:
     log.write_text("")
     with pytest.raises(TrainError, match="names no start of a run"):
         report.compare.write(one, two)
+
+
+def test_one_outlier_does_not_flatten_the_plot(tmp_path: Path) -> None:
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - optional
+
+    _, axis = plt.subplots()
+    plots._panel(axis, plots.Panel("loss", [plots.Curve("", [0, 1, 2, 3], [2.0, 1e9, 1.5, 1.0])], zero=False), 1.0, None)
+    assert axis.get_ylim()[1] < 10
+    assert [text.get_text() for text in axis.texts] == ["up to 1e+09"]

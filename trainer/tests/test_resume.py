@@ -214,7 +214,9 @@ def test_one_output_has_one_run(train: Train, tmp_path: Path) -> None:
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     run = train("run", "--checkpoints", one, "--epochs", "1")
     first = read(run).epochs
-    with pytest.raises(SystemExit, match=rf"has the log of another run, and its checkpoints are in {one}: .* begin anew there by"):
+    with pytest.raises(
+        SystemExit, match=rf"has the log of another run, and its checkpoints are in {one}: .* begin anew there by"
+    ):
         train("run", "--checkpoints", two, "--epochs", "1")
     train("other", "--checkpoints", two, "--epochs", "1")
     with pytest.raises(SystemExit, match=rf"has the log of another run, and {two}/last.pt is not its checkpoint: take another"):
@@ -224,3 +226,23 @@ def test_one_output_has_one_run(train: Train, tmp_path: Path) -> None:
     assert len(read(run).epochs) == 2
     train("run", "--checkpoints", two, "--epochs", "1", "--overwrite")
     assert len(read(run).epochs) == 1
+
+
+def test_another_optimiser_is_named(train: Train) -> None:
+    train("run", "--optimizer", "sgd", "--epochs", "1")
+    with pytest.raises(SystemExit, match=r"last.pt is of --optimizer sgd, and its moments don't fit adamw: give sgd"):
+        train("run", "--optimizer", "adamw", "--epochs", "2", "--resume", "auto")
+
+
+def test_a_torn_checkpoint_names_the_others(train: Train) -> None:
+    run = train("run", "--epochs", "1")
+    last = run / "checkpoints" / "last.pt"
+    last.write_bytes(last.read_bytes()[:1000])
+    with pytest.raises(SystemExit, match=r"last.pt can't be read as a checkpoint: .*; best.pt is there too: --resume PATH"):
+        train("run", "--epochs", "2", "--resume", "auto")
+
+
+def test_the_rate_of_a_line_is_its_last_steps(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train("run", "--lr", "0.1", "--schedule", "cosine", "--warmup-epochs", "4", "--epochs", "2", "--log-every", "1")
+    assert read(run).steps[0]["lr"] == pytest.approx(0.1 / 12)  # of the first of twelve steps, eleven of which rise
+    assert "the rate rises over all 2 epochs, as --warmup-epochs is 4" in capsys.readouterr().out

@@ -371,6 +371,14 @@ def test_store_that_never_answers(s3: str, monkeypatch: pytest.MonkeyPatch) -> N
             assert not thread.is_alive()
 
 
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    def full(_: Any) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:671] . unexpected pos 1459200 vs 1459096")
+
+    with pytest.raises(StorageError, match=r"last.pt can't be written, .*: the disk is full, or a quota is used up"):
+        storage.write(str(tmp_path), ("last.pt",), full)
+
+
 def test_folders_that_take_no_checkpoints(train: Train, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit, match=r"can't be kept at .*/file/x: NotADirectoryError"):

@@ -50,6 +50,17 @@ func Open(stored shard.Encoding) (encoding.Encoding, error) {
 	return nil, fmt.Errorf("unknown encoding %s; it needs a newer version of this program", stored)
 }
 
+// Named returns a manifest's encoding under the name that people know.
+func Named(stored shard.Encoding) shard.Encoding {
+	for _, m := range methods {
+		if m.OnDisk == stored.Name {
+			stored.Name = m.Name
+			break
+		}
+	}
+	return stored
+}
+
 // Default returns the encoding of files of which nobody says how they are stored.
 func Default() encoding.Encoding {
 	e, err := methods[0].Parse(nil)

@@ -77,7 +77,12 @@ def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
     path = storage.join(folder(s), "last.pt") if what == "auto" else what
     if what == "auto" and (unsent(s) / "last.pt").exists():  # newer than what the store has
         path = str(unsent(s) / "last.pt")
-    state = load(path)
+    try:
+        state = load(path)
+    except AgreedError as e:
+        others = [name for name in storage.names(folder(s)) if name.endswith(".pt") and name != "last.pt"]
+        hint = f"; {', '.join(others)} is there too: --resume PATH goes on from one of them" if others else ""
+        raise AgreedError(f"{e}{hint}") from e
     if state is None and what != "auto":
         raise AgreedError(f"--resume {what}: there is no such checkpoint")
     wrong = [name for name, kind in PARTS.items() if state is not None and not isinstance(state.get(name), kind)]

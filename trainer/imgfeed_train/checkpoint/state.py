@@ -82,6 +82,9 @@ def assemble(
 def resume(step: Step, feed: Feed, place: Place, state: dict[str, Any], path: str) -> tuple[Progress, list[str]]:
     """Go on from a state, which came from path; return how far it is, and what to say. Raises TrainError if it doesn't fit."""
     fresh = optim.hyperparameters(step.optimizer)
+    before = state["settings"].get("optimizer") if isinstance(state["settings"], dict) else None
+    if before is not None and before != step.s.optimizer:
+        raise TrainError(f"{path} is of --optimizer {before}, and its moments don't fit {step.s.optimizer}: give {before}")
     try:
         restore(step.model, step.optimizer, state)
         if step.ema is not None:

@@ -191,6 +191,8 @@ def _store(place: str) -> tuple[Any, str]:
 
 
 def _said(e: BaseException) -> str:
+    if "unexpected pos" in str(e):  # what torch's writer says where a write was cut short
+        return "the disk is full, or a quota is used up"
     return f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
 
 

@@ -48,7 +48,7 @@ def draw(books: Sequence[Book], path: Path) -> bool:
     titles = list(dict.fromkeys(panel.title for one in sets for panel in one))
     rows = -(-len(titles) // 2)
     figure, axes = plt.subplots(rows, 2, figsize=(12, 2.9 * rows), squeeze=False, layout="constrained")
-    end = max(_end(book) for book in books)
+    begin, end = min(_begin(book) for book in books), max(_end(book) for book in books)
     unit, divisor = _unit(end)
     for axis, title in zip(axes.flat, titles, strict=False):
         for number, (book, one) in enumerate(zip(books, sets, strict=True)):
@@ -57,7 +57,7 @@ def draw(books: Sequence[Book], path: Path) -> bool:
                 _panel(axis, panel, divisor, (number, book.name) if len(books) > 1 else None)
         axis.set_title(title, fontsize=10, loc="left")
         axis.set_xlabel(unit, fontsize=8)
-        axis.set_xlim(0, 1.02 * end / divisor)
+        axis.set_xlim(begin / divisor, (end + 0.02 * (end - begin)) / divisor)
     for axis in list(axes.flat)[len(titles) :]:
         axis.set_visible(False)
     if len(books) == 1:
@@ -140,11 +140,21 @@ def _panel(axis: Any, panel: Panel, divisor: float, of: tuple[int, str] | None) 
     if panel.zero:
         values = [v for line in axis.get_lines() for v in line.get_ydata() if not math.isnan(v)]
         axis.set_ylim(0, max([panel.least, *(1.08 * v for v in values)]))
+    else:
+        _cut_outliers(axis, [v for curve in panel.curves for v in curve.y if math.isfinite(v)])
     axis.grid(visible=True, linewidth=0.4, alpha=0.5)
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     if any(axis.get_legend_handles_labels()[1]):
         axis.legend(fontsize=8, framealpha=0.8)
+
+
+def _cut_outliers(axis: Any, values: list[float]) -> None:
+    """Leave out of the picture what would flatten the rest of it: values far above nine tenths of all."""
+    high = sorted(values)[int(0.9 * (len(values) - 1))] if values else math.inf
+    if values and max(values) > 10 * abs(high):
+        axis.set_ylim(min(values) - 0.05 * abs(high), 1.5 * high)
+        axis.annotate(f"up to {max(values):.3g}", (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=8)
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
@@ -158,6 +168,12 @@ def _pauses(axes: Any, book: Book, divisor: float) -> None:
     for axis in axes:
         for event in book.resumes:
             axis.axvline(event["minutes"] / divisor, color="grey", linestyle=":", linewidth=1)
+
+
+def _begin(book: Book) -> float:
+    """Return when the first step began: starting takes minutes, at times."""
+    first = book.steps[0]
+    return float(max(0.0, first["minutes"] - first["seconds"] / 60))
 
 
 def _end(book: Book) -> float:
