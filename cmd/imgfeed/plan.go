@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -69,6 +70,16 @@ func newPlanCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
+	offer := func(flag string, of func(capacity.Rate) string) {
+		var names []string
+		for _, rate := range capacity.Rates() {
+			names = append(names, of(rate))
+		}
+		slices.Sort(names)
+		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(slices.Compact(names), cobra.ShellCompDirectiveNoFileComp))
+	}
+	offer("gpu", func(r capacity.Rate) string { return r.GPU })
+	offer("model", func(r capacity.Rate) string { return r.Model })
 	return cmd
 }
 
@@ -279,6 +290,7 @@ func printOptions(out io.Writer, p *capacity.Plan) {
 			bytesize.Grouped(int(o.PerCore)), bytesize.Grouped(int(o.PerSecond)), disk, needed)
 	}
 	w.Flush()
+	fmt.Fprintln(out, "* the advised encoding   ≠ gives other pixels than the original images   – not known, or out of reach")
 }
 
 // printAdvice prints the consequences of the chosen encoding.

@@ -521,3 +521,15 @@ func TestSetProcessors(t *testing.T) {
 		}
 	}
 }
+
+// TestCompletions offers the values of flags to shells.
+func TestCompletions(t *testing.T) {
+	for want, args := range map[string][]string{
+		"pillow-12": {"serve", "--resampler", ""}, "simclr": {"bench", "--transform", ""}, "resnet50": {"plan", "--model", ""}, "h100": {"plan", "--gpu", ""}, "warn": {"serve", "--log-level", ""},
+	} {
+		out, err := imgfeed(append([]string{"__complete"}, args...)...).Output()
+		if err != nil || !slices.Contains(strings.Fields(string(out)), want) {
+			t.Errorf("%q: %s, %v, want %s among them", args, out, err, want)
+		}
+	}
+}

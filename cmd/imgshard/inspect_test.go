@@ -28,7 +28,7 @@ func TestInspectOfSets(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s := r.Sets[0]
-	if s.Split != "train" || s.Path != trainSet || s.Samples != 5 || s.Partitions != 2 || len(s.Fingerprint) != 64 || s.Encoding.Name != "jpeg" {
+	if s.Split != "train" || s.Path != trainSet || s.Samples != 5 || s.Partitions != 2 || len(s.Fingerprint) != 64 || s.Encoding.Name != "original" {
 		t.Errorf("%+v", s)
 	}
 	if !slices.Equal(s.Classes, report(t, filepath.Dir(trainSet)).Sets[0].Classes) || len(s.Classes) == 0 {

@@ -70,7 +70,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // newRoot makes the command with all its subcommands; each is in the file of its name.
 func newRoot() *cobra.Command {
-	return cliutil.Root(&cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"},
+	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
+	return cliutil.Root(root, cliutil.Manual{
+		Environment: "AWS_*, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs.",
+		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
+	},
 		newBuildCommand(), newRepackCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
 		newStatsCommand(), newDiffCommand(), newVerifyCommand(), newRepairCommand(), newVersionCommand())
 }

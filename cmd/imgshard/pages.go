@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -10,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
@@ -21,15 +24,24 @@ var pagesHTML string
 
 // pages are the pages that stats and view write, each complete in itself.
 var pages = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"word":  firstWord,
-	"words": wordnet.Words,
-	"bytes": bytesize.Format,
-	"bars":  bars,
-	"src":   func(p *thumbnail.Picture) template.URL { return template.URL(p.URL()) },
+	"word":   firstWord,
+	"policy": policy,
+	"words":  wordnet.Words,
+	"bytes":  bytesize.Format,
+	"bars":   bars,
+	"src":    func(p *thumbnail.Picture) template.URL { return template.URL(p.URL()) },
 	"share": func(n int, of []classCount) float64 {
 		return 100 * float64(n) / float64(max(1, slices.MaxFunc(of, func(a, b classCount) int { return a.Samples - b.Samples }).Samples))
 	},
 }).Parse(pagesHTML))
+
+// policy allows a page its own style, script and pictures, and nothing from elsewhere.
+func policy() string {
+	_, rest, _ := strings.Cut(pagesHTML, "<script>")
+	script, _, _ := strings.Cut(rest, "</script>")
+	sum := sha256.Sum256([]byte(script))
+	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
 
 // A bar is one of a histogram, in units of an SVG of 400 × 100.
 type bar struct {

@@ -32,8 +32,14 @@ type progress struct {
 	now      func() time.Time
 }
 
+// quiet is the flag of all commands that keeps progress from being shown.
+var quiet bool
+
 func newProgress(w io.Writer) *progress {
-	return &progress{w: w, terminal: isTerminal(w), now: time.Now}
+	if quiet {
+		w = io.Discard
+	}
+	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", now: time.Now}
 }
 
 func isTerminal(w io.Writer) bool {

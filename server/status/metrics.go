@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -20,6 +21,7 @@ func metrics() []metric {
 		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", (*Status).slotsByState),
 		gauge("ring_bytes", "Memory of all rings.", "", func(st *Status) values { return one(st.RingBytes) }),
 		gauge("ring_limit_bytes", "Memory that all rings together may take.", "", func(st *Status) values { return one(st.RingLimitBytes) }),
+		gauge("build_info", "Always 1; the label is the version of the server.", "version", func(*Status) values { return values{version.Get().String(): 1} }),
 		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", func(st *Status) values { return one(len(st.Damaged)) }),
 	}
 	for _, c := range deliveryCounters {

@@ -14,15 +14,15 @@ func program() *cobra.Command {
 	root := &cobra.Command{Use: "tool", Short: "Do things", SilenceUsage: true, SilenceErrors: true}
 	sub := &cobra.Command{Use: "pack SRC", Short: "Pack a source", Run: func(*cobra.Command, []string) {}}
 	sub.Flags().Int("world", 1, "deal the samples to `N` partitions")
-	root.AddCommand(sub, newManualCommand())
+	root.AddCommand(sub, newManualCommand(Manual{Environment: "TOOL_HOME: the folder.", Files: "/etc/tool: settings."}))
 	return root
 }
 
 // TestManual writes everything twice: a page for each command that help shows, completions for three shells, the same bytes again.
 func TestManual(t *testing.T) {
 	want := map[string]string{
-		"man/man1/tool.1":       `"Nov 2023" "imgfeed`,
-		"man/man1/tool-pack.1":  "deal the samples",
+		"man/man1/tool.1":       ".SH ENVIRONMENT\nTOOL_HOME: the folder.\n.SH FILES\n/etc/tool: settings.\n",
+		"man/man1/tool-pack.1":  ".SH EXIT STATUS\n0 for success",
 		"completions/tool.bash": "__start_tool",
 		"completions/_tool":     "#compdef tool",
 		"completions/tool.fish": "complete -c tool",
@@ -72,7 +72,7 @@ func TestManualNamesItsFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeManual(program(), file); err == nil || !strings.Contains(err.Error(), file) {
+	if err := writeManual(program(), Manual{}, file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error %v", err)
 	}
 }

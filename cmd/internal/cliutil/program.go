@@ -10,9 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/suggest"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/version"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A usageError is a mistake on the command line. Its exit status is 2, that of any other error 1.
@@ -54,16 +58,30 @@ func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	return status
 }
 
+// A Manual is what the manual page of a program says beside its help.
+type Manual struct{ Environment, Files string }
+
+// Completions are the values of flags that shells offer, by the flags' names.
+var Completions = map[string][]string{
+	"transform": append(transform.Presets(), transform.ViewPresets()...), "encoding": registry.Names(), "codec": pixelcodec.Names(),
+	"layout": {"NHWC", "NCHW"}, "log-level": {"debug", "info", "warn", "error"}, "resampler": {resample.Pillow13.String(), resample.Pillow12.String()},
+}
+
 // Root completes a program's root command. It adds the version, the subcommands, the hidden one that writes the manual, and checks of arguments and
 // flags with our errors. Without a subcommand the program prints the help.
-func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra.Command {
 	root.Version = version.Get().String()
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.AddCommand(append(commands, newManualCommand())...)
+	root.AddCommand(append(commands, newManualCommand(manual))...)
 	var names []string
 	for _, cmd := range root.Commands() {
 		if cmd.Args != nil {
 			cmd.Args = checkArgs(cmd.Args)
+		}
+		for flag, offered := range Completions {
+			if cmd.Flags().Lookup(flag) != nil {
+				cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(offered, cobra.ShellCompDirectiveNoFileComp))
+			}
 		}
 		if !cmd.Hidden {
 			names = append(names, cmd.Name())

@@ -155,6 +155,14 @@ func (f *Flags) Encoding(small bool) (encoding.Encoding, error) {
 	return chosen.encode(small)
 }
 
+// Names lists the names of the encodings.
+func Names() (list []string) {
+	for _, m := range methods {
+		list = append(list, m.Name)
+	}
+	return list
+}
+
 // names lists the methods: "a, b or c".
 func names(of func(*encoding.Method) string) string {
 	var texts []string
