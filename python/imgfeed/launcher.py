@@ -6,6 +6,8 @@ import contextlib
 import json
 import logging
 import os
+import re
+import resource
 import secrets
 import shutil
 import signal
@@ -171,7 +173,9 @@ class OwnServer:
 
     def _printed(self) -> str:
         """Return the end of the server's output, without the prefix that errors get anyway."""
-        size = os.fstat(self._log.fileno()).st_size
+        limit, size = resource.getrlimit(resource.RLIMIT_AS)[0], os.fstat(self._log.fileno()).st_size
+        if limit != resource.RLIM_INFINITY and re.search(rb"fatal error: .*memory", os.pread(self._log.fileno(), size, 0)):
+            return f"the limit of virtual memory (ulimit -v) is {limit / 2**30:.1f} GiB: raise it to 4 GiB or more"
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
 

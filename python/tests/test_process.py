@@ -278,6 +278,15 @@ def test_data_that_is_no_set_says_what_was_found(tmp_path: Path) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
+def test_a_small_limit_of_virtual_memory_is_named(shards: Path) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))"
+    program = f"import sys, resource, imgfeed; {limit}; imgfeed.DataLoader(sys.argv[1], 8, framework='numpy')"
+    done = subprocess.run([sys.executable, "-c", program, shards], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.splitlines()[-1].endswith(
+        "the server did not start: the limit of virtual memory (ulimit -v) is 0.5 GiB: raise it to 4 GiB or more"
+    )
+
+
 def test_a_server_that_opens_its_data_slowly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
