@@ -81,7 +81,20 @@ Of a dataset that is not packed those count that three seconds of looking find.`
 	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the draws, as the loader's")
 	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first draw; the others are those of the epochs after it")
 	addSourceFlags(flags, &f.source)
+	cmd.RegisterFlagCompletionFunc("class", classNames)
 	return cmd
+}
+
+// classNames offers shells the classes of the set that the command line names.
+func classNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	for _, path := range args {
+		if dir, err := setDir(path); err == nil {
+			if m, err := shard.ReadManifest(dir); err == nil {
+				return m.Classes, cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (f *viewFlags) check() error {

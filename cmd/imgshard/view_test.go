@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,6 +102,21 @@ func TestViewOfADataset(t *testing.T) {
 	page, _, _ = imgshard(t, "view", tree, "-o", "-", "--class", "cat")
 	if strings.Count(page, "<figure") != 3 {
 		t.Errorf("%d figures of cat", strings.Count(page, "<figure"))
+	}
+}
+
+// TestCompletions offers shells the values of flags, and of --class those of the set.
+func TestCompletions(t *testing.T) {
+	for want, args := range map[string][]string{
+		"n01440764": {"view", trainSet, "--class"}, "dino": {"view", "--transform"}, "pixels": {"repack", "--encoding"}, "zstd": {"build", "--codec"},
+	} {
+		out, diag, status := imgshard(t, append(append([]string{"__complete"}, args...), "")...)
+		if status != 0 || !slices.Contains(strings.Fields(out), want) {
+			t.Errorf("%q: status %d, %s, %s, want %s among them", args, status, out, diag, want)
+		}
+	}
+	if out, _, _ := imgshard(t, "__complete", "view", t.TempDir(), "--class", ""); out != ":4\n" {
+		t.Errorf("without a set: %q", out)
 	}
 }
 
