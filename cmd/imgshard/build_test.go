@@ -189,19 +189,39 @@ func TestHomeIsNoFolder(t *testing.T) {
 	}
 }
 
+// TestProgressPrintsALineNowAndThen shows progress where there is no terminal, and none with --quiet.
 func TestProgressPrintsALineNowAndThen(t *testing.T) {
-	var out bytes.Buffer
-	clock := time.Unix(0, 0)
-	p := newProgress(&out)
-	p.now = func() time.Time { return clock }
-	for i := range 100 {
-		clock = clock.Add(300 * time.Millisecond)
-		p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: i + 1, Bytes: int64(i+1) * 1e6, Total: 1500, Rejected: i / 90})
+	for flag, want := range map[string]string{"--quiet=false": "train: packing 69 of 1,500 images, 3.2 MiB/s, 7m3s left", "--quiet": ""} {
+		imgshard(t, "ls", trainSet, flag)
+		var out bytes.Buffer
+		clock := time.Unix(0, 0)
+		p := newProgress(&out)
+		p.now = func() time.Time { return clock }
+		for i := range 100 {
+			clock = clock.Add(300 * time.Millisecond)
+			p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: i + 1, Bytes: int64(i+1) * 1e6, Total: 1500, Rejected: i / 90})
+		}
+		p.finish()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if lines[len(lines)-1] != want || len(lines) != 1+min(1, len(want)) {
+			t.Errorf("%s: printed %q", flag, lines)
+		}
 	}
-	p.finish()
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || lines[1] != "train: packing 69 of 1,500 images, 3.2 MiB/s, 7m3s left" {
-		t.Errorf("printed %q", lines)
+	quiet = false
+}
+
+// TestDumbTerminal draws no bar where a terminal cannot go back on its line.
+func TestDumbTerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("needs /dev/ptmx: ", err)
+	}
+	defer terminal.Close()
+	for name, want := range map[string]bool{"xterm": true, "dumb": false} {
+		t.Setenv("TERM", name)
+		if draws := newProgress(terminal).terminal; draws != want {
+			t.Errorf("TERM=%s: draws %v, want %v", name, draws, want)
+		}
 	}
 }
 
