@@ -101,8 +101,8 @@ type statsRequest struct{}
 
 // statsReply answers [statsRequest]. Times are in seconds, counts since the session was opened.
 type statsReply struct {
-	WaitingFor loader.WaitingFor `json:"waiting_for"` // disk, cpu, client or idle
-	Verdict    string            `json:"verdict"`     // the same as a sentence, with its evidence
+	WaitingFor loader.WaitingFor `json:"waiting_for"` // disk, store, cpu, client or idle
+	Verdict    string            `json:"verdict"`     // the same as a sentence
 	status.Counts
 	Seconds   map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
 	SlotsFree int                `json:"slots_free"`

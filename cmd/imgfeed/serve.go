@@ -265,7 +265,7 @@ func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *
 	}
 	l, err := net.Listen("tcp", f.metrics)
 	if err != nil {
-		return "", fmt.Errorf("metrics: %w: choose another address with --metrics", err)
+		return "", fmt.Errorf("metrics: %w: choose another address, or port 0 for any that is free", err)
 	}
 	handler := srv.Handler()
 	if f.pprof {

@@ -480,7 +480,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
 		{[]string{"serve", data, "--socket=~/s"}, 2, "write $HOME, or ./~/s"},
 		{[]string{"serve", data, "--log-level", "loud"}, 2, `--log-level "loud": want debug, info, warn or error`},
-		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address with --metrics"},
+		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address, or port 0 for any that is free"},
 	} {
 		out, err := imgfeed(tt.args...).CombinedOutput()
 		var exit *exec.ExitError
