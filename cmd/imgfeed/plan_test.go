@@ -53,7 +53,7 @@ func TestPlanCommand(t *testing.T) {
 	}
 	for _, want := range []string{
 		"train: " + source + " is a folder of class folders, 1,281,167 samples, 13 of them measured", "1,000 cores", "disk 1.9 GiB/s", "2 × a100, resnet50: 4,940 images/s; the feed has 998 cores",
-		"https://github.com/NVIDIA/DeepLearningExamples", "original *", "pixels bitpack ≠", "998 CORES", "imgshard build " + source + " --encoding original", "left out    1 of the sample: ",
+		"https://github.com/NVIDIA/DeepLearningExamples", "original *", "pixels bitpack ≠", "* the advised encoding   ≠ gives other pixels", "998 CORES", "imgshard build " + source + " --encoding original", "left out    1 of the sample: ",
 		"Gbit/s", "waits for   The GPUs",
 	} {
 		if !strings.Contains(out, want) {

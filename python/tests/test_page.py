@@ -68,6 +68,8 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
         pass
     page.wait("Number(document.querySelectorAll('#now dd')[1].textContent) >= 100")
     page.wait("document.querySelectorAll('canvas').length === 2")
+    assert [text for text in page.page.locator(".u-value").all_inner_texts() if text in ("", "–", "--")] == []
+    assert page.text("details.session .rate").endswith(" images/s")
     wait_for(lambda: drawn(page, "throughput") and drawn(page, "stages"), 20)
     page.close("page-drawn")
     loader.close()
@@ -139,6 +141,7 @@ def test_page_survives_the_server(browser: Any, feed: Feed) -> None:
     feed.stop()
     page.wait("!document.querySelector('#lost').hidden")
     assert "No answer from the server since" in page.text("#lost")
+    assert page.page.title() == "imgfeed · no answer"
     feed.start()
     page.wait("document.querySelector('#lost').hidden")
     assert page.text("#server").rsplit(",", 1)[0] != before.rsplit(",", 1)[0]  # another process
