@@ -57,7 +57,22 @@ func (s *Server) sample() status.Status {
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
 	st.Judge()
+	if slices.ContainsFunc(st.Sets, func(s status.Set) bool { return storage.IsRemote(s.Path) }) {
+		st.Store = storeStatus()
+	}
 	return st
+}
+
+func storeStatus() *status.Store {
+	counts := &storage.RemoteCounts
+	s := &status.Store{Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), Bytes: counts.Bytes.Load()}
+	if cache := storage.Remote.Cache; cache != nil {
+		s.HitBytes, s.CacheUsed, s.CacheMax = cache.Stats().HitBytes.Load(), cache.Used(), cache.Max()
+		if err := cache.Failure(); err != nil {
+			s.CacheFailure = err.Error()
+		}
+	}
+	return s
 }
 
 // moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. A page

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import socket
 import subprocess
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +28,8 @@ class Store(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, folder: Path, port: int = 0) -> None:
+        self.lock = threading.Lock()
+
         class Handler(SimpleHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -33,8 +37,10 @@ class Store(ThreadingHTTPServer):
                 super().__init__(*args, directory=str(folder), **named)
 
             def do_GET(self) -> None:
-                self.server.count += 1  # type: ignore[attr-defined]
-                if self.server.count % 3 == 0:  # type: ignore[attr-defined]
+                with self.server.lock:  # type: ignore[attr-defined]
+                    self.server.count += 1  # type: ignore[attr-defined]
+                    third = self.server.count % 3 == 0  # type: ignore[attr-defined]
+                if third:
                     self.send_error(503)
                     return
                 path = Path(self.translate_path(self.path))
@@ -105,14 +111,20 @@ def test_a_store_that_goes_away(shards: Path, store: Store) -> None:
 
 
 def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None:
-    """The second loader makes a request for the manifest, and no other."""
-    url = f"{store.url}/{shards.name}"
+    """The second loader makes a request for the manifest, and no other. The page says so."""
     want = batches(shards)
-    for requests in (1000, 4):
+    for first in (True, False):
         store.count = 0
-        got = batches(url, cache=tmp_path / "cache", cache_size="1GB")
+        options: dict[str, Any] = {"cache": tmp_path / "cache", "cache_size": "1GB", "metrics": "127.0.0.1:0"}
+        with DataLoader(
+            f"{store.url}/{shards.name}", transform="train", batch_size=8, seed=3, rank=0, world=1, **options
+        ) as loader:
+            got = [copied(b) for _ in range(2) for b in loader]
+            with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=10) as reply:
+                seen = json.load(reply)["store"]
         assert all(same(a, b) for a, b in zip(got, want, strict=True))
-        assert store.count <= requests
+        assert seen["requests"] == store.count and seen["hit_bytes"] > 0 and seen["cache_used"] > 0
+        assert first or store.count <= 4
 
 
 def listens(port: int) -> bool:

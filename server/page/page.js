@@ -279,6 +279,19 @@ function showSessions(list) {
   }
 }
 
+/** storeTiles are those of sets in buckets and on web servers. */
+function storeTiles(store) {
+  if (!store) return [];
+  const tiles = [
+    ["read from the store", bytes(store.bytes)],
+    ["requests, repeated, under way", `${count(store.requests)}, ${count(store.retries)}, ${count(store.under_way)}`],
+  ];
+  if (store.cache_max) {
+    tiles.push(["read from the cache", bytes(store.hit_bytes)], ["cache", store.cache_failure || `${bytes(store.cache_used)} of ${bytes(store.cache_max)}`]);
+  }
+  return tiles;
+}
+
 function show(status) {
   if (status.pid !== pid) {
     pid = status.pid;
@@ -298,6 +311,7 @@ function show(status) {
     ["ring memory", `${bytes(status.ring_bytes)} of ${bytes(status.ring_limit_bytes)}`],
     ["read from shards", bytes(status.read_bytes)],
     ["blank images, substitutes, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
+    ...storeTiles(status.store),
   ]);
   say($("verdict"), status.verdict[0].toUpperCase() + status.verdict.slice(1) + ".");
   say($("advice"), status.advice);

@@ -24,6 +24,27 @@ func metrics() []metric {
 		gauge("build_info", "Always 1; the label is the version of the server.", "version", func(*Status) values { return values{version.Get().String(): 1} }),
 		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", func(st *Status) values { return one(len(st.Damaged)) }),
 	}
+	for _, of := range []struct {
+		metric func(name, help, label string, values func(*Status) values) metric
+		name   string
+		help   string
+		value  func(*Store) int64
+	}{
+		{counter, "store_requests_total", "Requests to buckets and web servers.", func(s *Store) int64 { return s.Requests }},
+		{counter, "store_retries_total", "Requests to buckets and web servers that repeat another.", func(s *Store) int64 { return s.Retries }},
+		{counter, "store_read_bytes_total", "Bytes that came from buckets and web servers.", func(s *Store) int64 { return s.Bytes }},
+		{gauge, "store_requests_under_way", "Requests to buckets and web servers under way.", func(s *Store) int64 { return s.UnderWay }},
+		{counter, "cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.", func(s *Store) int64 { return s.HitBytes }},
+		{gauge, "cache_bytes", "Bytes that the cache of buckets and web servers keeps.", func(s *Store) int64 { return s.CacheUsed }},
+		{gauge, "cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.", func(s *Store) int64 { return s.CacheMax }},
+	} {
+		list = append(list, of.metric(of.name, of.help, "", func(st *Status) values {
+			if st.Store == nil {
+				return one(0)
+			}
+			return one(of.value(st.Store))
+		}))
+	}
 	for _, c := range deliveryCounters {
 		list = append(list, counter(c.metric, c.help, "split", func(st *Status) values {
 			v := values{}

@@ -34,6 +34,8 @@ type Status struct {
 	ImagesPerSecond float64            `json:"images_per_second"` // in the last seconds, as are the sessions'
 	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
 
+	Store *Store `json:"store,omitempty"` // of sets in buckets and on web servers, if there are any
+
 	Sets     []Set       `json:"sets"`
 	Damaged  []string    `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
 	Sessions []Session   `json:"sessions"` // by split and rank
@@ -44,6 +46,19 @@ type Status struct {
 	Splits      map[string]Counts `json:"-"` // of those that are served
 	Processed   int64             `json:"-"` // images that went through the decoding threads
 	Connections int               `json:"-"`
+}
+
+// A Store is what was read of buckets and web servers, and of their cache. Counts are since the server started.
+type Store struct {
+	Requests  int64 `json:"requests"`
+	Retries   int64 `json:"retries"` // of them: those that repeat another
+	UnderWay  int64 `json:"under_way"`
+	Bytes     int64 `json:"bytes"`      // that came
+	HitBytes  int64 `json:"hit_bytes"`  // that were read from the cache
+	CacheUsed int64 `json:"cache_used"` // bytes that the cache keeps
+	CacheMax  int64 `json:"cache_max"`  // at most; 0 without a cache
+	// CacheFailure says why nothing is kept at the moment; "" if something is.
+	CacheFailure string `json:"cache_failure"`
 }
 
 // A Set is a set that is served, and where it lies.

@@ -19,7 +19,10 @@ type objects interface {
 	// get requests bytes of an object from offset on, to its end if length is -1. With version it asks for the object of that version only, if the storage
 	// can tell. The body is the caller's to close.
 	get(ctx context.Context, name string, offset, length int64, version string) (*object, error)
-	// list returns the names right below a folder, "" for the place itself; those of folders end in a slash. It may be errors.ErrUnsupported.
+}
+
+// A lister is objects that can list a folder, as [Storage.Names] does.
+type lister interface {
 	list(ctx context.Context, folder string) ([]string, error)
 }
 
@@ -44,6 +47,13 @@ var Remote = struct {
 	Timeout time.Duration   // how long requests are repeated before they fail
 	Cache   *Cache          // nil for none
 }{Context: context.Background(), Timeout: 5 * time.Minute}
+
+// RemoteCounts count the requests to remote storage of the whole process.
+var RemoteCounts struct {
+	Requests, Retries atomic.Int64 // all, and those of them that repeat another
+	UnderWay          atomic.Int64
+	Bytes             atomic.Int64 // of bodies
+}
 
 const (
 	// stallTimeout ends a request that brings nothing.
@@ -106,7 +116,7 @@ func (e *RemoteError) passes() bool {
 	switch e.Status {
 	case 0:
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
-		return !untrusted && !errors.Is(e.Err, errNoRanges) && !errors.Is(e.Err, errors.ErrUnsupported) && !errors.Is(e.Err, errConfig)
+		return !untrusted && !errors.Is(e.Err, errNoRanges) && !errors.Is(e.Err, errConfig)
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	}
@@ -120,8 +130,12 @@ func (r *remote) String() string { return r.place }
 
 // Names implements [Storage].
 func (r *remote) Names(folder string) (names []string, err error) {
+	l, ok := r.objects.(lister)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
 	err = r.repeat(folder, 0, -1, func(ctx context.Context, _ func()) (string, error) {
-		names, err = r.objects.list(ctx, folder)
+		names, err = l.list(ctx, folder)
 		return "", err
 	})
 	return names, err
@@ -170,7 +184,10 @@ func (r *remote) repeat(name string, offset, length int64, try func(ctx context.
 	for tries := 1; ; tries++ {
 		ctx, cancel := context.WithCancelCause(Remote.Context)
 		stalled := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no answer for %v", stallTimeout)) })
+		RemoteCounts.Requests.Add(1)
+		RemoteCounts.UnderWay.Add(1)
 		request, err := try(ctx, func() { stalled.Reset(stallTimeout) })
+		RemoteCounts.UnderWay.Add(-1)
 		stalled.Stop()
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
@@ -189,6 +206,7 @@ func (r *remote) repeat(name string, offset, length int64, try func(ctx context.
 		if !failed.passes() || failed.After+pause > Remote.Timeout {
 			return failed
 		}
+		RemoteCounts.Retries.Add(1)
 		select {
 		case <-time.After(pause):
 		case <-Remote.Context.Done():
@@ -206,6 +224,7 @@ type watched struct {
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	if n > 0 {
+		RemoteCounts.Bytes.Add(int64(n))
 		w.alive()
 	}
 	return n, err

@@ -98,7 +98,7 @@ func (b *bucket) get(ctx context.Context, name string, offset, length int64, ver
 	return o, nil
 }
 
-// list implements objects.
+// list implements lister.
 func (b *bucket) list(ctx context.Context, folder string) ([]string, error) {
 	client, err := b.open(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ func prepareTransport(t *http.Transport) {
 	t.Protocols.SetHTTP1(true)
 }
 
-// A web is a folder of any web server that answers range requests.
+// A web is a folder of any web server that answers range requests. It is no lister: web servers have no common way to list a folder.
 type web struct {
 	base   *url.URL
 	header http.Header
@@ -96,9 +96,6 @@ func parseContentRange(text string) (first, size int64) {
 	return first, size
 }
 
-// list implements objects: web servers have no common way to list a folder.
-func (w *web) list(context.Context, string) ([]string, error) { return nil, errors.ErrUnsupported }
-
 // A hub is a folder of a dataset's repository at Hugging Face.
 type hub struct {
 	web
@@ -150,7 +147,7 @@ func defaulted(value, otherwise string) string {
 	return value
 }
 
-// list implements objects. Only the first thousand names come: a folder of sets has few.
+// list implements lister. Only the first thousand names come: a folder of sets has few.
 func (h *hub) list(ctx context.Context, folder string) ([]string, error) {
 	tree := &web{base: h.tree, header: h.header}
 	o, err := tree.get(ctx, folder, 0, -1, "")
