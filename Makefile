@@ -43,7 +43,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-sse check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo demo-bucket test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-sse check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +66,10 @@ release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manu
 
 demo: build $(READY) ## pack, serve, iterate, look; DATA=/path takes a dataset of yours
 	$(RUN) -m imgfeed.demo $(if $(DATA),--data '$(DATA)') --out demo
+
+demo-bucket: build $(READY) ## train from a bucket: starts a server of S3 on this machine, puts a set there, reads and trains
+	PYTHON=$(CURDIR)/$(VENV)/bin/python TORCH_PYTHON='$(abspath $(TORCH_PYTHON))' PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer IMGFEED_BIN=$(CURDIR)/bin/imgfeed \
+	  scripts/demo_bucket.sh demo-bucket
 
 # Its parts run two at a time: they share nothing, and wait a lot. The longest come first. Each has what is built already.
 PARTS    := test-trainer test-go test-python test-programs

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import socket
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -125,6 +127,31 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
         assert all(same(a, b) for a, b in zip(got, want, strict=True))
         assert seen["requests"] == store.count and seen["hit_bytes"] > 0 and seen["cache_used"] > 0
         assert first or store.count <= 4
+
+
+@pytest.mark.long
+def test_kills_with_a_cache_half_full(shards: Path, store: Store, tmp_path: Path) -> None:
+    """A hundred servers are killed while they fill a cache of half the set: every epoch has the same bits."""
+    want = batches(shards)
+    want = want[: len(want) // 2]
+    size = sum(path.stat().st_size for path in shards.rglob("*.imgshard")) // 2
+    options: dict[str, Any] = {"cache": tmp_path / "cache", "cache_size": str(size)}
+    chance, kills = random.Random(7), 0
+    with DataLoader(
+        f"{store.url}/{shards.name}", transform="train", batch_size=8, seed=3, rank=0, world=1, **options
+    ) as loader:
+        while kills < 100:
+            loader.set_epoch(0)
+            got = []
+            for batch in loader:
+                got.append(copied(batch))
+                if chance.random() < 0.3:
+                    time.sleep(chance.random() * 0.02)
+                    server = loader._service.server
+                    assert server is not None
+                    server.kill()
+                    kills += 1
+            assert all(same(a, b) for a, b in zip(got, want, strict=True))
 
 
 def listens(port: int) -> bool:

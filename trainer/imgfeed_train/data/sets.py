@@ -44,7 +44,7 @@ class Splits:
     def line(self, data: str) -> str:
         """Return the line that says which splits, of how many samples, were found where."""
         sets = ", ".join(f"{name} ({samples:,})" for name, samples in sorted(self.samples.items()))
-        return f"data: {data if data.startswith('unix:') else os.path.realpath(data)}: {sets}"
+        return f"data: {data if data.startswith('unix:') or '://' in data else os.path.realpath(data)}: {sets}"
 
 
 def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
@@ -57,13 +57,15 @@ def sets_in(data: str, pack: str) -> dict[str, FoundSet]:
     command = [find_binary("imgshard"), "inspect", "--json", data]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode and not done.stdout:  # it says what a dataset is, too, that it would refuse to pack
+        said = done.stderr.strip().removeprefix("imgshard: ")
+        if "://" in data:
+            raise TrainError(f"--data {data}: {said}")
         try:
             os.stat(data)
         except FileNotFoundError:
             raise TrainError(f"--data {data}: no such file or directory; {who()}\n{mounts_text()}") from None
         except OSError:
             pass  # imgshard has met it, too, and says so
-        said = done.stderr.strip().removeprefix("imgshard: ")
         raise TrainError(f"--data {data}: no shard set there: {said}; {who()}\n{mounts_text()}")
     found = json.loads(done.stdout)
     if found["sets"]:
