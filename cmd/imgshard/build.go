@@ -182,7 +182,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", bytesize.Counted(s.Duplicates, "image", "images"), filepath.Join(s.Output, pack.DuplicatesName))
 	}
 	for _, n := range s.Notes {
-		fmt.Fprintf(w, "  note      %s\n", n)
+		fmt.Fprintf(w, "  note      %s\n", termsafe.Text(n))
 	}
 }
 

@@ -93,6 +93,13 @@ func TestSelect(t *testing.T) {
 	if len(only) != 3 || len(rest) != len(all)-3 {
 		t.Errorf("%d and %d samples of %d", len(only), len(rest), len(all))
 	}
+	zeros := filepath.Join(dir, "zeros")
+	if err := os.WriteFile(zeros, []byte("000\n01\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left := build("left", "repack", filepath.Join(dir, "all"), "--only", zeros); len(left) != 2 {
+		t.Errorf("indices with zeros choose %d samples", len(left))
+	}
 	if again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list); !maps.Equal(again, rest) {
 		t.Errorf("repack takes %v, build %v", again, rest)
 	}
@@ -397,7 +404,7 @@ func TestDedupeIsPrinted(t *testing.T) {
 	}
 	src := filepath.Join(dir, "demo/train")
 	out, diag, status := imgshard(t, "build", src, "-o", filepath.Join(dir, "all"))
-	if status != 0 || !strings.Contains(out, "note      2 images have the same bytes as another") || !strings.Contains(out, "2 of them with another label") {
+	if status != 0 || !strings.Contains(out, "note      2 images have the same bytes as another") || !strings.Contains(out, "2 of them another label") {
 		t.Errorf("status %d, %s%s", status, out, diag)
 	}
 	out, diag, status = imgshard(t, "build", src, "--dedupe", "-o", filepath.Join(dir, "few"))

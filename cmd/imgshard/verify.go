@@ -20,7 +20,7 @@ import (
 
 func newVerifyCommand() *cobra.Command {
 	var jobs int
-	var images bool
+	var images, complete bool
 	cmd := &cobra.Command{
 		Use:   "verify SET",
 		Short: "Check every checksum of a shard set",
@@ -34,16 +34,19 @@ Checksums tell damage. With --images each image is decoded too, and the row inde
 with the stored one: for sets of somebody that you do not trust.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], jobs, images)
+			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], func(ctx context.Context, out, diag io.Writer, dir string) error {
+				return verify(ctx, out, diag, dir, jobs, images, complete)
+			})
 		},
 	}
 	addJobsFlag(cmd.Flags(), &jobs, "shards to read at a time (default one for each CPU)")
 	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
+	cmd.Flags().BoolVar(&complete, "complete", false, "fail if a partition is not here")
 	return cmd
 }
 
 // verifyAll verifies every set at path, even if one has faults.
-func verifyAll(ctx context.Context, out, diag io.Writer, path string, jobs int, images bool) error {
+func verifyAll(ctx context.Context, out, diag io.Writer, path string, verify func(ctx context.Context, out, diag io.Writer, dir string) error) error {
 	found, err := shard.FindAll(path)
 	if err != nil {
 		return err
@@ -53,7 +56,7 @@ func verifyAll(ctx context.Context, out, diag io.Writer, path string, jobs int, 
 		errs = append(errs, d.Err)
 	}
 	for _, dir := range slices.Sorted(maps.Values(found.Sets)) {
-		if err := verify(ctx, out, diag, dir, jobs, images); err != nil {
+		if err := verify(ctx, out, diag, dir); err != nil {
 			errs = append(errs, err)
 		}
 		if err := ctx.Err(); err != nil {
@@ -64,7 +67,7 @@ func verifyAll(ctx context.Context, out, diag io.Writer, path string, jobs int, 
 }
 
 // verify verifies the set in dir, prints each problem to diag, and a summary to out.
-func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, images bool) error {
+func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, images, complete bool) error {
 	options := shard.VerifyOptions{Jobs: jobs}
 	if images {
 		m, err := shard.ReadManifest(dir)
@@ -106,6 +109,9 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
 	}
 	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
+	if n := len(report.Missing); complete && n > 0 {
+		return fmt.Errorf("%s: not complete: %s missing: copy %s", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
+	}
 	if images {
 		fmt.Fprintf(out, "%s: every image decodes, and is what its entry says\n", dir)
 	}

@@ -230,7 +230,7 @@ func (p packedSums) notes(dir string, train packedSums) (notes []string, err err
 		if err != nil {
 			return nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%s the same bytes as another (%s), %s of them with another label than it; --dedupe leaves them out",
+		notes = append(notes, fmt.Sprintf("%s the same bytes as another (%s), %s of them another label; --dedupe leaves them out",
 			bytesize.Counted(len(again), "image has", "images have"), shown, bytesize.Grouped(otherLabel)))
 	}
 	if len(leaked) > 0 {

@@ -75,6 +75,8 @@ func look(path string, opts Options, t fileTree) (*candidate, error) {
 		return c, err
 	case t != fileSystem{}:
 		return nil, &FormatError{Path: path, Msg: "a file in a zip, of which only folders of images are read: unpack the zip"}
+	case strings.EqualFold(filepath.Ext(path), ".npz"): // a zip of arrays
+		return nil, unreadFile(path)
 	case info.Mode().IsRegular() && isZip(path):
 		return c, c.openZip()
 	}
@@ -294,7 +296,7 @@ func (c *candidate) noSets() error {
 	return &FormatError{Path: c.path, Entry: c.sets[0], Msg: "a shard set within the dataset: move it out, or it would be taken for a class"}
 }
 
-// member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. No more is read than that.
+// member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. It reads no further.
 func (c *candidate) member(i int) (tarMember, error) {
 	if c.front == nil {
 		return tarMember{}, io.EOF

@@ -13,6 +13,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
 // ClassesFromMax bounds [Options.ClassesFrom].
@@ -35,12 +36,13 @@ type classCount struct {
 
 // classRule labels files by their folders, or by tars that stand for such. A class is the level-th folder of a key, counted from 1.
 type classRule struct {
-	level   int
-	counts  map[string]*classCount
-	wanted  classNames // if it has names, only these are taken, in this order
-	index   map[string]int32
-	leftOut map[string]bool // classes that are not wanted
-	beside  []string        // files that lie above all classes
+	level                int
+	counts               map[string]*classCount
+	wanted               classNames // if it has names, only these are taken, in this order
+	index                map[string]int32
+	leftOut              map[string]bool // classes that are not wanted
+	beside               []string        // files that lie above all classes
+	valImages, valDiffer int             // images that are named as ILSVRC2012's for validation, and those of them in another class's folder
 }
 
 // byFolder is the classRule of a split.
@@ -145,6 +147,12 @@ func (c *classRule) add(class, rest string) {
 	if !namedImage(rest) {
 		return
 	}
+	if number, is := valNumber(path.Base(rest)); is {
+		c.valImages++
+		if known := ilsvrcVal(); wordnet.Words(class) != "" && known.classes[known.labels[number-1]] != class {
+			c.valDiffer++
+		}
+	}
 	folder := path.Dir(rest)
 	switch {
 	case folder == ".":
@@ -175,6 +183,13 @@ func keyClass(key string, level int) (class, rest string, ok bool) {
 func (c *classRule) labels(s *Split) (labels, error) {
 	if len(c.beside) > 0 {
 		s.note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), someNames(c.beside))
+	}
+	switch {
+	case mostDiffer(c.valDiffer, c.valImages) && !s.opts.ForceClasses:
+		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d validation images of ILSVRC2012 lie in the folder of another class than they have: sort them anew, or build the folder "+
+			"or tar of all of them, as the program knows their classes; --force-classes takes the folders as they are", c.valDiffer, c.valImages)}
+	case c.valDiffer > 0:
+		s.note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer, "validation image lies", "validation images lie"))
 	}
 	classes := slices.Sorted(maps.Keys(c.counts))
 	if c.index != nil {

@@ -279,3 +279,52 @@ func FuzzValLabels(f *testing.F) {
 		}
 	})
 }
+
+// TestValInWrongClasses refuses validation images most of which have another class than ILSVRC2012's, in folders and in a file of labels, unless told to take them.
+func TestValInWrongClasses(t *testing.T) {
+	dir, v := t.TempDir(), ilsvrcVal()
+	folders, flat, lines := map[string][]byte{}, map[string][]byte{}, ""
+	for k := range 40 {
+		wrong := v.classes[(int(v.labels[k])+1)%len(v.classes)]
+		folders[wrong+"/"+valName(k+1)] = []byte(jpegStart)
+		flat[valName(k+1)] = []byte(jpegStart)
+		lines += wrong + "\n"
+	}
+	labels := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(lines))
+	for _, c := range []struct {
+		path string
+		opts Options
+		want string
+	}{
+		{writeTree(t, filepath.Join(dir, "folders"), folders), Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
+		{writeTree(t, filepath.Join(dir, "flat"), flat), Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
+	} {
+		splits, err := Open(c.path, c.opts)
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.path, err, c.want)
+		}
+		c.opts.ForceClasses = true
+		if got := mustItems(t, open(t, c.path, c.opts)); len(got) != 40 {
+			t.Errorf("%s: %d images by --force-classes", c.path, len(got))
+		}
+	}
+}
+
+// TestHiddenImages names images that are hidden, but for macOS's shadows.
+func TestHiddenImages(t *testing.T) {
+	files := tree()
+	for _, name := range []string{"n01/.x.jpg", "n01/._x.jpg", "n02/.DS_Store"} {
+		files[name] = []byte(jpegStart)
+	}
+	for _, path := range []string{writeTree(t, t.TempDir(), files), sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 1))} {
+		s := open(t, path, Options{})
+		mustItems(t, s)
+		notes := strings.Join(s.Notes(), "\n")
+		if !strings.Contains(notes, "1 hidden image is skipped (n01/.x.jpg)") || strings.Contains(notes, "._x") {
+			t.Errorf("%s: notes %q", path, notes)
+		}
+	}
+}

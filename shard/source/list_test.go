@@ -160,7 +160,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"another number of words": {"x.txt", "a.jpg 1\nc.jpg\n", Options{}, "line 2: another number of fields"},
 		"a quote that is open":    {"x.csv", "a.jpg,1\n\"c.jpg,0\n" + strings.Repeat("d.jpg,1\n", 1<<18), Options{}, "a quote that is not closed"},
 		"a long line":             {"x.txt", "a.jpg 1\n" + strings.Repeat("x", 2<<20), Options{}, "line 2: a line of more than"},
-		"a stray quote":           {"x.csv", "a.jpg,1\nc\".jpg,0\n", Options{}, `line 2: bare " in`},
+		"a stray quote":           {"x.csv", "a.jpg,1\nc\".jpg,0\n", Options{}, "line 2: a quotation mark in a field without quotes: put the field in quotes"},
 		"climbing":                {"x.csv", "a.jpg,1\n../c.jpg,0\n", Options{}, `line 2: "../c.jpg" may not lie in DIR: `},
 		"elsewhere":               {"x.csv", "a.jpg,1\n/etc/passwd,0\n", Options{}, `line 2: "/etc/passwd" does not lie in DIR`},
 		"an address":              {"x.csv", "a.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "is an address"},

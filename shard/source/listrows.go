@@ -315,8 +315,13 @@ func (l *list) wrap(line int, err error) error {
 	var bad *csv.ParseError
 	if errors.As(err, &bad) {
 		line, err = bad.Line, bad.Err
-		if errors.Is(err, csv.ErrFieldCount) {
+		switch {
+		case errors.Is(err, csv.ErrFieldCount):
 			err = errFields
+		case errors.Is(err, csv.ErrBareQuote):
+			err = errors.New(`a quotation mark in a field without quotes: put the field in quotes, and two marks for the one in it`)
+		case errors.Is(err, csv.ErrQuote):
+			err = errors.New(`text after the quotation mark that closes a field, or none that closes it: put two marks for one in a field`)
 		}
 	}
 	if errors.Is(err, errLongLine) || errors.Is(err, errFields) || bad != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -115,7 +116,12 @@ func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 		if l == nil || slices.ContainsFunc(slices.Collect(maps.Keys(l.keys)), func(k string) bool { return strings.Trim(k, "0123456789") != "" }) {
 			continue
 		}
-		keys, resolved := 0, make(map[string]bool, len(l.keys))
+		keys, resolved, indices := 0, make(map[string]bool, len(l.keys)), map[int]bool{}
+		for text := range l.keys {
+			if i, err := strconv.Atoi(text); err == nil { // "007" is 7
+				indices[i] = true
+			}
+		}
 		for i := range n {
 			k, err := key(i)
 			if err != nil {
@@ -124,7 +130,7 @@ func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 			if _, ok := l.keys[k]; ok {
 				keys++
 			}
-			if _, ok := l.keys[fmt.Sprint(i)]; ok {
+			if indices[i] {
 				resolved[k] = false
 			}
 		}

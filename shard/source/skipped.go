@@ -15,13 +15,16 @@ const skippedShownMax = 1000
 // skippedLooksMax bounds how many names in such a folder are looked at.
 const skippedLooksMax = 256
 
-// skippedFolders are hidden folders and those of systems, which are no part of a dataset, but hold images all the same. torchvision's ImageFolder
-// takes them: a class called ".b" then moves all labels after it by one.
+// skippedFolders are hidden folders and those of systems, which are no part of a dataset, but hold images all the same, and hidden images, whose value is false.
+// torchvision's ImageFolder takes them: a class called ".b" then moves all labels after it by one.
 type skippedFolders map[string]bool
 
 // add notes a file that is skipped, by its path, if it may be an image that someone put there.
 func (k skippedFolders) add(name string) {
 	base := path.Base(name)
+	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && namedImage(base) && len(k) < skippedShownMax {
+		k[name] = false // macOS makes a file ._x.jpg beside x.jpg, which is no image
+	}
 	if junk(base) || !strings.Contains(base, ".") || !namedImage(base) || len(k) == skippedShownMax {
 		return
 	}
@@ -57,7 +60,20 @@ func (k skippedFolders) note(s *Split) {
 	if len(k) == 0 {
 		return
 	}
-	names := slices.Sorted(maps.Keys(k))
+	var names, hidden []string
+	for _, name := range slices.Sorted(maps.Keys(k)) {
+		if k[name] {
+			names = append(names, name)
+		} else {
+			hidden = append(hidden, name)
+		}
+	}
+	if len(hidden) > 0 {
+		s.note("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them", bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), someNames(hidden))
+	}
+	if len(names) == 0 {
+		return
+	}
 	s.note("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
 		bytesize.Counted(len(names), "folder with images is", "folders with images are"), someNames(names))
 }

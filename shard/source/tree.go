@@ -106,7 +106,7 @@ func (t *treeFiles) read(key string, buf []byte) ([]byte, error) {
 	return readSized(file, path, info.Size(), buf)
 }
 
-// readSized reads exactly size bytes and makes sure that there are no more.
+// readSized reads exactly size bytes, and refuses a file that has more.
 func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error) {
 	if int64(cap(buf)) < size+shard.SlackBytes {
 		buf = make([]byte, size+size/4+shard.SlackBytes)
@@ -161,8 +161,12 @@ func readFolder(t fileTree, path, key string, skipped skippedFolders) ([]folderE
 	entries := make([]folderEntry, 0, len(names))
 	for _, d := range names {
 		if junk(d.Name()) {
-			if skipped != nil && d.IsDir() {
+			switch {
+			case skipped == nil:
+			case d.IsDir():
 				skipped.look(t, joinKey(key, d.Name()), filepath.Join(path, d.Name()))
+			default:
+				skipped.add(joinKey(key, d.Name()))
 			}
 			continue
 		}

@@ -96,6 +96,7 @@ type valRule struct {
 	met    map[string]bool
 	counts []int // of each label
 	differ int   // images of another class than ILSVRC2012's
+	wrong  int   // of these, whose class is another of ILSVRC2012's
 }
 
 func (v *valLabels) rule(s *Split) (labelRule, error) {
@@ -121,12 +122,21 @@ func (r *valRule) take(f *file) (bool, error) {
 	n, _ := valNumber(f.key)
 	if known := ilsvrcVal(); r.classes[f.label] != known.classes[known.labels[n-1]] {
 		r.differ++
+		if wordnet.Words(r.classes[f.label]) != "" { // not a class of the user's own
+			r.wrong++
+		}
 	}
 	return true, nil
 }
 
+// mostDiffer says that so many of the validation images have another class than is known that it is a mistake.
+func mostDiffer(differ, of int) bool { return of >= 20 && 2*differ > of }
+
 func (r *valRule) labels(s *Split) (labels, error) {
 	switch {
+	case r.from != "" && mostDiffer(r.wrong, len(r.met)) && !s.opts.ForceClasses:
+		return labels{}, &FormatError{Path: r.from, Msg: fmt.Sprintf("%d of the %d images have another class there than in ILSVRC2012, as where its lines have another order: leave --val-labels "+
+			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.met))}
 	case r.from != "" && r.differ == 0:
 		s.note("the labels are those of %s, which agrees with ILSVRC2012", r.from)
 	case r.from != "":

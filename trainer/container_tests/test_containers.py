@@ -205,7 +205,7 @@ def test_feed_image_holds_two_programs_and_no_more() -> None:
     config = json.loads(docker("inspect", image))[0]
     assert config["Config"]["User"] == "65532:65532", "it does not run as root"
     assert config["Config"]["Healthcheck"]["Test"][1:3] == ["/imgfeed", "status"]
-    assert config["Size"] < 40e6
+    assert config["Size"] < 56e6  # imgfeed has 23 MB, imgshard 29; the client of S3 takes 4 and 11 of them
     container = docker("create", image)
     try:
         with tempfile.TemporaryDirectory() as name:
@@ -241,6 +241,7 @@ def test_socket_between_users(sets: Path) -> None:
             assert (done.returncode == 0) == ("serves" in want)
     finally:
         docker("stop", name)
+        await_(lambda: name not in docker("ps", "-a", "--format", "{{.Names}}"), "its removal, which comes after the stop")
         docker("volume", "rm", volume)
 
 
