@@ -223,7 +223,7 @@ func (st *Status) Judge() {
 		s := &st.Sessions[i]
 		if at := slices.Index(limits, s.WaitingFor); at < worst {
 			worst, st.Verdict, st.Advice = at, s.Verdict, s.Advice
-			if len(st.Sessions) > 1 {
+			if len(st.Sessions) > 1 && s.WaitingFor != loader.Client && s.WaitingFor != loader.Idle {
 				st.Verdict = fmt.Sprintf("%s, rank %d: %s", s.Split, s.Rank, s.Verdict)
 			}
 		}
