@@ -260,7 +260,10 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
 		return nil, &FormatError{Path: c.path, Entry: unnamed[0], Msg: "other files here are named for a split, and this one is not: rename it, or move it elsewhere"}
 	}
-	if c.opts.Split != "" && len(groups) > 1 {
+	several := len(groups) > 1
+	if chosen := groups[c.opts.Split]; several && chosen != nil {
+		groups = map[string][]string{c.opts.Split: chosen}
+	} else if c.opts.Split != "" && several {
 		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds files of several splits (%s), which cannot all be called %q",
 			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)}
 	}
@@ -280,7 +283,7 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		if c.opts.Split == "" {
 			s.Name = cmp.Or(name, s.Name)
 		}
-		if len(groups) > 1 {
+		if several {
 			s.Output = cmp.Or(c.output, c.path) + "-" + name + "-shards"
 		}
 		splits = append(splits, s)

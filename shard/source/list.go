@@ -135,6 +135,17 @@ func openLists(c *candidate) ([]*Split, error) {
 		return nil, nil
 	}
 	if c.opts.Split != "" {
+		for _, file := range c.files {
+			if namedSplit(filepath.Base(file)) != c.opts.Split {
+				continue
+			}
+			q, err := c.in(file, "")
+			if err != nil {
+				return nil, err
+			}
+			defer q.close()
+			return openList(q)
+		}
 		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("%d files cannot all be the split %q: build them one at a time", len(c.files), c.opts.Split)}
 	}
 	var splits []*Split

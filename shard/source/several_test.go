@@ -175,3 +175,28 @@ func TestLabelOnlyInJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestChosenOfSeveral takes one split of the files that are named for several, as of folders.
+func TestChosenOfSeveral(t *testing.T) {
+	dir := t.TempDir()
+	for _, split := range []string{"train", "val"} {
+		image := sourcetest.File{Name: "n01440764/" + split + ".JPEG", Data: []byte(jpegStart)}
+		sourcetest.Write(t, filepath.Join(dir, "tars", split+"_images_0.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, sourcetest.File{Name: split + "_1_n01440764.JPEG", Data: image.Data})))
+		sourcetest.Write(t, filepath.Join(dir, "lists", split+".csv"), []byte(split+".jpg,cat\n"))
+		sourcetest.Write(t, filepath.Join(dir, "lists", split+".jpg"), []byte(jpegStart))
+	}
+	lists := []string{filepath.Join(dir, "lists", "train.csv"), filepath.Join(dir, "lists", "val.csv")}
+	for _, split := range []string{"train", "val"} {
+		for _, paths := range [][]string{{filepath.Join(dir, "tars")}, lists} {
+			splits, err := OpenAll(paths, Options{Split: split})
+			if err != nil || len(splits) != 1 || splits[0].Name != split {
+				t.Fatalf("%s of %q: %v, %v", split, paths, splits, err)
+			}
+			for key := range mustItems(t, splits[0]) {
+				if !strings.HasPrefix(filepath.Base(key), split) {
+					t.Errorf("%s of %q holds %s", split, paths, key)
+				}
+			}
+		}
+	}
+}
