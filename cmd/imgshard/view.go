@@ -154,6 +154,7 @@ type viewSample struct {
 	lsLine
 	Original *thumbnail.Picture
 	Draws    []*thumbnail.Picture
+	Done     []string // what each draw did, a JSON list of operations
 	Error    string
 
 	read func(*lsLine) (transform.Source, error)
@@ -236,14 +237,15 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	h, w = v.spec.OutputSize()
 	for draw := range v.flags.draws {
 		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, max(sample.Index, 0))
-		if _, err := v.engine.Apply(v.spec, transform.Output{Pix: v.pix}, src, draws); err != nil {
+		_, done, err := v.engine.ApplyRecorded(v.spec, transform.Output{Pix: v.pix}, src, draws)
+		if err != nil {
 			return err
 		}
 		t, err := thumbnail.New(v.pix, w, h, thumbnailSideMax)
 		if err != nil {
 			return err
 		}
-		sample.Draws = append(sample.Draws, t)
+		sample.Draws, sample.Done = append(sample.Draws, t), append(sample.Done, done)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestViewOfASet(t *testing.T) {
 	if size := pictures[1].Bounds().Size(); size != image.Pt(9, 8) {
 		t.Errorf("a draw of %v", size)
 	}
-	for _, want := range []string{"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`} {
+	for _, want := range []string{"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`, `title="draw 2: [{&#34;op&#34;: &#34;crop&#34;`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q in the page", want)
 		}
