@@ -38,8 +38,19 @@ func TestMain(m *testing.M) {
 	case "owner":
 		owner()
 	default:
-		os.Exit(m.Run())
+		os.Exit(runAlone(m))
 	}
+}
+
+// runAlone runs the tests with a folder of sockets of their own: other servers of the user are not to be found.
+func runAlone(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "run")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	return m.Run()
 }
 
 // owner starts a server as a training process does, says its process ID and lives until it is killed. The thread that
