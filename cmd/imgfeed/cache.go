@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -51,8 +52,13 @@ func newCacheCommand() *cobra.Command {
 		fmt.Fprintf(cmd.OutOrStdout(), "%10s of %10s  %s\n", bytesize.Format(info.Kept), bytesize.Format(info.Bytes), info.Place)
 		return nil
 	})
-	do("rm DIR [PLACE]", "Remove what is kept, also while servers use it: they read it again", func(_ *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
-		return cache.Remove(info)
+	do("rm DIR [PLACE]", "Remove what is kept and no server uses", func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
+		err := cache.Remove(info)
+		if errors.Is(err, storage.ErrInUse) {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s stays: %v\n", info.Place, err)
+			return nil
+		}
+		return err
 	})
 	do("verify DIR [PLACE]", "Check the records that are kept, and forget those that are damaged", func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
 		kept, forgotten, err := shard.VerifyCached(cache, info)

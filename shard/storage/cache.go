@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,7 @@ import (
 
 // A Cache keeps blocks of remote files in a folder of this machine. All processes of the machine that name the folder share it, and it outlives them.
 //
-//	DIR/lock               shared by those who use the cache
+//	DIR/lock               locked (flock) by those who use the cache; a byte of it (fcntl) for each object that they use
 //	DIR/used               bytes of all blocks: int64, mapped by all
 //	DIR/<id>.blocks        of an object: its name as JSON in the first 4 KiB, then a bit for each block that is here; mapped by all
 //	DIR/<id>.data          a sparse file of the object's size
@@ -203,8 +204,24 @@ func (f *keptFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.local.ReadAt(p, offset)
 }
 
-// Remove drops an object.
+// ErrInUse says that another process uses an object.
+var ErrInUse = errors.New("another process uses it")
+
+// lockObject locks an object until the cache is closed: for use, or to remove it, which fails while others use it.
+func (c *Cache) lockObject(id string, how int16) error {
+	number, err := strconv.ParseUint(id[:15], 16, 63)
+	if err != nil {
+		return err
+	}
+	return unix.FcntlFlock(c.lock.Fd(), lockCommand, &unix.Flock_t{Type: how, Start: int64(number), Len: 1})
+}
+
+// Remove drops an object, or returns [ErrInUse].
 func (c *Cache) Remove(o ObjectInfo) error {
+	if c.lockObject(o.id, unix.F_WRLCK) != nil {
+		return ErrInUse
+	}
+	defer c.lockObject(o.id, unix.F_UNLCK)
 	err := errors.Join(os.Remove(c.path(o.id+".blocks")), os.Remove(c.path(o.id+".data")))
 	atomic.AddInt64(c.used(), -o.Kept)
 	return err
@@ -272,6 +289,9 @@ func (c *Cache) object(identity, place string, size int64) (*cachedObject, error
 	}
 	copy(content, name)
 	o := &cachedObject{cache: c, data: c.path(id + ".data"), size: size}
+	if err := c.lockObject(id, unix.F_RDLCK); err != nil {
+		return nil, fmt.Errorf("cache: %s: %w", place, ErrInUse)
+	}
 	data, err := os.OpenFile(o.data, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err == nil {
 		err = errors.Join(data.Truncate(size), data.Close())
@@ -367,14 +387,15 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	return true
 }
 
-// clearLocked drops objects until what is wanted fits, those that were opened first before others: of files that this run has not opened, and then of those that it
+// clearLocked drops objects until what is wanted fits, those that were opened first before others: of files that nobody has open, and then of those that it
 // has read no record of, as of another rank's partition. That is known only after a while.
 func (c *Cache) clearLocked(fits func() bool) {
 	list, _ := c.Objects()
 	for _, info := range list {
 		if c.objects[info.id] == nil && !fits() {
-			c.Remove(info)
-			c.stats.DroppedBytes.Add(info.Kept)
+			if c.Remove(info) == nil {
+				c.stats.DroppedBytes.Add(info.Kept)
+			}
 		}
 	}
 	for _, info := range list {

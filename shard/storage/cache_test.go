@@ -164,6 +164,40 @@ func TestCacheMakesRoom(t *testing.T) {
 	}
 }
 
+// TestCacheLeavesWhatOthersUse drops nothing of an object that another process uses.
+func TestCacheLeavesWhatOthersUse(t *testing.T) {
+	data, dir := numbered(64<<10), t.TempDir()
+	s, c, f := cachedStore(t, data, dir, 64<<10)
+	f.ReadAt(make([]byte, len(data)), 0)
+	other, err := OpenCache(dir, 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	Remote.Cache = other
+	s.files["bucket/set/b"] = data
+	g, err := s.places(t)["http"].Open("b", int64(len(data)), "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	got := make([]byte, len(data))
+	if _, err := g.ReadAt(got, 0); err != nil || !bytes.Equal(got, data) {
+		t.Fatal(err)
+	}
+	list, err := other.Objects()
+	if err != nil || len(list) != 2 || list[0].Kept != int64(len(data)) || list[1].Kept != 0 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if err := other.Remove(list[0]); !errors.Is(err, ErrInUse) {
+		t.Errorf("removed: %v", err)
+	}
+	c.Close()
+	if err := other.Remove(list[0]); err != nil || other.Used() != 0 {
+		t.Errorf("after its end: %v, %d bytes", err, other.Used())
+	}
+}
+
 // TestCacheDropsWhatIsNotRead makes room among the files that are open, of which this run has read no record for a while.
 func TestCacheDropsWhatIsNotRead(t *testing.T) {
 	data := numbered(64 << 10)

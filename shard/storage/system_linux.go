@@ -8,7 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const directFlag = unix.O_DIRECT
+const (
+	directFlag  = unix.O_DIRECT
+	lockCommand = unix.F_OFD_SETLK // of the open file, not of the process
+)
 
 var (
 	errNotCached = errors.New("shard: not in the page cache")

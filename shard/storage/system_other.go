@@ -9,7 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const directFlag = 0
+const (
+	directFlag  = 0
+	lockCommand = unix.F_SETLK
+)
 
 var errNotCached = errors.New("shard: not in the page cache")
 
