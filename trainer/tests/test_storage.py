@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import socket
 import subprocess
@@ -371,12 +373,19 @@ def test_store_that_never_answers(s3: str, monkeypatch: pytest.MonkeyPatch) -> N
             assert not thread.is_alive()
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    def full(_: Any) -> None:
-        raise RuntimeError("[enforce fail at inline_container.cc:671] . unexpected pos 1459200 vs 1459096")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_failed_write_is_told(tmp_path: Path, number: int) -> None:
+    """A full disk is, and nothing else is told as one."""
 
-    with pytest.raises(StorageError, match=r"last.pt can't be written, .*: the disk is full, or a quota is used up"):
-        storage.write(str(tmp_path), ("last.pt",), full)
+    class Filling(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell() + len(data) > 100_000:
+                raise OSError(number, os.strerror(number))
+            return super().write(data)
+
+    state = {name: torch.zeros(100_000) for name in "ab"}
+    with pytest.raises(StorageError, match=rf"last.pt can't be written, .*: OSError: \[Errno \d+\] {os.strerror(number)}$"):
+        storage.write(str(tmp_path), ("last.pt",), lambda _: torch.save(state, Filling()))
 
 
 def test_folders_that_take_no_checkpoints(train: Train, tmp_path: Path) -> None:

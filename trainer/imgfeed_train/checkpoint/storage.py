@@ -191,8 +191,8 @@ def _store(place: str) -> tuple[Any, str]:
 
 
 def _said(e: BaseException) -> str:
-    if "unexpected pos" in str(e):  # what torch's writer says where a write was cut short
-        return "the disk is full, or a quota is used up"
+    if isinstance(e, RuntimeError) and isinstance(e.__context__, OSError):
+        e = e.__context__  # of the write that failed, after which torch's writer fails to close ("unexpected pos")
     return f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
 
 
