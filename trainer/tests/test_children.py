@@ -104,7 +104,7 @@ def test_a_run_that_is_stopped_before_its_first_step(sets: Path, tmp_path: Path,
     """By SIGTERM while python starts, torch loads, or the ranks meet: no failure, as there is nothing to save."""
     base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "500", "--stopped-status", "75"]
     with subprocess.Popen(command(*base, "-g", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while b"torch" not in Path(f"/proc/{process.pid}/maps").read_bytes():  # it has its own way of ending from then on
+        while b"libtorch" not in Path(f"/proc/{process.pid}/maps").read_bytes():  # it has its own way of ending from then on
             time.sleep(0.01)
         time.sleep(seconds)
         process.terminate()
