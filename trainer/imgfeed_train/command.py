@@ -105,7 +105,7 @@ def training(s: Settings, place: places.Place, device: torch.device, notes: note
 
     splits = sets.choose(s, place)  # slips in --data, --arch and --weights are told before the output has anything
     build.check(s)
-    watch = Watch(s, place.rank, device)
+    watch = Watch(s, place, device)
     ending = {"state": "failed"}
     try:
         finished = train(s, place, device, notes, watch, splits=splits)

@@ -14,6 +14,7 @@ def made_up(
     folder: Path,
     *,
     hosts: list[str],
+    nodes: list[int] | None = None,
     rate: float,
     epochs: int = 2,
     gpu: bool = False,
@@ -26,7 +27,9 @@ def made_up(
     clock = 1000.0
     settings = {"arch": "resnet50", "data": "/data", "epochs": epochs, "accumulate": 1, "output": str(folder), **more}
     machine = {"gpu": "NVIDIA T4" if gpu else "none", "cpu": "a CPU", "torch": "2.8", "python": "3.12"}
-    machines = [{"host": host, **machine} for host in hosts]
+    machines: list[dict[str, Any]] = [{"host": host, **machine} for host in hosts]
+    for row, node in zip(machines, nodes or [], strict=False):
+        row["node"] = node
     rows: list[dict[str, Any]] = [
         {"event": "start", "at": clock, "settings": settings, "machine": machines[0], "machines": machines},
         {"event": "plan", "at": clock, "world": len(hosts), "batch_size": 256},

@@ -94,7 +94,7 @@ def test_new_run_in_an_old_folder_is_a_new_book(tmp_path: Path) -> None:
         f.seek(0)
         f.write(old + new)
     bound = book.read(tmp_path / "run")
-    assert (len(bound.steps), len(bound.epochs), bound.hosts) == (10, 1, ["b"])
+    assert (len(bound.steps), len(bound.epochs), bound.starts[-1]["machine"]["host"]) == (10, 1, "b")
     assert bound.steps[0]["minutes"] == pytest.approx(100 / 60)
 
 
@@ -130,6 +130,11 @@ def test_report_names_the_straggler_and_the_feed(tmp_path: Path) -> None:
     assert "20 of 20 lines (data 20)" in text
     assert "| nodes | 2 |" in text
     assert "| GPU memory GB, peak | 8.389 |" in text
+
+
+def test_two_nodes_of_one_machine(tmp_path: Path) -> None:
+    folder = made_up(tmp_path / "run", hosts=["a"] * 4, nodes=[0, 0, 2, 2], rate=1000.0)
+    assert "| nodes | 2 |" in report.write(folder).read_text()
 
 
 def test_report_tells_the_network_from_a_straggler(tmp_path: Path) -> None:

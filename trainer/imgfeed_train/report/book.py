@@ -64,9 +64,9 @@ class Book:
         return len(self.steps[-1]["wait"])
 
     @property
-    def hosts(self) -> list[str]:
-        """The machines of the last start, each once."""
-        return list(dict.fromkeys(m["host"] for m in self.starts[-1]["machines"]))
+    def nodes(self) -> int:
+        """How many nodes the last start had: two may be on one machine, and older logs name machines only."""
+        return len({(m["host"], m.get("node")) for m in self.starts[-1]["machines"]})
 
 
 def read(folder: Path) -> Book:

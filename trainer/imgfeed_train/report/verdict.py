@@ -18,7 +18,7 @@ def summary(book: Book) -> dict[str, float]:
     steps, epochs = book.steps, book.epochs
     numbers: dict[str, float] = {
         "ranks": book.ranks,
-        "nodes": len(book.hosts),
+        "nodes": book.nodes,
         "images per step": book.plan.get("batch_size", 0) * book.ranks * int(book.settings["accumulate"]),
         RATE: book.images_per_second,
         "data wait %, worst rank": 100 * max(rank_means(book, "wait")),

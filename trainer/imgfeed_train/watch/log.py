@@ -29,14 +29,15 @@ from ..step import Step
 class Watch:
     """Writes what rank 0 knows; on other ranks it does nothing."""
 
-    def __init__(self, s: Settings, rank: int, device: torch.device) -> None:
+    def __init__(self, s: Settings, place: Place, device: torch.device) -> None:
         """Open the outputs in the folder of the settings. All ranks call it, for rank 0 asks each for its machine."""
-        self.on = rank == 0
+        self.on = place.rank == 0
         self._s, self._folder = s, Path(s.output)
         self._board: Any = None
         self._wandb: Any = None
         self._bar: Any = None
-        machines = every_rank(machine(device), failing=lambda: self._open(s) if self.on else None)
+        here = {**machine(device), "node": place.rank - place.local_rank}  # the first rank there; two may be on one machine
+        machines = every_rank(here, failing=lambda: self._open(s) if self.on else None)
         self.event("start", settings=s.saved(), machine=machines[0], machines=machines)
 
     def _open(self, s: Settings) -> None:
