@@ -98,7 +98,10 @@ class Parser(argparse.ArgumentParser):
         """Print what is wrong and where to read on; exit with 2."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
-            near = difflib.get_close_matches(unknown.split()[0].partition("=")[0], self._option_string_actions, 1)
+            name = unknown.split()[0].partition("=")[0]
+            known = self._option_string_actions
+            only = name.endswith("-only") and "--evaluate" in known  # --eval-only and --test-only of other trainers
+            near = ["--evaluate"] if only else difflib.get_close_matches(name, known, 1)
             message += f"; is {near[0]} meant?" if near else ""
         self.exit(2, f"{self.prog}: {message.removeprefix('argument ').replace(': is ', ' is ', 1)} (see {self.prog} --help)\n")
 

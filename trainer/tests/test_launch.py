@@ -64,10 +64,11 @@ def test_a_child_is_one_by_its_environment(spelt: list[str]) -> None:
     assert (place.rank, place.world, place.spawn, place.how) == (1, 2, 0, child[HOW])
 
 
-def test_no_abbreviations(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("given", "meant"), [("--node-r 0", "--node-rank"), ("--eval-only", "--evaluate")])
+def test_no_abbreviations(capsys: pytest.CaptureFixture[str], given: str, meant: str) -> None:
     with pytest.raises(SystemExit):
-        settings("--node-r", "0")
-    assert capsys.readouterr().err.startswith("imgfeed-train: unrecognized arguments: --node-r 0; is --node-rank meant?")
+        settings(*given.split())
+    assert capsys.readouterr().err.startswith(f"imgfeed-train: unrecognized arguments: {given}; is {meant} meant?")
 
 
 @pytest.mark.parametrize(
