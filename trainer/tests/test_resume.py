@@ -234,12 +234,15 @@ def test_another_optimiser_is_named(train: Train) -> None:
         train("run", "--optimizer", "adamw", "--epochs", "2", "--resume", "auto")
 
 
-def test_a_torn_checkpoint_names_the_others(train: Train) -> None:
+@pytest.mark.parametrize(("torn", "whole"), [("last.pt", "best.pt"), ("best.pt", "last.pt")])
+def test_a_torn_checkpoint_names_the_others(train: Train, torn: str, whole: str) -> None:
     run = train("run", "--epochs", "1")
-    last = run / "checkpoints" / "last.pt"
-    last.write_bytes(last.read_bytes()[:1000])
-    with pytest.raises(SystemExit, match=r"last.pt can't be read as a checkpoint: .*; best.pt is there too: --resume PATH"):
-        train("run", "--epochs", "2", "--resume", "auto")
+    path = run / "checkpoints" / torn
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(
+        SystemExit, match=rf"{torn} can't be read as a checkpoint: .*; .*/checkpoints has {whole} too: --resume"
+    ):
+        train("run", "--epochs", "2", "--resume", "auto" if torn == "last.pt" else str(path))
 
 
 def test_the_rate_of_a_line_is_its_last_steps(train: Train, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,8 +80,9 @@ def find(s: Settings, what: str) -> tuple[str, dict[str, Any] | None]:
     try:
         state = load(path)
     except AgreedError as e:
-        others = [name for name in storage.names(folder(s)) if name.endswith(".pt") and name != "last.pt"]
-        hint = f"; {', '.join(others)} is there too: --resume PATH goes on from one of them" if others else ""
+        torn = path.rpartition("/")[2]
+        others = [name for name in storage.names(folder(s)) if name.endswith(".pt") and name != torn]
+        hint = f"; {folder(s)} has {', '.join(others)} too: --resume PATH goes on from there" if others else ""
         raise AgreedError(f"{e}{hint}") from e
     if state is None and what != "auto":
         raise AgreedError(f"--resume {what}: there is no such checkpoint")
