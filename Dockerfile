@@ -29,6 +29,10 @@ FROM build AS folders
 RUN mkdir -p -m 1777 /empty/run/imgfeed /empty/tmp
 
 FROM scratch
+LABEL org.opencontainers.image.title="imgfeed" \
+      org.opencontainers.image.description="Loads, decodes and augments images for training" \
+      org.opencontainers.image.source="https://github.com/imgfeed/imgfeed" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=folders /empty /
 COPY --from=build /out/imgfeed /out/imgshard /
 USER 65532:65532

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,3 +63,11 @@ def test_context_holds_what_is_copied() -> None:
 def test_images_share_the_layers_of_the_build() -> None:
     first, second = map(build_stage, DOCKERFILES)
     assert first == second, "the second image finds the first one's build in the cache only if the lines are the same"
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_images_say_what_they_are(name: str) -> None:
+    last_stage = (ROOT / name).read_text().rpartition("\nFROM ")[2]
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', last_stage))
+    assert labels.keys() >= {"title", "description", "source"}
+    assert f'"{labels["source"]}"' in (ROOT / "python/pyproject.toml").read_text()
