@@ -213,7 +213,7 @@ def test_one_output_has_one_run(train: Train, tmp_path: Path) -> None:
     """Another run's log is not gone on with, whichever checkpoints are named, and is left as it was."""
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     run = train("run", "--checkpoints", one, "--epochs", "1")
-    first = read(run).epochs
+    first, report = read(run).epochs, (run / "report.md").read_text()
     with pytest.raises(
         SystemExit, match=rf"has the log of another run, and its checkpoints are in {one}: .* begin anew there by"
     ):
@@ -222,6 +222,7 @@ def test_one_output_has_one_run(train: Train, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=rf"has the log of another run, and {two}/last.pt is not its checkpoint: take another"):
         train("run", "--checkpoints", two, "--epochs", "2", "--resume", "auto")
     assert read(run).epochs == first
+    assert (run / "report.md").read_text() == report
     train("run", "--checkpoints", one, "--epochs", "2", "--resume", "auto")
     assert len(read(run).epochs) == 2
     train("run", "--checkpoints", two, "--epochs", "1", "--overwrite")

@@ -73,7 +73,8 @@ def read(folder: Path) -> Book:
     """Return the book of a run's folder.
 
     A start that resumed goes on in the book, and lines after the place it resumed at are gone: it did those steps again. A
-    start without resuming is a new run in the old folder, and a new book. Raises TrainError where there is no run, and
+    start without resuming is a new run in the old folder, and a new book. One that did neither, as it was refused, leaves
+    the book of a run as it was. Raises TrainError where there is no run, and
     NothingLoggedError where it has not come to a line.
     """
     path = folder / LOG
@@ -134,13 +135,16 @@ class _Binding:
         kind, book = event["event"], self.book
         if kind == "start":
             self.before = _last_minute(book)
-            self.began, self.resumed, book.end = float(event["at"]), False, None
+            self.began, self.resumed = float(event["at"]), False
             event["minutes"] = self.before
             self.pending = event
-            book.starts.append(event)
+            if not book.steps:
+                book.starts, book.end = [*book.starts, event], None
             return
         if kind == "resume":
             self.resumed = True
+            if not self._counts():
+                book.starts, book.end = [*book.starts, self.pending], None
             here = (event["epoch"], event["batch"])
             book.steps = [e for e in book.steps if (e["epoch"], e["batch"]) <= here]
             book.epochs = [e for e in book.epochs if e["epoch"] < here[0]]
@@ -152,10 +156,14 @@ class _Binding:
                 self.before = self.pending["minutes"] = 0.0
             self.resumed = True
         event["minutes"] = self.before + (event["at"] - self.began) / 60
-        if kind == "end":
+        if kind == "end" and self._counts():
             book.end = event
         elif kind in ("step", "epoch", "plan", "resume"):
             getattr(book, kind + "s").append(_whole(book, event))
+
+    def _counts(self) -> bool:
+        """Return whether the last start is in the book."""
+        return bool(self.book.starts) and self.book.starts[-1] is self.pending
 
 
 def _whole(book: Book, event: Event) -> Event:
