@@ -33,7 +33,7 @@ class Step:
         self.mix = mixer(s, classes)
         self.ema: AveragedModel | None = optim.averaged(parallel.bare(model), s.ema) if s.ema else None
         self.total = s.epochs * steps_per_epoch
-        self._rate = 0.0
+        self.rate = optim.rate(self.optimizer)  # that the last batch is trained at
         self._moved = False  # whether the optimiser has stepped; asking the scaler would wait for the GPU
         self.optimizer.register_step_post_hook(lambda *_: setattr(self, "_moved", True))
         self.skipped = 0  # steps that an overflow of fp16 gradients cost, or with --nan skip a loss that is not finite
@@ -49,6 +49,7 @@ class Step:
 
         images is (B, 3, H, W) float32, labels (B,) int64 or with --target (B, classes), on any device.
         """
+        self.rate = optim.rate(self.optimizer)
         images = images.to(self.device, non_blocking=True, memory_format=self._form)
         targets = labels = labels.to(self.device, non_blocking=True)
         if labels.dim() > 1:
@@ -69,11 +70,6 @@ class Step:
             self.sums += summed(loss * len(labels), output, labels)
         if step:
             self._step()
-
-    @property
-    def rate(self) -> float:
-        """The learning rate of the last step, or of the first before that."""
-        return self._rate or optim.rate(self.optimizer)
 
     @property
     def why_skipped(self) -> str:
@@ -121,7 +117,6 @@ class Step:
         if not self._moved:  # an overflow: the optimiser has not stepped, so nothing else does
             self.skipped += 1
             return
-        self._rate = optim.rate(self.optimizer)
         if self.schedule.last_epoch + 1 < self.total:  # the schedule has no value after the last step
             self.schedule.step()
         if self.ema is not None:
