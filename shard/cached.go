@@ -13,6 +13,10 @@ func VerifyCached(cache *storage.Cache, info storage.ObjectInfo) (kept, forgotte
 	if err != nil {
 		return 0, 0, err
 	}
+	end := make([]byte, trailerSize)
+	if _, err := file.ReadAt(end, file.Size()-trailerSize); err == nil && string(end[:len(magicIndex)]) == magicIndex {
+		return 0, 0, file.Close() // of an index, whose records are checked where the images are with them
+	}
 	r, err := openReader(info.Place, file, false) // which closes the file if it fails
 	if err != nil {
 		return 0, 1, cache.Remove(info)

@@ -130,6 +130,8 @@ type Sample struct {
 	Image         []byte
 	Aux           []byte // what helps to decode Image (for JPEG the row index); may be empty
 	Fields        []byte // the values of the set's fields, one after the other, as AppendInts, AppendFloats and AppendBytes write them
+
+	Outside *Outside // of an index, in place of Image
 }
 
 // Entry is what the index knows of one sample.

@@ -39,6 +39,7 @@ type Manifest struct {
 	Classes     []string          `json:"classes"`
 	Fields      Fields            `json:"fields,omitempty"` // that samples have beside the label
 	Built       map[string]string `json:"built,omitempty"`  // how: the options of the build
+	Index       *Index            `json:"index,omitempty"`  // of a set whose images lie elsewhere
 	Shards      []ShardInfo       `json:"shards"`           // by partition, then by number
 }
 
@@ -50,6 +51,8 @@ type ShardInfo struct {
 	Bytes     int64  `json:"bytes"`
 	Footer    string `json:"footer"` // CRC-32C in the file's footer, 8 hex digits: told at opening, it pins the index, the keys and the header
 	SHA256    string `json:"sha256"` // of the whole file
+
+	Index *ShardIndex `json:"index,omitempty"` // of a file of an index
 }
 
 // A shardList is a manifest's list of shards in JSON. Its decoding ends at the first shard that no writer makes: a list of empty

@@ -130,6 +130,9 @@ func openAt(files storage.Storage) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if files, err = shardsOf(files, m); err != nil {
+		return nil, err
+	}
 	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), opening: opening{files: files}}
 	any := m.Samples == 0
 	for r := range s.partitions {
@@ -449,6 +452,14 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	}
 	record = sort.Search(keys.Len(), func(j int) bool { return after(keys.At(j)) }) - 1
 	return shard, record, record >= 0 && keys.At(record) == key, nil
+}
+
+// shardsOf returns the storage of a set's shards.
+func shardsOf(files storage.Storage, m *Manifest) (storage.Storage, error) {
+	if m.Index == nil {
+		return files, nil
+	}
+	return newIndexedStorage(files, m)
 }
 
 // findPartitions tells which partitions have a folder. Where the storage does not list its files, all do.

@@ -28,6 +28,7 @@ type SetOptions struct {
 	ShardSamples int               // of a shard at most; 0 is ShardSamplesMax
 	Built        map[string]string // how, for the manifest: the options of the build
 	Replace      bool              // a set that is there already
+	Source       string            // of an index: the place of the objects that its images lie in
 }
 
 // SetWriter writes a shard set. It is not safe for concurrent use. Everything is written to a hidden folder beside the
@@ -46,6 +47,7 @@ type SetWriter struct {
 	split     [][]byte // of the last sample's fields
 	anyLength Fields   // the fields while the lengths of values are not known
 	failed    error
+	objects   *objectList // of an index
 
 	create func(path string) (writableFile, error)
 }
@@ -254,6 +256,10 @@ func (w *SetWriter) commit() (*Manifest, error) {
 		return nil, err
 	}
 	m := w.manifest()
+	var err error
+	if m.Index, err = w.objects.finish(w.options.Source); err != nil {
+		return nil, err
+	}
 	data, err := m.encode()
 	if err != nil {
 		return nil, err
@@ -306,6 +312,9 @@ func (w *SetWriter) Abort() error {
 			f.file.Close()
 			w.open[partition] = nil
 		}
+	}
+	if w.objects != nil {
+		w.objects.file.Close()
 	}
 	w.syncs.Wait()
 	return w.stage.abort()

@@ -25,6 +25,8 @@ type fileWriter struct {
 	buf     *bufio.Writer
 	sha     hash.Hash
 	offset  int64
+	cut     int64  // bytes before offset that the shard has and the file, being of an index, has not
+	places  []byte // of an index, where the images are
 	footer  footer
 	entries []byte
 	offsets []byte // of the keys: u32 each
@@ -71,12 +73,23 @@ func (w *fileWriter) write(p []byte) error {
 	return err
 }
 
-// align pads the file with zeros to a multiple of 8.
-func (w *fileWriter) align() error { return w.write(zeros[:alignUp(w.offset)-w.offset]) }
+// at returns the offset in the shard.
+func (w *fileWriter) at() int64 { return w.offset + w.cut }
+
+// align pads the shard with zeros to a multiple of 8.
+func (w *fileWriter) align() error { return w.write(zeros[:alignUp(w.at())-w.at()]) }
 
 // length returns the bytes of the sample's record.
 func (s *Sample) length() int64 {
-	return int64(len(s.Image)) + int64(len(s.Aux)) + int64(len(s.Fields))
+	return int64(s.ImageBytes()) + int64(len(s.Aux)) + int64(len(s.Fields))
+}
+
+// ImageBytes returns the length of the image, wherever it lies.
+func (s *Sample) ImageBytes() int {
+	if s.Outside != nil {
+		return s.Outside.Length
+	}
+	return len(s.Image)
 }
 
 // checkSample refuses what the format cannot hold.
@@ -101,18 +114,25 @@ func checkSample(s *Sample) error {
 
 // append adds a sample that checkSample has passed, and returns the CRC of its record.
 func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
+	sum := checksum(s.Image)
+	if out := s.Outside; out != nil {
+		sum = out.Checksum
+		w.leaveOut(out)
+	}
 	e := Entry{
-		Offset: w.offset, ImageLength: uint32(len(s.Image)), AuxLength: uint32(len(s.Aux)),
+		Offset: w.at() - int64(s.ImageBytes()-len(s.Image)), ImageLength: uint32(s.ImageBytes()), AuxLength: uint32(len(s.Aux)),
 		Label: s.Label, Width: int32(s.Width), Height: int32(s.Height), Format: s.Format, FieldsLength: uint32(len(s.Fields)),
 	}
-	e.Checksum = crc32Append(crc32Append(checksum(s.Image), s.Aux), s.Fields)
+	e.Checksum = crc32Append(crc32Append(sum, s.Aux), s.Fields)
 	for _, p := range [][]byte{s.Image, s.Aux, s.Fields} {
 		if err := w.write(p); err != nil {
 			return 0, err
 		}
 	}
-	if err := w.align(); err != nil {
-		return 0, err
+	if s.Outside == nil {
+		if err := w.align(); err != nil {
+			return 0, err
+		}
 	}
 	var p [entrySize]byte
 	e.put(p[:])
@@ -126,15 +146,18 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 // full reports whether the file has no room for s, given the bytes and samples that a shard should have.
 // The first sample always has room.
 func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
-	return w.footer.count > 0 && (w.offset+s.length() > bytesMax || int(w.footer.count) >= samplesMax ||
+	return w.footer.count > 0 && (w.at()+s.length() > bytesMax || int(w.footer.count) >= samplesMax ||
 		len(w.keys)+len(s.Key) > keyBlobBytesMax)
 }
 
 // finish writes the index and the footer and says what the manifest needs to know; the file is not yet synced.
 func (w *fileWriter) finish() (ShardInfo, error) {
-	f := &w.footer
-	f.recordsEnd = w.offset
-	f.entriesOffset = w.offset + SlackBytes
+	f, tail := &w.footer, w.offset
+	if w.places != nil {
+		w.cut = alignIndexed(w.at()) - tail
+	}
+	f.recordsEnd = w.at()
+	f.entriesOffset = f.recordsEnd + SlackBytes
 	f.entriesCRC = checksum(w.entries)
 	f.keysOffset = f.entriesOffset + int64(len(w.entries))
 	f.keysCRC = crc32Append(checksum(w.offsets), w.keys)
@@ -151,11 +174,17 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	if err := w.write(f.bytes()); err != nil {
 		return ShardInfo{}, err
 	}
+	info := ShardInfo{Samples: int(f.count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.crc)}
+	if w.places != nil {
+		t := indexTrailer{count: f.count, size: w.at(), records: f.recordsOffset, entries: f.recordsEnd, tail: tail, placesCRC: checksum(w.places)}
+		if err := w.write(t.append(w.places)); err != nil {
+			return ShardInfo{}, err
+		}
+		info.Index = &ShardIndex{Bytes: w.offset, Tail: tail}
+	}
 	if err := w.buf.Flush(); err != nil {
 		return ShardInfo{}, err
 	}
-	return ShardInfo{
-		Samples: int(f.count), Bytes: w.offset,
-		Footer: fmt.Sprintf("%08x", f.crc), SHA256: hex.EncodeToString(w.sha.Sum(nil)),
-	}, nil
+	info.SHA256 = hex.EncodeToString(w.sha.Sum(nil))
+	return info, nil
 }

@@ -35,6 +35,7 @@ func newRepackCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	f.register(fl, true)
+	addForceFlag(fl, &f.force)
 	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
 	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many partitions (default as SET)")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
@@ -102,7 +103,10 @@ func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
 	f.size = shard.ShardBytesDefault
 	f.encoding = registry.AddFlags(fl, repack)
 	fl.Var(&f.size, "shard-size", fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax)))
-	fl.BoolVar(&f.force, "force", false, "replace a finished set")
+}
+
+func addForceFlag(fl *pflag.FlagSet, force *bool) {
+	fl.BoolVar(force, "force", false, "replace a finished set")
 }
 
 // check refuses values that cannot be meant.

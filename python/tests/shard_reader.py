@@ -1,4 +1,4 @@
-"""A plain reader of shard sets, written from docs/format/shard.md alone.
+"""A plain reader of shard sets, written from docs/format/shard.md and index.md alone.
 
 It is there to be compared with the programs: it shares no code with them and follows the document section by section. It checks
 all that the document has a reader check, and it is slow.
@@ -18,6 +18,8 @@ from typing import Any
 SLACK = 128
 ENTRY = struct.Struct("<qIIIiiiB3sI")
 FOOTER = struct.Struct("<6q4I16s2I8s")
+PLACE = struct.Struct("<2q2Iq")
+TRAILER = struct.Struct("<8s2I5q2I")
 NUMBERS = {"int64": "q", "float32": "f"}
 
 
@@ -96,12 +98,41 @@ class Sample:
     fields: dict[str, Any]
 
 
+def whole(path: Path, listed: dict[str, Any], index: dict[str, Any]) -> bytes:
+    """Put a shard of an index together."""
+    data, tail = path.read_bytes(), listed["index"]["tail"]
+    need(len(data) == listed["index"]["bytes"], path, "length")
+    magic, version, n, length, begin, end, tail_again, _, table_crc, crc = TRAILER.unpack(data[-TRAILER.size :])
+    need(crc == crc32c(data[-TRAILER.size : -4]) and (magic, version, tail_again) == (b"imgindex", 1, tail), path, "trailer")
+    table = data[len(data) - TRAILER.size - n * PLACE.size : -TRAILER.size]
+    need(table_crc == crc32c(table), path, "table: checksum")
+    text = (path.parents[1] / "objects.jsonl").read_bytes()
+    need(hashlib.sha256(text).hexdigest() == index["sha256"], path, "objects.jsonl: checksum")
+    objects = [json.loads(line) for line in text.splitlines()]
+    need(len(objects) == index["objects"], path, "objects")
+    places = list(PLACE.iter_unpack(table))
+    shard = bytearray(length)
+    shard[:begin] = data[:begin]
+    for (at, rest, image, number, offset), after in zip(places, [place[1] for place in places[1:]] + [tail], strict=True):
+        source = Path(index["source"], objects[number]["path"])
+        status = source.stat()
+        need(status.st_size == objects[number]["bytes"], source, "length")
+        need(str(status.st_mtime_ns) == objects[number]["version"], source, "version")
+        with source.open("rb") as file:
+            file.seek(offset)
+            shard[at : at + image] = file.read(image)
+        shard[at + image : at + image + after - rest] = data[rest:after]
+    shard[end:] = data[tail : len(data) - TRAILER.size - len(table)]
+    need(len(shard) == length, path, "length of the shard")
+    return bytes(shard)
+
+
 class Shard:
     """One shard file, as the manifest lists it."""
 
     def __init__(self, path: Path, listed: dict[str, Any], number: int, manifest: dict[str, Any]) -> None:
         self.path = path
-        self.data = data = path.read_bytes()
+        self.data = data = whole(path, listed, manifest["index"]) if "index" in manifest else path.read_bytes()
         self.fields = manifest.get("fields", [])
         need(len(data) == listed["bytes"], path, f"has {len(data)} bytes, the manifest says {listed['bytes']}")
         need(len(data) >= 16 + 4 + SLACK + FOOTER.size, path, "is too short")

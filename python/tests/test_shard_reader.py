@@ -144,6 +144,15 @@ def test_reads_originals(source: dict[bytes, bytes], original: Path):
         assert sample.fields["mask"] == beside.with_suffix(".mask").read_bytes()
 
 
+def test_reads_indexes(source: dict[bytes, bytes], original: Path, tmp_path: Path):
+    fields = [argument for field in FIELDS for argument in ("--field", field)]
+    imgshard("index", source[b""].decode(), "-o", tmp_path / "index", "--partitions", 2, "--seed", SEED, *fields)
+    found, packed = ShardSet(tmp_path / "index"), ShardSet(original)
+    assert found.content() == packed.content() == found.manifest["content"]
+    assert found.fingerprint() == packed.fingerprint()
+    assert [found[i] for i in range(len(found))] == [packed[i] for i in range(len(packed))]
+
+
 def test_row_indices_are_those_of_the_files(original: Path):
     mine = ShardSet(original)
     with_index = set()

@@ -37,6 +37,8 @@ type builder struct {
 	scratch  func() (string, error)       // a folder for temporary files, on the set's file system
 	sink     func(*inFlight) error        // takes the encoded samples, in order
 	compare  bool                         // sums are kept of the images' files
+	indexed  *source.Split                // that an index is made of; nil: a set
+	index    *indexer                     // of the index
 	listed   func(classes []string) error // gets the classes once they are known; may be nil
 	sums     packedSums                   // of the packed images
 	summary  Summary
@@ -55,7 +57,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	o, start := b.options, time.Now()
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
-		Built: o.built(), Replace: o.Replace, Fields: b.input.fields(),
+		Built: o.built(), Replace: o.Replace, Fields: b.input.fields(), Source: b.source(),
 	})
 	if err != nil {
 		return sum, err
@@ -66,6 +68,11 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		}
 	}()
 	b.writer, b.scratch, b.sink = w, w.Scratch, b.write
+	if b.indexed != nil {
+		if b.index, err = newIndexer(w, b.indexed); err != nil {
+			return sum, err
+		}
+	}
 	b.rejects, b.leftOut = lineList{writer: w, name: RejectsName}, lineList{writer: w, name: DuplicatesName}
 	defer b.rejects.close()
 	defer b.leftOut.close()
@@ -98,9 +105,20 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	sum.Notes, sum.sums = b.narrow.notes(), b.sums
 	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
 	for _, s := range m.Shards {
+		if s.Index != nil {
+			s.Bytes = s.Index.Bytes
+		}
 		sum.OutputBytes += s.Bytes
 	}
 	return sum, nil
+}
+
+// source is the place of the files that an index is of.
+func (b *builder) source() string {
+	if b.indexed == nil {
+		return ""
+	}
+	return source.ShownPath(b.indexed.Root())
 }
 
 // wants reports whether to gather a key.
@@ -125,6 +143,9 @@ type inFlight struct {
 	label    int32
 	fields   []byte // values of the set's fields
 	sum      fileSum
+	object   string            // of an index, the tar that the image lies in,
+	offset   int64             // and where,
+	pin      shard.IndexObject // or its file
 	scratch  encoding.Scratch
 	sample   shard.Sample // the encoder's result
 	encoded  bool         // load has found it made already
@@ -249,6 +270,9 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 	}
 	im.err = b.input.values(im)
 	im.sample.Fields = im.fields
+	if b.index != nil && im.err == nil {
+		im.err = b.index.leaveOut(im)
+	}
 }
 
 // write appends an image to the set, or to the list of rejects.
@@ -267,6 +291,11 @@ func (b *builder) write(im *inFlight) error {
 			return err
 		}
 	} else {
+		if b.index != nil {
+			if err := b.index.add(im); err != nil {
+				return err
+			}
+		}
 		if err := b.writer.Append(im.sample); err != nil {
 			return err
 		}
@@ -277,7 +306,7 @@ func (b *builder) write(im *inFlight) error {
 			sum.Formats = make(map[shard.Format]int)
 		}
 		sum.Formats[im.sample.Format]++
-		sum.ImageBytes += int64(len(im.sample.Image))
+		sum.ImageBytes += int64(im.sample.ImageBytes())
 		sum.AuxBytes += int64(len(im.sample.Aux))
 		if b.compare {
 			b.sums = append(b.sums, packedSum{im.sum, uint32(b.packed)})

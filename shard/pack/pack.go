@@ -21,6 +21,7 @@ package pack
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -41,6 +42,7 @@ type Options struct {
 	Jobs       int    // workers; 0 means one for each CPU
 	Strict     bool   // fail when a file cannot be read as an image
 	Replace    bool   // replace a set that is there already
+	Index      bool   // make an index: the images stay where they are
 	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
@@ -60,6 +62,9 @@ func (o *Options) fill() {
 	}
 	if o.Partitions == 0 {
 		o.Partitions = 1
+	}
+	if o.Index {
+		o.ShardBytes = math.MaxInt64 // its files are small
 	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = shard.ShardBytesDefault
@@ -146,10 +151,13 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 // buildSplit is Build that leaves images out, and compares with the images of the split for training. listed gets the classes before anything is
 // packed; its error ends the build.
 func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums, listed func(classes []string) error) (Summary, error) {
-	if err := checkRoom(split, out); err != nil {
+	if err := checkRoom(split, out); err != nil && !o.Index {
 		return Summary{}, err
 	}
 	b := newBuilder(split.Name, newInput(split), o)
+	if o.Index {
+		b.indexed = split
+	}
 	b.leaveOut, b.compare, b.listed = leaveOut, true, listed
 	sum, err := b.build(ctx, out)
 	sum.Notes = append(split.Notes(), sum.Notes...)

@@ -37,6 +37,7 @@ const (
 // for each item, in the order in which they came.
 type spoolInput struct {
 	split   *source.Split
+	index   *indexer // nil: the content is the image; else what an index keeps of it
 	seed    uint64
 	buckets []*bucket
 	spooled int // items
@@ -101,9 +102,29 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	if err := s.makeBuckets(folder, n); err != nil {
 		return err
 	}
+	if b.index != nil {
+		s.index = b.index
+		err = b.index.walk(ctx, b, s)
+	} else {
+		err = s.walk(ctx, b)
+	}
+	if err != nil {
+		return err
+	}
+	for _, k := range s.buckets {
+		if err := k.w.Flush(); err != nil {
+			return s.wrap(err)
+		}
+		k.w = nil
+	}
+	return nil
+}
+
+// walk reads the source's tars and spools all of them.
+func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 	var bytes int64
 	var buf []byte
-	err = s.split.Walk(ctx, func(it source.Item) error {
+	return s.split.Walk(ctx, func(it source.Item) error {
 		if !b.wants(it.Key) {
 			return nil
 		}
@@ -125,16 +146,6 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 		b.report(StageRead, s.spooled, bytes, s.split.Bytes())
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	for _, k := range s.buckets {
-		if err := k.w.Flush(); err != nil {
-			return s.wrap(err)
-		}
-		k.w = nil
-	}
-	return nil
 }
 
 func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.path(), err) }
@@ -226,6 +237,9 @@ func (s *spoolInput) load(im *inFlight) error {
 	}
 	label, err := s.split.Label(im.key)
 	im.label = label
+	if err == nil && s.index != nil {
+		err = im.restoreLeft()
+	}
 	return err
 }
 

@@ -146,6 +146,9 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 // built are the options that a set's content depends on, for its manifest.
 func (o *Options) built() map[string]string {
 	built := map[string]string{"shard_bytes": strconv.FormatInt(o.ShardBytes, 10)}
+	if o.Index {
+		built = map[string]string{"index": "true"}
+	}
 	if o.Dedupe {
 		built["dedupe"] = "true"
 	}

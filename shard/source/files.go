@@ -14,8 +14,9 @@ type file struct {
 	folder bool
 	reason string // why it cannot be read as an image; "": it may be one
 
-	size int64     // of data
-	data io.Reader // its content, of transports that stream
+	size   int64     // of data
+	data   io.Reader // its content, of transports that stream
+	offset int64     // of data in the tar's file; -1: it does not lie there as it is
 
 	label    int32 // set by a rule that knows it at once
 	labelled bool
@@ -23,6 +24,13 @@ type file struct {
 	dir, name string     // the folder that it lies in, and its name there
 	tar       *tarReader // the tar that it lies in under its name; nil: it lies in a folder
 	kind      byte       // of a member of a tar: tar.TypeReg and so on
+}
+
+// lies says where a file's data lie, if they do so as they are.
+func (it *Item) lies(f *file) {
+	if f.offset >= 0 && f.tar != nil {
+		it.Object, it.Offset = f.tar.path, f.offset
+	}
 }
 
 // errorf says what is wrong with a file, and where it is.
@@ -70,6 +78,14 @@ type files struct {
 	values []byte // of the fields of the file that is being streamed
 }
 
+// place implements placed.
+func (l *files) place(key string) string {
+	if t, ok := l.transport.(placed); ok {
+		return t.place(key)
+	}
+	return ""
+}
+
 func (l *files) describe() string { return l.what }
 
 func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
@@ -85,6 +101,7 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 		it := Item{Key: f.key, Reason: cmp.Or(f.reason, nameReason(f.key)), Label: f.label, Labelled: f.labelled}
 		if it.Reason == "" && f.data != nil {
 			it.Size, it.Data = f.size, f.data
+			it.lies(f)
 			if l.values, err = l.appendFields(l.values[:0], f.key); err != nil {
 				return err
 			}

@@ -1,7 +1,9 @@
 package source
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +88,7 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 		if err := s.bind(); err != nil {
 			return nil, err
 		}
+		s.Path = ShownPath(s.Path)
 	}
 	for _, o := range []*option{optionClasses, optionLabel, optionImages, optionValLabels, optionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })
@@ -111,7 +114,7 @@ func newCandidate(paths []string, opts Options) (*candidate, error) {
 	case paths[0] == StandardInput:
 		return newStdin(opts)
 	}
-	path, err := filepath.Abs(paths[0])
+	path, err := absolute(paths[0])
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +126,13 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 	folder := &folder{tree: fileSystem{}, given: true}
 	c := &candidate{opts: opts, folder: folder}
 	for i, path := range paths {
-		abs, err := filepath.Abs(path)
+		abs, err := absolute(path)
 		if err != nil || path == "" {
 			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
 		}
-		info, err := os.Stat(abs)
+		info, err := (fileSystem{}).stat(abs)
 		switch {
-		case os.IsNotExist(err):
+		case errors.Is(err, fs.ErrNotExist):
 			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -83,10 +82,10 @@ func openList(c *candidate) ([]*Split, error) {
 	root := filepath.Dir(c.path)
 	if c.opts.Images != "" {
 		var err error
-		if root, err = filepath.Abs(c.opts.Images); err != nil {
+		if root, err = absolute(c.opts.Images); err != nil {
 			return nil, err
 		}
-		if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		if info, err := (fileSystem{}).stat(root); err != nil || !info.IsDir() {
 			return nil, &FormatError{Path: root, Msg: "--images names no folder"}
 		}
 	}

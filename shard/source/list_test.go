@@ -163,7 +163,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"a stray quote":           {"x.csv", "a.jpg,1\nc\".jpg,0\n", Options{}, "line 2: a quotation mark in a field without quotes: put the field in quotes"},
 		"climbing":                {"x.csv", "a.jpg,1\n../c.jpg,0\n", Options{}, `line 2: "../c.jpg" may not lie in DIR: `},
 		"elsewhere":               {"x.csv", "a.jpg,1\n/etc/passwd,0\n", Options{}, `line 2: "/etc/passwd" does not lie in DIR`},
-		"an address":              {"x.csv", "a.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "is an address"},
+		"an address":              {"x.csv", "a.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "--images URL names the place"},
 		"a folder":                {"x.csv", "a.jpg,1\nsub,0\n", Options{}, "line 2: sub is a folder"},
 		"a strange split":         {"x.csv", "path,label,split\na.jpg,1,fold3\n", Options{}, `line 2: the split "fold3" is none`},
 		"UTF-16":                  {"x.csv", "\xff\xfea\x00", Options{}, "UTF-16"},

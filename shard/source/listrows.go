@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -48,7 +47,7 @@ type listSyntax interface {
 
 // readList reads a list; nil: the file is none.
 func readList(file, root string, opts Options) (*list, error) {
-	f, err := os.Open(file)
+	f, err := fileSystem{}.open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +104,7 @@ func (l *list) isFile(field string) bool {
 	if err != nil {
 		return false
 	}
-	info, err := os.Stat(filepath.Join(l.root, filepath.FromSlash(key)))
+	info, err := (fileSystem{}).stat(filepath.Join(l.root, filepath.FromSlash(key)))
 	return err == nil && !info.IsDir()
 }
 
@@ -289,7 +288,11 @@ func (l *list) key(file string) (string, error) {
 	case file == "":
 		return "", errors.New("no path")
 	case strings.Contains(file, "://"):
-		return "", fmt.Errorf("%.80q is an address: only files are read", file)
+		below, is := strings.CutPrefix(file, ShownPath(l.root)+"/")
+		if !is {
+			return "", fmt.Errorf("%.200q does not lie in %s: --images URL names the place that holds all of them", file, ShownPath(l.root))
+		}
+		return entryPath(below)
 	case !utf8.ValidString(file):
 		return "", errors.New("the path is not UTF-8")
 	}

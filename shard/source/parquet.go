@@ -102,7 +102,7 @@ func newParquet(c *candidate, paths []string) (*Split, error) {
 	}
 	l := &parquetSplit{paths: paths, names: names, opts: c.opts}
 	for _, file := range paths {
-		info, err := os.Stat(file)
+		info, err := fileSystem{}.stat(file)
 		if err != nil {
 			return nil, err
 		}
@@ -480,6 +480,9 @@ func (c *parquetCursor) close() {
 
 // openParquet reads a file's schema and finds the columns in it.
 func openParquet(name string, opts Options) (f *parquetFile, err error) {
+	if err := noRemote(name, "parquet"); err != nil {
+		return nil, err
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err

@@ -81,6 +81,10 @@ type Item struct {
 	Size int64
 	// Data is the content when the split is Streamed, valid until the call that got the Item returns; else nil: Read gets it.
 	Data io.Reader
+	// Object is the path of the file that has Data, byte for byte from Offset on; "" if none has, as of a compressed tar. Of splits that are not
+	// Streamed, Place tells it.
+	Object string
+	Offset int64
 	// Label is the sample's when Labelled; else only the end of the walk tells it.
 	Label    int32
 	Labelled bool
@@ -292,6 +296,28 @@ func (s *Split) Label(key string) (int32, error) {
 // is no regular file gives a *RejectError. It may be called from many goroutines.
 func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.read(key, buf) }
 
+// Root is the folder, or the URL of the place, that the files lie in which Item.Object and Place name.
+func (s *Split) Root() string {
+	if l, ok := s.layout.(placed); ok {
+		return l.place("")
+	}
+	return s.Path
+}
+
+// Place returns the path of the file that is the item of that key, of a split that is not Streamed; "" if there is none, as in a zip.
+func (s *Split) Place(key string) string {
+	if l, ok := s.layout.(placed); ok {
+		return l.place(key)
+	}
+	return ""
+}
+
+// placed is a layout whose items are files of this machine or behind a network.
+type placed interface {
+	// place returns the path of an item's file, and for "" the folder that all lie in.
+	place(key string) string
+}
+
 // FormatError says that a source is malformed, hostile, or not laid out as any that is read. It ends the build: such a source should be mended.
 type FormatError struct {
 	Path   string // the folder or tar
@@ -303,7 +329,7 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	var b strings.Builder
-	b.WriteString(e.Path)
+	b.WriteString(ShownPath(e.Path))
 	if e.Entry != "" {
 		fmt.Fprintf(&b, ": entry %q", e.Entry)
 	}

@@ -104,7 +104,7 @@ func openSuffixTars(c *candidate) ([]*Split, error) {
 func newSuffixTars(c *candidate, names []string) (*Split, error) {
 	var paths []string
 	for _, name := range names {
-		if !filepath.IsAbs(name) {
+		if !isAbsolute(name) {
 			name = filepath.Join(c.path, name)
 		}
 		paths = append(paths, name)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -23,11 +22,12 @@ var errNotTar = errors.New("not a tar")
 // tarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
 type tarReader struct {
 	tar     *tar.Reader
-	path    string   // of the file
-	inner   string   // the name of the entry that holds this tar, "" for the file itself
-	file    *os.File // nil: it is not to be closed
+	path    string    // of the file
+	inner   string    // the name of the entry that holds this tar, "" for the file itself
+	file    io.Closer // nil: it is not to be closed
 	count   *countingReader
 	rest    *endReader // what the entries are read from: at the end, what follows them
+	begins  int64      // where the tar begins in the file; -1: it is compressed
 	peeking bool       // only the front is of interest: what follows the end is not read
 }
 
@@ -45,13 +45,12 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 // openTar opens a tar file. What is no tar gives an error that is errNotTar.
 func openTar(path string) (*tarReader, error) {
-	f, err := os.Open(path)
+	if info, err := (fileSystem{}).stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: errNotTar})
+	}
+	f, err := fileSystem{}.open(path)
 	if err != nil {
 		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: errNotTar})
 	}
 	t, err := newTarReader(path, f)
 	if err != nil {
@@ -70,7 +69,7 @@ func newTarReader(path string, r io.Reader) (*tarReader, error) {
 
 // within opens a tar that is the current entry of this one.
 func (t *tarReader) within(name string, buf *bufio.Reader) (*tarReader, error) {
-	inner := &tarReader{path: t.path, inner: name, count: t.count}
+	inner := &tarReader{path: t.path, inner: name, count: t.count, begins: t.offset()}
 	buf.Reset(t.tar)
 	if err := inner.start(buf); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func (t *tarReader) start(buf *bufio.Reader) error {
 		if head, err = unpacked.Peek(tarBlockBytes); err != nil && err != io.EOF {
 			return t.wrap("", err)
 		}
-		buf = unpacked
+		buf, t.begins = unpacked, -1
 	}
 	if !isTar(head) {
 		return &FormatError{Path: t.path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
@@ -108,6 +107,14 @@ func (t *tarReader) Close() error {
 		return nil
 	}
 	return t.file.Close()
+}
+
+// offset is where the current member's content begins in the file; -1: it does not lie there as it is. It is asked before anything of that is read.
+func (t *tarReader) offset() int64 {
+	if t.begins < 0 {
+		return -1
+	}
+	return t.begins + t.rest.n
 }
 
 // next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
@@ -145,11 +152,13 @@ func (t *tarReader) checkRest() error {
 // endReader remembers how many zeros were read last: a tar ends in two blocks of them.
 type endReader struct {
 	r     io.Reader
+	n     int64 // bytes that were read
 	zeros int
 }
 
 func (e *endReader) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
+	e.n += int64(n)
 	if tail := len(bytes.TrimRight(p[:n], "\x00")); tail > 0 {
 		e.zeros = n - tail
 	} else {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -17,6 +17,17 @@ type tarFiles struct {
 	size  int64
 	stdin *standardInput // in place of the path
 	strip string         // "train/": the folder that all members lie in, no part of a key
+}
+
+// place implements placed: of keys nothing is known.
+func (t *tarFiles) place(string) string {
+	folder := filepath.Dir(t.paths[0])
+	for _, p := range t.paths {
+		for !below(p, folder) {
+			folder = filepath.Dir(folder)
+		}
+	}
+	return folder
 }
 
 func (t *tarFiles) streamed() bool { return true }
@@ -37,7 +48,7 @@ func (c *candidate) inTars(paths ...string) (*tarFiles, error) {
 		return t, nil
 	}
 	for _, p := range paths {
-		info, err := os.Stat(p)
+		info, err := fileSystem{}.stat(p)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +88,11 @@ func (t *tarFiles) open(path string) (*tarReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newTarReader(path, r)
+	in, err := newTarReader(path, r)
+	if err == nil {
+		in.begins = -1 // it cannot be read again
+	}
+	return in, err
 }
 
 // checkEnd notes a tar that was read to its end and was cut off there.
@@ -101,7 +116,10 @@ func (w *walk) files(r *tarReader, strip string, fn func(*file) error) error {
 		if err != nil {
 			return err
 		}
-		f := &file{key: h.Name, folder: h.Typeflag == tar.TypeDir, reason: memberReason(h), size: h.Size, data: &memberReader{r, h.Name}, name: h.Name, tar: r, kind: h.Typeflag}
+		f := &file{key: h.Name, folder: h.Typeflag == tar.TypeDir, reason: memberReason(h), size: h.Size, data: &memberReader{r, h.Name}, offset: r.offset(), name: h.Name, tar: r, kind: h.Typeflag}
+		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse || h.PAXRecords["GNU.sparse.realsize"] != "" {
+			f.offset = -1
+		}
 		if err := fn(f); err != nil && err != fs.SkipDir {
 			return err
 		}

@@ -27,13 +27,6 @@ type fileTree interface {
 	open(path string) (io.ReadCloser, error)
 }
 
-// fileSystem is the machine's own tree.
-type fileSystem struct{}
-
-func (fileSystem) stat(path string) (fs.FileInfo, error)   { return os.Stat(path) }
-func (fileSystem) list(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
-func (fileSystem) open(path string) (io.ReadCloser, error) { return os.Open(path) }
-
 // treeFiles is the transport of files below a folder.
 type treeFiles struct {
 	fs       fileTree
@@ -43,6 +36,14 @@ type treeFiles struct {
 
 // inFolder is the transport of the files of a candidate that is a folder.
 func (c *candidate) inFolder() *treeFiles { return &treeFiles{fs: c.tree, root: c.path} }
+
+// place implements placed.
+func (t *treeFiles) place(key string) string {
+	if t.fs != fileTree(fileSystem{}) {
+		return ""
+	}
+	return filepath.Join(t.root, filepath.FromSlash(key))
+}
 
 func (t *treeFiles) streamed() bool { return false }
 func (t *treeFiles) bytes() int64   { return 0 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,7 +87,7 @@ func unreadFile(path string) error {
 
 // headOf is how a file begins, as far as it can be read.
 func headOf(path string) []byte {
-	f, err := os.Open(path)
+	f, err := fileSystem{}.open(path)
 	if err != nil {
 		return nil
 	}

@@ -233,6 +233,7 @@ type sample struct {
 	key    string
 	image  string // the member's name; "": none yet
 	reason string // why the image cannot be read
+	file   *file  // of the image
 	label  int32  // -1: none yet
 	none   bool   // its JSON says that it has none, by a negative number
 	// unlabelled says that its label is missing, and that this is no fault.
@@ -415,7 +416,7 @@ func (w *webDatasetWalker) readImage(f *file) error {
 	if sm.image != "" {
 		return f.errorf("a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image))
 	}
-	sm.image, sm.reason = f.name, f.reason
+	sm.image, sm.reason, sm.file = f.name, f.reason, f
 	if sm.reason != "" {
 		return nil
 	}
@@ -464,6 +465,7 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 	if it.Reason == "" {
 		it.Label, it.Labelled = sm.label, true
 		it.Size, it.Data = int64(w.content.Len()), bytes.NewReader(w.content.Bytes())
+		it.lies(sm.file)
 		var err error
 		if it.Fields, err = w.fields.values(); err != nil {
 			return t.errorf(sm.image, "%v", err)

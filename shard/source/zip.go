@@ -28,7 +28,7 @@ type zipTree struct {
 
 // isZip says that a file begins as zips do that are not empty.
 func isZip(name string) bool {
-	f, err := os.Open(name)
+	f, err := fileSystem{}.open(name)
 	if err != nil {
 		return false
 	}
@@ -40,6 +40,9 @@ func isZip(name string) bool {
 
 // openZip reads the list of members at a zip's end.
 func openZip(name string) (t *zipTree, err error) {
+	if err := noRemote(name, "a zip"); err != nil {
+		return nil, err
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err

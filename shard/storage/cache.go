@@ -424,15 +424,20 @@ type Forgetter interface {
 	Forget(offset, length int64) bool
 }
 
-// A cachedFile is a remote file with a cache before it.
+// A cachedFile is a file of a network with a cache before it.
 type cachedFile struct {
-	*remoteFile
+	File
 	object *cachedObject
 	local  *localFile // the object's data
 }
 
-func (c *Cache) open(f *remoteFile, identity string) (File, error) {
-	o, err := c.object(identity, Join(f.place, f.name), f.size)
+// Cached puts the cache of Remote, if there is one, before a file of a network. identity tells its content from any other's.
+func Cached(f File, place, identity string) (File, error) {
+	c := Remote.Cache
+	if c == nil {
+		return f, nil
+	}
+	o, err := c.object(identity, place, f.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -442,11 +447,11 @@ func (c *Cache) open(f *remoteFile, identity string) (File, error) {
 	}
 	here := local.(*localFile)
 	here.plain.changes, here.past.changes = true, true
-	return &cachedFile{remoteFile: f, object: o, local: here}, nil
+	return &cachedFile{File: f, object: o, local: here}, nil
 }
 
 // Close implements io.Closer.
-func (f *cachedFile) Close() error { return errors.Join(f.local.Close(), f.remoteFile.Close()) }
+func (f *cachedFile) Close() error { return errors.Join(f.local.Close(), f.File.Close()) }
 
 // Ahead implements [File].
 func (f *cachedFile) Ahead(offset, length int64) bool {
@@ -470,7 +475,7 @@ func (f *cachedFile) Fetch(r *Fetch) {
 func (f *cachedFile) ReadAt(p []byte, offset int64) (int, error) {
 	length := max(0, min(int64(len(p)), f.object.size-offset))
 	if length == 0 {
-		return f.remoteFile.ReadAt(p, offset)
+		return f.File.ReadAt(p, offset)
 	}
 	if first, last := f.object.missing(offset, length); first > last {
 		if n, err := f.local.ReadAt(p, offset); int64(n) == length {
@@ -509,7 +514,7 @@ func (f *cachedFile) fill(buf []byte, offset, length int64) ([]byte, error) {
 		stats.HitBytes.Add(part[1] - part[0])
 	}
 	missing := buf[from-begin : to-begin]
-	if n, err := f.remoteFile.read(missing, from); n < len(missing) {
+	if n, err := f.File.ReadAt(missing, from); n < len(missing) {
 		return nil, err
 	}
 	stats.MissBytes.Add(int64(len(missing)))
@@ -522,6 +527,9 @@ func (f *cachedFile) Forget(offset, length int64) (kept bool) {
 	for block := offset / blockBytes; block*blockBytes < min(offset+length, f.object.size); block++ {
 		kept = kept || f.object.has(block)
 		f.object.keep(block, false)
+	}
+	if inner, is := f.File.(Forgetter); is && inner.Forget(offset, length) {
+		kept = true
 	}
 	return kept
 }

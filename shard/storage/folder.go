@@ -1,11 +1,13 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,6 +71,30 @@ func (f *Folder) ReadFile(name string, max int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, max)
 	}
 	return data, err
+}
+
+// Stat implements [Storage].
+func (f *Folder) Stat(name string) (Object, error) { return statFile(f.path(name)) }
+
+func statFile(path string) (Object, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Object{}, err
+	}
+	return Object{Bytes: info.Size(), Version: strconv.FormatInt(info.ModTime().UnixNano(), 10)}, nil
+}
+
+// OpenObject implements [Storage].
+func (f *Folder) OpenObject(name string, o Object) (File, error) {
+	file, err := f.open(f.path(name))
+	if err != nil {
+		return nil, err
+	}
+	if now, err := f.Stat(name); err != nil || now != o {
+		file.Close()
+		return nil, errors.Join(err, ErrReplaced)
+	}
+	return file, nil
 }
 
 // Names implements [Storage]. A link to a folder is one.

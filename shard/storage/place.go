@@ -68,3 +68,20 @@ func Join(place, name string) string {
 	}
 	return filepath.Join(place, filepath.FromSlash(name))
 }
+
+// Root divides a URL into the place of a bucket, a server or a repository, and a name there.
+func Root(place string) (root, name string) {
+	scheme, rest, _ := strings.Cut(place, "://")
+	parts := 1
+	if scheme == "hf" {
+		parts = 3
+	}
+	for i := range rest {
+		if rest[i] == '/' {
+			if parts--; parts == 0 {
+				return scheme + "://" + rest[:i], strings.Trim(rest[i:], "/")
+			}
+		}
+	}
+	return place, ""
+}

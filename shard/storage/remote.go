@@ -165,8 +165,8 @@ func (r *remote) ReadFile(name string, max int64) (data []byte, err error) {
 func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	f := &remoteFile{remote: r, name: name, size: size}
 	switch {
-	case size >= 0 && identity != "" && Remote.Cache != nil:
-		return Remote.Cache.open(f, identity)
+	case size >= 0 && identity != "":
+		return Cached(f, Join(r.place, name), identity)
 	case size >= 0:
 		return f, nil
 	}
@@ -175,6 +175,21 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Stat implements [Storage], by a request for one byte.
+func (r *remote) Stat(name string) (Object, error) {
+	f := &remoteFile{remote: r, name: name, size: -1}
+	var first [1]byte
+	if _, err := f.read(first[:], 0); err != nil && err != io.EOF {
+		return Object{}, err
+	}
+	return Object{Bytes: f.size, Version: f.version}, nil
+}
+
+// OpenObject implements [Storage]. It makes no request.
+func (r *remote) OpenObject(name string, o Object) (File, error) {
+	return &remoteFile{remote: r, name: name, size: o.Bytes, version: o.Version}, nil
 }
 
 // repeat calls try until it succeeds, or fails for good, or the time is over. try says after each piece of an answer that the request is alive, and

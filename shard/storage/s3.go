@@ -135,7 +135,7 @@ func (b *bucket) fault(err error) error {
 	failed := &RemoteError{Err: withoutURL(err)}
 	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
-		failed.Err = errors.New(http.StatusText(failed.Status))
+		failed.Err = fmt.Errorf("status %d %s", failed.Status, http.StatusText(failed.Status))
 		if region := answer.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && (failed.Status == http.StatusMovedPermanently || failed.Status == http.StatusBadRequest) {
 			b.move(region)
 			failed.Status = 0 // repeated, there

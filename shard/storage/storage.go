@@ -22,11 +22,21 @@ type Storage interface {
 	Open(name string, size int64, identity string) (File, error)
 	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge].
 	ReadFile(name string, max int64) ([]byte, error)
+	// Stat returns what pins a file.
+	Stat(name string) (Object, error)
+	// OpenObject opens a file that still is the one that was pinned, and otherwise fails with [ErrReplaced], then or when it is read.
+	OpenObject(name string, o Object) (File, error)
 	// Names returns the names right below a folder, "" for the place itself; those of folders end in a slash. It is errors.ErrUnsupported where the storage
 	// can't list.
 	Names(folder string) ([]string, error)
 	// String returns the place, for messages.
 	String() string
+}
+
+// An Object pins a file: it is another one when either differs.
+type Object struct {
+	Bytes   int64  `json:"bytes"`
+	Version string `json:"version,omitempty"` // ETag or date, or in a folder the time of the last change in nanoseconds
 }
 
 // A File is open for reading, by many goroutines at a time. It stays the file that was opened: once another one has taken its place, reads fail with

@@ -147,7 +147,10 @@ func defaulted(value, otherwise string) string {
 	return value
 }
 
-// list implements lister. Only the first thousand names come: a folder of sets has few.
+// hubNamesMax is how many names a listing has at most: more come in pages.
+const hubNamesMax = 1000
+
+// list implements lister. It reads one page: a folder of sets has few names.
 func (h *hub) list(ctx context.Context, folder string) ([]string, error) {
 	tree := &web{base: h.tree, header: h.header}
 	o, err := tree.get(ctx, folder, 0, -1, "")
@@ -158,6 +161,9 @@ func (h *hub) list(ctx context.Context, folder string) ([]string, error) {
 	var entries []struct{ Type, Path string }
 	if err := json.NewDecoder(io.LimitReader(o.body, 16<<20)).Decode(&entries); err != nil {
 		return nil, err
+	}
+	if len(entries) >= hubNamesMax {
+		return nil, fmt.Errorf("%w: the folder has %d names or more, of which a listing shows the first: name the files", errors.ErrUnsupported, hubNamesMax)
 	}
 	var names []string
 	for _, e := range entries {

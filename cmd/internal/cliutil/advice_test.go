@@ -81,7 +81,7 @@ func TestArgs(t *testing.T) {
 		{"serve [SET]", []string{"file:///data/x"}, "SET file:///data/x is an address: write the path alone, /data/x"},
 		{"serve [SET]", []string{"s3://there"}, ""},
 		{"top [SERVER]", []string{"http://host:9090"}, ""},
-		{"build SRC... [-o OUT]", []string{"a", "https://b"}, "SRC https://b is an address"},
+		{"build SRC... [-o OUT]", []string{"s3://bucket/a", "ftp://b"}, "SRC ftp://: an unknown kind of place"},
 		{"serve [SET]", []string{"x", "--split="}, "--split is empty, as an unset variable is: name one, or leave the flag away"},
 		{"serve [SET]", []string{"x", "--from=a", "--from="}, "--from is empty"},
 		{"serve [SET]", []string{"x", "--split=a", "--from=b"}, ""},

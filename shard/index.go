@@ -1,0 +1,437 @@
+package shard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"sync"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// Index says that a set is an index: its files lack the images, which lie in objects of another place, such as tars in a bucket.
+//
+// A file of it is a shard with the images cut out, a table that says where each image is to be put in, and a trailer. [indexedFile] reads it as if it were the
+// shard, so that nothing else knows of indexes. docs/format/index.md specifies every byte.
+type Index struct {
+	Source  string `json:"source"`  // place of the objects: a folder's path, or a URL
+	Objects int    `json:"objects"` // in ObjectsName
+	SHA256  string `json:"sha256"`  // of ObjectsName
+}
+
+// ShardIndex is what the manifest knows of a file of an index.
+type ShardIndex struct {
+	Bytes int64 `json:"bytes"` // of the file, where ShardInfo has those of the shard that it stands for
+	Tail  int64 `json:"tail"`  // where entries, keys, table and trailer begin, which are read when the file is opened
+}
+
+// ObjectsName is the list of an index's objects, a JSON object in each line. Its path is relative to the source.
+const ObjectsName = "objects.jsonl"
+
+// An IndexObject is a file that holds images of an index.
+type IndexObject struct {
+	Path string `json:"path"`
+	storage.Object
+}
+
+// Outside says where the image of a sample lies that an index does not hold.
+type Outside struct {
+	Object   int   // its line in ObjectsName, counted from 0
+	Offset   int64 // in the object
+	Length   int
+	Checksum uint32 // CRC-32C
+}
+
+// OutsideOf returns what an index keeps of an image, but for where it lies.
+func OutsideOf(image []byte) *Outside { return &Outside{Length: len(image), Checksum: checksum(image)} }
+
+const (
+	magicIndex   = "imgindex"
+	placeSize    = 32
+	trailerSize  = 64
+	objectsMax   = 1 << 30 // bytes of ObjectsName
+	indexedAlign = 4096    // of records: a cache's blocks hold one record each
+)
+
+// imagePlace says where an image goes: it is bytes [at, at+length) of the shard. What follows it there begins at byte rest of the file.
+type imagePlace struct {
+	at, rest int64
+	length   uint32
+	object   uint32
+	offset   int64 // in the object
+}
+
+func (p *imagePlace) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(p.at))
+	b = binary.LittleEndian.AppendUint64(b, uint64(p.rest))
+	b = binary.LittleEndian.AppendUint32(b, p.length)
+	b = binary.LittleEndian.AppendUint32(b, p.object)
+	return binary.LittleEndian.AppendUint64(b, uint64(p.offset))
+}
+
+func parsePlace(b []byte) imagePlace {
+	le := binary.LittleEndian
+	return imagePlace{int64(le.Uint64(b)), int64(le.Uint64(b[8:])), le.Uint32(b[16:]), le.Uint32(b[20:]), int64(le.Uint64(b[24:]))}
+}
+
+func (p *imagePlace) end() int64 { return p.at + int64(p.length) }
+
+// indexTrailer ends a file of an index.
+type indexTrailer struct {
+	count     uint32
+	size      int64 // of the shard
+	records   int64 // where records begin in it, and the rest of the first one in the file
+	entries   int64 // where the bytes after the records begin in it, and at tail in the file
+	tail      int64
+	placesCRC uint32
+}
+
+func (t *indexTrailer) append(b []byte) []byte {
+	begin := len(b)
+	b = append(b, magicIndex...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(Version1))
+	b = binary.LittleEndian.AppendUint32(b, t.count)
+	for _, n := range []int64{t.size, t.records, t.entries, t.tail, 0} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	b = binary.LittleEndian.AppendUint32(b, t.placesCRC)
+	return binary.LittleEndian.AppendUint32(b, checksum(b[begin:]))
+}
+
+func alignIndexed(n int64) int64 { return (n + indexedAlign - 1) &^ (indexedAlign - 1) }
+
+// leaveOut notes where an image lies, for which the shard has room.
+func (w *fileWriter) leaveOut(o *Outside) {
+	p := imagePlace{at: alignIndexed(w.at()), rest: w.offset, length: uint32(o.Length), object: uint32(o.Object), offset: o.Offset}
+	w.places = p.append(w.places)
+	w.cut = p.end() - w.offset
+}
+
+// AddObject adds a file to the list of those that the images of an index lie in, and returns its number. A set with one is an index.
+func (w *SetWriter) AddObject(o IndexObject) (number int, err error) {
+	if w.objects == nil {
+		file, err := w.CreateFile(ObjectsName)
+		if err != nil {
+			return 0, err
+		}
+		w.objects = &objectList{file: file, sha: sha256.New()}
+	}
+	l := w.objects
+	line, err := encodeJSON(o, "")
+	if err == nil {
+		l.sha.Write(line)
+		_, err = l.file.Write(line)
+	}
+	l.count++
+	return l.count - 1, err
+}
+
+// An objectList is ObjectsName as it is written.
+type objectList struct {
+	file  *os.File
+	sha   hash.Hash
+	count int
+}
+
+// finish ends the list, and says what the manifest needs to know.
+func (l *objectList) finish(source string) (*Index, error) {
+	if l == nil {
+		return nil, nil
+	}
+	err := errors.Join(l.file.Sync(), l.file.Close())
+	return &Index{Source: source, Objects: l.count, SHA256: hex.EncodeToString(l.sha.Sum(nil))}, err
+}
+
+// indexedStorage is the storage of an index's set. Its files are shards.
+type indexedStorage struct {
+	storage.Storage
+	source   storage.Storage
+	manifest *Manifest
+	infos    map[string]*ShardInfo // by path
+
+	objects []byte // ObjectsName
+	lines   []int  // where they begin
+	mu      sync.RWMutex
+	open    map[uint32]storage.File
+}
+
+// newIndexedStorage returns the storage of the shards of an index. It reads the list of objects.
+func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
+	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]storage.File{}}
+	path := storage.Join(files.String(), ObjectsName)
+	var err error
+	if s.source, err = storage.At(m.Index.Source); err != nil {
+		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
+	}
+	if s.objects, err = files.ReadFile(ObjectsName, objectsMax); err != nil {
+		return nil, fmt.Errorf("shard: %s, the list of the files that this index is of: %w", path, err)
+	}
+	if sum := sha256.Sum256(s.objects); hex.EncodeToString(sum[:]) != m.Index.SHA256 {
+		return nil, corrupt(path, "file", 0, fmt.Errorf("SHA-256 %x, the manifest says %.64s", sum, m.Index.SHA256))
+	}
+	for at := 0; at < len(s.objects); {
+		s.lines = append(s.lines, at)
+		at += bytes.IndexByte(append(s.objects[at:len(s.objects):len(s.objects)], '\n'), '\n') + 1
+	}
+	for i := range m.Shards {
+		s.infos[m.Shards[i].Path] = &m.Shards[i]
+	}
+	return s, nil
+}
+
+// Open implements [storage.Storage]. The file is the shard, put together from the index's own file and the objects.
+func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.File, error) {
+	info := s.infos[name]
+	if info == nil || info.Index == nil {
+		return nil, fmt.Errorf("%s: the manifest does not say that it is of an index", name)
+	}
+	file, err := s.Storage.Open(name, info.Index.Bytes, identity)
+	if err != nil {
+		return nil, err
+	}
+	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
+	f.read = f.fetch
+	err = f.openTable(info)
+	if cached, is := file.(storage.Forgetter); is && err != nil && cached.Forget(info.Index.Tail, info.Index.Bytes-info.Index.Tail) {
+		err = f.openTable(info)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	if storage.IsRemote(s.manifest.Index.Source) {
+		return storage.Cached(f, f.path, identity+" with its images")
+	}
+	return f, nil
+}
+
+// object returns the file of an object, and what is to be done with it after use.
+func (s *indexedStorage) object(number uint32, whole func(storage.Object) bool) (f storage.File, path string, done func(), err error) {
+	var o IndexObject
+	line := s.objects[s.lines[number]:]
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end]
+	}
+	if err := json.Unmarshal(line, &o); err != nil {
+		return nil, ObjectsName, nil, fmt.Errorf("line %d: %w", number+1, err)
+	}
+	path, done = storage.Join(s.manifest.Index.Source, o.Path), func() {}
+	s.mu.RLock()
+	f = s.open[number]
+	s.mu.RUnlock()
+	if f != nil {
+		return f, path, done, nil
+	}
+	if f, err = s.source.OpenObject(o.Path, o.Object); err != nil {
+		return nil, path, nil, err
+	}
+	if whole(o.Object) { // the file of one image is opened for it
+		return f, path, func() { f.Close() }, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.open[number]; other != nil {
+		f.Close()
+		return other, path, done, nil
+	}
+	s.open[number] = f
+	return f, path, done, nil
+}
+
+// readObject reads a part of an image.
+func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error {
+	f, path, done, err := s.object(p.object, func(o storage.Object) bool { return p.offset == 0 && o.Bytes == int64(p.length) })
+	n := 0
+	if err == nil {
+		defer done()
+		n, err = f.ReadAt(buf, p.offset+skip)
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err // the path is told anyway
+	}
+	switch {
+	case n == len(buf):
+		return nil
+	case errors.Is(err, storage.ErrReplaced):
+		err = fmt.Errorf("%w: it has changed since it was indexed: index it again (imgshard index)", err)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: the images of this index are looked for where they were indexed: put them back, or index them where they are", err)
+	case err == nil || err == io.EOF:
+		err = fmt.Errorf("it ends before byte %d, where an image lies: index it again", p.offset+int64(p.length))
+	}
+	if _, named := errors.AsType[*storage.RemoteError](err); named {
+		return err
+	}
+	return &objectError{path, err}
+}
+
+// An objectError names the object that could not be read.
+type objectError struct {
+	path string
+	err  error
+}
+
+func (e *objectError) Error() string { return e.path + ": " + e.err.Error() }
+
+func (e *objectError) Unwrap() error { return e.err }
+
+// An indexedFile is a shard whose images lie elsewhere.
+type indexedFile struct {
+	set  *indexedStorage
+	path string
+	file storage.File
+
+	indexTrailer
+	here   int64  // in the file, from which all is in memory
+	end    []byte // of the file, from there on
+	places []byte // in end
+
+	read func(buf []byte, offset, length int64) ([]byte, error)
+}
+
+// openTable reads the end of the file, and checks it.
+func (f *indexedFile) openTable(info *ShardInfo) error {
+	x := info.Index
+	bad := func(offset int64, format string, args ...any) error {
+		return corrupt(f.path, "table", offset, fmt.Errorf(format, args...))
+	}
+	size, length := f.file.Size(), placeSize*int64(info.Samples)
+	table := size - trailerSize - length
+	if size != x.Bytes || x.Tail < 0 || table < x.Tail {
+		return bad(0, "%d bytes for %d images, the manifest says %d", size, info.Samples, x.Bytes)
+	}
+	f.here = table
+	if _, local := f.file.(storage.Mapper); !local {
+		f.here = x.Tail // so that one request brings all that is read at opening
+	}
+	f.end = make([]byte, size-f.here)
+	if n, err := f.file.ReadAt(f.end, f.here); n < len(f.end) {
+		return err
+	}
+	le, t := binary.LittleEndian, f.end[len(f.end)-trailerSize:]
+	if got, want := checksum(t[:trailerSize-4]), le.Uint32(t[trailerSize-4:]); string(t[:8]) != magicIndex || le.Uint32(t[8:]) != uint32(Version1) || got != want {
+		return bad(size-trailerSize, "ends in %.16q with the CRC-32C %08x: the file is damaged, or no index's", t, got)
+	}
+	number := func(at int) int64 { return int64(le.Uint64(t[at:])) }
+	f.indexTrailer = indexTrailer{count: le.Uint32(t[12:]), size: number(16), records: number(24), entries: number(32), tail: number(40), placesCRC: le.Uint32(t[56:])}
+	switch {
+	case int(f.count) != info.Samples || f.size != info.Bytes || f.tail != x.Tail:
+		return bad(size-trailerSize, "%d samples in %d bytes, the manifest says %d in %d", f.count, f.size, info.Samples, info.Bytes)
+	case f.size-f.entries != table-f.tail || f.records < 0 || f.records > f.tail || f.entries > f.size:
+		return bad(size-trailerSize, "its parts do not fill %d bytes", size)
+	}
+	f.places = f.end[table-f.here:][:length]
+	if got := checksum(f.places); got != f.placesCRC {
+		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.placesCRC, Got: got})
+	}
+	last := imagePlace{at: f.records, rest: f.records}
+	for j := range int(f.count) {
+		p := f.place(j)
+		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() || int(p.object) >= len(f.set.lines) || p.offset < 0 {
+			return bad(table+placeSize*int64(j), "image %d is said to lie where it can't", j)
+		}
+		last = p
+	}
+	if last.end() > f.entries || f.tail < last.rest || f.tail-last.rest > f.entries-last.end() {
+		return bad(table, "the images go beyond the records")
+	}
+	return nil
+}
+
+func (f *indexedFile) place(j int) imagePlace { return parsePlace(f.places[placeSize*j:]) }
+
+// piece returns the part of the shard that begins at an offset: its length, the image that it is of, if any, and else where it stands in the file, or -1 if it is zeros.
+func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at int64) {
+	if offset >= f.entries {
+		return f.size - offset, nil, f.tail + offset - f.entries
+	}
+	next := sort.Search(int(f.count), func(j int) bool { return f.place(j).at > offset })
+	before, after := imagePlace{}, imagePlace{at: f.entries, rest: f.tail}
+	if next > 0 {
+		before = f.place(next - 1)
+	}
+	if next < int(f.count) {
+		after = f.place(next)
+	}
+	if offset < before.end() {
+		return before.end() - offset, &before, 0
+	}
+	at = before.rest + offset - before.end()
+	if at < after.rest {
+		return after.rest - at, nil, at
+	}
+	return after.at - offset, nil, -1
+}
+
+// Size implements [storage.File].
+func (f *indexedFile) Size() int64 { return f.indexTrailer.size }
+
+// ReadsMax implements [storage.File].
+func (f *indexedFile) ReadsMax() int { return f.file.ReadsMax() }
+
+// Close implements io.Closer.
+func (f *indexedFile) Close() error { return f.file.Close() }
+
+// ReadAt implements io.ReaderAt.
+func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	for n < len(p) && offset+int64(n) < f.size {
+		at := offset + int64(n)
+		length, image, from := f.piece(at)
+		part := p[n:min(int64(len(p)), int64(n)+length)]
+		switch {
+		case image != nil:
+			err = f.set.readObject(image, part, at-image.at)
+		case from >= f.here:
+			copy(part, f.end[from-f.here:])
+		case from >= 0:
+			_, err = io.ReadFull(io.NewSectionReader(f.file, from, int64(len(part))), part)
+		default:
+			clear(part)
+		}
+		if err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Forget implements [storage.Forgetter], where the index's own file lies in a cache.
+func (f *indexedFile) Forget(offset, length int64) (kept bool) {
+	cached, is := f.file.(storage.Forgetter)
+	for end := offset + length; is && offset < end; {
+		n, image, at := f.piece(offset)
+		n = min(n, end-offset)
+		if image == nil && at >= 0 && at < f.here && cached.Forget(at, n) {
+			kept = true
+		}
+		offset += n
+	}
+	return kept
+}
+
+// Ahead implements [storage.File]: reading an image waits for a disk or a network, as far as is known.
+func (f *indexedFile) Ahead(int64, int64) bool { return false }
+
+// Fetch implements [storage.File].
+func (f *indexedFile) Fetch(r *storage.Fetch) { r.Go(f.read) }
+
+func (f *indexedFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
+	n, err := f.ReadAt(buf[:length], offset)
+	if int64(n) == length {
+		return buf[:length], nil
+	}
+	return nil, err
+}

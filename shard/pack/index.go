@@ -1,0 +1,202 @@
+package pack
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// An index is a set whose images stay where they are, in files or in uncompressed tars. An indexer notes where. Of tars the spool holds what the index does,
+// and not the images: they are decoded while the tars are read.
+type indexer struct {
+	writer *shard.SetWriter
+	split  *source.Split
+	files  storage.Storage // at the split's root
+
+	mu      sync.Mutex
+	numbers map[string]int // of tars
+}
+
+func newIndexer(w *shard.SetWriter, split *source.Split) (*indexer, error) {
+	files, err := storage.At(source.ShownPath(split.Root()))
+	return &indexer{writer: w, split: split, files: files, numbers: map[string]int{}}, err
+}
+
+// stat returns what pins the file at a path.
+func (x *indexer) stat(path string) (o shard.IndexObject, err error) {
+	if path == "" {
+		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Layout() + " cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
+	}
+	o.Path = strings.TrimPrefix(strings.TrimPrefix(path, x.split.Root()), "/")
+	o.Object, err = x.files.Stat(o.Path)
+	return o, err
+}
+
+// tar returns the number of a tar.
+func (x *indexer) tar(path string) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n, ok := x.numbers[path]; ok {
+		return n, nil
+	}
+	o, err := x.stat(path)
+	if err != nil {
+		return 0, err
+	}
+	n, err := x.writer.AddObject(o)
+	x.numbers[path] = n
+	return n, err
+}
+
+// leaveOut takes the image out of an encoded sample. Where it lies alone in a file, that is pinned.
+func (x *indexer) leaveOut(im *inFlight) (err error) {
+	image := im.sample.Image
+	im.sample.Image, im.sample.Outside = nil, shard.OutsideOf(image)
+	if x.split.Streamed() {
+		im.sample.Outside.Offset = im.offset
+		im.sample.Outside.Object, err = x.tar(im.object)
+		return err
+	}
+	im.pin, err = x.stat(x.split.Place(im.key))
+	if err == nil && im.pin.Bytes != int64(len(image)) {
+		err = fmt.Errorf("%s changed while it was read", im.pin.Path)
+	}
+	return err
+}
+
+// add lists the file of the next image in the set's order.
+func (x *indexer) add(im *inFlight) (err error) {
+	if out := im.sample.Outside; out != nil && !x.split.Streamed() {
+		out.Object, err = x.writer.AddObject(im.pin)
+	}
+	return err
+}
+
+// leftHere is what the spool holds of an encoded image, before its aux bytes and what was repaired.
+type leftHere struct {
+	Length, Checksum, Width, Height, Object uint32
+	Offset                                  int64
+	Sum                                     fileSum
+	Format                                  shard.Format
+	Aux, Repaired                           uint32
+}
+
+// walk reads the source's tars, has workers decode the images, and spools what is left of them.
+func (x *indexer) walk(ctx context.Context, b *builder, s *spoolInput) error {
+	jobs := b.options.Jobs
+	free, todo := make(chan *inFlight, jobs*imagesPerWorker), make(chan *inFlight, jobs*imagesPerWorker)
+	for range cap(free) {
+		free <- &inFlight{}
+	}
+	var mu sync.Mutex // of the spool
+	bytes := int64(0)
+	g, ctx := errgroup.WithContext(ctx)
+	for range jobs {
+		g.Go(func() error {
+			worker := encoding.NewWorker(b.options.Encoding)
+			var left []byte
+			for im := range todo {
+				size := len(im.data)
+				left = left[:0]
+				if im.reason == "" {
+					im.sum, im.sample = sumOf(im.data), shard.Sample{Key: im.key, Image: im.data}
+					if err := worker.Encode(&im.sample, &im.scratch); err != nil {
+						im.reason = err.Error()
+					} else if err := x.leaveOut(im); err != nil {
+						return err
+					} else if left, err = im.appendLeft(left); err != nil {
+						return err
+					}
+				}
+				mu.Lock()
+				err := s.add(source.Item{Key: im.key, Reason: im.reason, Fields: im.fields}, left)
+				bytes += int64(size)
+				b.report(StageRead, s.spooled, bytes, s.split.Bytes())
+				mu.Unlock()
+				if err != nil {
+					return s.wrap(err)
+				}
+				free <- im
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		defer close(todo)
+		return s.split.Walk(ctx, func(it source.Item) error {
+			if it.Reason == "" && it.Object == "" {
+				_, err := x.stat("")
+				return err
+			}
+			var im *inFlight
+			select {
+			case im = <-free:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			im.reset()
+			im.key, im.reason, im.object, im.offset = strings.Clone(it.Key), it.Reason, it.Object, it.Offset
+			im.fields = append(im.fields, it.Fields...)
+			if it.Reason == "" {
+				im.data = slices.Grow(im.data, int(it.Size)+shard.SlackBytes)[:it.Size]
+				if _, err := io.ReadFull(it.Data, im.data); err != nil {
+					return err
+				}
+			}
+			select {
+			case todo <- im:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			return nil
+		})
+	})
+	return g.Wait()
+}
+
+// appendLeft appends what the index keeps of an image.
+func (im *inFlight) appendLeft(b []byte) ([]byte, error) {
+	s, out, repaired := &im.sample, im.sample.Outside, ""
+	if im.scratch.Repaired != nil {
+		repaired = im.scratch.Repaired.Error()
+	}
+	if s.Width > math.MaxInt32 || s.Height > math.MaxInt32 {
+		return nil, fmt.Errorf("%s has %d×%d pixels", im.key, s.Width, s.Height)
+	}
+	b, err := binary.Append(b, binary.LittleEndian, leftHere{
+		Length: uint32(out.Length), Checksum: out.Checksum, Width: uint32(s.Width), Height: uint32(s.Height), Object: uint32(out.Object), Offset: out.Offset,
+		Sum: im.sum, Format: s.Format, Aux: uint32(len(s.Aux)), Repaired: uint32(len(repaired)),
+	})
+	return append(append(b, s.Aux...), repaired...), err
+}
+
+// restoreLeft makes the sample of what appendLeft has written, which im.data holds.
+func (im *inFlight) restoreLeft() error {
+	var h leftHere
+	n, err := binary.Decode(im.data, binary.LittleEndian, &h)
+	if err != nil {
+		return err
+	}
+	aux := im.data[n:][:h.Aux]
+	im.sum, im.encoded, im.scratch.Repaired = h.Sum, true, nil
+	if h.Repaired > 0 {
+		im.scratch.Repaired = fmt.Errorf("%s", im.data[n+int(h.Aux):][:h.Repaired])
+	}
+	im.sample = shard.Sample{
+		Key: im.key, Label: im.label, Width: int(h.Width), Height: int(h.Height), Format: h.Format, Aux: aux, Fields: im.fields,
+		Outside: &shard.Outside{Object: int(h.Object), Offset: h.Offset, Length: int(h.Length), Checksum: h.Checksum},
+	}
+	return nil
+}

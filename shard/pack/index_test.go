@@ -1,0 +1,302 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// requireSame compares all that two sets give.
+func requireSame(t *testing.T, packed, index string) {
+	t.Helper()
+	a, b := openSet(t, packed), openSet(t, index)
+	m, x := a.Manifest(), b.Manifest()
+	if m.Fingerprint != x.Fingerprint || m.Content != x.Content || !reflect.DeepEqual(m.Classes, x.Classes) || !m.Fields.Equal(x.Fields) || x.Index == nil {
+		t.Fatalf("the index is %+v, of %+v", x, m)
+	}
+	for i := range a.Len() {
+		r, _, err := a.Read(i, nil)
+		s, _, indexErr := b.Read(i, nil)
+		if err != nil || indexErr != nil {
+			t.Fatal(err, indexErr)
+		}
+		r.Offset, s.Offset = 0, 0
+		if !reflect.DeepEqual(r, s) {
+			t.Fatalf("sample %d: %+v, packed %+v", i, s.Entry, r.Entry)
+		}
+	}
+	problem := func(err error) { t.Errorf("verify: %v", err) }
+	if report, err := shard.Verify(context.Background(), index, shard.VerifyOptions{Problem: problem}); err != nil || report.Samples != a.Len() {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+}
+
+// TestIndexIsThePackedSet indexes what can be, and compares it with what build makes. What repack makes of the index is that, to the byte.
+func TestIndexIsThePackedSet(t *testing.T) {
+	folders, wds, _ := fieldSource(t, 3)
+	tree := synthetic(t, 3, 7)
+	tree["n90000001/text"] = []byte("no image")
+	dir := t.TempDir()
+	for class, data := range sourcetest.ClassTars(t, tree, 5) {
+		sourcetest.Write(t, filepath.Join(dir, "tars", class+".tar"), data)
+	}
+	list := ""
+	for name := range synthetic(t, 2, 4) {
+		list += name + "," + name[:9] + "\n"
+	}
+	writeTree(t, filepath.Join(dir, "listed"), synthetic(t, 2, 4))
+	for name, path := range map[string]string{
+		"class folders": folders,
+		"WebDataset":    wds,
+		"class tars":    filepath.Join(dir, "tars"),
+		"tar of tars":   sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTars(t, tree, 6)),
+		"tar of tree":   sourcetest.Write(t, filepath.Join(dir, "tree.tar"), sourcetest.TarOfTree(t, tree, "", 7)),
+		"list":          sourcetest.Write(t, filepath.Join(dir, "listed/list.csv"), []byte(list)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := t.TempDir()
+			packed, index, again := filepath.Join(out, "packed"), filepath.Join(out, "index"), filepath.Join(out, "again")
+			o := Options{Partitions: 2, Seed: 3, Jobs: 3, bucketBytes: 4 << 10}
+			flags := []string{}
+			if path == wds {
+				flags = []string{"score=json.score", "caption=txt"}
+			}
+			if _, err := buildFields(path, packed, o, flags...); err != nil {
+				t.Fatal(err)
+			}
+			o.Index = true
+			sum, err := buildFields(path, index, o, flags...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			requireSame(t, packed, index)
+			set := openSet(t, index)
+			if sum.ImageBytes < sum.OutputBytes || set.Manifest().Index.Objects == 0 {
+				t.Errorf("%d bytes of images, %d of the index", sum.ImageBytes, sum.OutputBytes)
+			}
+			if name == "WebDataset" && set.Manifest().Index.Objects != 1 || name == "class tars" && set.Manifest().Index.Objects != 3 {
+				t.Errorf("%d objects", set.Manifest().Index.Objects)
+			}
+			if _, err := Repack(context.Background(), set, again, Options{Partitions: 2, Seed: 3}); err != nil {
+				t.Fatal(err)
+			}
+			sameFiles(t, again, packed)
+			if sum, err = buildFields(path, index, o, flags...); err != nil || !sum.Kept {
+				t.Errorf("built again: %+v, %v", sum, err)
+			}
+		})
+	}
+}
+
+// TestIndexOfTheWeb indexes tars and a listed folder on a web server, and opens the index there by few requests. A file that is replaced, or gone, is told.
+func TestIndexOfTheWeb(t *testing.T) {
+	dir, tree := t.TempDir(), synthetic(t, 3, 7)
+	var paths []string
+	for class, data := range sourcetest.ClassTars(t, tree, 5) {
+		sourcetest.Write(t, filepath.Join(dir, "tars", class+".tar"), data)
+	}
+	var requests atomic.Int64
+	files := http.FileServer(http.Dir(dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	for _, class := range []string{"n90000000", "n90000001", "n90000002"} {
+		paths = append(paths, server.URL+"/tars/"+class+".tar")
+	}
+	packed, index := filepath.Join(dir, "packed"), filepath.Join(dir, "index")
+	mustBuild(t, filepath.Join(dir, "tars"), packed, Options{})
+	splits, err := source.OpenAll(paths, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := BuildAll(context.Background(), Tasks(splits, index), Options{Index: true}, func(Summary) {}); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, packed, index)
+
+	remote := server.URL + "/index"
+	requests.Store(0)
+	set, err := shard.OpenSet(remote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if n := requests.Load(); n > 4 {
+		t.Errorf("%d requests open an index, want at most 4", n)
+	}
+	cacheDir := t.TempDir()
+	storage.Remote.Cache, err = storage.OpenCache(cacheDir, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { storage.Remote.Cache = nil }()
+	for range 2 { // the second time from the cache
+		requireSame(t, packed, remote)
+		requests.Store(0)
+	}
+	cached, err := shard.OpenSet(remote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cached.Close()
+	for i := range cached.Len() {
+		if _, _, err := cached.Read(i, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := requests.Load(); n > 2 {
+		t.Errorf("%d requests where all is in the cache, want those for the manifest and the objects", n)
+	}
+	damageCache(t, cacheDir, storage.Remote.Cache)
+	requireSame(t, packed, remote)
+
+	read := func() error {
+		for i := range set.Len() {
+			if _, _, err := set.Read(i, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	tar := filepath.Join(dir, "tars/n90000001.tar")
+	if err := os.Chtimes(tar, time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); !errors.Is(err, storage.ErrReplaced) || !strings.Contains(err.Error(), "/tars/n90000001.tar, bytes ") || !strings.Contains(err.Error(), "it has changed since it was indexed: index it again") {
+		t.Errorf("a replaced tar: %v", err)
+	}
+	if err := os.Remove(tar); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "are looked for where they were indexed") {
+		t.Errorf("a missing tar: %v", err)
+	}
+}
+
+// damageCache writes over all that a cache keeps.
+func damageCache(t *testing.T, dir string, c *storage.Cache) {
+	t.Helper()
+	list, err := c.Objects()
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d objects in the cache, want the index's file and the shard: %v", len(list), err)
+	}
+	for _, info := range list {
+		if kept, forgotten, err := shard.VerifyCached(c, info); err != nil || forgotten > 0 {
+			t.Errorf("%s: %d, %d, %v", info.Place, kept, forgotten, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.data"))
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 40; i < len(data); i += 997 {
+			data[i] ^= 0x55
+		}
+		sourcetest.Write(t, path, data)
+	}
+}
+
+// TestIndexRefuses what has no images byte for byte in a file.
+func TestIndexRefuses(t *testing.T) {
+	dir, tree := t.TempDir(), synthetic(t, 2, 3)
+	for name, path := range map[string]string{
+		"tar.gz": sourcetest.Write(t, filepath.Join(dir, "train.tar.gz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, tree, "", 1))),
+		"CIFAR":  writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))),
+	} {
+		_, err := build(path, filepath.Join(dir, name, "set"), Options{Index: true})
+		if err == nil || !strings.Contains(err.Error(), "cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if sets, err := filepath.Glob(filepath.Join(dir, name, "set*/*")); err != nil || len(sets) > 0 {
+			t.Errorf("%s leaves %q, %v", name, sets, err)
+		}
+	}
+}
+
+// TestDamagedIndex flips each byte of the files of an index: it gives the same samples, or an error.
+func TestDamagedIndex(t *testing.T) {
+	dir := t.TempDir()
+	tar := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTree(t, synthetic(t, 2, 1), "", 1))
+	index := filepath.Join(dir, "index")
+	if _, err := build(tar, index, Options{Index: true}); err != nil {
+		t.Fatal(err)
+	}
+	var want [][]byte
+	set := openSet(t, index)
+	for i := range set.Len() {
+		r, _, err := set.Read(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, bytes.Clone(r.Image))
+	}
+	found := 0
+	for _, name := range []string{shard.ObjectsName, "rank-0000/00000.imgshard"} {
+		path := filepath.Join(index, name)
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range good {
+			bad := bytes.Clone(good)
+			bad[at] ^= 1 << (at % 8)
+			sourcetest.Write(t, path, bad)
+			if err := readAll(index, want); err != nil {
+				found++
+				continue
+			}
+		}
+		for _, length := range []int{0, 1, len(good) / 2, len(good) - 1} {
+			sourcetest.Write(t, path, good[:length])
+			if readAll(index, want) == nil {
+				t.Errorf("%s cut to %d bytes goes unnoticed", name, length)
+			}
+		}
+		sourcetest.Write(t, path, good)
+	}
+	if found < 100 {
+		t.Errorf("%d damaged bytes were noticed", found)
+	}
+}
+
+// readAll returns the first error of a set, or says that images are others.
+func readAll(dir string, want [][]byte) error {
+	set, err := shard.OpenSet(dir)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	for i := range want {
+		r, _, err := set.Read(i, nil)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(r.Image, want[i]) {
+			panic(fmt.Sprintf("sample %d of %s is another", i, dir))
+		}
+	}
+	return nil
+}
