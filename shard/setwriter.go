@@ -91,7 +91,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	return &SetWriter{
 		options: o, stage: st, anyLength: o.Fields.withoutBounds(),
 		open: make([]*fileWriter, o.Partitions), infos: make([][]ShardInfo, o.Partitions),
-		create: func(path string) (writableFile, error) { return os.Create(path) },
+		create: st.create,
 	}, nil
 }
 
@@ -260,6 +260,9 @@ func (w *SetWriter) commit() (*Manifest, error) {
 	if m.Index, err = w.objects.finish(w.options.Source); err != nil {
 		return nil, err
 	}
+	if err := w.stage.side(); err != nil {
+		return nil, err
+	}
 	data, err := m.encode()
 	if err != nil {
 		return nil, err
@@ -308,10 +311,15 @@ func (w *SetWriter) manifest() *Manifest {
 func (w *SetWriter) Abort() error {
 	w.failed = errors.New("shard: the set is already committed or aborted")
 	for partition, f := range w.open {
-		if f != nil {
-			f.file.Close()
-			w.open[partition] = nil
+		if f == nil {
+			continue
 		}
+		if upload, is := f.file.(*bucketFile); is {
+			upload.Abort()
+		} else {
+			f.file.Close()
+		}
+		w.open[partition] = nil
 	}
 	if w.objects != nil {
 		w.objects.file.Close()

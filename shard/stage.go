@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 const scratchName = "scratch"
@@ -26,10 +28,17 @@ type stage struct {
 	partial string
 	replace bool
 	lock    *os.File // nil when all is over
+
+	bucket  storage.Writer // nil: dir is a folder
+	mu      sync.Mutex
+	written []string // to the bucket
 }
 
 // newStage takes the lock, clears what earlier builds left, and makes the partial folder.
 func newStage(dir string, replace bool) (*stage, error) {
+	if storage.IsRemote(dir) {
+		return newBucketStage(dir, replace)
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
@@ -177,6 +186,10 @@ func (s *stage) unlock() {
 // publish syncs the folders and gives the partial folder the set's name. A set that is replaced is swapped with it in
 // one step and then removed.
 func (s *stage) publish() error {
+	if s.bucket != nil {
+		s.bucket, s.written = nil, nil
+		return os.RemoveAll(s.partial)
+	}
 	if err := os.RemoveAll(filepath.Join(s.partial, scratchName)); err != nil {
 		return err
 	}
@@ -211,6 +224,9 @@ func (s *stage) publish() error {
 
 // abort removes the partial folder, unless it was published.
 func (s *stage) abort() error {
+	if s.bucket != nil {
+		return s.abortBucket()
+	}
 	if s.lock == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
 	"runtime"
 	"sync"
 
@@ -166,6 +167,9 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	}
 	defer r.Close()
 	w := shardWalk{verifier: v, reader: r, info: info, sha: sha256.New()}
+	if storage.IsRemote(v.dir) || v.manifest.Index != nil {
+		w.inOrder = storage.NewReader(r.file)
+	}
 	if v.options.NewCheck != nil {
 		w.check = v.options.NewCheck()
 	}
@@ -211,6 +215,21 @@ type shardWalk struct {
 	buf      []byte
 	problems int
 	bad      []int // records
+
+	inOrder io.Reader // of a file behind a network, which is asked for in large pieces: from byte at on
+	at      int64
+}
+
+// readAt reads from where the last call has ended, or anywhere.
+func (w *shardWalk) readAt(p []byte, offset int64, section string) error {
+	if w.inOrder != nil && offset == w.at {
+		if n, err := io.ReadFull(w.inOrder, p); err == nil {
+			w.at += int64(n)
+			return nil
+		}
+		w.inOrder = nil
+	}
+	return w.reader.readAt(p, offset, section)
 }
 
 // walk hashes the whole file and checks each record on the way. It tells damaged records as problems; its error ends
@@ -228,7 +247,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		}
 		e, err := r.Entry(j)
 		if err != nil {
-			return w.at(err, j)
+			return w.named(err, j)
 		}
 		end := e.Offset + e.length()
 		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
@@ -236,7 +255,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		}
 		w.buf = growBuffer(w.buf, int(end-e.Offset)+SlackBytes)
 		record := w.buf[:end-e.Offset]
-		err = r.readAt(record, e.Offset, "record")
+		err = w.readAt(record, e.Offset, "record")
 		if err == nil {
 			w.sha.Write(record)
 			if err = w.checkRecord(&e, record); err != nil {
@@ -246,7 +265,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		if err != nil {
 			w.bad = append(w.bad, j)
 			w.problems++
-			w.problem(w.at(err, j))
+			w.problem(w.named(err, j))
 		}
 		pos = end
 	}
@@ -278,7 +297,7 @@ func (w *shardWalk) hash(pos, end int64) error {
 	for pos < end {
 		n := min(end-pos, piece)
 		w.buf = growBuffer(w.buf, int(n))
-		if err := w.reader.readAt(w.buf[:n], pos, "file"); err != nil {
+		if err := w.readAt(w.buf[:n], pos, "file"); err != nil {
 			return err
 		}
 		w.sha.Write(w.buf[:n])
@@ -287,8 +306,8 @@ func (w *shardWalk) hash(pos, end int64) error {
 	return nil
 }
 
-// at adds to an error which record it is.
-func (w *shardWalk) at(err error, record int) error {
+// named adds to an error which record it is.
+func (w *shardWalk) named(err error, record int) error {
 	return named(err, record, (w.info.start+record)*w.manifest.Partitions+w.info.Partition)
 }
 

@@ -93,10 +93,10 @@ func (p *progress) update(r pack.Progress) {
 
 // done is the progress in the units of Total.
 func done(r pack.Progress) int64 {
-	if r.Stage == pack.StageRead {
-		return r.Bytes
+	if r.Stage == pack.StagePack || r.Stage == pack.StageList || r.Stage == pack.StageCompare {
+		return int64(r.Images)
 	}
-	return int64(r.Images)
+	return r.Bytes
 }
 
 func (p *progress) newBar(total int64) *progressbar.ProgressBar {
@@ -109,11 +109,14 @@ func (p *progress) newBar(total int64) *progressbar.ProgressBar {
 
 // describe says in words: "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
 func (p *progress) describe(r pack.Progress, took time.Duration) string {
-	text := fmt.Sprintf("%s: %s %s", r.Split, r.Stage, bytesize.Grouped(r.Images))
-	if r.Total > 0 && r.Stage == pack.StagePack {
-		text += " of " + bytesize.Grouped(int(r.Total))
+	text := fmt.Sprintf("%s: %s", r.Split, r.Stage)
+	if r.Images > 0 {
+		text += " " + bytesize.Grouped(r.Images)
+		if r.Total > 0 && r.Stage == pack.StagePack {
+			text += " of " + bytesize.Grouped(int(r.Total))
+		}
+		text += " images"
 	}
-	text += " images"
 	if r.Bytes > 0 && took > 0 {
 		text += fmt.Sprintf(", %s/s", bytesize.Format(int64(float64(r.Bytes)/took.Seconds())))
 	}

@@ -114,7 +114,7 @@ func (f *packFlags) check() error {
 	if f.size < shardBytesMin {
 		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)
 	}
-	return cliutil.Output("--output", f.out)
+	return cliutil.Writable("--output", f.out)
 }
 
 // options returns the packer's options.

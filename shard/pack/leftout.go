@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // RejectsName is the file in a set that lists what was left out, one JSON object a line: {"key":…,"bytes":…,"reason":…}, in the order in which the
@@ -66,15 +66,19 @@ const leftOutLineBytesMax = 16 << 20
 // ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [RejectsName] or [DuplicatesName], dir the
 // set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
 func ReadLeftOut(dir, name string, fn func(key, reason string)) error {
-	path := filepath.Join(dir, name)
-	f, err := os.Open(path)
+	files, err := storage.At(dir)
+	if err != nil {
+		return err
+	}
+	f, err := files.Open(name, -1, "")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	defer f.Close()
-	return readLeftOut(f, path, fn)
+	r := storage.NewReader(f)
+	defer r.Close()
+	return readLeftOut(r, storage.Join(dir, name), fn)
 }
 
 func readLeftOut(r io.Reader, path string, fn func(key, reason string)) error {

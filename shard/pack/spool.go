@@ -17,6 +17,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 const (
@@ -259,6 +260,9 @@ func (s *spoolInput) close() {
 func checkRoom(split *source.Split, out string) error {
 	if !split.Streamed() {
 		return nil
+	}
+	if storage.IsRemote(out) {
+		out = os.TempDir()
 	}
 	dir, err := filepath.Abs(out)
 	if err != nil {

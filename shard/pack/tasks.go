@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // TakenError says that the output is a finished set that was built with other options. It is an fs.ErrExist.
@@ -43,7 +44,7 @@ func Tasks(splits []*source.Split, out string) []Task {
 		case len(splits) == 1:
 			tasks = append(tasks, Task{s, out})
 		default:
-			tasks = append(tasks, Task{s, filepath.Join(out, s.Name)})
+			tasks = append(tasks, Task{s, storage.Join(out, s.Name)})
 		}
 	}
 	return tasks
@@ -123,9 +124,11 @@ func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, clas
 
 // checkPlace refuses an output that lies in its own source, and returns the manifest of a set that is there and not to be replaced.
 func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
-	out, err := filepath.Abs(t.Output)
-	if err != nil {
-		return nil, err
+	out, err := t.Output, error(nil)
+	if !storage.IsRemote(out) {
+		if out, err = filepath.Abs(out); err != nil {
+			return nil, err
+		}
 	}
 	if rel, err := filepath.Rel(t.Split.Path, out); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 		return nil, fmt.Errorf("the output %s lies in the source %s: give another place with -o", t.Output, t.Split.Path)

@@ -177,11 +177,21 @@ func Readable(name, place string) error {
 	return nil
 }
 
-// Output refuses a place to write to that begins with the home folder's sign, or is an address: either would become a folder of that
-// name. name is the flag or argument.
+// Output refuses a place to write to that begins with the home folder's sign, or is a URL: either would become a folder of that name. name is the flag or argument.
 func Output(name, path string) error {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		return fmt.Errorf("%s %s would go to a folder with the name ~ (a shell replaces ~ at the beginning of a word only, not after =: write $HOME, or ./%s)", name, path, path)
 	}
 	return Local(name, path)
+}
+
+// Writable is Output for a set, which may be written to a bucket.
+func Writable(name, place string) error {
+	if scheme, _, _ := strings.Cut(place, "://"); scheme == "file" || !storage.IsRemote(place) {
+		return Output(name, place)
+	}
+	if _, err := storage.WriterAt(place); err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	return nil
 }

@@ -98,7 +98,10 @@ func TestArgs(t *testing.T) {
 			t.Errorf("%s, %q: %q, want %q", c.use, c.args, got, c.want)
 		}
 	}
-	if err := Output("OUT", "s3://bucket/x"); err == nil || !strings.Contains(err.Error(), "OUT s3://bucket/x is an address") {
+	if err := Writable("OUT", "s3://bucket/x"); err != nil {
+		t.Error(err)
+	}
+	if err := Writable("OUT", "https://host/x"); err == nil || !strings.Contains(err.Error(), "OUT https://host/x: nothing can be written there") {
 		t.Errorf("written to an address: %v", err)
 	}
 }

@@ -1,0 +1,150 @@
+"""Sets in a bucket: built, copied, indexed and read there, on moto's server of S3."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+from conftest import imgshard
+from moto.server import ThreadedMotoServer
+
+from imgfeed import DataLoader
+from imgfeed.launcher import find_binary
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    """A client of a server that has the bucket ``sets``."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "key")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="sets")
+        yield client
+    server.stop()
+
+
+def names(s3: Any, prefix: str) -> list[str]:
+    found = s3.list_objects_v2(Bucket="sets", Prefix=prefix).get("Contents", [])
+    return [item["Key"].removeprefix(prefix) for item in found]
+
+
+def fails(*args: str | Path) -> str:
+    done = subprocess.run([find_binary("imgshard"), *map(str, args)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    return done.stderr
+
+
+def batches(place: str | Path, **options: Any) -> list[tuple[bytes, bytes]]:
+    with DataLoader(place, batch_size=16, transform="train", shuffle=True, seed=5, **options) as loader:
+        return [(np.asarray(x).tobytes(), np.asarray(y).tobytes()) for x, y in loader]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Class folders whose set goes up in parts, with a file that is no image."""
+    folder = tmp_path_factory.mktemp("large") / "synth"
+    imgshard("synth", folder, "--classes", 4, "--train", 90, "--val", 0, "--size", 900)
+    (folder / "train" / next((folder / "train").iterdir()).name / "text.jpg").write_text("no image")
+    return folder / "train"
+
+
+def test_build_writes_a_bucket(large: Path, s3: Any, tmp_path: Path):
+    imgshard("build", large, "-o", tmp_path / "here", "--partitions", 2)
+    assert max(path.stat().st_size for path in (tmp_path / "here").rglob("*.imgshard")) > 16 << 20
+    out = imgshard("build", large, "-o", "s3://sets/there", "--partitions", 2)
+    assert "at s3://sets/there" in out and "s3://sets/there/rejects.jsonl" in out
+    there = {name: s3.get_object(Bucket="sets", Key="there/" + name)["Body"].read() for name in names(s3, "there/")}
+    assert there == content(tmp_path / "here")
+    assert "is kept" in imgshard("build", large, "-o", "s3://sets/there", "--partitions", 2)
+    assert "none is replaced" in fails("build", large, "-o", "s3://sets/there", "--force")
+    assert "every checksum is right" in imgshard("verify", "s3://sets/there")
+    assert "1 file cannot be read" in fails("build", large, "-o", "s3://sets/strict", "--strict")
+    assert names(s3, "strict/") == []
+    assert s3.list_multipart_uploads(Bucket="sets").get("Uploads", []) == []
+
+
+def test_interrupted_build_leaves_nothing(large: Path, s3: Any):
+    with subprocess.Popen([find_binary("imgshard"), "build", large, "-o", "s3://sets/cut"], stderr=subprocess.PIPE) as build:
+        deadline = time.monotonic() + 30
+        while not s3.list_multipart_uploads(Bucket="sets").get("Uploads") and build.poll() is None:
+            assert time.monotonic() < deadline
+        build.send_signal(signal.SIGINT)
+        assert build.stderr is not None
+        text = build.stderr.read().decode()
+    if build.returncode == 0:
+        pytest.skip("the build was faster than the interrupt")
+    assert build.returncode == 130 and "interrupted" in text
+    assert names(s3, "cut/") == []
+    assert s3.list_multipart_uploads(Bucket="sets").get("Uploads", []) == []
+
+
+def test_copy(shards: Path, s3: Any, tmp_path: Path):
+    assert "2 files copied, 0 were there" in imgshard("copy", shards, "s3://sets/copy")
+    s3.delete_object(Bucket="sets", Key="copy/manifest.json")  # as if it had been interrupted
+    s3.put_object(Bucket="sets", Key="copy/rank-0001/00000.imgshard", Body=b"half")
+    assert "1 file copied, 1 were there" in imgshard("copy", shards, "s3://sets/copy")
+    assert "2 files copied" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
+    assert content(tmp_path / "back") == content(shards)
+    assert "0 files copied, 2 were there" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
+    shard = tmp_path / "back" / "rank-0000" / "00000.imgshard"
+    data = bytearray(shard.read_bytes())
+    data[5000] ^= 1
+    shard.write_bytes(data)
+    assert "SHA-256" in fails("copy", tmp_path / "back", "s3://sets/damaged")
+    assert "manifest.json" not in names(s3, "damaged/") and "rank-0000/00000.imgshard" not in names(s3, "damaged/")
+    assert "nothing can be written there" in fails("copy", shards, "https://example.invalid/x")
+    assert batches("s3://sets/copy") == batches(shards)
+
+
+def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
+    files = sorted(images.rglob("*.*"))
+    for part in range(3):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            for number, file in enumerate(files[part::3]):
+                label = str(sorted(p.name for p in images.iterdir()).index(file.parent.name)).encode()
+                for extension, data in (("jpg", file.read_bytes()), ("cls", label)):
+                    member = tarfile.TarInfo(f"{part}-{number:04}.{extension}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        (tmp_path / "tars").mkdir(exist_ok=True)
+        (tmp_path / "tars" / f"train-{part}.tar").write_bytes(buffer.getvalue())
+        s3.put_object(Bucket="sets", Key=f"wds/train-{part}.tar", Body=buffer.getvalue())
+    imgshard("build", tmp_path / "tars", "-o", tmp_path / "packed")
+    imgshard("index", "s3://sets/wds", "-o", tmp_path / "index")
+    imgshard("index", "s3://sets/wds", "-o", "s3://sets/index")
+    assert content(tmp_path / "index").keys() == {"manifest.json", "objects.jsonl", "rank-0000/00000.imgshard"}
+    whole = batches(tmp_path / "packed")
+    for place in (tmp_path / "index", "s3://sets/index"):
+        for _ in range(2):
+            assert batches(place, cache=str(tmp_path / "cache")) == whole
+    assert "same 105," in imgshard("diff", "--content", tmp_path / "packed", "s3://sets/index")
+    listed = tmp_path / "list.csv"
+    s3.put_object(Bucket="sets", Key="raw/a.jpg", Body=files[0].read_bytes())
+    s3.put_object(Bucket="sets", Key="raw/b.jpg", Body=files[1].read_bytes())
+    listed.write_text("s3://sets/raw/a.jpg,0\ns3://sets/raw/b.jpg,1\n")
+    imgshard("index", listed, "--images", "s3://sets/raw", "-o", tmp_path / "listed")
+    assert "every checksum is right" in imgshard("verify", tmp_path / "listed")
+    s3.put_object(Bucket="sets", Key="wds/train-1.tar", Body=buffer.getvalue() + bytes(512))
+    with pytest.raises(Exception, match=r"s3://sets/wds/train-1\.tar.*it has changed since it was indexed"):
+        batches(tmp_path / "index")

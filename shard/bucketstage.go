@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// newBucketStage begins a set in a bucket. Its files are written where they belong, and the manifest last, so that the set is whole or not there. The partial
+// folder, on this machine, is for temporary files.
+func newBucketStage(place string, replace bool) (*stage, error) {
+	bucket, err := storage.WriterAt(place)
+	if err != nil {
+		return nil, err
+	}
+	switch _, err := readManifest(bucket); {
+	case errors.Is(err, ErrNotSet):
+	case err != nil:
+		return nil, err
+	case replace:
+		return nil, &placeError{place, "holds a shard set, and in a bucket none is replaced: remove it, or choose another place"}
+	default:
+		return nil, &placeError{place, "holds a shard set already: remove it, or choose another place"}
+	}
+	s := &stage{dir: place, bucket: bucket}
+	s.partial, err = os.MkdirTemp("", "imgshard-")
+	return s, err
+}
+
+// create begins a file of the set, by its path in the partial folder.
+func (s *stage) create(path string) (writableFile, error) {
+	if s.bucket == nil {
+		return os.Create(path)
+	}
+	name, err := filepath.Rel(s.partial, path)
+	if err != nil {
+		return nil, err
+	}
+	name = filepath.ToSlash(name)
+	s.mu.Lock()
+	s.written = append(s.written, name)
+	s.mu.Unlock()
+	r, w := io.Pipe()
+	f := &bucketFile{w, make(chan error, 1)}
+	go func() {
+		err := s.bucket.Write(name, "", r)
+		r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+		f.done <- err
+	}()
+	return f, nil
+}
+
+// A bucketFile is a file that is on its way to a bucket. It is there once Close has returned.
+type bucketFile struct {
+	*io.PipeWriter
+	done chan error
+}
+
+func (f *bucketFile) Sync() error { return nil }
+
+func (f *bucketFile) Close() error {
+	f.PipeWriter.Close()
+	return <-f.done
+}
+
+// Abort leaves nothing of the file.
+func (f *bucketFile) Abort() {
+	f.CloseWithError(errors.New("the set was given up"))
+	<-f.done
+}
+
+// side writes what the caller has put into the partial folder to the bucket.
+func (s *stage) side() error {
+	if s.bucket == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(s.partial)
+	for _, e := range entries {
+		if err == nil && e.Type().IsRegular() {
+			err = s.put(e.Name())
+		}
+	}
+	return err
+}
+
+func (s *stage) put(name string) error {
+	file, err := os.Open(filepath.Join(s.partial, name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	s.written = append(s.written, name)
+	return s.bucket.Write(name, "", file)
+}
+
+// abortBucket removes what was written.
+func (s *stage) abortBucket() error {
+	err := os.RemoveAll(s.partial)
+	for _, name := range s.written {
+		err = errors.Join(err, s.bucket.Remove(name))
+	}
+	s.bucket, s.written = nil, nil
+	return err
+}

@@ -1,0 +1,185 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// copiesUnderWay is how many files are copied at a time.
+const copiesUnderWay = 4
+
+// A CopyReport says what was copied.
+type CopyReport struct {
+	Files, Kept int // that were written, and that were there
+	Bytes       int64
+}
+
+// Copy copies the set at one place to another, a folder or a bucket, and compares each file with its checksum on the way. The manifest comes last: before it there is no
+// set. Files that an interrupted Copy has written are kept. progress gets the bytes that are done of all; it may be nil.
+func Copy(ctx context.Context, from, to string, progress func(done, total int64)) (report CopyReport, err error) {
+	source, err := storage.At(from)
+	if err != nil {
+		return report, err
+	}
+	target, err := storage.WriterAt(to)
+	if err != nil {
+		return report, err
+	}
+	m, err := readManifest(source)
+	if err != nil {
+		return report, err
+	}
+	manifest, err := source.ReadFile(manifestName, manifestBytesMax)
+	if err != nil {
+		return report, err
+	}
+	there, err := target.ReadFile(manifestName, manifestBytesMax)
+	if err == nil && !bytes.Equal(there, manifest) {
+		return report, &placeError{to, "holds another set, or another program's manifest: choose another place"}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, err
+	}
+	beside, err := filesBeside(source)
+	if err != nil {
+		return report, err
+	}
+	c := copier{source: source, target: target, progress: progress}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(copiesUnderWay)
+	files := make([]copiedFile, 0, len(m.Shards)+len(beside))
+	for _, s := range m.Shards {
+		size := s.Bytes
+		if s.Index != nil {
+			size = s.Index.Bytes
+		}
+		files = append(files, copiedFile{s.Path, size, s.SHA256})
+	}
+	for name, data := range beside {
+		sum := sha256.Sum256(data)
+		files = append(files, copiedFile{name, int64(len(data)), hex.EncodeToString(sum[:])})
+	}
+	for _, f := range files {
+		c.total += f.size
+	}
+	for _, f := range files {
+		group.Go(func() error { return c.copy(ctx, f) })
+	}
+	if err := group.Wait(); err != nil {
+		return c.report, err
+	}
+	sum := sha256.Sum256(manifest)
+	return c.report, target.Write(manifestName, hex.EncodeToString(sum[:]), bytes.NewReader(manifest))
+}
+
+// copiedFile is a file of a set.
+type copiedFile struct {
+	name string
+	size int64
+	sum  string
+}
+
+// besideNames are files of a set that its manifest does not list.
+var besideNames = []string{ObjectsName, "rejects.jsonl", "duplicates.jsonl"}
+
+// filesBeside reads the lists in a set.
+func filesBeside(source storage.Storage) (map[string][]byte, error) {
+	files := make(map[string][]byte)
+	for _, name := range besideNames {
+		data, err := source.ReadFile(name, objectsMax)
+		switch {
+		case err == nil:
+			files[name] = data
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+type copier struct {
+	source   storage.Storage
+	target   storage.Writer
+	progress func(done, total int64)
+	total    int64
+
+	mu     sync.Mutex
+	done   int64
+	report CopyReport
+}
+
+func (c *copier) copy(ctx context.Context, f copiedFile) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	has, err := c.target.Has(f.name, f.size, f.sum)
+	if err != nil {
+		return err
+	}
+	if has {
+		c.count(f.size)
+		c.mu.Lock()
+		c.report.Kept++
+		c.mu.Unlock()
+		return nil
+	}
+	file, err := c.source.Open(f.name, f.size, "")
+	if err != nil {
+		return err
+	}
+	r := storage.NewReader(file)
+	defer r.Close()
+	if err := c.target.Write(f.name, f.sum, &checkedReader{Reader: r, ctx: ctx, copier: c, file: f, sha: sha256.New()}); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Files++
+	c.report.Bytes += f.size
+	return nil
+}
+
+func (c *copier) count(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done += bytes
+	if c.progress != nil {
+		c.progress(c.done, c.total)
+	}
+}
+
+// A checkedReader ends in an error if what it has read does not have the file's checksum.
+type checkedReader struct {
+	io.Reader
+	ctx    context.Context
+	copier *copier
+	file   copiedFile
+	sha    hash.Hash
+}
+
+func (r *checkedReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.Reader.Read(p)
+	r.sha.Write(p[:n])
+	r.copier.count(int64(n))
+	if err == io.EOF {
+		if got := hex.EncodeToString(r.sha.Sum(nil)); got != r.file.sum {
+			err = corrupt(storage.Join(r.copier.source.String(), r.file.name), "file", 0, fmt.Errorf("SHA-256 %s, the manifest says %s", got, r.file.sum))
+		}
+	}
+	return n, err
+}
