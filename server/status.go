@@ -57,7 +57,7 @@ func (s *Server) sample() status.Status {
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
 	st.Judge()
-	if slices.ContainsFunc(st.Sets, func(s status.Set) bool { return storage.IsRemote(s.Path) }) {
+	if storage.RemoteCounts.Requests.Load() > 0 {
 		st.Store = storeStatus()
 	}
 	return st
@@ -107,7 +107,7 @@ func (s *session) status() status.Session {
 	case made != nil && st.SlotsLent > 0:
 		st.Epoch, st.EpochBatches, st.EpochSent, st.WaitingFor = &made.number, made.batches, made.batches, loader.Client
 	}
-	st.Judge(s.server.pool.Threads(), describeSet(s.set.Set).KeepsFiles, storage.IsRemote(s.set.Dir()))
+	st.Judge(s.server.pool.Threads(), describeSet(s.set.Set).KeepsFiles, s.set.Store() != "")
 	return st
 }
 

@@ -230,6 +230,18 @@ func (s *Set) Close() error {
 // Dir returns the set's folder.
 func (s *Set) Dir() string { return s.dir }
 
+// Store returns the URL of the place behind a network that images come from, "" if they lie on this machine.
+func (s *Set) Store() string {
+	place := s.dir
+	if s.manifest.Index != nil {
+		place = s.manifest.Index.Source
+	}
+	if !storage.IsRemote(place) {
+		return ""
+	}
+	return place
+}
+
 // Manifest returns the set's manifest. It is shared: don't change it.
 func (s *Set) Manifest() *Manifest { return s.manifest }
 

@@ -12,6 +12,7 @@ import (
 // remotes are the kinds of storage behind a network, by the scheme of their URLs.
 var remotes = map[string]func(*url.URL) (objects, error){
 	"s3":    newBucket,
+	"gs":    newCloudBucket,
 	"https": newWeb,
 	"http":  newWeb,
 	"hf":    newHub,

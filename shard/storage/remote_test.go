@@ -3,6 +3,11 @@ package storage
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -10,6 +15,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -322,10 +329,76 @@ func TestHub(t *testing.T) {
 	}
 }
 
+// TestCloudStorage reads and lists a bucket of Google's, with a token of a service account and without.
+func TestCloudStorage(t *testing.T) {
+	s := newStore(t)
+	s.files["bucket/sets/manifest.json"] = []byte("here")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "me@x", "token_uri": s.URL + "/token",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "account.json")
+	if err := os.WriteFile(file, account, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	for _, token := range []string{"Bearer t", ""} {
+		t.Setenv("STORAGE_EMULATOR_HOST", "")
+		if token == "" {
+			t.Setenv("STORAGE_EMULATOR_HOST", s.Listener.Addr().String())
+		}
+		cloudEndpoint = s.URL
+		at, err := At("gs://bucket/sets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answers []http.HandlerFunc
+		if token != "" {
+			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Write([]byte(`{"access_token": "t", "token_type": "Bearer", "expires_in": 3600}`))
+			})
+		}
+		s.fail(append(answers, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != token {
+				t.Errorf("authorized by %q, want %q", r.Header.Get("Authorization"), token)
+			}
+			w.WriteHeader(503)
+		})...)
+		if data, err := at.ReadFile("manifest.json", 10); string(data) != "here" || err != nil {
+			t.Fatal(string(data), err)
+		}
+		answers = nil
+		for page, text := range []string{`{"prefixes": ["sets/train/"], "nextPageToken": "two"}`, `{"items": [{"name": "sets/"}, {"name": "sets/a"}]}`} {
+			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {
+				if q := r.URL.Query(); r.URL.Path != "/storage/v1/b/bucket/o" || q.Get("prefix") != "sets/" || q.Get("pageToken") != []string{"", "two"}[page] {
+					t.Error(r.URL)
+				}
+				w.Write([]byte(text))
+			})
+		}
+		s.fail(answers...)
+		if names, err := at.Names(""); err != nil || !slices.Equal(names, []string{"train/", "a"}) {
+			t.Fatal(names, err)
+		}
+	}
+}
+
 // TestPlaces tells folders from URLs, and shows no secret.
 func TestPlaces(t *testing.T) {
 	for place, says := range map[string]string{
-		"gs://bucket/x":                   "unknown kind",
+		"az://bucket/x":                   "unknown kind",
 		"https://user:secret@host/x":      "no user, password",
 		"https://host/x?signature=secret": "no user, password",
 		"s3://":                           "bucket is missing",

@@ -35,8 +35,8 @@ func prepareTransport(t *http.Transport) {
 
 // A web is a folder of any web server that answers range requests. It is no lister: web servers have no common way to list a folder.
 type web struct {
-	base   *url.URL
-	header http.Header
+	base      *url.URL
+	authorize func(*http.Request) error // may be nil
 }
 
 func newWeb(u *url.URL) (objects, error) { return &web{base: u}, nil }
@@ -46,8 +46,10 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	if err != nil {
 		return nil, err
 	}
-	for key, values := range w.header {
-		request.Header[key] = values
+	if w.authorize != nil {
+		if err := w.authorize(request); err != nil {
+			return nil, err
+		}
 	}
 	if length >= 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
@@ -118,11 +120,14 @@ func newHub(u *url.URL) (objects, error) {
 		return nil, errors.New("HF_ENDPOINT is no URL")
 	}
 	h := &hub{
-		web:  web{base: endpoint.JoinPath("datasets", owner, name, "resolve", url.PathEscape(revision), folder), header: http.Header{}},
+		web:  web{base: endpoint.JoinPath("datasets", owner, name, "resolve", url.PathEscape(revision), folder)},
 		tree: endpoint.JoinPath("api/datasets", owner, name, "tree", url.PathEscape(revision), folder),
 	}
 	if token := hubToken(); token != "" {
-		h.header.Set("Authorization", "Bearer "+token)
+		h.authorize = func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+token)
+			return nil
+		}
 	}
 	return h, nil
 }
@@ -152,7 +157,7 @@ const hubNamesMax = 1000
 
 // list implements lister. It reads one page: a folder of sets has few names.
 func (h *hub) list(ctx context.Context, folder string) ([]string, error) {
-	tree := &web{base: h.tree, header: h.header}
+	tree := &web{base: h.tree, authorize: h.authorize}
 	o, err := tree.get(ctx, folder, 0, -1, "")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+)
+
+// A cloudBucket is a prefix of a bucket of Google Cloud Storage, read by its XML interface, which is plain HTTP. Credentials come from where Google's programs take
+// them; where there are none, requests are anonymous.
+type cloudBucket struct {
+	web
+	lists *url.URL // of its JSON interface
+	path  string
+
+	once   sync.Once
+	tokens oauth2.TokenSource // nil: anonymous
+}
+
+// cloudEndpoint is Google's; tests put another in its place.
+var cloudEndpoint = "https://storage.googleapis.com"
+
+const cloudScope = "https://www.googleapis.com/auth/devstorage.read_only"
+
+func newCloudBucket(u *url.URL) (objects, error) {
+	host := defaulted(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // as Google's libraries have it
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	endpoint, err := url.Parse(host)
+	if err != nil || endpoint.Host == "" {
+		return nil, errors.New("STORAGE_EMULATOR_HOST is no URL")
+	}
+	b := &cloudBucket{path: strings.Trim(u.Path, "/"), lists: endpoint.JoinPath("storage/v1/b", u.Host, "o")}
+	b.web = web{base: endpoint.JoinPath(u.Host, b.path), authorize: b.authorizeRequest}
+	return b, nil
+}
+
+// authorizeRequest adds a token, which is renewed before it expires.
+func (b *cloudBucket) authorizeRequest(r *http.Request) error {
+	b.once.Do(func() {
+		if os.Getenv("STORAGE_EMULATOR_HOST") != "" {
+			return
+		}
+		if found, err := google.FindDefaultCredentials(Remote.Context, cloudScope); err == nil {
+			b.tokens = found.TokenSource
+		}
+	})
+	if b.tokens == nil {
+		return nil
+	}
+	token, err := b.tokens.Token()
+	if err != nil {
+		return fmt.Errorf("no token for Google Cloud Storage: %w", withoutURL(err))
+	}
+	token.SetAuthHeader(r)
+	return nil
+}
+
+// list implements lister.
+func (b *cloudBucket) list(ctx context.Context, folder string) (names []string, err error) {
+	prefix := path.Join(b.path, folder)
+	if prefix != "" {
+		prefix += "/"
+	}
+	for page := ""; ; {
+		list := *b.lists
+		list.RawQuery = url.Values{"prefix": {prefix}, "delimiter": {"/"}, "fields": {"items/name,prefixes,nextPageToken"}, "pageToken": {page}}.Encode()
+		o, err := (&web{base: &list, authorize: b.authorize}).get(ctx, "", 0, -1, "")
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Items         []struct{ Name string }
+			Prefixes      []string
+			NextPageToken string
+		}
+		err = json.NewDecoder(io.LimitReader(o.body, 16<<20)).Decode(&answer)
+		o.body.Close()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range answer.Prefixes {
+			names = append(names, strings.TrimPrefix(p, prefix))
+		}
+		for _, item := range answer.Items {
+			if name := strings.TrimPrefix(item.Name, prefix); name != "" {
+				names = append(names, name)
+			}
+		}
+		if page = answer.NextPageToken; page == "" {
+			return names, nil
+		}
+	}
+}
