@@ -60,8 +60,6 @@ const (
 	stallTimeout = 30 * time.Second
 	// pauseMax bounds the pause before a repeated request. Pauses are drawn at random, so that many machines do not come back at once.
 	pauseMax = 10 * time.Second
-	// remoteReadsMax requests fill 1 Gbit/s with JPEGs of 110 KB at 30 ms, and 2 Gbit/s at 25 ms.
-	remoteReadsMax = 64
 	// headBytes are read at once from the start of a file: a shard's header needs two looks there.
 	headBytes = 4 << 10
 )
@@ -222,6 +220,9 @@ func (r *remote) repeat(name string, offset, length int64, try func(ctx context.
 			return failed
 		}
 		RemoteCounts.Retries.Add(1)
+		if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
+			requestGate.slower()
+		}
 		select {
 		case <-time.After(pause):
 		case <-Remote.Context.Done():
@@ -263,7 +264,7 @@ func (f *remoteFile) Size() int64 {
 	return f.size
 }
 
-func (f *remoteFile) ReadsMax() int { return remoteReadsMax }
+func (f *remoteFile) ReadsMax() int { return requestsMax }
 
 // Close implements io.Closer. Requests under way end by themselves.
 func (f *remoteFile) Close() error {
@@ -326,6 +327,8 @@ func (f *remoteFile) read(p []byte, offset int64) (n int, err error) {
 		want = int(max(0, min(int64(want), size-offset)))
 	}
 	if want > 0 {
+		requestGate.enter()
+		defer func() { requestGate.leave(n) }()
 		err = f.repeat(f.name, offset, int64(want), func(ctx context.Context, alive func()) (string, error) {
 			o, err := f.get(ctx, offset+int64(n), int64(want-n))
 			if err != nil {

@@ -27,7 +27,7 @@ var webClient = func() *http.Client {
 func prepareTransport(t *http.Transport) {
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	t.ResponseHeaderTimeout = stallTimeout
-	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, 2*remoteReadsMax, 0
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, requestsMax, 0
 	t.DisableCompression = true
 	t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
