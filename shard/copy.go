@@ -20,6 +20,12 @@ import (
 // copiesUnderWay is how many files are copied at a time.
 const copiesUnderWay = 4
 
+// Files of a set that its manifest does not list. Each is there only when it has a line, a JSON object.
+const (
+	RejectsName    = "rejects.jsonl"    // what was left out, {"key":…,"bytes":…,"reason":…}, in the order in which the samples would have stood
+	DuplicatesName = "duplicates.jsonl" // the images that were left out since others have the same bytes
+)
+
 // A CopyReport says what was copied.
 type CopyReport struct {
 	Files, Kept int // that were written, and that were there
@@ -52,25 +58,13 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
-	beside, err := filesBeside(source)
+	files, err := copiedFiles(source, m)
 	if err != nil {
 		return report, err
 	}
 	c := copier{source: source, target: target, progress: progress}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(copiesUnderWay)
-	files := make([]copiedFile, 0, len(m.Shards)+len(beside))
-	for _, s := range m.Shards {
-		size := s.Bytes
-		if s.Index != nil {
-			size = s.Index.Bytes
-		}
-		files = append(files, copiedFile{s.Path, size, s.SHA256})
-	}
-	for name, data := range beside {
-		sum := sha256.Sum256(data)
-		files = append(files, copiedFile{name, int64(len(data)), hex.EncodeToString(sum[:])})
-	}
 	for _, f := range files {
 		c.total += f.size
 	}
@@ -91,20 +85,25 @@ type copiedFile struct {
 	sum  string
 }
 
-// besideNames are files of a set that its manifest does not list.
-var besideNames = []string{ObjectsName, "rejects.jsonl", "duplicates.jsonl"}
-
-// filesBeside reads the lists in a set.
-func filesBeside(source storage.Storage) (map[string][]byte, error) {
-	files := make(map[string][]byte)
-	for _, name := range besideNames {
+// copiedFiles returns the files of a set but for its manifest.
+func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err error) {
+	for _, s := range m.Shards {
+		size := s.Bytes
+		if s.Index != nil {
+			size = s.Index.Bytes
+		}
+		files = append(files, copiedFile{s.Path, size, s.SHA256})
+	}
+	for _, name := range []string{ObjectsName, RejectsName, DuplicatesName} {
 		data, err := source.ReadFile(name, objectsMax)
-		switch {
-		case err == nil:
-			files[name] = data
-		case !errors.Is(err, fs.ErrNotExist):
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		sum := sha256.Sum256(data)
+		files = append(files, copiedFile{name, int64(len(data)), hex.EncodeToString(sum[:])})
 	}
 	return files, nil
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -123,13 +124,13 @@ func (w *SetWriter) AddObject(o IndexObject) (number int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		w.objects = &objectList{file: file, sha: sha256.New()}
+		w.objects = &objectList{file: file, lines: bufio.NewWriter(file), sha: sha256.New()}
 	}
 	l := w.objects
 	line, err := encodeJSON(o, "")
 	if err == nil {
 		l.sha.Write(line)
-		_, err = l.file.Write(line)
+		_, err = l.lines.Write(line)
 	}
 	l.count++
 	return l.count - 1, err
@@ -138,6 +139,7 @@ func (w *SetWriter) AddObject(o IndexObject) (number int, err error) {
 // An objectList is ObjectsName as it is written.
 type objectList struct {
 	file  *os.File
+	lines *bufio.Writer
 	sha   hash.Hash
 	count int
 }
@@ -147,7 +149,7 @@ func (l *objectList) finish(source string) (*Index, error) {
 	if l == nil {
 		return nil, nil
 	}
-	err := errors.Join(l.file.Sync(), l.file.Close())
+	err := errors.Join(l.lines.Flush(), l.file.Sync(), l.file.Close())
 	return &Index{Source: source, Objects: l.count, SHA256: hex.EncodeToString(l.sha.Sum(nil))}, err
 }
 
@@ -245,6 +247,18 @@ func (s *indexedStorage) object(number uint32, whole func(storage.Object) bool) 
 	}
 	s.open[number] = f
 	return f, path, done, nil
+}
+
+// Close closes the objects that are open.
+func (s *indexedStorage) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, f := range s.open {
+		errs = append(errs, f.Close())
+	}
+	s.open = map[uint32]storage.File{}
+	return errors.Join(errs...)
 }
 
 // readObject reads a part of an image.

@@ -224,7 +224,7 @@ func (s *Set) Close() error {
 	for i := range s.partitions {
 		errs = append(errs, s.partitions[i].close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, closeShards(s.opening.files))...)
 }
 
 // Dir returns the set's folder.
@@ -472,6 +472,14 @@ func shardsOf(files storage.Storage, m *Manifest) (storage.Storage, error) {
 		return files, nil
 	}
 	return newIndexedStorage(files, m)
+}
+
+// closeShards closes what the storage of a set's shards has open beside them.
+func closeShards(files storage.Storage) error {
+	if indexed, is := files.(*indexedStorage); is {
+		return indexed.Close()
+	}
+	return nil
 }
 
 // findPartitions tells which partitions have a folder. Where the storage does not list its files, all do.

@@ -95,6 +95,7 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 	if v.files, err = shardsOf(files, m); err != nil {
 		return v.report, err
 	}
+	defer closeShards(v.files)
 	if err := v.shards(ctx, here); err != nil {
 		return v.report, err
 	}

@@ -206,7 +206,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), bytesize.Grouped(int(float64(m.Samples)/seconds)),
 		bytesize.Format(int64(float64(s.ImageBytes)/seconds)))
 	if s.Rejected > 0 {
-		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", bytesize.Counted(s.Rejected, "file", "files"), storage.Join(s.Output, pack.RejectsName))
+		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", bytesize.Counted(s.Rejected, "file", "files"), storage.Join(s.Output, shard.RejectsName))
 		printReasons(w, s.Reasons.List())
 	}
 	if repaired := s.Repaired.List(); len(repaired) > 0 {
@@ -214,7 +214,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 		printReasons(w, repaired)
 	}
 	if s.Duplicates > 0 {
-		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", bytesize.Counted(s.Duplicates, "image", "images"), storage.Join(s.Output, pack.DuplicatesName))
+		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", bytesize.Counted(s.Duplicates, "image", "images"), storage.Join(s.Output, shard.DuplicatesName))
 	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(w, "  note      %s\n", termsafe.Text(n))

@@ -255,7 +255,7 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []u
 func readRejects(dir string) (rejectStats, error) {
 	var st rejectStats
 	var reasons pack.Reasons
-	err := pack.ReadLeftOut(dir, pack.RejectsName, func(key, reason string) {
+	err := pack.ReadLeftOut(dir, shard.RejectsName, func(key, reason string) {
 		st.Samples++
 		reasons.Add(key, reason)
 	})

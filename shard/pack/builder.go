@@ -73,7 +73,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 			return sum, err
 		}
 	}
-	b.rejects, b.leftOut = lineList{writer: w, name: RejectsName}, lineList{writer: w, name: DuplicatesName}
+	b.rejects, b.leftOut = lineList{writer: w, name: shard.RejectsName}, lineList{writer: w, name: shard.DuplicatesName}
 	defer b.rejects.close()
 	defer b.leftOut.close()
 	defer b.input.close()

@@ -19,9 +19,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-// DuplicatesName is the file in a set that lists the images that were left out since others have the same bytes, one JSON object a line.
-const DuplicatesName = "duplicates.jsonl"
-
 // Duplicate is an image that was left out, and the one with the same bytes that was not.
 type Duplicate struct {
 	Key    string `json:"key"`

@@ -92,7 +92,7 @@ func TestDuplicatesAreCounted(t *testing.T) {
 		if notes = strings.Join(sums["val"].Notes, "\n"); !strings.Contains(notes, "1 image has the same bytes as another") || !strings.Contains(notes, "4 images are in train too, byte for byte (n9000000") {
 			t.Errorf("val: %s", notes)
 		}
-		if _, err := os.Stat(filepath.Join(out, "train", DuplicatesName)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(out, "train", shard.DuplicatesName)); !errors.Is(err, os.ErrNotExist) {
 			t.Error("a list of what was left out, although nothing was")
 		}
 	}
@@ -135,7 +135,7 @@ func TestDedupe(t *testing.T) {
 		for split, files := range map[string]map[string][]byte{"train": train, "val": val} {
 			want := slices.Sorted(maps.Keys(files))
 			var left []Duplicate
-			text, err := os.ReadFile(filepath.Join(out, split, DuplicatesName))
+			text, err := os.ReadFile(filepath.Join(out, split, shard.DuplicatesName))
 			if err != nil {
 				t.Fatal(err)
 			}

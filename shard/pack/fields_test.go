@@ -106,7 +106,7 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	}
 	// The rejects of a set are no part of it.
 	a, b := sourcetest.ReadTree(t, out("repacked")), sourcetest.ReadTree(t, out("small"))
-	delete(b, RejectsName)
+	delete(b, shard.RejectsName)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("a repacked set differs from one that is built")
 	}

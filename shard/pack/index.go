@@ -100,7 +100,7 @@ func (x *indexer) walk(ctx context.Context, b *builder, s *spoolInput) error {
 	for range cap(free) {
 		free <- &inFlight{}
 	}
-	var mu sync.Mutex // of the spool
+	var spool sync.Mutex
 	bytes := int64(0)
 	g, ctx := errgroup.WithContext(ctx)
 	for range jobs {
@@ -108,23 +108,16 @@ func (x *indexer) walk(ctx context.Context, b *builder, s *spoolInput) error {
 			worker := encoding.NewWorker(b.options.Encoding)
 			var left []byte
 			for im := range todo {
+				var err error
 				size := len(im.data)
-				left = left[:0]
-				if im.reason == "" {
-					im.sum, im.sample = sumOf(im.data), shard.Sample{Key: im.key, Image: im.data}
-					if err := worker.Encode(&im.sample, &im.scratch); err != nil {
-						im.reason = err.Error()
-					} else if err := x.leaveOut(im); err != nil {
-						return err
-					} else if left, err = im.appendLeft(left); err != nil {
-						return err
-					}
+				if left, err = x.left(im, worker, left[:0]); err != nil {
+					return err
 				}
-				mu.Lock()
-				err := s.add(source.Item{Key: im.key, Reason: im.reason, Fields: im.fields}, left)
+				spool.Lock()
+				err = s.add(source.Item{Key: im.key, Reason: im.reason, Fields: im.fields}, left)
 				bytes += int64(size)
 				b.report(StageRead, s.spooled, bytes, s.split.Bytes())
-				mu.Unlock()
+				spool.Unlock()
 				if err != nil {
 					return s.wrap(err)
 				}
@@ -136,34 +129,63 @@ func (x *indexer) walk(ctx context.Context, b *builder, s *spoolInput) error {
 	g.Go(func() error {
 		defer close(todo)
 		return s.split.Walk(ctx, func(it source.Item) error {
-			if it.Reason == "" && it.Object == "" {
-				_, err := x.stat("")
+			im, err := receive(ctx, free)
+			if err == nil {
+				err = x.read(im, it)
+			}
+			if err != nil {
 				return err
-			}
-			var im *inFlight
-			select {
-			case im = <-free:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			im.reset()
-			im.key, im.reason, im.object, im.offset = strings.Clone(it.Key), it.Reason, it.Object, it.Offset
-			im.fields = append(im.fields, it.Fields...)
-			if it.Reason == "" {
-				im.data = slices.Grow(im.data, int(it.Size)+shard.SlackBytes)[:it.Size]
-				if _, err := io.ReadFull(it.Data, im.data); err != nil {
-					return err
-				}
 			}
 			select {
 			case todo <- im:
 			case <-ctx.Done():
-				return ctx.Err()
 			}
-			return nil
+			return ctx.Err()
 		})
 	})
 	return g.Wait()
+}
+
+func receive(ctx context.Context, free <-chan *inFlight) (*inFlight, error) {
+	select {
+	case im := <-free:
+		return im, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// read takes an image from a tar.
+func (x *indexer) read(im *inFlight, it source.Item) error {
+	if it.Reason == "" && it.Object == "" {
+		_, err := x.stat("")
+		return err
+	}
+	im.reset()
+	im.key, im.reason, im.object, im.offset = strings.Clone(it.Key), it.Reason, it.Object, it.Offset
+	im.fields = append(im.fields, it.Fields...)
+	if it.Reason != "" {
+		return nil
+	}
+	im.data = slices.Grow(im.data, int(it.Size)+shard.SlackBytes)[:it.Size]
+	_, err := io.ReadFull(it.Data, im.data)
+	return err
+}
+
+// left decodes an image and appends to b what the index keeps of it. An image that can't be decoded is rejected.
+func (x *indexer) left(im *inFlight, worker encoding.Worker, b []byte) ([]byte, error) {
+	if im.reason != "" {
+		return b, nil
+	}
+	im.sum, im.sample = sumOf(im.data), shard.Sample{Key: im.key, Image: im.data}
+	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
+		im.reason = err.Error()
+		return b, nil
+	}
+	if err := x.leaveOut(im); err != nil {
+		return b, err
+	}
+	return im.appendLeft(b)
 }
 
 // appendLeft appends what the index keeps of an image.

@@ -19,10 +19,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// RejectsName is the file in a set that lists what was left out, one JSON object a line: {"key":…,"bytes":…,"reason":…}, in the order in which the
-// samples would have stood. It is there only when something was left out.
-const RejectsName = "rejects.jsonl"
-
 // Reject is a file that was left out.
 type Reject struct {
 	Key    string `json:"key"`
@@ -63,7 +59,7 @@ func (l *lineList) close() error {
 // leftOutLineBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each of its bytes.
 const leftOutLineBytesMax = 16 << 20
 
-// ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [RejectsName] or [DuplicatesName], dir the
+// ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [shard.RejectsName] or [shard.DuplicatesName], dir the
 // set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
 func ReadLeftOut(dir, name string, fn func(key, reason string)) error {
 	files, err := storage.At(dir)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
@@ -22,16 +23,16 @@ func TestReadLeftOutNamesTheLine(t *testing.T) {
 		{"\n", "line 1 is none"},
 		{good + strings.Repeat("x", leftOutLineBytesMax), "line 2 has more than 16777216 bytes"},
 	} {
-		path := filepath.Join(dir, RejectsName)
+		path := filepath.Join(dir, shard.RejectsName)
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		err := ReadLeftOut(dir, RejectsName, func(string, string) {})
+		err := ReadLeftOut(dir, shard.RejectsName, func(string, string) {})
 		if err == nil || !strings.HasPrefix(err.Error(), path+": "+c.want) || !strings.HasSuffix(err.Error(), "copy the file again from where the set is whole") {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-	if err := ReadLeftOut(dir, DuplicatesName, func(string, string) { t.Error("a line") }); err != nil {
+	if err := ReadLeftOut(dir, shard.DuplicatesName, func(string, string) { t.Error("a line") }); err != nil {
 		t.Errorf("without a list: %v", err)
 	}
 }
@@ -39,7 +40,7 @@ func TestReadLeftOutNamesTheLine(t *testing.T) {
 // What a list is taken for can be written, and is then read as the same; anything else is an error that names file and line.
 func FuzzLeftOut(f *testing.F) {
 	src := writeSource(f)
-	data, err := os.ReadFile(filepath.Join(buildSet(f, src, Options{}), RejectsName))
+	data, err := os.ReadFile(filepath.Join(buildSet(f, src, Options{}), shard.RejectsName))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 		t.Errorf("summary %+v", sum)
 	}
 	want := sourcetest.ReadTree(t, filepath.Join(dir, "want"))
-	if len(want) < 6 || len(want[RejectsName]) == 0 {
+	if len(want) < 6 || len(want[shard.RejectsName]) == 0 {
 		t.Fatalf("%d files in the set", len(want))
 	}
 	for i, tc := range []struct {
@@ -189,7 +189,7 @@ func TestRejects(t *testing.T) {
 	if sum.Rejected != len(bad)+1 || sum.Manifest.Samples != 8 || len(sum.Rejects) != sum.Rejected {
 		t.Errorf("%d rejected, %d samples", sum.Rejected, sum.Manifest.Samples)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "out", RejectsName))
+	data, err := os.ReadFile(filepath.Join(dir, "out", shard.RejectsName))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 // leftOut returns the keys that the build left out, from the lists that lie in the set.
 func (r *repair) leftOut() (map[string]bool, error) {
 	out := map[string]bool{}
-	for _, name := range []string{RejectsName, DuplicatesName} {
+	for _, name := range []string{shard.RejectsName, shard.DuplicatesName} {
 		if err := ReadLeftOut(r.dir, name, func(key, _ string) { out[key] = true }); err != nil {
 			return nil, err
 		}

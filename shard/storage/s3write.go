@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	transfertypes "github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
@@ -31,7 +32,8 @@ func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) erro
 	}
 	repeating := s3.New(client.Options(), func(o *s3.Options) {
 		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
-			o.MaxAttempts, o.MaxBackoff, o.RateLimiter = putTries, 2*pauseMax, unlimited{}
+			o.MaxAttempts, o.MaxBackoff = putTries, 2*pauseMax
+			o.RateLimiter = ratelimit.None // else a client gives up after a hundred repetitions of all its uploads
 		})
 	})
 	input := &transfermanager.UploadObjectInput{Bucket: &b.name, Key: aws.String(b.key(name)), Body: body, ChecksumAlgorithm: transfertypes.ChecksumAlgorithmCrc32c}
@@ -46,14 +48,6 @@ func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) erro
 	}
 	return nil
 }
-
-// unlimited does not ration the repetitions of a client: [retry.NewStandard] would give up after a hundred of all its uploads.
-type unlimited struct{}
-
-func (unlimited) GetToken(context.Context, uint) (func() error, error) {
-	return func() error { return nil }, nil
-}
-func (unlimited) AddTokens(uint) error { return nil }
 
 func (b *bucket) sum(ctx context.Context, name string) (int64, string, error) {
 	client, err := b.open(ctx)
