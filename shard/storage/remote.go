@@ -50,7 +50,8 @@ var Remote = struct {
 
 // RemoteCounts count the requests to remote storage of the whole process.
 var RemoteCounts struct {
-	Requests, Retries atomic.Int64 // all, and those of them that repeat another
+	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
+	Hedged            atomic.Int64 // those of them that were sent beside a slow one
 	UnderWay          atomic.Int64
 	Bytes             atomic.Int64 // of bodies
 }
@@ -330,17 +331,12 @@ func (f *remoteFile) read(p []byte, offset int64) (n int, err error) {
 		requestGate.enter()
 		defer func() { requestGate.leave(n) }()
 		err = f.repeat(f.name, offset, int64(want), func(ctx context.Context, alive func()) (string, error) {
-			o, err := f.get(ctx, offset+int64(n), int64(want-n))
-			if err != nil {
-				return "", err
-			}
-			defer o.body.Close()
-			if want = int(min(int64(want), o.size-offset)); want < n {
-				want = n
-			}
-			got, err := io.ReadFull(&watched{o.body, alive}, p[n:want])
+			got, request, err := f.readHedged(ctx, p[n:want], offset+int64(n), alive)
 			n += got
-			return o.request, err
+			if size := f.Size(); size >= 0 {
+				want = max(n, int(min(int64(want), size-offset)))
+			}
+			return request, err
 		})
 	}
 	if err == nil && n < len(p) {
