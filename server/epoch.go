@@ -105,8 +105,8 @@ func (s *session) start(m startRequest) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
 	s.epoch.trace = s.traceEpoch(m, p.Batches())
-	s.stream.Store(st)
 	s.made.Store(nil)
+	s.stream.Store(st)
 	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
 	go s.epoch.run(ctx)
 	if s.set.Store() != "" {

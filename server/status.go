@@ -94,9 +94,10 @@ func (s *session) status() status.Session {
 		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
 		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
-	made := s.made.Load()
-	switch {
-	case stream != nil:
+	switch made := s.made.Load(); { // the stream of an epoch that is made is about to be forgotten
+	case made != nil && st.SlotsLent > 0:
+		st.Epoch, st.EpochBatches, st.EpochSent, st.WaitingFor = &made.number, made.batches, made.batches, loader.Client
+	case made == nil && stream != nil:
 		p, stats := stream.Plan(), stream.Stats()
 		epoch := p.Config().Epoch
 		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
@@ -104,8 +105,6 @@ func (s *session) status() status.Session {
 		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < secondsLeftMax {
 			st.SecondsLeft = &left
 		}
-	case made != nil && st.SlotsLent > 0:
-		st.Epoch, st.EpochBatches, st.EpochSent, st.WaitingFor = &made.number, made.batches, made.batches, loader.Client
 	}
 	st.Judge(s.server.pool.Threads(), describeSet(s.set.Set).KeepsFiles, s.set.Store() != "")
 	return st
