@@ -65,7 +65,9 @@ func (s *Server) sample() status.Status {
 
 func storeStatus() *status.Store {
 	counts := &storage.RemoteCounts
-	s := &status.Store{Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), Bytes: counts.Bytes.Load()}
+	s := &status.Store{
+		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), Hedged: counts.Hedged.Load(), UnderWay: counts.UnderWay.Load(), Bytes: counts.Bytes.Load(),
+	}
 	if cache := storage.Remote.Cache; cache != nil {
 		s.HitBytes, s.CacheUsed, s.CacheMax = cache.Stats().HitBytes.Load(), cache.Used(), cache.Max()
 		if err := cache.Failure(); err != nil {

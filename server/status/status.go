@@ -51,7 +51,8 @@ type Status struct {
 // A Store is what was read of buckets and web servers, and of their cache. Counts are since the server started.
 type Store struct {
 	Requests  int64 `json:"requests"`
-	Retries   int64 `json:"retries"` // of them: those that repeat another
+	Retries   int64 `json:"retries"` // of them: those that repeat one that failed
+	Hedged    int64 `json:"hedged"`  // of them: those that were sent beside a slow one
 	UnderWay  int64 `json:"under_way"`
 	Bytes     int64 `json:"bytes"`      // that came
 	HitBytes  int64 `json:"hit_bytes"`  // that were read from the cache

@@ -54,8 +54,8 @@ type CacheStats struct {
 	DroppedBytes        atomic.Int64
 }
 
-// blockBytes is a sector, so that a [Fetch] has room for whole blocks.
-const blockBytes = sector
+// blockBytes is small, since neighbours are often fetched at the same time, and then each brings the block that both have a part of. A [Fetch] has room for whole blocks.
+const blockBytes = 512
 
 // nameBytes holds an object's name, before its bits.
 const nameBytes = 4 << 10
