@@ -27,8 +27,9 @@ type catalog struct {
 // An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session.
 type openSet struct {
 	*shard.Set
-	mu    sync.Mutex
-	users int
+	described status.ServedSet
+	mu        sync.Mutex
+	users     int
 }
 
 // openCatalog opens what was found. What cannot be served is noted. Where opening takes long, the log says how far it is.
@@ -42,7 +43,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}
-		c.sets[split] = &openSet{Set: set, users: 1}
+		c.sets[split] = &openSet{Set: set, described: describeSet(set), users: 1}
 	}
 	c.splits = slices.Sorted(maps.Keys(c.sets))
 	for _, split := range []string{"val", "test"} {

@@ -79,7 +79,7 @@ func (c *connection) open(m openRequest) error {
 	if err != nil {
 		return err
 	}
-	c.log.Info("session opened", "split", s.split, "transform", s.views.String(), "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
+	c.log.Info("session opened", "split", s.split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
 		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
 	for _, note := range reply.Notes {
@@ -113,6 +113,7 @@ type openConfig struct {
 	layout ring.Layout
 
 	transformName string // the preset's, else the operations
+	viewsText     string // the operations
 
 	notBitExact string // why the results are not those of the original images, or ""
 }
@@ -143,8 +144,9 @@ func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
 	if c.views, err = parseTransform(m.Transform, resampler); err != nil {
 		return err
 	}
+	c.viewsText = c.views.String()
 	if json.Unmarshal(m.Transform, &c.transformName) != nil || strings.ContainsAny(c.transformName, "[{") {
-		c.transformName = c.views.String()
+		c.transformName = c.viewsText
 	}
 	c.listed = m.Transform[0] == '{' || len(c.views) > 1
 	if err := loader.CheckBitExact(c.set.Set, c.views); err != nil {

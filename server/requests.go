@@ -155,7 +155,7 @@ func (c *connection) hello(m helloRequest) error {
 	s, catalog := c.server, c.server.catalog.Load()
 	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{}, Operations: transform.Schemas()}
 	for _, split := range catalog.splits {
-		reply.Sets = append(reply.Sets, describeSet(catalog.sets[split].Set))
+		reply.Sets = append(reply.Sets, catalog.sets[split].described)
 	}
 	if s.cfg.World > 0 {
 		reply.Rank, reply.World = &s.cfg.Rank, &s.cfg.World

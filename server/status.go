@@ -45,7 +45,7 @@ func (s *Server) sample() status.Status {
 	}
 	for _, split := range catalog.splits {
 		st.Splits[split] = s.totals.ofSplit(split).load().Counts
-		st.Sets = append(st.Sets, status.Set{ServedSet: describeSet(catalog.sets[split].Set), Path: catalog.found.Sets[split]})
+		st.Sets = append(st.Sets, status.Set{ServedSet: catalog.sets[split].described, Path: catalog.found.Sets[split]})
 	}
 	for _, err := range catalog.problems() {
 		st.Damaged = append(st.Damaged, err.Error())
@@ -92,7 +92,7 @@ func (s *session) status() status.Session {
 	stream, done := s.stream.Load(), s.tally.load()
 	st := status.Session{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
-		Transform: json.RawMessage(s.views.String()), Transport: s.transport(), WaitingFor: loader.Idle,
+		Transform: json.RawMessage(s.viewsText), Transport: s.transport(), WaitingFor: loader.Idle,
 		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
 		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
@@ -108,7 +108,7 @@ func (s *session) status() status.Session {
 			st.SecondsLeft = &left
 		}
 	}
-	st.Judge(s.server.pool.Threads(), describeSet(s.set.Set).KeepsFiles, s.set.Store() != "")
+	st.Judge(s.server.pool.Threads(), s.set.described.KeepsFiles, s.set.Store() != "")
 	return st
 }
 
