@@ -356,8 +356,10 @@ func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, er
 	}
 	fault := &RemoteError{Status: http.StatusPreconditionFailed, Request: o.request}
 	switch {
-	case o.first != offset || o.size < 0:
+	case o.size < 0 || o.first == 0 && offset > 0:
 		fault.Status, fault.Err = 0, errNoRanges
+	case o.first != offset:
+		fault.Status, fault.Err = 0, fmt.Errorf("the answer begins at byte %d", o.first)
 	case version != "" && o.version != version:
 		fault.Err = fmt.Errorf("version %s, and %s when it was opened", o.version, version)
 	case size >= 0 && o.size != size:

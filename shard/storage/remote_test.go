@@ -11,7 +11,9 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -139,6 +141,14 @@ func cut(data []byte, from, to int) http.HandlerFunc {
 	}
 }
 
+// refuse answers as S3 does.
+func refuse(code int, name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(code)
+		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", name)
+	}
+}
+
 // within gives requests so long.
 func within(t *testing.T, timeout time.Duration) {
 	before := Remote
@@ -183,8 +193,12 @@ func TestRemoteReads(t *testing.T) {
 			"busy":                 {status(503), status(500), status(429)},
 			"broken off twice":     {cut(data, 10_000, 20_000), cut(data, 15_000, 20_000)},
 			"no answer":            {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
+			"another range":        {cut(data, 11_000, 20_000)},
 			"a body that is short": {func(w http.ResponseWriter, r *http.Request) { cut(data, 10_000, 20_000)(w, r) }, status(502)},
 		} {
+			if kind == "s3" && name == "busy" { // credentials that are renewed meanwhile, and a clock that is set
+				faults = append(faults, refuse(400, "ExpiredToken"), refuse(403, "RequestTimeTooSkewed"), refuse(503, "SlowDown"))
+			}
 			t.Run(kind+" "+name, func(t *testing.T) {
 				f, err := at.Open("rank-0000/a", int64(len(data)), "")
 				if err != nil {
@@ -279,6 +293,25 @@ func TestRemoteTimeout(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := at.ReadFile("manifest.json", 100); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
+	}
+}
+
+// TestRemoteNobody names a host that nobody knows, and one that nobody vouches for at once.
+func TestRemoteNobody(t *testing.T) {
+	within(t, 300*time.Millisecond)
+	untrusted := httptest.NewTLSServer(newStore(t))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer untrusted.Close()
+	for place, says := range map[string]string{"https://no-such-host.invalid": "no-such-host.invalid", untrusted.URL: "certificate"} {
+		at, err := At(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = at.ReadFile("manifest.json", 100)
+		failed, ok := errors.AsType[*RemoteError](err)
+		if !ok || !strings.Contains(err.Error(), says) || (failed.Tries > 1) == (place == untrusted.URL) {
+			t.Errorf("%s: %v", place, err)
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func (b *bucket) list(ctx context.Context, folder string) ([]string, error) {
 }
 
 // passingCodes are of errors that may pass though their status says otherwise: the credentials are renewed meanwhile.
-var passingCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed": true, "RequestExpired": true, "SlowDown": true, "RequestTimeout": true}
+var passingCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed": true, "RequestExpired": true, "RequestTimeout": true}
 
 // fault makes a [RemoteError] of an error of the SDK, without its URL.
 func (b *bucket) fault(err error) error {
@@ -144,7 +144,7 @@ func (b *bucket) fault(err error) error {
 	if code, ok := errors.AsType[smithy.APIError](err); ok {
 		failed.Err = fmt.Errorf("%s: %s", code.ErrorCode(), code.ErrorMessage())
 		if passingCodes[code.ErrorCode()] {
-			failed.Status = http.StatusServiceUnavailable
+			failed.Status = http.StatusInternalServerError
 		}
 	}
 	b.mu.Lock()
