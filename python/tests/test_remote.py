@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -29,7 +30,7 @@ class Store(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
+    def __init__(self, folder: Path, port: int = 0, certificate: Path | None = None) -> None:
         self.lock = threading.Lock()
 
         class Handler(SimpleHTTPRequestHandler):
@@ -66,11 +67,16 @@ class Store(ThreadingHTTPServer):
 
         self.count = self.sent = 0  # requests, and bytes of answers
         super().__init__(("127.0.0.1", port), Handler)
+        self.scheme = "https" if certificate else "http"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
 
     def end(self) -> None:
         self.shutdown()
@@ -84,7 +90,7 @@ def store(shards: Path) -> Iterator[Store]:
     store.end()
 
 
-def batches(data: object, **options: Any) -> list[Any]:
+def batches(data: str | Path, **options: Any) -> list[Any]:
     with DataLoader(data, batch_size=8, transform="train", seed=3, rank=0, world=1, **options) as loader:
         return [copied(b) for _ in range(2) for b in loader]
 
@@ -92,6 +98,22 @@ def batches(data: object, **options: Any) -> list[Any]:
 def test_the_batches_of_a_folder(shards: Path, store: Store) -> None:
     here, there = batches(shards), batches(f"{store.url}/{shards.name}")
     assert all(same(a, b) for a, b in zip(here, there, strict=True))
+
+
+def test_https(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server is read if an authority of this machine vouches for it, and no other."""
+    certificate = tmp_path / "certificate.pem"
+    options = ["-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2", "-nodes"]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", *options, *files], check=True, capture_output=True)
+    certificate.write_bytes((tmp_path / "key.pem").read_bytes() + (tmp_path / "cert.pem").read_bytes())
+    store = Store(shards.parent, certificate=certificate)
+    with pytest.raises(ServerError, match="certificate"):
+        batches(f"{store.url}/{shards.name}")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    here, there = batches(shards), batches(f"{store.url}/{shards.name}")
+    assert all(same(a, b) for a, b in zip(here, there, strict=True))
+    store.end()
 
 
 def test_a_store_that_goes_away(shards: Path, store: Store) -> None:
@@ -127,15 +149,19 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
             with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=10) as reply:
                 seen = json.load(reply)["store"]
         assert all(same(a, b) for a, b in zip(got, want, strict=True))
-        assert seen["requests"] - seen["hedged"] <= store.count <= seen["requests"] and seen["hit_bytes"] > 0 and seen["cache_used"] > 0
+        assert (
+            seen["requests"] - seen["hedged"] <= store.count <= seen["requests"]
+            and seen["hit_bytes"] > 0
+            and seen["cache_used"] > 0
+        )
         assert first or store.count <= 4
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_two_nodes(tmp_path: Path, partitions: int) -> None:
-    """In an epoch they fetch the set once. In later ones of a set with a partition for each they fetch nothing, even after they have changed places."""
-    imgshard("synth", tmp_path / "images", "--classes", 4, "--train", 60, "--val", 0, "--size", 300)
-    imgshard("build", tmp_path / "images" / "train", "-o", tmp_path / "sets" / "train", "--partitions", partitions)
+    """In an epoch they fetch the set once. Of a set with a partition for each, a node fetches its part once."""
+    imgshard("synth", tmp_path / "images", "--classes", "4", "--train", "60", "--val", "0", "--size", "300")
+    imgshard("build", tmp_path / "images" / "train", "-o", tmp_path / "sets" / "train", "--partitions", str(partitions))
     parts = [path.stat().st_size for path in sorted((tmp_path / "sets").rglob("*.imgshard"))]
     store = Store(tmp_path / "sets")
 
