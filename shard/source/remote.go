@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -65,6 +66,25 @@ func remote(p string) (storage.Storage, string, error) {
 	return kept.(storage.Storage), name, nil
 }
 
+// pins are the first files behind a network that were asked for, by their paths: tars are looked at several times.
+var pins sync.Map
+
+var pinned atomic.Int64 // of pins
+
+const pinsMax = 100_000
+
+// pin returns what pins a file behind a network, of that storage and name.
+func pin(p string, s storage.Storage, name string) (storage.Object, error) {
+	if o, ok := pins.Load(p); ok {
+		return o.(storage.Object), nil
+	}
+	o, err := s.Stat(name)
+	if err == nil && pinned.Add(1) <= pinsMax {
+		pins.Store(p, o)
+	}
+	return o, err
+}
+
 // fileSystem is the machine's own tree, and the places behind a network.
 type fileSystem struct{}
 
@@ -78,7 +98,7 @@ func (fileSystem) stat(p string) (fs.FileInfo, error) {
 	}
 	info := remoteInfo{name: path.Base(name), size: -1}
 	if name != "" {
-		object, err := s.Stat(name)
+		object, err := pin(p, s, name)
 		if err == nil {
 			info.size = object.Bytes
 			return info, nil
@@ -123,7 +143,7 @@ func (fileSystem) open(p string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := s.Stat(name)
+	object, err := pin(p, s, name)
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,8 @@ func (o *cachedObject) isShort(length int64) bool {
 
 // fillRecord is fill for a record.
 func (f *cachedFile) fillRecord(buf []byte, offset, length int64) ([]byte, error) {
-	if _, plain := f.File.(*remoteFile); plain && f.object.isShort(length) {
-		for begin := offset &^ (joinedBytes - 1); begin < offset+length; begin += joinedBytes {
-			f.object.join(f.File, begin)
-		}
+	if f.object.isShort(length) {
+		f.Join(offset, length)
 		if f.Kept(offset, length) {
 			if n, _ := f.local.ReadAt(buf[:length], offset); int64(n) == length {
 				return buf[:length], nil
@@ -36,6 +34,23 @@ func (f *cachedFile) fillRecord(buf []byte, offset, length int64) ([]byte, error
 		}
 	}
 	return f.fill(buf, offset, length)
+}
+
+// A Joiner is a [File] of a network of which a cache keeps parts.
+type Joiner interface {
+	File
+	// Join fetches a range, and what lies around it, to be kept.
+	Join(offset, length int64)
+}
+
+// Join implements [Joiner]. What is put together from several files is not fetched beforehand.
+func (f *cachedFile) Join(offset, length int64) {
+	if _, plain := f.File.(*remoteFile); !plain {
+		return
+	}
+	for begin := offset &^ (joinedBytes - 1); begin < offset+length; begin += joinedBytes {
+		f.object.join(f.File, begin)
+	}
 }
 
 // join fetches the piece that begins at an offset, unless it is under way already, and waits for it. If that fails, or there is no room for it, the record is

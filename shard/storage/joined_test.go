@@ -46,3 +46,19 @@ func TestShortRecords(t *testing.T) {
 		})
 	}
 }
+
+// TestJoin reads around a place by one request.
+func TestJoin(t *testing.T) {
+	data := numbered(3 * joinedBytes)
+	s, _, f := cachedStore(t, data, t.TempDir(), 2<<20)
+	for offset := int64(joinedBytes); offset < 2*joinedBytes-100; offset += 4999 {
+		f.(Joiner).Join(offset, 100)
+		got := make([]byte, 100)
+		if _, err := f.ReadAt(got, offset); err != nil || !bytes.Equal(got, data[offset:][:100]) {
+			t.Fatal(err)
+		}
+	}
+	if got := s.asked(); len(got) != 1 {
+		t.Errorf("requests %q, want one", got)
+	}
+}
