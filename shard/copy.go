@@ -135,6 +135,9 @@ func (c *copier) copy(ctx context.Context, f copiedFile) error {
 		return nil
 	}
 	file, err := c.source.Open(f.name, f.size, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w, and the manifest names it: only a whole set is copied", err)
+	}
 	if err != nil {
 		return err
 	}

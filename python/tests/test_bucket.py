@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -112,6 +113,8 @@ def test_copy(shards: Path, s3: Any, tmp_path: Path):
     shard.write_bytes(data)
     assert "SHA-256" in fails("copy", tmp_path / "back", "s3://sets/damaged")
     assert "manifest.json" not in names(s3, "damaged/") and "rank-0000/00000.imgshard" not in names(s3, "damaged/")
+    shutil.rmtree(tmp_path / "back" / "rank-0000")
+    assert "only a whole set is copied" in fails("copy", tmp_path / "back", "s3://sets/part")
     assert "nothing can be written there" in fails("copy", shards, "https://example.invalid/x")
     assert batches("s3://sets/copy") == batches(shards)
 
