@@ -116,6 +116,9 @@ type worker struct {
 
 func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
 
+// longRead is a read that is counted at once: whoever looks at what the workers do has seen it under way.
+const longRead = 10 * time.Millisecond
+
 // process serves a sample at a position of a batch: the plan's, or its substitute.
 // next is the position that this worker comes to afterwards, or position again if it does not know.
 func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
@@ -126,6 +129,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 		if p := recover(); p != nil {
 			err = w.failure(cfg.Dataset, index, p)
 			w.counted = transform.Times{}
+			w.counters.reading.Store(0)
 		}
 		if held {
 			prefetcher.release(n)
@@ -137,13 +141,19 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 	}
 
 	started := time.Now()
+	w.counters.reading.Store(int64(started.Sub(clockStart)))
 	from := Access{View: prefetcher.resting.Load()}
 	if index == b.indices[position] {
 		from.Bytes, held = prefetcher.take(n)
 	}
 	source, err := w.load(cfg.Dataset, index, from)
-	w.pending.Read += time.Since(started)
+	took := time.Since(started)
+	w.pending.Read += took
 	w.pending.Images++
+	if took > longRead {
+		b.timing.add(w.publish())
+	}
+	w.counters.reading.Store(0)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ func (c Counters) Sub(d Counters) Counters {
 type counters struct {
 	_                                               [64]byte
 	images, bytesRead, read, decode, resample, wait atomic.Int64
+	reading                                         atomic.Int64 // when the read under way began, since clockStart; 0: none is
 	_                                               [64]byte
 }
 
@@ -51,6 +52,20 @@ func (p *Pool) Counters() Counters {
 		sum.Decode += time.Duration(c.decode.Load())
 		sum.Resample += time.Duration(c.resample.Load())
 		sum.Wait += time.Duration(c.wait.Load())
+	}
+	return sum
+}
+
+// clockStart is a moment from which others are counted in an integer.
+var clockStart = time.Now()
+
+// Reading returns how long the reads have taken that are under way, of all workers together. Counters count a read once it is over.
+func (p *Pool) Reading() (sum time.Duration) {
+	now := time.Since(clockStart)
+	for _, w := range p.workers {
+		if began := time.Duration(w.counters.reading.Load()); began > 0 {
+			sum += max(0, now-began)
+		}
 	}
 	return sum
 }
@@ -90,7 +105,7 @@ const (
 // limit tells whether the workers are bound by reading or by computing.
 func (p *Pool) limit() WaitingFor {
 	c := p.recent.since(p.Counters(), time.Now())
-	if c.Read > c.Decode+c.Resample {
+	if c.Read+p.Reading() > c.Decode+c.Resample {
 		return Disk
 	}
 	return CPU

@@ -370,6 +370,30 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// TestLimitWhileReadsAreUnderWay looks at a pool before the first read, which takes long, has ended.
+func TestLimitWhileReadsAreUnderWay(t *testing.T) {
+	set := newMemorySet(t, 4)
+	set.delay = time.Second
+	pool := newTestPool(t, 2)
+	s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for pool.Reading() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if limit := pool.limit(); limit != Disk {
+		t.Errorf("the pool is bound by %s, want disk", limit)
+	}
+	if _, err := s.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := pool.Counters(); pool.Reading() != 0 || c.Read < set.delay {
+		t.Errorf("after the reads: %v are under way, counters %+v", pool.Reading(), c)
+	}
+}
+
 // TestBatchesAreHandedOutWhenTheyEnd has one of Go's processors for a worker that never waits and for the consumer. By the
 // scheduler alone the consumer would get it every 10 ms, after dozens of these batches.
 func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {

@@ -25,7 +25,7 @@ type history struct {
 // A look holds the totals that a later moment is compared with.
 type look struct {
 	at     time.Time
-	pool   loader.Counters
+	pool   loader.Counters // with reads that are under way
 	images int64
 	sent   map[uint64]int64 // images, by session
 }
@@ -50,6 +50,7 @@ func (s *Server) watch(ctx context.Context) {
 func (s *Server) addMoment(now time.Time) {
 	st := s.sample()
 	next := look{at: now, pool: s.pool.Counters(), images: st.Images, sent: map[uint64]int64{}}
+	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +66,7 @@ func (s *Server) addMoment(now time.Time) {
 	threads := elapsed * float64(st.Threads)
 	m := status.Moment{
 		Time: s.moment(now), Images: float64(next.images-last.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
-		Read: did.Read.Seconds() / threads, Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,
+		Read: max(0, did.Read.Seconds()/threads), Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
 	for _, sess := range st.Sessions {
