@@ -26,6 +26,7 @@ type history struct {
 type look struct {
 	at     time.Time
 	pool   loader.Counters // with reads that are under way
+	store  status.Store
 	images int64
 	sent   map[uint64]int64 // images, by session
 }
@@ -49,7 +50,7 @@ func (s *Server) watch(ctx context.Context) {
 
 func (s *Server) addMoment(now time.Time) {
 	st := s.sample()
-	next := look{at: now, pool: s.pool.Counters(), images: st.Images, sent: map[uint64]int64{}}
+	next := look{at: now, pool: s.pool.Counters(), store: storeCounts(), images: st.Images, sent: map[uint64]int64{}}
 	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()
@@ -98,6 +99,22 @@ func (h *history) perSecond(session uint64) float64 {
 		}
 	}
 	return 0
+}
+
+// storeRates returns what came from the store and its cache in the last seconds, a second.
+func (h *history) storeRates() (r status.StoreRates) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.looks) < 2 {
+		return r
+	}
+	first, last := &h.looks[0], &h.looks[len(h.looks)-1]
+	rate := func(from, to int64) float64 { return float64(to-from) / last.at.Sub(first.at).Seconds() }
+	r.Requests, r.Retries = rate(first.store.Requests, last.store.Requests), rate(first.store.Retries, last.store.Retries)
+	r.StoreBytes, r.CacheBytes = rate(first.store.Bytes, last.store.Bytes), rate(first.store.HitBytes, last.store.HitBytes)
+	memory := max(0, rate(first.pool.BytesRead, last.pool.BytesRead)-r.StoreBytes-r.CacheBytes)
+	r.MemoryBytes = &memory
+	return r
 }
 
 // after returns the moments that came after a time.

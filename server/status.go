@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -41,7 +42,7 @@ func (s *Server) sample() status.Status {
 			"slot_wait": sum.slotWait.Seconds(), "write": sum.write.Seconds(),
 		},
 		Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
-		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()),
+		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()), Store: s.store(),
 	}
 	for _, split := range catalog.splits {
 		st.Splits[split] = s.totals.ofSplit(split).load().Counts
@@ -51,30 +52,54 @@ func (s *Server) sample() status.Status {
 		st.Damaged = append(st.Damaged, err.Error())
 	}
 	for _, sess := range s.openSessions() {
-		of := sess.status()
+		of := sess.status(st.Store)
 		st.Sessions = append(st.Sessions, of)
 		st.ImagesPerSecond += of.ImagesPerSecond
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
 	st.Judge()
-	if storage.RemoteCounts.Requests.Load() > 0 {
-		st.Store = storeStatus()
-	}
 	return st
 }
 
-func storeStatus() *status.Store {
-	counts := &storage.RemoteCounts
-	s := &status.Store{
-		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), Hedged: counts.Hedged.Load(), UnderWay: counts.UnderWay.Load(), Bytes: counts.Bytes.Load(),
-	}
-	if cache := storage.Remote.Cache; cache != nil {
-		s.HitBytes, s.CacheUsed, s.CacheMax = cache.Stats().HitBytes.Load(), cache.Used(), cache.Max()
-		if err := cache.Failure(); err != nil {
-			s.CacheFailure = err.Error()
+// store is the status of the store, nil if no set lies in one.
+func (s *Server) store() *status.Store {
+	sets, bytes := 0, int64(0)
+	catalog := s.catalog.Load()
+	for _, set := range catalog.sets {
+		if set.Store() != "" {
+			sets++
+			bytes += set.Bytes()
 		}
 	}
-	return s
+	if sets == 0 {
+		return nil
+	}
+	st := storeCounts()
+	st.SetBytes, st.UnderWay, st.UnderWayMax = bytes, storage.RemoteCounts.UnderWay.Load(), int64(storage.RequestsMax())
+	st.Rates = s.history.storeRates()
+	if sets < len(catalog.sets) {
+		st.Rates.MemoryBytes = nil // the others' samples take bytes too
+	}
+	if failed := storage.RemoteCounts.Failed.Load(); failed != nil {
+		st.Failure = fmt.Sprintf("%s: %v", failed.Place, failed.Err)
+	}
+	if cache := storage.Remote.Cache; cache != nil {
+		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max()
+		if err := cache.Failure(); err != nil {
+			st.CacheFailure = err.Error()
+		}
+	}
+	return &st
+}
+
+// storeCounts are the counters of the store alone.
+func storeCounts() (st status.Store) {
+	counts := &storage.RemoteCounts
+	st.Requests, st.Retries, st.Hedged, st.Bytes = counts.Requests.Load(), counts.Retries.Load(), counts.Hedged.Load(), counts.Bytes.Load()
+	if cache := storage.Remote.Cache; cache != nil {
+		st.HitBytes = cache.Stats().HitBytes.Load()
+	}
+	return st
 }
 
 // moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. A page
@@ -88,7 +113,8 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 // secondsLeftMax is where "time left" says nothing any more: a year.
 const secondsLeftMax = 365 * 24 * 3600
 
-func (s *session) status() status.Session {
+// status is the session's, store that of the server.
+func (s *session) status(store *status.Store) status.Session {
 	stream, done := s.stream.Load(), s.tally.load()
 	st := status.Session{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
@@ -108,7 +134,10 @@ func (s *session) status() status.Session {
 			st.SecondsLeft = &left
 		}
 	}
-	st.Judge(s.server.pool.Threads(), s.set.described.KeepsFiles, s.set.Store() != "")
+	if s.set.Store() == "" {
+		store = nil
+	}
+	st.Judge(s.server.pool.Threads(), s.set.described.KeepsFiles, store)
 	return st
 }
 
@@ -128,7 +157,7 @@ type statsReply struct {
 }
 
 func (s *session) stats(statsRequest) error {
-	st, pool := s.status(), s.server.pool.Counters()
+	st, pool := s.status(s.server.store()), s.server.pool.Counters()
 	return s.connection.send(statsReply{
 		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Counts: st.Counts,
 		Seconds: map[string]float64{

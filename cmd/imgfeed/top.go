@@ -170,14 +170,10 @@ func topHead(st status.Status) []string {
 		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
 			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes))))
 	}
-	lines = append(lines, strings.TrimSpace(st.Verdict+". "+st.Advice))
-	if s := st.Store; s != nil {
-		line := fmt.Sprintf("store: %s requests, %s repeated, %d under way, %s read", bytesize.Grouped(int(s.Requests)), bytesize.Grouped(int(s.Retries)), s.UnderWay, bytesize.Format(s.Bytes))
-		if s.CacheMax > 0 {
-			line += fmt.Sprintf("; cache: %s of %s, %s read", bytesize.Format(s.CacheUsed), bytesize.Format(s.CacheMax), bytesize.Format(s.HitBytes))
-		}
-		lines = append(lines, line)
+	if st.Store != nil {
+		lines = append(lines, st.Store.Lines()...)
 	}
+	lines = append(lines, strings.TrimSpace(st.Verdict+". "+st.Advice))
 	for _, text := range st.Damaged {
 		lines = append(lines, "damaged, and not served: "+text)
 	}

@@ -131,16 +131,17 @@ class Page:
 class Feed:
     """A server with a page, at an address that stays the same when it is started again."""
 
-    def __init__(self, shards: Path, folder: Path) -> None:
+    def __init__(self, shards: Path | str, folder: Path, *options: str) -> None:
         with sockets.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{s.getsockname()[1]}"
         self.url = f"http://{self.address}/"
         self.shards, self.socket = shards, folder / "sock"
+        self.options = ["--socket", str(self.socket), "--metrics", self.address, *options]
         self.start()
 
     def start(self) -> None:
-        command = [find_binary(), "serve", str(self.shards), "--socket", str(self.socket), "--metrics", self.address]
+        command = [find_binary(), "serve", str(self.shards), *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(lambda: answers(self.socket))
 
@@ -154,8 +155,8 @@ class Feed:
 
 
 @contextlib.contextmanager
-def fed(shards: Path, folder: Path) -> Iterator[Feed]:
-    feed = Feed(shards, folder)
+def fed(shards: Path | str, folder: Path, *options: str) -> Iterator[Feed]:
+    feed = Feed(shards, folder, *options)
     try:
         yield feed
     finally:

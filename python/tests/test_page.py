@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from chromium import SIZES, Feed, Page, fed
 from conftest import RANDOM, SAMPLES, copied, imgshard, wait_for
+from test_remote import Store
 
 from imgfeed import DataLoader
 
@@ -50,6 +52,7 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     page.wait("document.querySelectorAll('details.session').length === 1")
     assert "training is the limit" in page.text("details.session .verdict")
     assert page.text("details.session .epoch") == "epoch 0"
+    assert page.page.locator("#store-section").is_hidden()
     page.page.keyboard.press("Tab")  # by keyboard alone: to the session, and open it
     for _ in range(5):
         if page.page.evaluate("document.activeElement.tagName") == "SUMMARY":
@@ -111,6 +114,41 @@ def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path)
             assert f"caption: {caption}" in text
         page.close("page-views")
         loader.close()
+
+
+def tiles(page: Page) -> dict[str, str]:
+    """Return what the page shows of the store."""
+    names, texts = (page.page.locator(f"#store {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    return dict(zip(names, texts, strict=True))
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_page_shows_the_store(browser: Any, shards: Path, tmp_path: Path, kind: str) -> None:
+    """Where bytes come from: a web server that fails now and then, and later the cache."""
+    store = Store(shards.parent)
+    cache = ["--cache", str(tmp_path / "cache"), "--cache-size", "100MB"]
+    with fed(f"{store.url}/{shards.name}", tmp_path, *cache) as feed, feed.loader(batch_size=8) as loader:
+        for _ in loader:
+            pass
+        page = Page(browser, feed.url, kind)
+        wanted = {
+            "bytes from memory": r"0 %, .*",
+            "bytes from the store": r"0 %, 0 bytes/s",
+            "requests": r"0/s, 0 of \d+ under way",
+            "repeated requests": r"0/s",
+            "bytes from the cache": r"100 %, [0-9.]+ [KM]iB/s",
+            "hit rate of the cache": r"100 %",
+            "cache filled": r"\d+ % of 95.4 MiB",
+        }
+
+        def settled() -> bool:
+            """Whether the first epoch's requests are so long ago that rates have forgotten them."""
+            shown = list(loader) and tiles(page)
+            return shown.keys() == wanted.keys() and all(re.fullmatch(wanted[name], shown[name]) for name in wanted)
+
+        wait_for(settled, 20)
+        page.close("page-store")
+    store.end()
 
 
 @pytest.mark.parametrize("on_error", ["blank", "substitute"])

@@ -155,6 +155,7 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
             and seen["cache_used"] > 0
         )
         assert first or store.count <= 4
+        assert seen["set_bytes"] > 0 and (not first or "503" in seen["failure"])
 
 
 @pytest.mark.parametrize("partitions", [1, 2])

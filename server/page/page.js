@@ -279,17 +279,24 @@ function showSessions(list) {
   }
 }
 
-/** storeTiles are those of sets in buckets and on web servers. */
-function storeTiles(store) {
-  if (!store) return [];
-  const tiles = [
-    ["read from the store", bytes(store.bytes)],
-    ["requests, repeated, under way", `${count(store.requests)}, ${count(store.retries)}, ${count(store.under_way)}`],
+const percent = (part, all) => (all ? `${whole.format((100 * part) / all)} %` : "–");
+
+/** showStore shows what comes from buckets and web servers, if there are any. */
+function showStore(store) {
+  $("store-section").hidden = !store;
+  if (!store) return;
+  const { requests, retries, store_bytes: fetched, cache_bytes: kept, memory_bytes: memory } = store.rates;
+  const from = (n) => (n === null ? "–" : `${percent(n, memory + kept + fetched)}, ${bytes(n)}/s`);
+  const all = [
+    ["bytes from memory", from(memory)],
+    ["bytes from the cache", from(kept)],
+    ["bytes from the store", from(fetched)],
+    ["requests", `${rate(requests)}, ${count(store.under_way)} of ${count(store.under_way_max)} under way`],
+    ["repeated requests", rate(retries)],
+    ["hit rate of the cache", percent(kept, kept + fetched)],
+    ["cache filled", store.cache_failure || `${percent(store.cache_used, store.cache_max)} of ${bytes(store.cache_max)}`],
   ];
-  if (store.cache_max) {
-    tiles.push(["read from the cache", bytes(store.hit_bytes)], ["cache", store.cache_failure || `${bytes(store.cache_used)} of ${bytes(store.cache_max)}`]);
-  }
-  return tiles;
+  tiles($("store"), all.filter(([name]) => store.cache_max || !name.includes("cache")));
 }
 
 function show(status) {
@@ -311,8 +318,8 @@ function show(status) {
     ["ring memory", `${bytes(status.ring_bytes)} of ${bytes(status.ring_limit_bytes)}`],
     ["read from shards", bytes(status.read_bytes)],
     ["blank images, substitutes, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
-    ...storeTiles(status.store),
   ]);
+  showStore(status.store);
   say($("verdict"), status.verdict[0].toUpperCase() + status.verdict.slice(1) + ".");
   say($("advice"), status.advice);
   $("limit").classList.toggle("waits", status.sessions.some((s) => waits(s)));

@@ -48,20 +48,6 @@ type Status struct {
 	Connections int               `json:"-"`
 }
 
-// A Store is what was read of buckets and web servers, and of their cache. Counts are since the server started.
-type Store struct {
-	Requests  int64 `json:"requests"`
-	Retries   int64 `json:"retries"` // of them: those that repeat one that failed
-	Hedged    int64 `json:"hedged"`  // of them: those that were sent beside a slow one
-	UnderWay  int64 `json:"under_way"`
-	Bytes     int64 `json:"bytes"`      // that came
-	HitBytes  int64 `json:"hit_bytes"`  // that were read from the cache
-	CacheUsed int64 `json:"cache_used"` // bytes that the cache keeps
-	CacheMax  int64 `json:"cache_max"`  // at most; 0 without a cache
-	// CacheFailure says why nothing is kept at the moment; "" if something is.
-	CacheFailure string `json:"cache_failure"`
-}
-
 // A Set is a set that is served, and where it lies.
 type Set struct {
 	ServedSet
@@ -181,9 +167,9 @@ type Reloaded struct {
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
 // Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about it. files says that its set holds the
-// files as they were packed, remote that they lie in a bucket or on a web server.
-func (s *Session) Judge(threads int, files, remote bool) {
-	if remote && s.WaitingFor == loader.Disk {
+// files as they were packed, store where they come from if that is a bucket or a web server.
+func (s *Session) Judge(threads int, files bool, store *Store) {
+	if s.WaitingFor == loader.Disk && store != nil && !store.onlyCache() {
 		s.WaitingFor = loader.Store
 	}
 	pixels := ""
@@ -202,9 +188,12 @@ func (s *Session) Judge(threads int, files, remote bool) {
 	case loader.Disk:
 		s.Verdict = "the disk is the limit: threads spent most of their time reading"
 		s.Advice = "Put the set on a faster disk, or give the machine memory for it." + pixels
+		if store != nil {
+			s.Advice = "All comes from the cache: put that on a faster disk, or give the machine memory for it." + pixels
+		}
 	case loader.Store:
 		s.Verdict = "the store is the limit: threads spent most of their time waiting for the bucket or web server"
-		s.Advice = "Keep what was read on a local disk (--cache), allow more memory for reading ahead (--prefetch), or come closer to the store." + pixels
+		s.Advice = store.advice() + pixels
 	case loader.CPU:
 		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing", bytesize.Counted(threads, "thread spent", "threads spent"))
 		s.Advice = "Give the server more cores (--threads)." + pixels

@@ -53,7 +53,8 @@ var RemoteCounts struct {
 	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
 	Hedged            atomic.Int64 // those of them that were sent beside a slow one
 	UnderWay          atomic.Int64
-	Bytes             atomic.Int64 // of bodies
+	Bytes             atomic.Int64                // of bodies
+	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
 }
 
 const (
@@ -221,6 +222,7 @@ func (r *remote) repeat(name string, offset, length int64, try func(ctx context.
 			return failed
 		}
 		RemoteCounts.Retries.Add(1)
+		RemoteCounts.Failed.Store(failed)
 		if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
 			requestGate.slower()
 		}

@@ -1,0 +1,95 @@
+package status
+
+import (
+	"fmt"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+)
+
+// A Store is what was read of buckets and web servers, and of their cache. Counts are since the server started.
+type Store struct {
+	Requests    int64 `json:"requests"`
+	Retries     int64 `json:"retries"` // of them: those that repeat one that failed
+	Hedged      int64 `json:"hedged"`  // of them: those that were sent beside a slow one
+	UnderWay    int64 `json:"under_way"`
+	UnderWayMax int64 `json:"under_way_max"` // at the moment
+	Bytes       int64 `json:"bytes"`         // that came
+	SetBytes    int64 `json:"set_bytes"`     // of the sets that come from there, as far as they are served
+	HitBytes    int64 `json:"hit_bytes"`     // that were read from the cache
+	CacheUsed   int64 `json:"cache_used"`    // bytes that the cache keeps
+	CacheMax    int64 `json:"cache_max"`     // at most; 0 without a cache
+	// CacheFailure says why nothing is kept at the moment; "" if something is.
+	CacheFailure string `json:"cache_failure"`
+	// Failure is the last one for which a request was repeated; "" if there was none.
+	Failure string     `json:"failure"`
+	Rates   StoreRates `json:"rates"`
+}
+
+// StoreRates are of the last five seconds, a second.
+type StoreRates struct {
+	Requests   float64 `json:"requests"`
+	Retries    float64 `json:"retries"`
+	StoreBytes float64 `json:"store_bytes"` // that came from the store
+	CacheBytes float64 `json:"cache_bytes"` // that were read from the cache
+	// MemoryBytes were taken by samples beyond these two: they were read before, and lay in memory. Null where other sets are served too.
+	MemoryBytes *float64 `json:"memory_bytes"`
+}
+
+// onlyCache says that the cache gives all bytes at the moment.
+func (s *Store) onlyCache() bool {
+	return s.Rates.CacheBytes > 0 && s.Rates.Requests == 0 && s.UnderWay == 0
+}
+
+// retriesMax is the share of requests that may fail before the store is taken to be in trouble.
+const retriesMax = 0.05
+
+// advice says what to do about a store that is the limit.
+func (s *Store) advice() string {
+	set, cache := bytesize.Format(s.SetBytes), bytesize.Format(s.CacheMax)
+	if s.Rates.Retries > retriesMax*s.Rates.Requests {
+		return fmt.Sprintf("%.0f %% of the requests fail and are repeated, the last for: %s. After 429 or 503 the store asks for fewer requests: set --store-requests below %d, or have its limit raised. "+
+			"After other failures check the network and the store.", 100*s.Rates.Retries/s.Rates.Requests, s.Failure, s.UnderWayMax)
+	}
+	var text string
+	switch {
+	case s.CacheMax == 0:
+		text = fmt.Sprintf("Keep what was read on a local disk: --cache with --cache-size of %s holds all of it.", set)
+	case s.CacheFailure != "":
+		text = fmt.Sprintf("The cache keeps nothing at the moment: %s. Make room on its disk.", s.CacheFailure)
+	case s.CacheUsed < s.CacheMax-s.CacheMax/20 && s.CacheUsed < s.SetBytes:
+		text = fmt.Sprintf("The cache is being filled (%s of %s): later epochs read from it.", bytesize.Format(s.CacheUsed), set)
+	case s.CacheMax < s.SetBytes:
+		text = fmt.Sprintf("The cache of %s is full, and the sets have %s: the rest is fetched in every epoch. Raise --cache-size.", cache, set)
+	default:
+		text = fmt.Sprintf("The cache of %s is full of other sets too: imgfeed cache ls lists them.", cache)
+	}
+	if s.UnderWay < s.UnderWayMax/2 {
+		return text + fmt.Sprintf(" Only %d of %d requests are under way: allow more memory for reading ahead (--prefetch).", s.UnderWay, s.UnderWayMax)
+	}
+	return text + fmt.Sprintf(" %d requests at a time bring %s/s: a faster link or a store that is nearer brings more.", s.UnderWay, bytesize.Format(int64(s.Rates.StoreBytes)))
+}
+
+// Lines describe the store for a terminal.
+func (s *Store) Lines() []string {
+	r, memory := &s.Rates, 0.0
+	if r.MemoryBytes != nil {
+		memory = *r.MemoryBytes
+	}
+	share := func(bytes float64) string {
+		return fmt.Sprintf("%.0f %%", 100*bytes/max(1, memory+r.CacheBytes+r.StoreBytes))
+	}
+	from := share(memory) + " memory"
+	if r.MemoryBytes == nil {
+		from = "– memory"
+	}
+	lines := []string{
+		fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated; %s in all", bytesize.Format(int64(r.StoreBytes)), r.Requests, s.UnderWay, s.UnderWayMax, r.Retries, bytesize.Format(s.Bytes)),
+		fmt.Sprintf("bytes from: %s, %s cache, %s store", from, share(r.CacheBytes), share(r.StoreBytes)),
+	}
+	if s.CacheFailure != "" {
+		lines = append(lines, "cache keeps nothing: "+s.CacheFailure)
+	} else if s.CacheMax > 0 {
+		lines[1] += fmt.Sprintf("; cache: %d %% of %s full, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax), 100*r.CacheBytes/max(1, r.CacheBytes+r.StoreBytes))
+	}
+	return lines
+}
