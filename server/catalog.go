@@ -28,6 +28,7 @@ type catalog struct {
 type openSet struct {
 	*shard.Set
 	described status.ServedSet
+	bytes     int64
 	mu        sync.Mutex
 	users     int
 }
@@ -43,7 +44,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}
-		c.sets[split] = &openSet{Set: set, described: describeSet(set), users: 1}
+		c.sets[split] = &openSet{Set: set, described: describeSet(set), bytes: set.Bytes(), users: 1}
 	}
 	c.splits = slices.Sorted(maps.Keys(c.sets))
 	for _, split := range []string{"val", "test"} {

@@ -108,6 +108,9 @@ func (h *history) storeRates() (r status.StoreRates) {
 	if len(h.looks) < 2 {
 		return r
 	}
+	for i := range h.looks {
+		r.UnderWay += float64(h.looks[i].store.UnderWay) / float64(len(h.looks))
+	}
 	first, last := &h.looks[0], &h.looks[len(h.looks)-1]
 	rate := func(from, to int64) float64 { return float64(to-from) / last.at.Sub(first.at).Seconds() }
 	r.Requests, r.Retries = rate(first.store.Requests, last.store.Requests), rate(first.store.Retries, last.store.Retries)

@@ -68,20 +68,20 @@ func (s *Server) store() *status.Store {
 	for _, set := range catalog.sets {
 		if set.Store() != "" {
 			sets++
-			bytes += set.Bytes()
+			bytes += set.bytes
 		}
 	}
 	if sets == 0 {
 		return nil
 	}
 	st := storeCounts()
-	st.SetBytes, st.UnderWay, st.UnderWayMax = bytes, storage.RemoteCounts.UnderWay.Load(), int64(storage.RequestsMax())
+	st.SetBytes, st.UnderWayMax = bytes, int64(storage.RequestsMax())
 	st.Rates = s.history.storeRates()
 	if sets < len(catalog.sets) {
 		st.Rates.MemoryBytes = nil // the others' samples take bytes too
 	}
 	if failed := storage.RemoteCounts.Failed.Load(); failed != nil {
-		st.Failure = fmt.Sprintf("%s: %v", failed.Place, failed.Err)
+		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
 	}
 	if cache := storage.Remote.Cache; cache != nil {
 		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max()
@@ -92,10 +92,11 @@ func (s *Server) store() *status.Store {
 	return &st
 }
 
-// storeCounts are the counters of the store alone.
+// storeCounts is what changes all the time.
 func storeCounts() (st status.Store) {
 	counts := &storage.RemoteCounts
-	st.Requests, st.Retries, st.Hedged, st.Bytes = counts.Requests.Load(), counts.Retries.Load(), counts.Hedged.Load(), counts.Bytes.Load()
+	st.Requests, st.Retries, st.Hedged = counts.Requests.Load(), counts.Retries.Load(), counts.Hedged.Load()
+	st.UnderWay, st.Bytes = counts.UnderWay.Load(), counts.Bytes.Load()
 	if cache := storage.Remote.Cache; cache != nil {
 		st.HitBytes = cache.Stats().HitBytes.Load()
 	}

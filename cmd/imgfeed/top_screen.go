@@ -39,7 +39,7 @@ func newTopScreen(where string, ask func() (status.Status, error), interval time
 	}
 	t.table.SetSelectedStyle(tcell.StyleDefault.Reverse(true))
 	t.table.SetSelectionChangedFunc(func(int, int) { t.showAdvice() })
-	t.pages = tview.NewFlex().SetDirection(tview.FlexRow).AddItem(t.head, 4, 0, false).AddItem(t.table, 0, 1, true).AddItem(t.advice, 4, 0, false)
+	t.pages = tview.NewFlex().SetDirection(tview.FlexRow).AddItem(t.head, 4, 0, false).AddItem(t.table, 0, 1, true).AddItem(t.advice, 6, 0, false)
 	t.app.SetRoot(t.pages, true).SetInputCapture(func(key *tcell.EventKey) *tcell.EventKey {
 		if key.Rune() == 'q' || key.Key() == tcell.KeyEscape {
 			t.app.Stop()

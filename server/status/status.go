@@ -193,7 +193,7 @@ func (s *Session) Judge(threads int, files bool, store *Store) {
 		}
 	case loader.Store:
 		s.Verdict = "the store is the limit: threads spent most of their time waiting for the bucket or web server"
-		s.Advice = store.advice() + pixels
+		s.Advice = store.advice(pixels)
 	case loader.CPU:
 		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing", bytesize.Counted(threads, "thread spent", "threads spent"))
 		s.Advice = "Give the server more cores (--threads)." + pixels

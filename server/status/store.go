@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
@@ -21,12 +22,14 @@ type Store struct {
 	// CacheFailure says why nothing is kept at the moment; "" if something is.
 	CacheFailure string `json:"cache_failure"`
 	// Failure is the last one for which a request was repeated; "" if there was none.
-	Failure string     `json:"failure"`
-	Rates   StoreRates `json:"rates"`
+	Failure       string     `json:"failure"`
+	FailureStatus int        `json:"failure_status"` // of HTTP, 0 without an answer
+	Rates         StoreRates `json:"rates"`
 }
 
 // StoreRates are of the last five seconds, a second.
 type StoreRates struct {
+	UnderWay   float64 `json:"under_way"` // requests, on average
 	Requests   float64 `json:"requests"`
 	Retries    float64 `json:"retries"`
 	StoreBytes float64 `json:"store_bytes"` // that came from the store
@@ -43,13 +46,16 @@ func (s *Store) onlyCache() bool {
 // retriesMax is the share of requests that may fail before the store is taken to be in trouble.
 const retriesMax = 0.05
 
-// advice says what to do about a store that is the limit.
-func (s *Store) advice() string {
-	set, cache := bytesize.Format(s.SetBytes), bytesize.Format(s.CacheMax)
+// advice says what to do about a store that is the limit. pixels is one more sentence, for one that works.
+func (s *Store) advice(pixels string) string {
 	if s.Rates.Retries > retriesMax*s.Rates.Requests {
-		return fmt.Sprintf("%.0f %% of the requests fail and are repeated, the last for: %s. After 429 or 503 the store asks for fewer requests: set --store-requests below %d, or have its limit raised. "+
-			"After other failures check the network and the store.", 100*s.Rates.Retries/s.Rates.Requests, s.Failure, s.UnderWayMax)
+		remedy := "Check the network and the store."
+		if s.FailureStatus == http.StatusTooManyRequests || s.FailureStatus == http.StatusServiceUnavailable {
+			remedy = fmt.Sprintf("The store asks for fewer requests: set --store-requests below %d, or have its limit raised.", s.UnderWayMax)
+		}
+		return fmt.Sprintf("%.0f %% of the requests fail and are repeated, the last for: %s. %s", 100*s.Rates.Retries/s.Rates.Requests, s.Failure, remedy)
 	}
+	set, cache := bytesize.Format(s.SetBytes), bytesize.Format(s.CacheMax)
 	var text string
 	switch {
 	case s.CacheMax == 0:
@@ -59,14 +65,14 @@ func (s *Store) advice() string {
 	case s.CacheUsed < s.CacheMax-s.CacheMax/20 && s.CacheUsed < s.SetBytes:
 		text = fmt.Sprintf("The cache is being filled (%s of %s): later epochs read from it.", bytesize.Format(s.CacheUsed), set)
 	case s.CacheMax < s.SetBytes:
-		text = fmt.Sprintf("The cache of %s is full, and the sets have %s: the rest is fetched in every epoch. Raise --cache-size.", cache, set)
+		text = fmt.Sprintf("The cache of %s is full, and the sets have %s: raise --cache-size.", cache, set)
 	default:
 		text = fmt.Sprintf("The cache of %s is full of other sets too: imgfeed cache ls lists them.", cache)
 	}
-	if s.UnderWay < s.UnderWayMax/2 {
-		return text + fmt.Sprintf(" Only %d of %d requests are under way: allow more memory for reading ahead (--prefetch).", s.UnderWay, s.UnderWayMax)
+	if s.Rates.UnderWay < float64(s.UnderWayMax)/2 {
+		return text + fmt.Sprintf(" Only %.0f of %d requests are under way: allow more memory for reading ahead (--prefetch).", s.Rates.UnderWay, s.UnderWayMax) + pixels
 	}
-	return text + fmt.Sprintf(" %d requests at a time bring %s/s: a faster link or a store that is nearer brings more.", s.UnderWay, bytesize.Format(int64(s.Rates.StoreBytes)))
+	return text + fmt.Sprintf(" %.0f requests at a time bring %s/s: a faster link or a nearer store brings more.", s.Rates.UnderWay, bytesize.Format(int64(s.Rates.StoreBytes))) + pixels
 }
 
 // Lines describe the store for a terminal.
@@ -78,18 +84,18 @@ func (s *Store) Lines() []string {
 	share := func(bytes float64) string {
 		return fmt.Sprintf("%.0f %%", 100*bytes/max(1, memory+r.CacheBytes+r.StoreBytes))
 	}
-	from := share(memory) + " memory"
+	inMemory := share(memory)
 	if r.MemoryBytes == nil {
-		from = "– memory"
+		inMemory = "–"
 	}
 	lines := []string{
-		fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated; %s in all", bytesize.Format(int64(r.StoreBytes)), r.Requests, s.UnderWay, s.UnderWayMax, r.Retries, bytesize.Format(s.Bytes)),
-		fmt.Sprintf("bytes from: %s, %s cache, %s store", from, share(r.CacheBytes), share(r.StoreBytes)),
+		fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated", bytesize.Format(int64(r.StoreBytes)), r.Requests, s.UnderWay, s.UnderWayMax, r.Retries),
+		fmt.Sprintf("from memory %s, cache %s, store %s", inMemory, share(r.CacheBytes), share(r.StoreBytes)),
 	}
 	if s.CacheFailure != "" {
 		lines = append(lines, "cache keeps nothing: "+s.CacheFailure)
 	} else if s.CacheMax > 0 {
-		lines[1] += fmt.Sprintf("; cache: %d %% of %s full, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax), 100*r.CacheBytes/max(1, r.CacheBytes+r.StoreBytes))
+		lines[1] += fmt.Sprintf("; cache %d %% of %s, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax), 100*r.CacheBytes/max(1, r.CacheBytes+r.StoreBytes))
 	}
 	return lines
 }

@@ -10,7 +10,8 @@ import (
 // TestJudgeStore looks at what a session that waits for its reads is advised, by what its store and the cache do.
 func TestJudgeStore(t *testing.T) {
 	const set = 50 << 30
-	busy := StoreRates{Requests: 100, StoreBytes: 10 << 20}
+	busy := StoreRates{UnderWay: 63.8, Requests: 100, StoreBytes: 10 << 20}
+	few := StoreRates{UnderWay: 12.3, Requests: 100, StoreBytes: 10 << 20}
 	for _, tt := range []struct {
 		name  string
 		store *Store
@@ -18,15 +19,19 @@ func TestJudgeStore(t *testing.T) {
 		want  string
 	}{
 		{"no store", nil, loader.Disk, "Put the set on a faster disk"},
-		{"no cache", &Store{SetBytes: set, UnderWay: 64, UnderWayMax: 64, Rates: busy}, loader.Store, "--cache with --cache-size of 50.0 GiB holds all of it. 64 requests at a time bring 10.0 MiB/s"},
-		{"little is read ahead", &Store{SetBytes: set, UnderWay: 12, UnderWayMax: 64, Rates: busy}, loader.Store, "Only 12 of 64 requests are under way: allow more memory for reading ahead (--prefetch)"},
+		{"no cache", &Store{SetBytes: set, UnderWay: 1, UnderWayMax: 64, Rates: busy}, loader.Store, "--cache with --cache-size of 50.0 GiB holds all of it. 64 requests at a time bring 10.0 MiB/s"},
+		{"little is read ahead", &Store{SetBytes: set, UnderWay: 64, UnderWayMax: 64, Rates: few}, loader.Store, "Only 12 of 64 requests are under way: allow more memory for reading ahead (--prefetch)"},
 		{"the cache is filled", &Store{SetBytes: set, CacheUsed: 1 << 30, CacheMax: 60 << 30, Rates: busy}, loader.Store, "The cache is being filled (1.0 GiB of 50.0 GiB)"},
-		{"a small cache", &Store{SetBytes: set, CacheUsed: 10<<30 - 1, CacheMax: 10 << 30, Rates: busy}, loader.Store, "The cache of 10.0 GiB is full, and the sets have 50.0 GiB: the rest is fetched in every epoch. Raise --cache-size"},
+		{"a small cache", &Store{SetBytes: set, CacheUsed: 10<<30 - 1, CacheMax: 10 << 30, Rates: busy}, loader.Store, "The cache of 10.0 GiB is full, and the sets have 50.0 GiB: raise --cache-size"},
 		{"other sets", &Store{SetBytes: set, CacheUsed: 60 << 30, CacheMax: 60 << 30, Rates: busy}, loader.Store, "imgfeed cache ls"},
 		{"a full disk", &Store{SetBytes: set, CacheMax: 60 << 30, CacheFailure: "no space left on device", Rates: busy}, loader.Store, "The cache keeps nothing at the moment: no space left on device."},
 		{
-			"retries", &Store{SetBytes: set, UnderWay: 64, UnderWayMax: 64, Failure: "s3://b/a: 503 Slow Down", Rates: StoreRates{Requests: 100, Retries: 20}}, loader.Store,
-			"20 % of the requests fail and are repeated, the last for: s3://b/a: 503 Slow Down. After 429 or 503 the store asks for fewer requests: set --store-requests below 64",
+			"it asks for fewer", &Store{SetBytes: set, UnderWayMax: 64, Failure: "s3://b/a: 503 Slow Down", FailureStatus: 503, Rates: StoreRates{Requests: 100, Retries: 20}}, loader.Store,
+			"20 % of the requests fail and are repeated, the last for: s3://b/a: 503 Slow Down. The store asks for fewer requests: set --store-requests below 64",
+		},
+		{
+			"it does not answer", &Store{SetBytes: set, UnderWayMax: 64, Failure: "s3://b/a: connection refused", Rates: StoreRates{Requests: 2, Retries: 2}}, loader.Store,
+			"100 % of the requests fail and are repeated, the last for: s3://b/a: connection refused. Check the network and the store.",
 		},
 		{"the cache gives all", &Store{SetBytes: set, CacheUsed: set, CacheMax: 60 << 30, Rates: StoreRates{CacheBytes: 1 << 20}}, loader.Disk, "All comes from the cache: put that on a faster disk"},
 		{"the store is away", &Store{SetBytes: set, CacheUsed: set / 2, CacheMax: 60 << 30, UnderWay: 1, Rates: StoreRates{CacheBytes: 1}}, loader.Store, "The cache is being filled"},
@@ -43,7 +48,7 @@ func TestJudgeStore(t *testing.T) {
 func TestStoreLines(t *testing.T) {
 	memory := float64(1 << 20)
 	s := Store{
-		UnderWay: 12, UnderWayMax: 64, Bytes: 5 << 30, CacheUsed: 1 << 30, CacheMax: 4 << 30,
+		UnderWay: 12, UnderWayMax: 64, CacheUsed: 1 << 30, CacheMax: 4 << 30,
 		Rates: StoreRates{Requests: 25, Retries: 0.4, StoreBytes: 3 << 20, CacheBytes: 6 << 20, MemoryBytes: &memory},
 	}
 	check := func(want ...string) {
@@ -52,10 +57,10 @@ func TestStoreLines(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	store := "store: 3.0 MiB/s, 25 requests/s, 12 of 64 under way, 0.4/s repeated; 5.0 GiB in all"
-	check(store, "bytes from: 10 % memory, 60 % cache, 30 % store; cache: 25 % of 4.0 GiB full, hit rate 67 %")
+	store := "store: 3.0 MiB/s, 25 requests/s, 12 of 64 under way, 0.4/s repeated"
+	check(store, "from memory 10 %, cache 60 %, store 30 %; cache 25 % of 4.0 GiB, hit rate 67 %")
 	s.CacheFailure = "no space left on device"
-	check(store, "bytes from: 10 % memory, 60 % cache, 30 % store", "cache keeps nothing: no space left on device")
+	check(store, "from memory 10 %, cache 60 %, store 30 %", "cache keeps nothing: no space left on device")
 	s.CacheFailure, s.CacheMax, s.Rates.CacheBytes, s.Rates.MemoryBytes = "", 0, 0, nil
-	check(store, "bytes from: – memory, 0 % cache, 100 % store")
+	check(store, "from memory –, cache 0 %, store 100 %")
 }
