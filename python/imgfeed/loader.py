@@ -341,8 +341,8 @@ class DataLoader:
     def stats(self) -> dict[str, Any]:
         """Return the server's account of this session, and the caller's own of the running epoch, or of the last one.
 
-        ``waiting_for`` says disk, cpu, client or idle, ``verdict`` the same in a sentence. ``reconnects`` is how often the
-        server was lost and gone on without; its account is of the session since. ``epoch`` has images, batches, seconds,
+        ``waiting_for`` says disk, store, cpu, client or idle, ``verdict`` the same in a sentence. ``reconnects`` is how often
+        the server was lost and gone on without; its account is of the session since. ``epoch`` has images, batches, seconds,
         ``waited``, those of the seconds in which the caller has waited for a batch, ``wait_fraction`` and
         ``images_per_second``.
         """
