@@ -3,12 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -115,9 +113,6 @@ func (s *session) start(m startRequest) error {
 	return nil
 }
 
-// getPrice is the list price of a million requests for reading, in dollars: of S3 in us-east-1, and of Google Cloud Storage.
-var getPrice = map[string]float64{"s3": 0.40, "gs": 0.40}
-
 // logStore tells what the epoch of a plan will ask of the store that the set's images come from.
 func logStore(ctx context.Context, log *slog.Logger, set *shard.Set, p *plan.Plan) {
 	requests, bytes := 0, int64(0)
@@ -138,12 +133,8 @@ func logStore(ctx context.Context, log *slog.Logger, set *shard.Set, p *plan.Pla
 	if ctx.Err() != nil {
 		return
 	}
-	scheme, _, _ := strings.Cut(set.Store(), "://")
-	text := "requests are not billed"
-	if price := getPrice[scheme]; price > 0 {
-		text = fmt.Sprintf("$%.4f at $%.2f for a million", float64(requests)*price/1e6, price)
-	}
-	log.Info("the epoch reads from the store", "epoch", p.Config().Epoch, "rank", p.Config().Rank, "requests", requests, "bytes", bytesize.Format(bytes), "price", text)
+	log.Info("the epoch reads from the store", "epoch", p.Config().Epoch, "rank", p.Config().Rank, "requests", requests, "bytes", bytesize.Format(bytes),
+		"price", storage.ListPrice(set.Store(), requests))
 }
 
 // newStream ends the running epoch and begins another, once the request is known to be sound: one that fails changes nothing.
