@@ -32,11 +32,13 @@ import (
 const planLong = `Measure for some seconds how fast this machine serves a sample of a dataset, in each encoding that could be packed, and how fast its
 disk reads; and say what feeds the GPUs: which encoding, how many cores, which disk and link, how much memory, and what will be waited for.
 
-PATH is a shard set, a folder that holds sets, or a dataset as imgshard build takes it. What is packed for the measurement lies in the folder for
+PATH is a shard set, a folder that holds sets, or a dataset as imgshard build takes it. A set may lie in a bucket or on a web server, as s3://bucket/set:
+then plan measures the link in place of the disk, and says how long the first epoch takes, what its requests cost, and how large --cache of imgfeed serve
+should be. What is packed for the measurement lies in the folder for
 temporary files ($TMPDIR), takes up to some hundred MB there, and is removed.
 
 What the GPUs take is said by --images-per-second, as your training logs it, or by --gpu and --model, of which --rates lists published figures with
-their sources. --cores, --memory and --disk describe another machine of the same processor; without them it is this one.`
+their sources. --cores, --memory, --disk and --link describe another machine of the same processor; without them it is this one.`
 
 // planFlags are the flags of imgfeed plan.
 type planFlags struct {
@@ -44,6 +46,8 @@ type planFlags struct {
 	perGPU                               float64
 	gpus, cores, samples, batchSize      int
 	memory, disk                         bytesize.Size
+	link                                 linkRate
+	store                                storeFlags
 	seconds                              time.Duration
 	json, rates, bitExact                bool
 }
@@ -55,7 +59,8 @@ func newPlanCommand() *cobra.Command {
 		Short: "Say what it takes to feed GPUs with a dataset: encoding, cores, disk, memory",
 		Long:  planLong,
 		Example: "  imgfeed plan /data/train --gpu h100 --gpus 8 --cores 96 --memory 1TiB --disk 3GB\n" +
-			"  imgfeed plan /data/train-shards --images-per-second 1800 --transform train-resize",
+			"  imgfeed plan /data/train-shards --images-per-second 1800 --transform train-resize\n" +
+			"  imgfeed plan s3://bucket/train-shards --gpu a100 --gpus 8 --link 10Gbit",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.rates {
 				return cobra.NoArgs(cmd, args)
@@ -92,7 +97,8 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&f.gpus, 1, planMax), "gpus", "number of GPUs on the machine, each with a training process (default 1)")
 	flags.Var(cliutil.Int(&f.cores, 1, planMax), "cores", "logical cores of the machine, as nproc counts them (default this one's)")
 	flags.Var(&f.memory, "memory", "its memory, as 1TiB (default this one's)")
-	flags.Var(&f.disk, "disk", "bytes that its disk or store reads in a second, as 3GB (default measured)")
+	flags.Var(&f.disk, "disk", "bytes that its disk reads in a second, as 3GB (default measured)")
+	flags.Var(&f.link, "link", "what its link to the bucket or web server carries in a second, as 10Gbit or 1.25GB (default measured)")
 	flags.StringVar(&f.split, "split", "", "split to plan for, if PATH holds several")
 	flags.Var(cliutil.Int(&f.samples, 1, plan.SamplesMax), "samples", "number of samples, where counting them takes too long")
 	flags.Var(cliutil.Int(&f.batchSize, 1, plan.BatchSizeMax), "batch-size", "samples in a batch")
@@ -101,13 +107,41 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.Var(durationFlag(&f.seconds, 100*time.Millisecond), "seconds", "time to measure for; packing the sample comes on top")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.rates, "rates", false, "list the published training rates and where they stand, and measure nothing")
+	f.store.registerRequests(flags)
 }
+
+// linkRate is the bytes that a link carries in a second, as a flag's value.
+type linkRate bytesize.Size
+
+// Set parses bits, as 10Gbit, or bytes, as 1.25GB.
+func (r *linkRate) Set(text string) error {
+	text, bits := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(text, "/s")), "bit")
+	if bits {
+		text += "B"
+	}
+	var size bytesize.Size
+	err := size.Set(text)
+	if bits {
+		size /= 8
+	}
+	if err != nil || size < linkMin {
+		return errors.New("want a rate from 1Mbit on, such as 10Gbit or 1.25GB")
+	}
+	*r = linkRate(size)
+	return nil
+}
+
+func (r *linkRate) String() string { return (*bytesize.Size)(r).String() }
+func (r *linkRate) Type() string   { return "rate" }
 
 // planMax is far beyond any machine's cores and GPUs.
 const planMax = 1 << 16
 
 // diskMin is less than any disk or store reads in a second: a smaller value is a slip, such as 3 for 3GB.
 const diskMin = 1 << 20
+
+// linkMin is less than any link that feeds a GPU.
+const linkMin = 1e6 / 8
 
 // checkMachine refuses a machine that cannot be meant.
 func (f *planFlags) checkMachine(given func(string) bool) error {
@@ -165,6 +199,11 @@ func (f *planFlags) run(cmd *cobra.Command, path string) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 	defer stop()
+	closeStore, err := f.store.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
 	p, err := f.plan(ctx, cmd.ErrOrStderr(), path, views, need)
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted; what was packed for the measurement is removed")
@@ -187,6 +226,12 @@ func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, v
 		return nil, err
 	}
 	defer sample.Close()
+	switch {
+	case sample.Store != "" && f.disk > 0:
+		return nil, cliutil.Usagef("--disk: %s is behind a network: --link gives its rate", sample.Store)
+	case sample.Store == "" && f.link > 0:
+		return nil, cliutil.Usagef("--link: %s is on this machine: --disk gives its rate", sample.Path)
+	}
 	if f.samples > 0 {
 		sample.Samples, sample.Counted = f.samples, true
 	}
@@ -200,7 +245,16 @@ func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, v
 	if err != nil {
 		return nil, err
 	}
-	if f.disk == 0 {
+	switch {
+	case sample.Store != "":
+		p.Link = &capacity.Link{BytesPerSecond: float64(f.link), Measured: f.link == 0}
+		if p.Link.Measured {
+			tell("measuring the link")
+			if p.Link.BytesPerSecond, err = capacity.LinkRate(ctx, sample, min(f.seconds/2, 5*time.Second)); err != nil {
+				return nil, err
+			}
+		}
+	case f.disk == 0:
 		tell("measuring the disk")
 		machine.DiskBytesPerSecond, err = capacity.DiskRate(ctx, sample, p.Encodings[0].ImageBytes, min(f.seconds/5, 2*time.Second))
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -242,7 +296,12 @@ func printPlan(out io.Writer, p *capacity.Plan) {
 		fmt.Fprintf(out, "note        %s\n", note)
 	}
 	disk := "disk not measured"
-	if p.Machine.DiskBytesPerSecond > 0 {
+	if p.Link != nil {
+		disk = "link " + linkText(p.Link.BytesPerSecond)
+		if p.Link.Measured {
+			disk += ", as measured"
+		}
+	} else if p.Machine.DiskBytesPerSecond > 0 {
 		disk = fmt.Sprintf("disk %s/s", bytesize.Format(int64(p.Machine.DiskBytesPerSecond)))
 	}
 	fmt.Fprintf(out, "machine     %s, %s kernels, memory %s, %s\n", capacity.Cores(p.Machine.Cores), transform.ActiveLevel(), bytesize.Format(p.Machine.MemoryBytes), disk)
@@ -268,8 +327,12 @@ func printNeed(out io.Writer, p *capacity.Plan) {
 
 // printOptions prints the table of encodings.
 func printOptions(out io.Writer, p *capacity.Plan) {
+	from := "DISK"
+	if p.Link != nil {
+		from = "LINK"
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "ENCODING\tAN IMAGE\tTHE SET\tIMAGES/S, 1 CORE\t%s\tDISK, IMAGES/S\tCORES NEEDED\t\n", strings.ToUpper(capacity.Cores(p.FeedCores)))
+	fmt.Fprintf(w, "ENCODING\tAN IMAGE\tTHE SET\tIMAGES/S, 1 CORE\t%s\t%s, IMAGES/S\tCORES NEEDED\t\n", strings.ToUpper(capacity.Cores(p.FeedCores)), from)
 	for i := range p.Encodings {
 		o := &p.Encodings[i]
 		needed, disk := "–", "–"
@@ -310,15 +373,38 @@ func printAdvice(out io.Writer, p *capacity.Plan) {
 	if o.Rejected > 0 {
 		fmt.Fprintf(out, "left out    %d of the sample: %s\n", o.Rejected, o.Reasons[0].Reason)
 	}
-	place := "the set stays in memory after the first epoch, which reads"
-	if !o.Cached {
-		place = "the set does not fit into the memory, so that every epoch reads"
-	}
-	fmt.Fprintf(out, "disk        %s of room; %s %s/s\n", bytesize.Format(o.SetBytes), place, bytesize.Format(int64(o.ReadRate)))
-	fmt.Fprintf(out, "link        %.1f Gbit/s to the data, if it lies across a network", o.ReadRate*8/1e9)
+	printPlace(out, p, o)
 	if p.UploadRate > 0 {
 		fmt.Fprintf(out, "; %s/s to each GPU", bytesize.Format(p.UploadRate/int64(p.Need.GPUs)))
 	}
 	fmt.Fprintf(out, "\nmemory      %s for the server: %d × %d batches of %s, threads, index\n", bytesize.Format(p.FeedBytes), p.Rings, p.Slots, bytesize.Format(p.SlotBytes))
 	fmt.Fprintf(out, "waits for   %s\n", p.Verdict)
+}
+
+// printPlace prints what is asked of the disk, or of the link and the store behind it.
+func printPlace(out io.Writer, p *capacity.Plan, o *capacity.Option) {
+	if l := p.Link; l != nil {
+		first := time.Duration(l.FirstEpochSeconds * float64(time.Second)).Round(time.Second / 10)
+		fmt.Fprintf(out, "an epoch    %s, %s: %s; the first takes %v or longer\n", bytesize.Counted(l.Requests, "request", "requests"), bytesize.Format(o.SetBytes), l.Price, first)
+		if l.CacheBytes > 0 {
+			fmt.Fprintf(out, "cache       %s (--cache of imgfeed serve), so that later epochs do not wait for the link\n", bytesize.Format(l.CacheBytes))
+		}
+		fmt.Fprintf(out, "link        %s would do without a cache", linkText(o.ReadRate))
+		return
+	}
+	place := "the set stays in memory after the first epoch, which reads"
+	if !o.Cached {
+		place = "the set does not fit into the memory, so that every epoch reads"
+	}
+	fmt.Fprintf(out, "disk        %s of room; %s %s/s\n", bytesize.Format(o.SetBytes), place, bytesize.Format(int64(o.ReadRate)))
+	fmt.Fprintf(out, "link        %s to the data, if it lies across a network", linkText(o.ReadRate))
+}
+
+// linkText writes a link's bytes a second for people, as links are sold.
+func linkText(bytesPerSecond float64) string {
+	bits := bytesPerSecond * 8
+	if bits < 1e9 {
+		return fmt.Sprintf("%.1f Mbit/s", bits/1e6)
+	}
+	return fmt.Sprintf("%.1f Gbit/s", bits/1e9)
 }

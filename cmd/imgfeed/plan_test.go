@@ -5,14 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/imgfeed/imgfeed/cmd/imgfeed/internal/capacity"
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
@@ -54,7 +58,7 @@ func TestPlanCommand(t *testing.T) {
 	for _, want := range []string{
 		"train: " + source + " is a folder of class folders, 1,281,167 samples, 13 of them measured", "1,000 cores", "disk 1.9 GiB/s", "2 × a100, resnet50: 4,940 images/s; the feed has 998 cores",
 		"https://github.com/NVIDIA/DeepLearningExamples", "original *", "pixels bitpack ≠", "* the advised encoding   ≠ gives other pixels", "998 CORES", "imgshard build " + source + " --encoding original", "left out    1 of the sample: ",
-		"Gbit/s", "waits for   The GPUs",
+		"Mbit/s to the data", "waits for   The GPUs",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -74,6 +78,46 @@ func TestPlanCommand(t *testing.T) {
 	out, _, err = runPlanCommand(t.Context(), append(quick, set)...)
 	if err != nil || !strings.Contains(out, "not said (--gpu, --images-per-second)") || !strings.Contains(out, "it is the fastest") {
 		t.Errorf("%s: %v", out, err)
+	}
+}
+
+// TestPlanStore plans for a set on a web server, whose link is measured, given, and broken.
+func TestPlanStore(t *testing.T) {
+	defer func(before context.Context) { storage.Remote.Context = before }(storage.Remote.Context)
+	var broken atomic.Bool
+	files := http.FileServer(http.Dir(writeBenchSet(t, "val")))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	quick := []string{web.URL, "--seconds", "0.1", "--batch-size", "1", "--transform", "cifar", "--cores", "1", "--images-per-second", "1000"}
+	out, told, err := runPlanCommand(t.Context(), append(quick, "--json")...)
+	var p capacity.Plan
+	if err := errors.Join(err, json.Unmarshal([]byte(out), &p)); err != nil {
+		t.Fatal(err)
+	}
+	if p.Store != web.URL+"/val" || p.Link == nil || p.Link.BytesPerSecond <= 0 || !p.Link.Measured || p.Link.Requests != 1 || len(p.Encodings) != 5 || p.Encodings[0].Flags != nil || !strings.Contains(told, "measuring the link") {
+		t.Errorf("%s: %s", told, out)
+	}
+	out, told, err = runPlanCommand(t.Context(), append(quick, "--link", "1Mbit/s")...)
+	if err != nil || strings.Contains(told, "measuring the link") {
+		t.Errorf("%s: %v", told, err)
+	}
+	for _, want := range []string{"link 1.0 Mbit/s\n", "LINK, IMAGES/S", "an epoch    1 request, ", ": requests are not billed; the first takes ", "--cache of imgfeed serve", "The first epoch waits for the link"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, _, err = runPlanCommand(t.Context(), append(quick, "--disk", "3GB")...); err == nil || !strings.Contains(err.Error(), "behind a network: --link") || cliutil.ExitStatus(err) != 2 {
+		t.Error(err)
+	}
+	broken.Store(true)
+	if _, _, err = runPlanCommand(t.Context(), quick...); err == nil || !strings.Contains(err.Error(), "check the credentials") {
+		t.Error(err)
 	}
 }
 
@@ -109,6 +153,8 @@ func TestPlanMistakes(t *testing.T) {
 		{[]string{set, "--transform", "full"}, "--transform", 2},
 		{[]string{set, "--cores", "-1"}, "from 1 to", 2},
 		{[]string{set, "--disk", "fast"}, `--disk "fast": want a size, such as`, 2},
+		{[]string{set, "--link", "3"}, "from 1Mbit on", 2},
+		{[]string{set, "--link", "1Gbit"}, "is on this machine: --disk", 2},
 		{[]string{set, "--seconds", "0.001"}, "from 100ms to 10000h", 2},
 		{[]string{set, "--split", "train"}, "only val", 1},
 		{[]string{filepath.Join(set, "nothing")}, "nothing", 1},

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -48,6 +49,7 @@ type Plan struct {
 	*Sample
 
 	Machine   Machine `json:"machine"`
+	Link      *Link   `json:"link,omitempty"` // of a set in a store; it takes the disk's place
 	Need      Need    `json:"need"`
 	FeedCores int     `json:"feed_cores"` // the cores that the training processes leave
 
@@ -74,8 +76,8 @@ type Option struct {
 	SetBytes    int64         `json:"set_bytes"`
 	PerCore     float64       `json:"images_per_core_second"`       // measured
 	PerSecond   float64       `json:"images_per_second"`            // on the feed's cores, were reading free
-	DiskLimit   float64       `json:"disk_images_per_second"`       // the disk's rate; 0: not known
-	Cached      bool          `json:"cached"`                       // the set stays in memory after the first epoch
+	DiskLimit   float64       `json:"disk_images_per_second"`       // the rate of the disk or link; 0: not known
+	Cached      bool          `json:"cached"`                       // later epochs do not wait for the disk or link: the set lies in memory, or the cache is large enough
 	CoresNeeded int           `json:"cores_needed"`                 // to decode at the GPUs' rate; 0: no GPUs given
 	ReadRate    float64       `json:"read_bytes_per_second_needed"` // at the GPUs' rate, or at that of the cores
 	NotBitExact string        `json:"not_bit_exact,omitempty"`
@@ -114,6 +116,9 @@ func (p *Plan) Compute(views transform.Views, batchSize int, bitExact bool) erro
 			p.Path, p.Encodings[0].Encoding)
 	}
 	p.judge()
+	if p.Link != nil {
+		p.Link.compute(p)
+	}
 	return nil
 }
 
@@ -123,6 +128,9 @@ func (o *Option) compute(p *Plan) {
 	o.PerSecond = o.PerCore * float64(p.FeedCores)
 	o.DiskLimit = p.Machine.DiskBytesPerSecond / o.ImageBytes
 	o.Cached = float64(o.SetBytes) <= cacheShare*float64(p.Machine.MemoryBytes-p.FeedBytes)
+	if p.Link != nil {
+		o.DiskLimit, o.Cached = p.Link.BytesPerSecond/o.ImageBytes, true
+	}
 	wanted := o.PerSecond
 	if p.Need.ImagesPerSecond > 0 {
 		wanted = p.Need.ImagesPerSecond
@@ -186,8 +194,12 @@ func (p *Plan) judge() {
 		p.Verdict = fmt.Sprintf("The cores: they decode %s images/s of the %s that the GPUs take. The feed needs %s, and the training processes %d.",
 			count(rate), count(need), Cores(o.CoresNeeded), trainingCores*p.Need.GPUs)
 	}
-	if need > 0 && o.Cached && o.DiskLimit > 0 && o.DiskLimit < need {
-		p.Verdict += fmt.Sprintf(" The first epoch waits for the disk, which gives %s images/s; after it the set lies in memory.", count(o.DiskLimit))
+	if o.Cached && o.DiskLimit > 0 && o.DiskLimit < min(cmp.Or(need, rate), rate) {
+		from, then := "disk", "the set lies in memory"
+		if p.Link != nil {
+			from, then = "link", "--cache has what the link does not bring in time"
+		}
+		p.Verdict += fmt.Sprintf(" The first epoch waits for the %s, which gives %s images/s; after it %s.", from, count(o.DiskLimit), then)
 	}
 }
 

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -69,6 +70,32 @@ func TestCompute(t *testing.T) {
 		o := &p.Encodings[p.Chosen]
 		if o.Name != c.chosen || p.Bottleneck != c.bottleneck || o.CoresNeeded != c.cores || !strings.Contains(p.Verdict, c.verdict) {
 			t.Errorf("%s: %s, %s, %d cores: %s (%s)", c.name, o.Name, p.Bottleneck, o.CoresNeeded, p.Verdict, p.Reason)
+		}
+	}
+}
+
+// TestLink plans for a set in a bucket, with a link that is too slow for the GPUs and with one that is not.
+func TestLink(t *testing.T) {
+	const set = 112e3 * 1281167. // bytes
+	for _, c := range []struct {
+		link, seconds float64
+		cache         int64
+		verdict       string
+	}{
+		{125e6, set / 125e6, 134_391_506_556, "The first epoch waits for the link, which gives 1,120 images/s"},
+		{12.5e9, 1281167 / 16000., 0, "up to 64,000."},
+	} {
+		v := views(t, "train")
+		p := &Plan{
+			Sample: &Sample{Samples: 1281167, Store: "s3://bucket/set"}, Link: &Link{BytesPerSecond: c.link},
+			Encodings: measured(t, v), Machine: Machine{Cores: 40, MemoryBytes: 1 << 40}, Need: Need{GPUs: 8, ImagesPerSecond: 16000},
+		}
+		if err := p.Compute(v, 256, false); err != nil {
+			t.Fatal(err)
+		}
+		l := p.Link
+		if l.Requests != 1281167 || !strings.HasPrefix(l.Price, "$0.5125 ") || math.Abs(l.FirstEpochSeconds-c.seconds) > 1e-6 || l.CacheBytes != c.cache || !strings.HasSuffix(strings.Split(p.Verdict, "; after")[0], c.verdict) {
+			t.Errorf("%+v: %s", l, p.Verdict)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package capacity computes what a machine needs to feed GPUs. For some seconds it measures how fast this machine serves a sample of a dataset in
-// each possible encoding, and how fast its disk reads; the rest is arithmetic.
+// each possible encoding, and how fast its disk or its link to a store is; the rest is arithmetic.
 //
 //	Sample ──► Measure ──► Compute ──► Plan
 //	some of    CPU time    what the    what to pack, how many cores,
@@ -10,6 +10,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,14 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 const (
@@ -42,10 +46,11 @@ const SetLayout = "a shard set"
 type Sample struct {
 	Path     string   `json:"path"` // of the set, or of what would be packed
 	Split    string   `json:"split"`
-	Layout   string   `json:"layout"`   // the kind of data, in words
-	Samples  int      `json:"samples"`  // of all; an estimate or too few unless Counted
-	Counted  bool     `json:"counted"`  // Samples is exact
-	Measured int      `json:"measured"` // how many images are measured
+	Layout   string   `json:"layout"`          // the kind of data, in words
+	Samples  int      `json:"samples"`         // of all; an estimate or too few unless Counted
+	Counted  bool     `json:"counted"`         // Samples is exact
+	Measured int      `json:"measured"`        // how many images are measured
+	Store    string   `json:"store,omitempty"` // URL of the place behind a network that the images come from
 	Notes    []string `json:"notes"`
 
 	set     *shard.Set  // the shard set, or nil for a dataset
@@ -100,6 +105,7 @@ func (s *Sample) ofSet(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Path, err)
 	}
+	s.Store = s.set.Store()
 	s.Samples, s.Counted, s.Layout = s.set.Len(), true, fmt.Sprintf("%s (%v)", SetLayout, stored)
 	var here []int
 	for i := range s.set.Len() {
@@ -107,30 +113,38 @@ func (s *Sample) ofSet(ctx context.Context) (err error) {
 			here = append(here, i)
 		}
 	}
-	n := min(sampleImages, len(here))
-	bytes := 0
+	n := min(sampleImages, len(here), max(1, int(sampleBytes/storedBytes(s.set.Manifest()))))
+	images, errs := make([][]byte, n), make([]error, n)
+	var readers errgroup.Group
+	readers.SetLimit(storage.RequestsMax())
 	for k := range n {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		i := here[k*len(here)/n]
-		record, _, err := s.set.Read(i, nil)
-		if err != nil {
-			if s.Notes == nil {
-				s.note("some records cannot be read: %v", err)
+		readers.Go(func() error {
+			if ctx.Err() == nil {
+				record, _, err := s.set.Read(here[k*len(here)/n], nil)
+				images[k], errs[k] = record.Image, err
 			}
+			return ctx.Err()
+		})
+	}
+	if err := readers.Wait(); err != nil {
+		return err
+	}
+	for k, image := range images {
+		i := here[k*len(here)/n]
+		if errs[k] != nil {
 			continue
 		}
 		s.indices = append(s.indices, i)
 		if stored.HoldsOriginals() {
-			s.files = append(s.files, pack.File{Key: fmt.Sprint(i), Data: record.Image})
-		}
-		if bytes += len(record.Image); bytes > sampleBytes {
-			break
+			s.files = append(s.files, pack.File{Key: fmt.Sprint(i), Data: image})
 		}
 	}
+	unread := cmp.Or(errs...)
 	if len(s.indices) == 0 {
-		return fmt.Errorf("%s has no sample here to measure with", s.Path)
+		return cmp.Or(unread, fmt.Errorf("%s has no sample here to measure with", s.Path))
+	}
+	if unread != nil {
+		s.note("some records cannot be read: %v", unread)
 	}
 	if !stored.HoldsOriginals() {
 		s.note("the set keeps %v and no files, so that other encodings are not compared: plan with what it was made from", stored)
