@@ -94,7 +94,7 @@ func (e *RemoteError) Error() string {
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		text += ": check the credentials, and that they may read this object; some storages answer so for objects that are not there too"
 	case e.Tries > 1:
-		text += ": check the network and the storage; imgfeed serve and bench wait as long as --store-timeout says"
+		text += ": check the network and the storage; imgfeed waits as long as --store-timeout says"
 	}
 	return text
 }
