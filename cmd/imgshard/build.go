@@ -41,7 +41,10 @@ otherwise, in their own size.
 
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
-Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.`
+Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.
+
+With --part I/N each of N machines packs a part of the set. imgshard merge OUT then makes the set, with the same bytes as one
+machine's build. Each part lists all of SRC, and reads all of its tars, but decodes only its own images.`
 
 // sourcesHelp lists the kinds of sources, the most general first.
 func sourcesHelp() string {
@@ -66,6 +69,7 @@ type buildFlags struct {
 	index   bool
 	strict  bool
 	dedupe  bool
+	part    pack.Part
 	sources source.Options
 }
 
@@ -110,11 +114,12 @@ func newIndexCommand() *cobra.Command {
 func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
 	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
 	f.partitions = 1
-	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many parts, of which a rank needs one if there are as many ranks")
+	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many partitions, of which a rank needs one if there are as many ranks")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples")
 	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	addForceFlag(fl, &f.force)
+	fl.Var(cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}, "part", "make only the I-th of N parts of the set, as one of N machines; imgshard merge OUT joins them")
 	addSourceFlags(fl, &f.sources)
 }
 
@@ -123,6 +128,8 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		return cliutil.Usage(err)
 	}
 	switch {
+	case f.part.Of > 0 && f.out == "":
+		return cliutil.Usagef("--part needs -o OUT, which all machines reach")
 	case f.out != "":
 	case src[0] == source.StandardInput:
 		return cliutil.Usagef("standard input has no place that a set could stand beside: name a folder by --output")
@@ -150,9 +157,13 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
 		}
 		options := f.options(stored, show)
-		options.Strict, options.Dedupe, options.Index, options.Select = f.strict, f.dedupe, f.index, f.sources.Select
+		options.Strict, options.Dedupe, options.Index, options.Part, options.Select = f.strict, f.dedupe, f.index, f.part, f.sources.Select
 		options.Warn = func(text string) { fmt.Fprintf(stderr, "warning: %s\n", termsafe.Text(text)) }
-		err = pack.BuildAll(ctx, pack.Tasks(splits, f.out), options, func(s pack.Summary) {
+		out, err := f.place(len(splits))
+		if err != nil {
+			return err
+		}
+		err = pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
 			show.finish()
 			printSummary(c.OutOrStdout(), s)
 		})
@@ -161,6 +172,16 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		}
 		return err
 	})
+}
+
+// place is where the sets of so many splits, or the parts of them, are made. It refuses parts of sets that are finished.
+func (f *buildFlags) place(splits int) (string, error) {
+	if f.part.Of > 0 && !f.force {
+		if sets, err := shard.FindSets(f.out); err == nil && len(sets) == splits {
+			return "", fmt.Errorf("%s is finished: --force makes its parts again, and imgshard merge takes --force too", f.out)
+		}
+	}
+	return f.part.Place(f.out)
 }
 
 // reasonsShown is how many reasons are printed.
@@ -200,7 +221,7 @@ func printSummary(w io.Writer, s pack.Summary) {
 	fmt.Fprintln(w)
 	printFields(w, m.Fields)
 	if m.Partitions > 1 {
-		fmt.Fprintf(w, "  parts     %s of %s to %s images\n", bytesize.Counted(m.Partitions, "partition", "partitions"), bytesize.Grouped(m.Samples/m.Partitions), bytesize.Grouped((m.Samples+m.Partitions-1)/m.Partitions))
+		fmt.Fprintf(w, "  dealt to  %s of %s to %s images\n", bytesize.Counted(m.Partitions, "partition", "partitions"), bytesize.Grouped(m.Samples/m.Partitions), bytesize.Grouped((m.Samples+m.Partitions-1)/m.Partitions))
 	}
 	seconds := s.Duration.Seconds()
 	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), bytesize.Grouped(int(float64(m.Samples)/seconds)),

@@ -39,6 +39,8 @@ func TestWordsOfMistakes(t *testing.T) {
 		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
 		"imgshard diff with 1 argument: want imgshard diff A B":             {"diff", "x"},
 		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
+		`--part "5/4": want I/N, the I-th of N parts, as 1/4`:               {"build", "x", "-o", "y", "--part", "5/4"},
+		"--part needs -o OUT":                                               {"index", "x", "--part", "1/4"},
 		"--output ~/x would go to a folder with the name ~":                 {"build", "x", "--output=~/x"},
 		"--output ~/y would go to a folder with the name ~":                 {"repack", trainSet, "--output=~/y"},
 		"OUT ~/z would go to a folder with the name ~":                      {"synth", "~/z"},
@@ -53,6 +55,34 @@ func TestWordsOfMistakes(t *testing.T) {
 		if _, diag, status := imgshard(t, args...); status != 2 || !strings.HasPrefix(diag, "imgshard: "+want) {
 			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)
 		}
+	}
+}
+
+// TestParts makes the sets of two splits by parts.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	part := func(text string) string {
+		t.Helper()
+		_, diag, status := imgshard(t, "build", src, "-o", out, "--part", text)
+		if status > 1 {
+			t.Fatalf("part %s: status %d, %s", text, status, diag)
+		}
+		return diag
+	}
+	part("2/2")
+	if _, diag, status := imgshard(t, "merge", out); status != 1 || !strings.Contains(diag, "lacks parts of 2: 1. Run each, as imgshard build SRC -o "+out+" --part 1/2") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	part("1/2")
+	if text, diag, status := imgshard(t, "merge", out); status != 0 || !strings.Contains(text, "train: 9 images of 3 classes") || !strings.Contains(text, "val: 3 images") {
+		t.Errorf("status %d, %s%s", status, text, diag)
+	}
+	if diag := part("1/2"); !strings.Contains(diag, "is finished: --force makes its parts again") {
+		t.Error(diag)
 	}
 }
 

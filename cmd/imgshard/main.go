@@ -76,7 +76,7 @@ func newRoot() *cobra.Command {
 		Environment: "AWS_*, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs.",
 		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
 	},
-		newBuildCommand(), newIndexCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
+		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
 		newStatsCommand(), newDiffCommand(), newVerifyCommand(), newRepairCommand(), newVersionCommand())
 }
 

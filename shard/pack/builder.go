@@ -37,6 +37,12 @@ type builder struct {
 	scratch  func() (string, error)       // a folder for temporary files, on the set's file system
 	sink     func(*inFlight) error        // takes the encoded samples, in order
 	compare  bool                         // sums are kept of the images' files
+	built    map[string]string            // of the manifest
+	source   string                       // of an index: the place of its files
+	items    lineList                     // of a part: partItems
+	objects  lineList                     // of a part of an index of tars
+	keys     int                          // of a part's source,
+	keysSum  uint64                       // and the sum of their hashes
 	indexed  *source.Split                // that an index is made of; nil: a set
 	index    *indexer                     // of the index
 	listed   func(classes []string) error // gets the classes once they are known; may be nil
@@ -49,7 +55,7 @@ type builder struct {
 
 func newBuilder(split string, in input, o Options) *builder {
 	o.fill()
-	return &builder{options: &o, split: split, input: in}
+	return &builder{options: &o, split: split, input: in, built: o.built()}
 }
 
 // build writes the set to the folder out, from the first file to the last.
@@ -57,7 +63,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	o, start := b.options, time.Now()
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
-		Built: o.built(), Replace: o.Replace, Fields: b.input.fields(), Source: b.source(),
+		Built: b.built, Replace: o.Replace, Fields: b.input.fields(), Source: b.source,
 	})
 	if err != nil {
 		return sum, err
@@ -68,25 +74,12 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		}
 	}()
 	b.writer, b.scratch, b.sink = w, w.Scratch, b.write
-	if b.indexed != nil {
-		if b.index, err = newIndexer(w, b.indexed); err != nil {
-			return sum, err
-		}
-	}
 	b.rejects, b.leftOut = lineList{writer: w, name: shard.RejectsName}, lineList{writer: w, name: shard.DuplicatesName}
-	defer b.rejects.close()
-	defer b.leftOut.close()
+	b.items, b.objects = lineList{writer: w, name: partItemsName}, lineList{writer: w, name: shard.ObjectsName}
+	defer b.closeLists()
 	defer b.input.close()
-	if err := b.input.gather(ctx, b); err != nil {
+	if err := b.gather(ctx); err != nil {
 		return sum, err
-	}
-	if err := w.SetClasses(b.input.classes()); err != nil {
-		return sum, err
-	}
-	if b.listed != nil {
-		if err := b.listed(b.input.classes()); err != nil {
-			return sum, err
-		}
 	}
 	if err := b.pack(ctx); err != nil {
 		return sum, err
@@ -113,16 +106,40 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	return sum, nil
 }
 
-// source is the place of the files that an index is of.
-func (b *builder) source() string {
-	if b.indexed == nil {
-		return ""
+// gather lists the items and learns the classes.
+func (b *builder) gather(ctx context.Context) (err error) {
+	part := b.options.Part.Of > 0
+	if b.indexed != nil {
+		if b.index, err = newIndexer(b.writer, b.indexed); err != nil {
+			return err
+		}
+		if part {
+			b.index.part = &b.objects
+		}
 	}
-	return source.ShownPath(b.indexed.Root())
+	if err := b.input.gather(ctx, b); err != nil {
+		return err
+	}
+	if part {
+		b.built[builtListing] = fmt.Sprintf("%d keys, %016x", b.keys, b.keysSum) // the writer encodes the map in Commit
+	}
+	classes := b.input.classes()
+	if err := b.writer.SetClasses(classes); err != nil || b.listed == nil {
+		return err
+	}
+	return b.listed(classes)
+}
+
+// closeLists ends the lists of what was left out, and those of a part.
+func (b *builder) closeLists() error {
+	return errors.Join(b.rejects.close(), b.leftOut.close(), b.items.close(), b.objects.close())
 }
 
 // wants reports whether to gather a key.
 func (b *builder) wants(key string) bool {
+	if b.options.Part.Of > 0 {
+		return b.mine(key)
+	}
 	_, ok := b.wanted[key]
 	return ok || b.wanted == nil
 }
@@ -136,16 +153,18 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 // inFlight is an item in flight: from the input, through a worker, to the writer. Images are used again and again: their number bounds the memory.
 type inFlight struct {
 	key      string
-	reason   string   // why the file is left out, or ""
-	location location // in a spool
-	index    int      // in another input
-	data     []byte   // the file's content
+	reason   string      // why the file is left out, or ""
+	location location    // in a spool
+	index    int         // in another input
+	part     *partReader // of a merge
+	bytes    int64       // of a reject of which data is not known
+	data     []byte      // the file's content
 	label    int32
 	fields   []byte // values of the set's fields
 	sum      fileSum
-	object   string            // of an index, the tar that the image lies in,
-	offset   int64             // and where,
+	offset   int64             // of an index, where the image lies in the tar at index,
 	pin      shard.IndexObject // or its file
+	outside  *shard.Outside    // of a merge
 	scratch  encoding.Scratch
 	sample   shard.Sample // the encoder's result
 	encoded  bool         // load has found it made already
@@ -230,8 +249,8 @@ func (b *builder) next(im *inFlight) error {
 
 // reset makes an image ready for the next item, and keeps its memory unless that is large.
 func (im *inFlight) reset() {
-	im.reason, im.location, im.err, im.sample, im.encoded = "", location{}, nil, shard.Sample{}, false
-	im.data, im.fields = im.data[:0], im.fields[:0]
+	im.reason, im.bytes, im.location, im.err, im.sample, im.encoded = "", 0, location{}, nil, shard.Sample{}, false
+	im.data, im.fields, im.pin = im.data[:0], im.fields[:0], shard.IndexObject{}
 	if cap(im.data) > keptBytesMax {
 		im.data = nil
 	}
@@ -242,6 +261,9 @@ func (im *inFlight) reset() {
 		im.scratch.Image = nil
 	}
 }
+
+// rejectedBytes is the length of a rejected file, 0 if it was not read.
+func (im *inFlight) rejectedBytes() int64 { return max(im.bytes, int64(len(im.data))) }
 
 // encode reads and encodes one image.
 func (b *builder) encode(worker encoding.Worker, im *inFlight) {
@@ -281,8 +303,14 @@ func (b *builder) write(im *inFlight) error {
 		return im.err
 	}
 	sum := &b.summary
+	part := b.options.Part.Of > 0
+	if part {
+		if err := b.listItem(im); err != nil {
+			return err
+		}
+	}
 	if im.reason != "" {
-		r := Reject{Key: im.key, Bytes: int64(len(im.data)), Reason: im.reason}
+		r := Reject{Key: im.key, Bytes: im.rejectedBytes(), Reason: im.reason}
 		sum.Reasons.Add(r.Key, r.Reason)
 		if sum.Rejected++; len(sum.Rejects) < rejectsShownMax {
 			sum.Rejects = append(sum.Rejects, r)
@@ -291,12 +319,16 @@ func (b *builder) write(im *inFlight) error {
 			return err
 		}
 	} else {
-		if b.index != nil {
+		if b.index != nil && !part {
 			if err := b.index.add(im); err != nil {
 				return err
 			}
 		}
-		if err := b.writer.Append(im.sample); err != nil {
+		sample := im.sample
+		if part {
+			sample.Outside = nil
+		}
+		if err := b.writer.Append(sample); err != nil {
 			return err
 		}
 		if im.scratch.Repaired != nil {
@@ -320,7 +352,7 @@ func (b *builder) write(im *inFlight) error {
 
 // conclude ends the list of rejects and reports whether the packed set is worth keeping.
 func (b *builder) conclude() error {
-	if err := errors.Join(b.rejects.close(), b.leftOut.close()); err != nil {
+	if err := b.closeLists(); err != nil {
 		return err
 	}
 	b.sums.sort()
@@ -328,7 +360,7 @@ func (b *builder) conclude() error {
 	if b.options.Strict && b.summary.Rejected > 0 {
 		return &StrictError{Split: b.split, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
 	}
-	if b.packed == 0 {
+	if b.packed == 0 && b.options.Part.Of == 0 {
 		msg := fmt.Sprintf("%s has no image", b.input.path())
 		if b.summary.Rejected > 0 {
 			msg += fmt.Sprintf(": %s read, the first is %s: %s", bytesize.Counted(b.summary.Rejected, "file was", "files were"), b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)

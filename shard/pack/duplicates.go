@@ -47,13 +47,21 @@ type keyedSum struct {
 // neither the order of files nor the seed. Of images of a split with the same bytes, the one with the first key in byte order stays. An image of the
 // training split goes if another split has it, so that everybody evaluates on the same images.
 func findDuplicates(ctx context.Context, tasks []Task, o *Options) ([]map[string]Duplicate, error) {
-	left := make([]map[string]Duplicate, len(tasks))
-	sums := make([][]keyedSum, len(tasks))
+	names, sums := make([]string, len(tasks)), make([][]keyedSum, len(tasks))
 	for i, t := range tasks {
 		var err error
 		if sums[i], err = sumSplit(ctx, t.Split, o); err != nil {
 			return nil, err
 		}
+		names[i] = t.Split.Name
+	}
+	return chooseDuplicates(names, sums), nil
+}
+
+// chooseDuplicates is findDuplicates for the images of splits with these names, sorted.
+func chooseDuplicates(names []string, sums [][]keyedSum) []map[string]Duplicate {
+	left := make([]map[string]Duplicate, len(names))
+	for i, name := range names {
 		left[i] = make(map[string]Duplicate)
 		first := 0
 		for k := range sums[i] {
@@ -61,24 +69,24 @@ func findDuplicates(ctx context.Context, tasks []Task, o *Options) ([]map[string
 				first = k
 				continue
 			}
-			left[i][sums[i][k].key] = Duplicate{sums[i][k].key, sums[i][first].key, t.Split.Name}
+			left[i][sums[i][k].key] = Duplicate{sums[i][k].key, sums[i][first].key, name}
 		}
 	}
-	for i, t := range tasks {
-		if t.Split.Name != trainSplit {
+	for i, name := range names {
+		if name != trainSplit {
 			continue
 		}
 		for _, s := range sums[i] {
-			for j, other := range tasks {
+			for j, other := range names {
 				at, ok := slices.BinarySearchFunc(sums[j], s.sum, func(a keyedSum, sum fileSum) int { return bytes.Compare(a.sum[:], sum[:]) })
 				if ok && j != i {
-					left[i][s.key] = Duplicate{s.key, sums[j][at].key, other.Split.Name}
+					left[i][s.key] = Duplicate{s.key, sums[j][at].key, other}
 					break
 				}
 			}
 		}
 	}
-	return left, nil
+	return left
 }
 
 // sumSplit reads all images of a split, and returns their sums in order, and of the same sum in the order of their keys.
@@ -116,8 +124,12 @@ func sumSplit(ctx context.Context, split *source.Split, o *Options) ([]keyedSum,
 	if err == nil && !again.Streamed() {
 		sums, err = sumFiles(ctx, again, sums, o.Jobs, report)
 	}
-	slices.SortFunc(sums, func(a, b keyedSum) int { return cmp.Or(bytes.Compare(a.sum[:], b.sum[:]), cmp.Compare(a.key, b.key)) })
+	sortSums(sums)
 	return sums, err
+}
+
+func sortSums(sums []keyedSum) {
+	slices.SortFunc(sums, func(a, b keyedSum) int { return cmp.Or(bytes.Compare(a.sum[:], b.sum[:]), cmp.Compare(a.key, b.key)) })
 }
 
 // sumFiles reads the files of a split that lie in folders; those that are no images are left out.

@@ -25,8 +25,8 @@ type indexer struct {
 	split  *source.Split
 	files  storage.Storage // at the split's root
 
-	mu      sync.Mutex
-	numbers map[string]int // of tars
+	numbers map[string]int // of tars, in the order in which they are read
+	part    *lineList      // of a part: their list, which makes no index of it
 }
 
 func newIndexer(w *shard.SetWriter, split *source.Split) (*indexer, error) {
@@ -46,8 +46,6 @@ func (x *indexer) stat(path string) (o shard.IndexObject, err error) {
 
 // tar returns the number of a tar.
 func (x *indexer) tar(path string) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if n, ok := x.numbers[path]; ok {
 		return n, nil
 	}
@@ -55,9 +53,12 @@ func (x *indexer) tar(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := x.writer.AddObject(o)
+	n := len(x.numbers)
 	x.numbers[path] = n
-	return n, err
+	if x.part != nil {
+		return n, x.part.add(o)
+	}
+	return x.writer.AddObject(o)
 }
 
 // leaveOut takes the image out of an encoded sample. Where it lies alone in a file, that is pinned.
@@ -65,9 +66,8 @@ func (x *indexer) leaveOut(im *inFlight) (err error) {
 	image := im.sample.Image
 	im.sample.Image, im.sample.Outside = nil, shard.OutsideOf(image)
 	if x.split.Streamed() {
-		im.sample.Outside.Offset = im.offset
-		im.sample.Outside.Object, err = x.tar(im.object)
-		return err
+		im.sample.Outside.Offset, im.sample.Outside.Object = im.offset, im.index
+		return nil
 	}
 	im.pin, err = x.stat(x.split.Place(im.key))
 	if err == nil && im.pin.Bytes != int64(len(image)) {
@@ -78,8 +78,8 @@ func (x *indexer) leaveOut(im *inFlight) (err error) {
 
 // add lists the file of the next image in the set's order.
 func (x *indexer) add(im *inFlight) (err error) {
-	if out := im.sample.Outside; out != nil && !x.split.Streamed() {
-		out.Object, err = x.writer.AddObject(im.pin)
+	if im.pin.Path != "" {
+		im.sample.Outside.Object, err = x.writer.AddObject(im.pin)
 	}
 	return err
 }
@@ -129,9 +129,16 @@ func (x *indexer) walk(ctx context.Context, b *builder, s *spoolInput) error {
 	g.Go(func() error {
 		defer close(todo)
 		return s.split.Walk(ctx, func(it source.Item) error {
+			number, err := 0, error(nil)
+			if it.Reason == "" {
+				number, err = x.tar(it.Object)
+			}
+			if err != nil || !b.wants(it.Key) {
+				return err
+			}
 			im, err := receive(ctx, free)
 			if err == nil {
-				err = x.read(im, it)
+				err = im.read(it, number)
 			}
 			if err != nil {
 				return err
@@ -155,14 +162,10 @@ func receive(ctx context.Context, free <-chan *inFlight) (*inFlight, error) {
 	}
 }
 
-// read takes an image from a tar.
-func (x *indexer) read(im *inFlight, it source.Item) error {
-	if it.Reason == "" && it.Object == "" {
-		_, err := x.stat("")
-		return err
-	}
+// read takes an image from the tar of that number.
+func (im *inFlight) read(it source.Item, tar int) error {
 	im.reset()
-	im.key, im.reason, im.object, im.offset = strings.Clone(it.Key), it.Reason, it.Object, it.Offset
+	im.key, im.reason, im.index, im.offset = strings.Clone(it.Key), it.Reason, tar, it.Offset
 	im.fields = append(im.fields, it.Fields...)
 	if it.Reason != "" {
 		return nil

@@ -171,16 +171,21 @@ func (s *setInput) load(im *inFlight) error {
 	if err != nil {
 		return err
 	}
-	im.data, im.label = record.Image, record.Label
-	if im.encoded = s.asStored; !s.asStored {
-		im.fields = append(im.fields[:0], record.Fields...)
+	if s.asStored {
+		im.takeStored(&record)
 		return nil
 	}
-	im.sample = shard.Sample{
-		Key: im.key, Label: record.Label, Width: int(record.Width), Height: int(record.Height), Format: record.Format,
-		Image: record.Image, Aux: record.Aux, Fields: record.Fields,
-	}
+	im.data, im.label = record.Image, record.Label
+	im.fields = append(im.fields[:0], record.Fields...)
 	return nil
+}
+
+// takeStored makes the sample of a record that was read into im.data, as it is.
+func (im *inFlight) takeStored(r *shard.Record) {
+	im.data, im.encoded = r.Image, true
+	im.sample = shard.Sample{
+		Key: im.key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format, Image: r.Image, Aux: r.Aux, Fields: r.Fields,
+	}
 }
 
 // A File is an image to be packed that lies in memory.

@@ -31,6 +31,7 @@ type lineList struct {
 	writer *shard.SetWriter
 	name   string
 	file   *os.File
+	buf    *bufio.Writer
 	enc    *json.Encoder
 }
 
@@ -40,7 +41,8 @@ func (l *lineList) add(line any) error {
 		if err != nil {
 			return err
 		}
-		l.file, l.enc = f, json.NewEncoder(f)
+		l.file, l.buf = f, bufio.NewWriter(f)
+		l.enc = json.NewEncoder(l.buf)
 		l.enc.SetEscapeHTML(false)
 	}
 	return l.enc.Encode(line)
@@ -50,8 +52,7 @@ func (l *lineList) close() error {
 	if l.file == nil {
 		return nil
 	}
-	err := l.file.Sync()
-	err = errors.Join(err, l.file.Close())
+	err := errors.Join(l.buf.Flush(), l.file.Sync(), l.file.Close())
 	l.file = nil
 	return err
 }
@@ -62,19 +63,27 @@ const leftOutLineBytesMax = 16 << 20
 // ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [shard.RejectsName] or [shard.DuplicatesName], dir the
 // set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
 func ReadLeftOut(dir, name string, fn func(key, reason string)) error {
-	files, err := storage.At(dir)
+	r, err := openList(dir, name)
 	if err != nil {
 		return err
 	}
-	f, err := files.Open(name, -1, "")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	r := storage.NewReader(f)
 	defer r.Close()
 	return readLeftOut(r, storage.Join(dir, name), fn)
+}
+
+// openList opens what a lineList has written in a set's folder; where there is no file, it had no line.
+func openList(dir, name string) (io.ReadCloser, error) {
+	files, err := storage.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := files.Open(name, -1, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(strings.NewReader("")), nil
+	} else if err != nil {
+		return nil, err
+	}
+	return storage.NewReader(f), nil
 }
 
 func readLeftOut(r io.Reader, path string, fn func(key, reason string)) error {

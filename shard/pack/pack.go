@@ -7,7 +7,8 @@
 //	as Walk         its place in     an image's        the encoding's result,
 //	gives it        the set's order  content, label    for shard.SetWriter
 //
-// There are four kinds of [input]: files in folders, the samples of another set, files in memory (all in input.go), and files in tars (spool.go).
+// There are five kinds of [input]: files in folders, the samples of another set, files in memory (all in input.go), files in tars (spool.go), and the parts
+// that several machines have packed (parts.go, merge.go).
 // An input lists its items, then hands them out in order. Workers read and encode the images in flight, and one goroutine writes the results in
 // order again (builder.go). So the result depends neither on the order in which the file system lists names, nor on the number or speed of workers.
 //
@@ -44,6 +45,7 @@ type Options struct {
 	Replace    bool   // replace a set that is there already
 	Index      bool   // make an index: the images stay where they are
 	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
+	Part       Part   // pack this share only, for Merge; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
 	// Select chooses samples; the options of the source must have it too.
@@ -53,7 +55,8 @@ type Options struct {
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
-	bucketBytes int64 // of a spool file; 0 means bucketBytesDefault, tests set less
+	splits      []string // that are built together
+	bucketBytes int64    // of a spool file; 0 means bucketBytesDefault, tests set less
 }
 
 func (o *Options) fill() {
@@ -151,17 +154,22 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 // buildSplit is Build that leaves images out, and compares with the images of the split for training. listed gets the classes before anything is
 // packed; its error ends the build.
 func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums, listed func(classes []string) error) (Summary, error) {
-	if err := checkRoom(split, out); err != nil && !o.Index {
+	if err := checkRoom(split, out, o.Part); err != nil && !o.Index {
 		return Summary{}, err
 	}
 	b := newBuilder(split.Name, newInput(split), o)
 	if o.Index {
-		b.indexed = split
+		b.indexed, b.source = split, source.ShownPath(split.Root())
+	}
+	if o.Part.Of > 0 {
+		b.built[builtPart] = o.Part.String()
+		b.built[builtSource] = b.source
+		b.built[builtSplits] = strings.Join(o.splits, ",")
 	}
 	b.leaveOut, b.compare, b.listed = leaveOut, true, listed
 	sum, err := b.build(ctx, out)
 	sum.Notes = append(split.Notes(), sum.Notes...)
-	if err != nil {
+	if err != nil || o.Part.Of > 0 {
 		return sum, err
 	}
 	duplicates, err := sum.sums.notes(out, train)

@@ -40,6 +40,7 @@ type spoolInput struct {
 	split   *source.Split
 	index   *indexer // nil: the content is the image; else what an index keeps of it
 	seed    uint64
+	part    Part
 	buckets []*bucket
 	spooled int // items
 	// The next bucket to list, and the items of the one before it that are still to come.
@@ -95,8 +96,8 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	if err != nil {
 		return err
 	}
-	s.seed = b.options.Seed
-	n := s.split.Bytes()/b.options.bucketBytes + 1
+	s.seed, s.part = b.options.Seed, b.options.Part
+	n := s.split.Bytes()/int64(max(1, s.part.Of))/b.options.bucketBytes + 1
 	if s.split.Bytes() == 0 {
 		n = bucketsUnsized
 	}
@@ -153,7 +154,8 @@ func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s
 
 // add appends an item to the bucket of its hash.
 func (s *spoolInput) add(it source.Item, data []byte) error {
-	i, _ := bits.Mul64(shard.OrderHash(s.seed, it.Key), uint64(len(s.buckets)))
+	_, at := s.part.share(shard.OrderHash(s.seed, it.Key))
+	i, _ := bits.Mul64(at, uint64(len(s.buckets)))
 	k := s.buckets[i]
 	var h [spoolHeaderBytes]byte
 	binary.LittleEndian.PutUint32(h[0:], uint32(len(data)))
@@ -257,7 +259,7 @@ func (s *spoolInput) close() {
 }
 
 // checkRoom refuses to start spooling a tar onto a disk that cannot hold it.
-func checkRoom(split *source.Split, out string) error {
+func checkRoom(split *source.Split, out string, part Part) error {
 	if !split.Streamed() {
 		return nil
 	}
@@ -278,7 +280,8 @@ func checkRoom(split *source.Split, out string) error {
 		err = unix.Statfs(dir, &st)
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
-	if need := split.Bytes() + split.Bytes()/50; free < need {
+	need := split.Bytes() / int64(max(1, part.Of))
+	if need += need / 50; free < need {
 		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
 			dir, float64(free)/1e6, split.Path, float64(need)/1e6)
 	}

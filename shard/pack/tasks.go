@@ -55,6 +55,9 @@ func Tasks(splits []*source.Split, out string) []Task {
 // are built; done is called after each.
 func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) error {
 	o.fill()
+	for _, t := range tasks {
+		o.splits = append(o.splits, t.Split.Name)
+	}
 	kept := make([]*shard.Manifest, len(tasks))
 	for i, t := range tasks {
 		m, err := o.checkPlace(t)
@@ -66,7 +69,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 	}
 	leaveOut := make([]map[string]Duplicate, len(tasks))
-	if o.Dedupe {
+	if o.Dedupe && o.Part.Of == 0 {
 		var err error
 		if leaveOut, err = findDuplicates(ctx, tasks, &o); err != nil {
 			return err
@@ -146,14 +149,20 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 	return m, nil
 }
 
+// What a manifest has in Built that Merge has to know.
+const (
+	builtShardBytes = "shard_bytes"
+	builtDedupe     = "dedupe"
+)
+
 // built are the options that a set's content depends on, for its manifest.
 func (o *Options) built() map[string]string {
-	built := map[string]string{"shard_bytes": strconv.FormatInt(o.ShardBytes, 10)}
+	built := map[string]string{builtShardBytes: strconv.FormatInt(o.ShardBytes, 10)}
 	if o.Index {
 		built = map[string]string{"index": "true"}
 	}
 	if o.Dedupe {
-		built["dedupe"] = "true"
+		built[builtDedupe] = "true"
 	}
 	if digest := o.Select.Digest(); digest != "" {
 		built["select"] = digest
@@ -165,7 +174,7 @@ func (o *Options) built() map[string]string {
 func (o *Options) builtAlike(m *shard.Manifest) bool {
 	enc := o.Encoding.Stored()
 	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
-		maps.Equal(m.Built, o.built())
+		maps.Equal(wholeBuilt(m.Built), o.built())
 }
 
 func sameJSON(a, b json.RawMessage) bool {

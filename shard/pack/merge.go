@@ -1,0 +1,249 @@
+package pack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// remoteReads are under way at a time where parts lie in a bucket: each record is a request.
+const remoteReads = 64
+
+// Merge makes the set at out, or the sets of several splits in it, of parts: the bytes are those of a build on one machine. It copies every record once and
+// decodes none, and removes the parts at the end. Of the options Jobs, Replace and Progress count. done is called after each set.
+func Merge(ctx context.Context, out string, o Options, done func(Summary)) error {
+	sets, err := findParts(out)
+	if err != nil {
+		return err
+	}
+	leaveOut, err := mergedDuplicates(ctx, sets)
+	if err != nil {
+		return err
+	}
+	if o.Jobs == 0 && storage.IsRemote(out) {
+		o.Jobs = remoteReads
+	}
+	var train packedSums
+	for i, s := range sets {
+		sum, err := s.merge(ctx, o, leaveOut[i], train)
+		if err != nil {
+			return err
+		}
+		if sum.Split == trainSplit {
+			train = sum.sums
+		}
+		sum.sums = nil
+		done(sum)
+	}
+	return removeParts(out)
+}
+
+// merge writes the set.
+func (s *partSet) merge(ctx context.Context, o Options, leaveOut map[string]Duplicate, train packedSums) (Summary, error) {
+	m := s.manifests[0]
+	stored, err := registry.Open(m.Encoding)
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)
+	}
+	o.Partitions, o.Seed, o.Encoding, o.ShardBytes = m.Partitions, m.Seed, stored, math.MaxInt64
+	if text := m.Built[builtShardBytes]; text != "" {
+		if o.ShardBytes, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)
+		}
+	}
+	b := newBuilder(m.Split, &mergeInput{partSet: s}, o)
+	b.built, b.source, b.leaveOut, b.compare = wholeBuilt(m.Built), m.Built[builtSource], leaveOut, true
+	sum, err := b.build(ctx, s.out)
+	if err != nil {
+		return sum, err
+	}
+	duplicates, err := sum.sums.notes(s.out, train)
+	sum.Notes = append(sum.Notes, duplicates...)
+	return sum, err
+}
+
+// mergedDuplicates returns the images to leave out of each set, of parts that were made with Dedupe.
+func mergedDuplicates(ctx context.Context, sets []*partSet) ([]map[string]Duplicate, error) {
+	if sets[0].manifests[0].Built[builtDedupe] == "" {
+		return make([]map[string]Duplicate, len(sets)), nil
+	}
+	names, sums := make([]string, len(sets)), make([][]keyedSum, len(sets))
+	for i, s := range sets {
+		in := &mergeInput{partSet: s}
+		it, err := in.item()
+		for ; err == nil; it, err = in.item() {
+			if it.Sum != nil {
+				sums[i] = append(sums[i], keyedSum{fileSum(it.Sum), it.Key})
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, errors.Join(err, in.part.items.Close())
+			}
+		}
+		if err != io.EOF {
+			return nil, err
+		}
+		names[i] = s.manifests[0].Split
+		sortSums(sums[i])
+	}
+	return chooseDuplicates(names, sums), nil
+}
+
+// mergeInput is the samples and rejects of all parts of a set, one part after the other.
+type mergeInput struct {
+	*partSet
+	readers []*partReader
+	part    *partReader // the last of them, while it has items left
+}
+
+// partReader is an open part.
+type partReader struct {
+	set     *shard.Set // that has opened nothing before a sample is asked for
+	path    string     // of items
+	items   io.ReadCloser
+	lines   *json.Decoder
+	samples int          // listed so far
+	pending atomic.Int64 // samples that are not yet done; the set closes with the last
+}
+
+func (in *mergeInput) path() string           { return in.out }
+func (in *mergeInput) classes() []string      { return in.manifests[0].Classes }
+func (in *mergeInput) fields() shard.Fields   { return in.manifests[0].Fields }
+func (in *mergeInput) values(*inFlight) error { return nil }
+
+func (in *mergeInput) count() (n int) {
+	for _, m := range in.manifests {
+		n += m.Samples
+	}
+	return n
+}
+
+// gather lists the files of an index of tars, which all parts have met in the same order.
+func (in *mergeInput) gather(_ context.Context, b *builder) error {
+	if b.source == "" {
+		return nil
+	}
+	b.index = &indexer{writer: b.writer}
+	r, err := openList(in.places[0], shard.ObjectsName)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for lines := json.NewDecoder(r); ; {
+		var o shard.IndexObject
+		if err := lines.Decode(&o); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w: run the part again with --force", storage.Join(in.places[0], shard.ObjectsName), err)
+		}
+		if _, err := b.writer.AddObject(o); err != nil {
+			return err
+		}
+	}
+}
+
+// open opens the next part; the error is io.EOF after the last.
+func (in *mergeInput) open() error {
+	if len(in.readers) == len(in.places) {
+		return io.EOF
+	}
+	place := in.places[len(in.readers)]
+	set, err := shard.OpenLazily(place)
+	if err != nil {
+		return err
+	}
+	items, err := openList(place, partItemsName)
+	if err != nil {
+		return err
+	}
+	p := &partReader{set: set, path: storage.Join(place, partItemsName), items: items, lines: json.NewDecoder(items)}
+	p.pending.Store(int64(p.set.Len()))
+	in.part, in.readers = p, append(in.readers, p)
+	return nil
+}
+
+// item returns the next item of all parts.
+func (in *mergeInput) item() (it partItem, err error) {
+	for {
+		if in.part == nil {
+			if err := in.open(); err != nil {
+				return it, err
+			}
+		}
+		p := in.part
+		switch err := p.lines.Decode(&it); {
+		case err == nil && (it.Sum == nil || len(it.Sum) == len(fileSum{})):
+			if it.Reason == "" {
+				p.samples++
+			}
+			return it, nil
+		case err == io.EOF && p.samples == p.set.Len():
+			p.items.Close()
+			in.part = nil
+		default:
+			p.items.Close()
+			return it, fmt.Errorf("%s is damaged after %d of %d samples: run the part again with --force (%v)", p.path, p.samples, p.set.Len(), err)
+		}
+	}
+}
+
+func (in *mergeInput) next(im *inFlight) error {
+	it, err := in.item()
+	if err != nil {
+		return err
+	}
+	im.key, im.reason, im.bytes, im.part, im.index = it.Key, it.Reason, it.Bytes, in.part, in.part.samples-1
+	copy(im.sum[:], it.Sum)
+	im.outside = it.Outside
+	if it.File != nil {
+		im.pin = *it.File
+	}
+	im.scratch.Repaired = nil
+	if it.Repaired != "" {
+		im.scratch.Repaired = errors.New(it.Repaired)
+	}
+	return nil
+}
+
+func (in *mergeInput) load(im *inFlight) error {
+	set := im.part.set
+	key, err := set.Key(im.index)
+	if err == nil && key != im.key {
+		err = fmt.Errorf("%s has %q where its set has %q: run the part again with --force", im.part.path, im.key, key)
+	}
+	if err != nil {
+		return err
+	}
+	record, _, err := set.Read(im.index, im.data)
+	if err != nil {
+		return err
+	}
+	im.takeStored(&record)
+	im.sample.Outside = im.outside
+	return nil
+}
+
+func (in *mergeInput) done(im *inFlight) {
+	if p := im.part; im.reason == "" && p.pending.Add(-1) == 0 {
+		p.set.Close()
+	}
+}
+
+func (in *mergeInput) close() {
+	for _, p := range in.readers {
+		if p.pending.Load() > 0 {
+			p.set.Close()
+		}
+	}
+	if in.part != nil {
+		in.part.items.Close()
+	}
+}

@@ -1,0 +1,257 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// buildPart builds a part of all splits of a source.
+func buildPart(ctx context.Context, path, out string, o Options, number, of int) error {
+	splits, err := source.Open(path, source.Options{})
+	if err != nil {
+		return err
+	}
+	o.Part = Part{number, of}
+	place, err := o.Part.Place(out)
+	if err != nil {
+		return err
+	}
+	return BuildAll(ctx, Tasks(splits, place), o, func(Summary) {})
+}
+
+// mergeParts builds a set by n parts in a random order, one of which is broken off at first, and merges them.
+func mergeParts(t *testing.T, path, out string, o Options, n int) map[string]Summary {
+	t.Helper()
+	order := rand.New(rand.NewPCG(uint64(n), 1)).Perm(n)
+	for _, i := range order {
+		if i == 0 && n < 60 { // else part 1 may have no sample
+			ctx, cancel := context.WithCancel(t.Context())
+			broken := o
+			broken.Progress = func(p Progress) {
+				if p.Stage == StagePack {
+					cancel()
+				}
+			}
+			if err := buildPart(ctx, path, out, broken, 1, n); !errors.Is(err, context.Canceled) {
+				t.Fatal(path, n, err)
+			}
+			if err := Merge(t.Context(), out, o, nil); err == nil || !strings.Contains(err.Error(), "1/") {
+				t.Fatalf("merged without part 1: %v", err)
+			}
+		}
+		if err := buildPart(t.Context(), path, out, o, i+1, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums := make(map[string]Summary)
+	if err := Merge(t.Context(), out, Options{Jobs: 3}, func(s Summary) { sums[s.Split] = s }); err != nil {
+		t.Fatal(err)
+	}
+	return sums
+}
+
+// sameSets compares sets, and what the program says of them.
+func sameSets(t *testing.T, got, want string, gotSums, wantSums map[string]Summary) {
+	t.Helper()
+	if a, b := sourcetest.ReadTree(t, got), sourcetest.ReadTree(t, want); !reflect.DeepEqual(a, b) {
+		for name := range b {
+			if !reflect.DeepEqual(a[name], b[name]) {
+				t.Errorf("%s: %s differs", got, name)
+			}
+		}
+		t.Errorf("%s has %d files, and %s %d", got, len(a), want, len(b))
+	}
+	for split, w := range wantSums {
+		g := gotSums[split]
+		g.Output, g.Duration, w.Output, w.Duration = "", 0, "", 0
+		if !reflect.DeepEqual(g, w) {
+			t.Errorf("%s: summary %+v, want %+v", split, g, w)
+		}
+	}
+}
+
+func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
+	train, val := repeated(t)
+	broken := train["n90000000/n90000000_0.JPEG"]
+	train["n90000000/broken.JPEG"], train["n90000001/broken.JPEG"] = broken[:len(broken)/2], broken[:len(broken)/2]
+	dir := t.TempDir()
+	writeTree(t, filepath.Join(dir, "d/train"), train)
+	writeTree(t, filepath.Join(dir, "d/val"), val)
+	sourcetest.Write(t, filepath.Join(dir, "tars/ILSVRC2012_img_train.tar"), sourcetest.TarOfTars(t, train, 2))
+	for i, o := range []Options{
+		{Seed: 7, ShardBytes: 8 << 10, Partitions: 3},
+		{ShardBytes: 16 << 10, Dedupe: true},
+	} {
+		for k, src := range []string{"d", "d/train", "tars/ILSVRC2012_img_train.tar"} {
+			path, want := filepath.Join(dir, src), filepath.Join(dir, "want", fmt.Sprint(i, k), "set")
+			wantSums, err := builtSets(t, path, want, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{1, 4, 7, 60} {
+				if n == 60 && (src != "d" || o.Dedupe) {
+					continue
+				}
+				out := filepath.Join(dir, "got", fmt.Sprint(i, k, n), "set")
+				sums := mergeParts(t, path, out, o, n)
+				sameSets(t, out, want, sums, wantSums)
+				requireNothing(t, filepath.Dir(out), filepath.Base(out))
+			}
+		}
+	}
+}
+
+// TestMergeOfIndexes indexes files and tars by parts.
+func TestMergeOfIndexes(t *testing.T) {
+	train, _ := repeated(t)
+	dir := t.TempDir()
+	writeTree(t, filepath.Join(dir, "train"), train)
+	for class, data := range sourcetest.ClassTars(t, train, 1) {
+		sourcetest.Write(t, filepath.Join(dir, "tars", class+".tar"), data)
+	}
+	for _, src := range []string{"train", "tars"} {
+		o := Options{Seed: 3, Partitions: 2, Index: true}
+		path, want := filepath.Join(dir, src), filepath.Join(dir, "want", src)
+		wantSums, err := builtSets(t, path, want, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 7} {
+			out := filepath.Join(dir, "got", src+fmt.Sprint(n), "set")
+			sums := mergeParts(t, path, out, o, n)
+			sameSets(t, out, want, sums, wantSums)
+		}
+	}
+}
+
+func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
+	part := func(out string, o Options, number, of int) {
+		t.Helper()
+		if err := buildPart(t.Context(), src, out, o, number, of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(out, want string) {
+		t.Helper()
+		if err := Merge(t.Context(), out, Options{}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	refused(out, "has no finished part: run imgshard build SRC -o "+out+" --part 1/N")
+	part(out, Options{}, 2, 3)
+	refused(out, "lacks parts of 3: 1, 3. Run each, as imgshard build SRC -o "+out+" --part 1/3")
+	part(out, Options{Seed: 1}, 1, 3)
+	part(out, Options{}, 3, 3)
+	refused(out, "part 1: split train, encoding jpeg, seed 1, partitions 1, fields []")
+	part(out, Options{Replace: true}, 1, 3)
+	sourcetest.Write(t, filepath.Join(src, "n90000000/more.JPEG"), []byte("x"))
+	part(out, Options{Replace: true}, 2, 3)
+	refused(out, `source "" of 13 keys`)
+	part(out, Options{}, 1, 2)
+	refused(out, "remove those that are not meant")
+
+	// A list that was cut off, and one of another set.
+	out = filepath.Join(dir, "other")
+	part(out, Options{}, 1, 2)
+	part(out, Options{}, 2, 2)
+	list := filepath.Join(dir, ".other.parts/1-of-2", partItemsName)
+	data, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sourcetest.Write(t, list, data[:len(data)-3])
+	refused(out, "run the part again with --force")
+	other, err := os.ReadFile(filepath.Join(dir, ".other.parts/2-of-2", partItemsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sourcetest.Write(t, list, other)
+	refused(out, "run the part again with --force")
+	requireNothing(t, dir, ".other.parts", ".out.parts", "train")
+}
+
+// TestMergeAgain ends a merge between two splits: the parts stay, and --force makes both sets of them.
+func TestMergeAgain(t *testing.T) {
+	train, val := repeated(t)
+	dir := t.TempDir()
+	writeTree(t, filepath.Join(dir, "d/train"), train)
+	writeTree(t, filepath.Join(dir, "d/val"), val)
+	out := filepath.Join(dir, "out")
+	for i := range 2 {
+		if err := buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := Merge(ctx, out, Options{}, func(Summary) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := Merge(t.Context(), out, Options{}, nil); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Fatal(err)
+	}
+	if err := Merge(t.Context(), out, Options{Replace: true}, func(Summary) {}); err != nil {
+		t.Fatal(err)
+	}
+	requireNothing(t, out, "train", "val")
+	requireNothing(t, dir, "d", "out")
+}
+
+// TestMergeOfFieldsAndPixels merges what is not the files' own bytes.
+func TestMergeOfFieldsAndPixels(t *testing.T) {
+	folders, tar, _ := fieldSource(t, 3)
+	dir := t.TempDir()
+	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
+	o := Options{Partitions: 2, Seed: 7, ShardBytes: 8 << 10, Encoding: mustPixels(t, "", "16", "")}
+	if _, err := buildFields(folders, want, o, fieldFlags...); err != nil {
+		t.Fatal(err)
+	}
+	for i, path := range []string{tar, folders, tar} { // parts of other forms of the source are the same too
+		o.Part = Part{i + 1, 3}
+		place, err := o.Part.Place(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := buildFields(path, place, o, fieldFlags...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Merge(t.Context(), out, Options{}, func(Summary) {}); err != nil {
+		t.Fatal(err)
+	}
+	sameSets(t, out, want, nil, nil)
+}
+
+// TestMergeOfNamesThatAreNotUTF8 rejects a file whose name JSON can't hold.
+func TestMergeOfNamesThatAreNotUTF8(t *testing.T) {
+	files := synthetic(t, 2, 3)
+	files["n90000000/\xff\xfe.JPEG"] = []byte("x")
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "train"), files)
+	mustBuild(t, src, filepath.Join(dir, "want"), Options{})
+	mergeParts(t, src, filepath.Join(dir, "got"), Options{}, 60)
+	sameSets(t, filepath.Join(dir, "got"), filepath.Join(dir, "want"), nil, nil)
+}
+
+func TestParsePart(t *testing.T) {
+	if p, err := ParsePart("2/7"); err != nil || p != (Part{2, 7}) || p.String() != "2/7" {
+		t.Error(p, err)
+	}
+	for _, text := range []string{"", "1", "0/1", "2/1", "-1/2", "1/2/3", "a/b"} {
+		if p, err := ParsePart(text); err == nil {
+			t.Errorf("%q is %v", text, p)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// A Part is a share of a set that one of several machines packs: the samples whose hashes lie in the Number-th of Of equal ranges, counted from 1. So parts
+// follow each other in the set's order. The zero value is the whole set.
+//
+// A part is a shard set of its own, with the set's flags and the file partItemsName:
+//
+//	/data/train-shards                   what Merge makes
+//	/data/.train-shards.parts/1-of-4/    a part; of several splits, the folder of the parts of each
+type Part struct{ Number, Of int }
+
+func (p Part) String() string {
+	if p.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", p.Number, p.Of)
+}
+
+// ParsePart reads a part as people write it, such as 2/7.
+func ParsePart(text string) (Part, error) {
+	var p Part
+	if fmt.Sscanf(text, "%d/%d", &p.Number, &p.Of); p.Number < 1 || p.Number > p.Of || p.String() != text {
+		return Part{}, errors.New("want I/N, the I-th of N parts, as 1/4")
+	}
+	return p, nil
+}
+
+// share says whether a sample with this hash is in the part, and where in the part's range it lies, as a fraction of 2⁶⁴.
+func (p Part) share(hash uint64) (own bool, at uint64) {
+	if p.Of == 0 {
+		return true, hash
+	}
+	number, at := bits.Mul64(hash, uint64(p.Of))
+	return int(number) == p.Number-1, at
+}
+
+// partsPlace returns the folder of the parts of the set at out.
+func partsPlace(out string) (string, error) {
+	if !storage.IsRemote(out) {
+		var err error
+		if out, err = filepath.Abs(out); err != nil {
+			return "", err
+		}
+	} else if _, name := storage.Root(out); name == "" {
+		return "", fmt.Errorf("%s: parts lie beside the set, so name a folder in the bucket", out)
+	}
+	folder, name := path.Split(strings.TrimRight(out, "/"))
+	return folder + "." + name + ".parts", nil
+}
+
+func (p Part) folder() string { return fmt.Sprintf("%d-of-%d", p.Number, p.Of) }
+
+// Place returns what stands in for out as the place of this part's sets.
+func (p Part) Place(out string) (string, error) {
+	if p.Of == 0 {
+		return out, nil
+	}
+	parts, err := partsPlace(out)
+	return storage.Join(parts, p.folder()), err
+}
+
+// What a part's manifest has in Built besides the flags.
+const (
+	builtPart    = "part"    // as Part.String
+	builtListing = "listing" // a digest of all keys of the source
+	builtSplits  = "splits"  // that are built together, with commas between them
+	builtSource  = "source"  // of an index
+)
+
+// wholeBuilt returns the Built of the whole set, by that of a part.
+func wholeBuilt(part map[string]string) map[string]string {
+	built := maps.Clone(part)
+	delete(built, builtPart)
+	delete(built, builtListing)
+	delete(built, builtSplits)
+	delete(built, builtSource)
+	return built
+}
+
+// partItemsName lists a part's samples and rejects in the set's order, a [partItem] in each line.
+const partItemsName = "items.jsonl"
+
+// A partItem is what Merge has to know of a reject, or of a sample beside its record.
+type partItem struct {
+	Key      string             `json:"key"`
+	Reason   string             `json:"reason,omitempty"` // of a reject
+	Bytes    int64              `json:"bytes,omitempty"`  // of a reject
+	Sum      []byte             `json:"sum,omitempty"`    // a fileSum; none of files that are nothing like an image
+	Repaired string             `json:"repaired,omitempty"`
+	Outside  *shard.Outside     `json:"outside,omitempty"` // of an index; the part holds no image either
+	File     *shard.IndexObject `json:"file,omitempty"`    // of an index of files, the image's
+}
+
+// mine reports whether a sample is in the part that is built, and adds its key to the digest of all keys, whatever their order.
+func (b *builder) mine(key string) bool {
+	hash := shard.OrderHash(b.options.Seed, key)
+	b.keys, b.keysSum = b.keys+1, b.keysSum+hash
+	own, _ := b.options.Part.share(hash)
+	return own
+}
+
+// listItem adds an item to the list of a part.
+func (b *builder) listItem(im *inFlight) error {
+	it := partItem{Key: im.key, Outside: im.sample.Outside}
+	if im.reason != "" {
+		it.Reason, it.Bytes = im.reason, im.rejectedBytes()
+	} else if im.scratch.Repaired != nil {
+		it.Repaired = im.scratch.Repaired.Error()
+	}
+	if im.reason == "" || imagefile.Sniff(im.data) != imagefile.Unknown {
+		it.Sum = im.sum[:]
+	}
+	if im.pin.Path != "" {
+		it.File = &im.pin
+	}
+	return b.items.add(&it)
+}
