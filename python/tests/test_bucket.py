@@ -84,6 +84,18 @@ def test_build_writes_a_bucket(large: Path, s3: Any, tmp_path: Path):
     assert s3.list_multipart_uploads(Bucket="sets").get("Uploads", []) == []
 
 
+def test_parts_are_merged_in_a_bucket(large: Path, s3: Any, tmp_path: Path):
+    imgshard("build", large, "-o", tmp_path / "here", "--partitions", 2)
+    for part in "2/3", "3/3":
+        imgshard("build", large, "-o", "s3://sets/merged", "--partitions", 2, "--part", part)
+    assert "lacks parts of 3: 1" in fails("merge", "s3://sets/merged")
+    imgshard("build", large, "-o", "s3://sets/merged", "--partitions", 2, "--part", "1/3")
+    assert "s3://sets/merged/rejects.jsonl" in imgshard("merge", "s3://sets/merged")
+    imgshard("copy", "s3://sets/merged", tmp_path / "back")
+    assert content(tmp_path / "back") == content(tmp_path / "here")
+    assert names(s3, ".merged.parts/") == []
+
+
 def test_interrupted_build_leaves_nothing(large: Path, s3: Any):
     with subprocess.Popen([find_binary("imgshard"), "build", large, "-o", "s3://sets/cut"], stderr=subprocess.PIPE) as build:
         deadline = time.monotonic() + 30

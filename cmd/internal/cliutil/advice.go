@@ -109,6 +109,8 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			check := Local
 			if slices.Contains([]string{"SET", "A", "B", "SET|SRC", "SRC", "PATH"}, name) && cmd.Name() != "repair" {
 				check = Readable
+			} else if cmd.Name() == "merge" {
+				check = Writable
 			}
 			if err := check(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
 				return Usage(err)
