@@ -82,7 +82,7 @@ func mergedDuplicates(ctx context.Context, sets []*partSet) ([]map[string]Duplic
 		it, err := in.item()
 		for ; err == nil; it, err = in.item() {
 			if it.Sum != nil {
-				sums[i] = append(sums[i], keyedSum{fileSum(it.Sum), it.Key})
+				sums[i] = append(sums[i], keyedSum{fileSum(it.Sum), string(it.Key)})
 			}
 			if err := ctx.Err(); err != nil {
 				return nil, errors.Join(err, in.part.items.Close())
@@ -200,7 +200,7 @@ func (in *mergeInput) next(im *inFlight) error {
 	if err != nil {
 		return err
 	}
-	im.key, im.reason, im.bytes, im.part, im.index = it.Key, it.Reason, it.Bytes, in.part, in.part.samples-1
+	im.key, im.reason, im.bytes, im.part, im.index = string(it.Key), it.Reason, it.Bytes, in.part, in.part.samples-1
 	copy(im.sum[:], it.Sum)
 	im.outside = it.Outside
 	if it.File != nil {

@@ -96,7 +96,7 @@ const partItemsName = "items.jsonl"
 
 // A partItem is what Merge has to know of a reject, or of a sample beside its record.
 type partItem struct {
-	Key      string             `json:"key"`
+	Key      []byte             `json:"key"`              // perhaps of a reject, and not UTF-8
 	Reason   string             `json:"reason,omitempty"` // of a reject
 	Bytes    int64              `json:"bytes,omitempty"`  // of a reject
 	Sum      []byte             `json:"sum,omitempty"`    // a fileSum; none of files that are nothing like an image
@@ -115,7 +115,7 @@ func (b *builder) mine(key string) bool {
 
 // listItem adds an item to the list of a part.
 func (b *builder) listItem(im *inFlight) error {
-	it := partItem{Key: im.key, Outside: im.sample.Outside}
+	it := partItem{Key: []byte(im.key), Outside: im.sample.Outside}
 	if im.reason != "" {
 		it.Reason, it.Bytes = im.reason, im.rejectedBytes()
 	} else if im.scratch.Repaired != nil {
