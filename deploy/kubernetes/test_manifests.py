@@ -38,10 +38,25 @@ def pods() -> Iterator[dict[str, Any]]:
     """Yield the specification of each kind of pod."""
     yield documents("pack.yaml")[0]["spec"]["template"]["spec"]
     yield training_pod()
+    yield training_pod("bucket/kustomization.yaml")
 
 
-def training_pod() -> dict[str, Any]:
-    (job,) = documents("runtime.yaml")[0]["spec"]["template"]["spec"]["replicatedJobs"]
+def training_pod(overlay: str = "") -> dict[str, Any]:
+    """Return the specification of the pod that trains, with the changes that an overlay makes."""
+    runtime = documents("runtime.yaml")[0]
+    for change in yaml.safe_load(documents(overlay)[0]["patches"][0]["patch"]) if overlay else []:
+        *path, last = change["path"].strip("/").split("/")
+        there: Any = runtime
+        for name in path:
+            there = there[int(name)] if isinstance(there, list) else there[name]
+        if last == "-":
+            there.append(change["value"])
+        elif isinstance(there, list):
+            there[int(last)] = change["value"]
+        else:
+            assert (last in there) == (change["op"] == "replace")
+            there[last] = change["value"]
+    (job,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     pod: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
     return pod
 
@@ -148,7 +163,8 @@ def test_trainer_understands_its_arguments() -> None:
     assert parsed.resume == "auto"
 
 
-def test_feed_serves_with_its_arguments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overlay", ["", "bucket/kustomization.yaml"])
+def test_feed_serves_with_its_arguments(tmp_path: Path, overlay: str) -> None:
     """The sidecar's command line, with its folders and its port elsewhere, becomes healthy as the probe asks."""
     binary = Path(os.environ.get("IMGFEED_BIN", ROOT / "bin" / "imgfeed"))
     if not binary.exists():
@@ -157,11 +173,13 @@ def test_feed_serves_with_its_arguments(tmp_path: Path) -> None:
     subprocess.run(
         [binary.parent / "imgshard", "build", tmp_path / "raw", "-o", tmp_path / "data"], check=True, capture_output=True
     )
-    (feed,) = training_pod()["initContainers"]
+    (feed,) = training_pod(overlay)["initContainers"]
     probe = feed["startupProbe"]["httpGet"]
     words = " ".join(feed["args"])
+    if overlay:
+        words = words.replace("--cache=/data", f"--cache={tmp_path / 'cache'}")
     for there, here in (
-        ("/data", tmp_path / "data"),
+        ("s3://BUCKET/imagenet" if overlay else "/data", tmp_path / "data"),
         ("/run/imgfeed", tmp_path),
         ("$(THREADS)", 1),
         ("0.0.0.0:9090", "127.0.0.1:0"),

@@ -36,7 +36,11 @@ class Settings:
 
     recipe: str | None = option(None, "named defaults for what follows", choices=sorted(RECIPES))
 
-    data: str = option("", "folder with the sets train and val, or unix:SOCKET of a running imgfeed", group="data")
+    data: str = option(
+        "", "folder with the sets train and val, its URL (s3://bucket/sets), or unix:SOCKET of a running imgfeed", group="data"
+    )
+    cache: str | None = option(None, "with a URL: folder on this node's disk that keeps what was read", metavar="DIR")
+    cache_size: str | None = option(None, "its limit, such as 400GB (default nine tenths of what it may take)", metavar="SIZE")
     train_split: str = option("train", "split to train on")
     val_split: str | None = option(
         None, "split to evaluate on, none for training without; if not given, the first there is of val, valid, test"
@@ -273,6 +277,8 @@ def check(s: Settings) -> None:
     _check_packages(s)
     if s.data.startswith("unix:") and s.workers:
         raise TrainError("--workers: the running feed has its own number of threads, chosen by `imgfeed serve --threads`")
+    if s.data.startswith("unix:") and (s.cache or s.cache_size):
+        raise TrainError("--cache: the running feed has its own, chosen by `imgfeed serve --cache`")
     if s.size_ramp and not 0 <= s.size_ramp[0] < s.size_ramp[1]:
         raise TrainError(f"--size-ramp is {s.size_ramp}, want two epochs, the earlier first")
     if s.resume and s.overwrite:

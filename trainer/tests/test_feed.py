@@ -157,6 +157,9 @@ def test_feed_has_its_own_threads(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--data", "unix:/x", "--output", "o", "--workers", "3"])
     assert "imgfeed serve --threads" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parse(["--data", "unix:/x", "--output", "o", "--cache", "/nvme"])
+    assert "imgfeed serve --cache" in capsys.readouterr().err
 
 
 def test_images_that_cannot_be_read(train: Train, sets: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, Train, command, events, weights
+from conftest import PLAIN, TINY, Train, command, events, same, weights
 
 from imgfeed_train.checkpoint import files as checkpoint
 from imgfeed_train.checkpoint import saver, storage
@@ -54,6 +54,19 @@ def client() -> Any:
 def objects() -> list[str]:
     """Return the names of all objects in the bucket."""
     return [item["Key"] for item in client().list_objects_v2(Bucket="runs").get("Contents", [])]
+
+
+def test_data_in_a_bucket(train: Train, sets: Path, s3: str, tmp_path: Path) -> None:
+    """A run from a bucket ends with the bits of one from a folder, and again from the node's cache."""
+    for path in sets.rglob("*"):
+        if path.is_file():
+            client().upload_file(str(path), "runs", f"sets/{path.relative_to(sets)}")
+    here = train("here", "--arch", "timm/test_resnet")
+    for name in ("there", "again"):
+        there = train(name, "--arch", "timm/test_resnet", "--data", "s3://runs/sets", "--cache", str(tmp_path / "cache"))
+        same(here, there)
+    for name in objects():
+        client().delete_object(Bucket="runs", Key=name)
 
 
 def test_run_resumes_from_s3_with_the_same_bits(train: Train, s3: str) -> None:

@@ -27,6 +27,8 @@ def classes(s: Settings, split: str, place: Place) -> list[str]:
         rank=place.rank,
         world=place.world,
         num_workers=0 if s.data.startswith("unix:") else 1,
+        cache=s.cache,
+        cache_size=s.cache_size,
         framework="numpy",
     ) as probe:
         return names(s, probe.dataset)
@@ -137,6 +139,8 @@ def make_loader(
         world=place.world,
         resampler=s.resampler,
         num_workers=0 if s.data.startswith("unix:") else s.workers,
+        cache=s.cache,
+        cache_size=s.cache_size,
         device=device if device.type == "cuda" else None,
         normalize=stats,
         target=s.target,

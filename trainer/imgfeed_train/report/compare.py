@@ -12,7 +12,7 @@ from .book import Book
 #: Settings that change with the machines, or name places: a comparison of speed does not mind them.
 EXPECTED = {
     "output", "nodes", "gpus", "node_rank", "master", "resume", "checkpoints", "rendezvous_timeout", "collective_timeout",
-    "overwrite", "keep", "log_every", "tensorboard", "wandb", "workers", "max_steps", "checkpoint_every",
+    "overwrite", "keep", "log_every", "tensorboard", "wandb", "workers", "cache", "cache_size", "max_steps", "checkpoint_every",
 }  # fmt: skip
 
 
