@@ -8,7 +8,7 @@ from typing import Any
 
 from .wire import SOCKET_PATH_MAX
 
-REMOTE = ("s3://", "https://", "http://", "hf://", "gs://")
+REMOTE = ("s3://", "https://", "http://", "hf://", "gs://", "az://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
 
 

@@ -13,6 +13,7 @@ import (
 var remotes = map[string]func(*url.URL) (objects, error){
 	"s3":    newBucket,
 	"gs":    newCloudBucket,
+	"az":    newAzureFolder,
 	"https": newWeb,
 	"http":  newWeb,
 	"hf":    newHub,
@@ -74,8 +75,11 @@ func Join(place, name string) string {
 func Root(place string) (root, name string) {
 	scheme, rest, _ := strings.Cut(place, "://")
 	parts := 1
-	if scheme == "hf" {
+	switch scheme {
+	case "hf":
 		parts = 3
+	case "az":
+		parts = 2
 	}
 	for i := range rest {
 		if rest[i] == '/' {
@@ -94,7 +98,10 @@ var getPrice = map[string]float64{"s3": 0.40, "gs": 0.40}
 func ListPrice(place string, requests int) string {
 	scheme, _, _ := strings.Cut(place, "://")
 	price := getPrice[scheme]
-	if price == 0 {
+	switch {
+	case scheme == "az":
+		return "as the region's price list says"
+	case price == 0:
 		return "requests are not billed"
 	}
 	return fmt.Sprintf("$%.4f at $%.2f for a million", float64(requests)*price/1e6, price)

@@ -432,7 +432,7 @@ func TestCloudStorage(t *testing.T) {
 // TestPlaces tells folders from URLs, and shows no secret.
 func TestPlaces(t *testing.T) {
 	for place, says := range map[string]string{
-		"az://bucket/x":                   "unknown kind",
+		"ftp://bucket/x":                  "unknown kind",
 		"https://user:secret@host/x":      "no user, password",
 		"https://host/x?signature=secret": "no user, password",
 		"s3://":                           "bucket is missing",

@@ -38,7 +38,7 @@ func newBucket(u *url.URL) (objects, error) {
 // credentialsTimeout is how long credentials are looked for: where there are none, the last place that is asked is an address of EC2's.
 const credentialsTimeout = 10 * time.Second
 
-var errConfig = errors.New("the configuration of AWS can't be read")
+var errConfig = errors.New("the credentials can't be read")
 
 func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 	b.mu.Lock()

@@ -207,7 +207,7 @@ def test_max_steps_is_exact(train: Train, most: int, epoch: int, batches: int) -
             "--data",
             "ftp://b/x",
             "--data is 'ftp://b/x', an address of an unknown kind: want a folder, or a URL that begins with s3://, https://, "
-            "http://, hf://, gs://",
+            "http://, hf://, gs://, az://",
         ),
         ("--size", "x", "--size is 'x', want a whole number"),
         ("--batch-size", "0", "--batch-size is 0, want from 1 to 16777216"),
