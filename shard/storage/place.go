@@ -56,7 +56,7 @@ func parsePlace(place string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("a place that begins with %s:// is no URL", scheme) // the text may hold a secret
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%s://%s%s: a place has no user, password, query or fragment: credentials come from the environment or their usual files", scheme, u.Host, u.Path)
+		return nil, fmt.Errorf("%s://%s%s: a place has no user, password, query or fragment: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
 	case u.Host == "":
 		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
 	}

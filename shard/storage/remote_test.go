@@ -296,6 +296,29 @@ func TestRemoteTimeout(t *testing.T) {
 	}
 }
 
+// TestSignedRequests sends a query that signs requests with each, and shows it to nobody.
+func TestSignedRequests(t *testing.T) {
+	t.Setenv("IMGFEED_URL_QUERY", "?policy=all&signature=secret")
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	at, err := At(server.URL + "/set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = at.ReadFile("a", 10)
+	if want := []string{"/set/a?policy=all&signature=secret"}; !slices.Equal(asked, want) || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("requests %q, %v", asked, err)
+	}
+	within(t, 200*time.Millisecond)
+	server.Close()
+	if _, gone := at.ReadFile("a", 10); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
+		t.Error(err, gone, at)
+	}
+}
+
 // TestRemoteNobody names a host that nobody knows, and one that nobody vouches for at once.
 func TestRemoteNobody(t *testing.T) {
 	within(t, 300*time.Millisecond)

@@ -36,13 +36,20 @@ func prepareTransport(t *http.Transport) {
 // A web is a folder of any web server that answers range requests. It is no lister: web servers have no common way to list a folder.
 type web struct {
 	base      *url.URL
+	query     string                    // that signs each request; no error shows it
 	authorize func(*http.Request) error // may be nil
 }
 
-func newWeb(u *url.URL) (objects, error) { return &web{base: u}, nil }
+func newWeb(u *url.URL) (objects, error) {
+	return &web{base: u, query: strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?")}, nil
+}
 
 func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base.JoinPath(name).String(), nil)
+	target := w.base.JoinPath(name)
+	if w.query != "" {
+		target.RawQuery = w.query
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}
