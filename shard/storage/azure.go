@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -25,6 +26,9 @@ type azureFolder struct {
 	mu     sync.Mutex
 	client *container.Client
 }
+
+// AZURE_SDK_GO_LOGGING would show the signatures of requests that fail.
+func init() { log.SetListener(nil) }
 
 // newAzureFolder takes az://account/container[/folder].
 func newAzureFolder(u *url.URL) (objects, error) {
@@ -44,7 +48,11 @@ func (a *azureFolder) open(ctx context.Context) (_ *container.Client, err error)
 	options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: webClient, Retry: policy.RetryOptions{MaxRetries: -1}}}
 	place := (&url.URL{Scheme: "https", Host: a.account + ".blob.core.windows.net", Path: a.container}).String()
 	text, key, sas := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), os.Getenv("AZURE_STORAGE_KEY"), os.Getenv("AZURE_STORAGE_SAS_TOKEN")
+	_, account, named := strings.Cut(";"+text, ";AccountName=")
+	account, _, _ = strings.Cut(account, ";")
 	switch {
+	case named && account != a.account:
+		return nil, fmt.Errorf("%w: AZURE_STORAGE_CONNECTION_STRING is of another account than %s", errConfig, a.account)
 	case text != "":
 		a.client, err = container.NewClientFromConnectionString(text, a.container, options)
 	case key != "":
@@ -116,7 +124,9 @@ func (a *azureFolder) list(ctx context.Context, folder string) (names []string, 
 			names = append(names, strings.TrimPrefix(*p.Name, prefix))
 		}
 		for _, b := range page.Segment.BlobItems {
-			names = append(names, strings.TrimPrefix(*b.Name, prefix))
+			if name := strings.TrimPrefix(*b.Name, prefix); name != "" {
+				names = append(names, name)
+			}
 		}
 	}
 	return names, nil

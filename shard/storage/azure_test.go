@@ -28,7 +28,7 @@ func TestAzure(t *testing.T) {
 		case query.Get("comp") == "list" && query.Get("marker") == "":
 			fmt.Fprintf(w, `<EnumerationResults><Blobs><BlobPrefix><Name>%s</Name></BlobPrefix></Blobs><NextMarker>2</NextMarker></EnumerationResults>`, query.Get("prefix")+"rank-0000/")
 		case query.Get("comp") == "list":
-			fmt.Fprintf(w, `<EnumerationResults><Blobs><Blob><Name>%s</Name></Blob></Blobs></EnumerationResults>`, query.Get("prefix")+"manifest.json")
+			fmt.Fprintf(w, `<EnumerationResults><Blobs><Blob><Name>%[1]s</Name></Blob><Blob><Name>%[1]smanifest.json</Name></Blob></Blobs></EnumerationResults>`, query.Get("prefix"))
 		case r.URL.Path != "/me/sets/train/a":
 			w.Header().Set("x-ms-error-code", "BlobNotFound")
 			http.Error(w, "", http.StatusNotFound)
@@ -79,6 +79,12 @@ func TestAzure(t *testing.T) {
 	}
 	if root, name := Root("az://me/sets/train/x"); root != "az://me/sets" || name != "train/x" {
 		t.Error(root, name)
+	}
+	if at, err = At("az://other/sets"); err == nil {
+		_, err = at.ReadFile("a", 10)
+	}
+	if err == nil || !strings.Contains(err.Error(), "is of another account than other") {
+		t.Error(err)
 	}
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey="+secret)
 	if at, err = At("az://me/sets"); err == nil {
