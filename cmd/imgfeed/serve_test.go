@@ -482,7 +482,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--exit-idle", "-1s"}, 2, "--exit-idle"},
 		{[]string{"status", "--timeout", "0s"}, 2, "--timeout"},
 		{[]string{"serve", ""}, 2, "SET is empty, as an unset variable is"},
-		{[]string{"serve", "az://bucket/x"}, 2, "SET az://: an unknown kind of place"},
+		{[]string{"serve", "ftp://bucket/x"}, 2, "SET ftp://: an unknown kind of place"},
 		{[]string{"serve", data, "--socket", ""}, 2, "--socket is empty, as an unset variable is"},
 		{[]string{"serve", data, "--traces", "x"}, 2, "want a collector's address, as http://localhost:4318"},
 		{[]string{"reload", "--socket", "/" + strings.Repeat("x", 107)}, 1, "socket path of 108 bytes, the system's limit is 107"},
@@ -499,8 +499,8 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("imgfeed %s: %v, %s; want status %d and %q", strings.Join(tt.args, " "), err, out, tt.status, tt.want)
 		}
 	}
-	t.Setenv(dataEnv, "az://bucket/x")
-	for want, args := range map[string][]string{"$IMGFEED_DATA az://: an unknown kind of place": {"serve"}, "is an empty folder": {"serve", empty}} {
+	t.Setenv(dataEnv, "ftp://bucket/x")
+	for want, args := range map[string][]string{"$IMGFEED_DATA ftp://: an unknown kind of place": {"serve"}, "is an empty folder": {"serve", empty}} {
 		if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
 		}

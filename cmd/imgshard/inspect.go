@@ -207,7 +207,7 @@ func (r inspection) print(w io.Writer) {
 	}
 	for _, s := range r.Sources {
 		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,
-			termsafe.Text(s.Path), termsafe.Text(s.Output))
+			termsafe.Text(s.Path), termsafe.Text(source.ShownPath(s.Output)))
 		s.print(w)
 	}
 	if r.Build != "" {

@@ -145,6 +145,7 @@ def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
         (tmp_path / "tars").mkdir(exist_ok=True)
         (tmp_path / "tars" / f"train-{part}.tar").write_bytes(buffer.getvalue())
         s3.put_object(Bucket="sets", Key=f"wds/train-{part}.tar", Body=buffer.getvalue())
+    assert "would pack to s3://sets/wds-shards" in imgshard("inspect", "s3://sets/wds")
     imgshard("build", tmp_path / "tars", "-o", tmp_path / "packed")
     imgshard("index", "s3://sets/wds", "-o", tmp_path / "index")
     imgshard("index", "s3://sets/wds", "-o", "s3://sets/index")

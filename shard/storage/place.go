@@ -19,7 +19,7 @@ var remotes = map[string]func(*url.URL) (objects, error){
 	"hf":    newHub,
 }
 
-// At returns the storage at a place: a folder's path, or a URL of one of the schemes s3, https, http and hf. It makes no request.
+// At returns the storage at a place: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
 func At(place string) (Storage, error) {
 	if !IsRemote(place) {
 		return NewFolder(place, nil), nil

@@ -7,7 +7,7 @@
 //	      │ Open, ReadAt, Ahead, Fetch
 //	   Storage ─┬─ Folder: open files, the page cache, direct reads
 //	            └─ remote: requests for ranges, repeated until they succeed
-//	                 └─ objects: one request to S3, a web server, Hugging Face
+//	                 └─ objects: one request to a bucket, a web server, Hugging Face
 package storage
 
 import (

@@ -10,7 +10,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
-	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // FindData looks for the shard sets at a path, and returns their folders by split. Without a set it returns the splits of a dataset that is
@@ -24,9 +23,6 @@ func FindData(paths []string, options source.Options) (sets map[string]string, s
 		return nil, splits, err
 	}
 	sets, err = shard.FindSets(paths[0])
-	if storage.IsRemote(paths[0]) {
-		return sets, nil, err
-	}
 	// A tar is no folder, and can be packed; and there need be no file with the name of a pattern.
 	if err == nil || !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrNotExist) {
 		return sets, nil, err

@@ -75,6 +75,9 @@ func TakeSample(ctx context.Context, path, split string) (*Sample, error) {
 	if err != nil {
 		return nil, err
 	}
+	if splits != nil && storage.IsRemote(path) {
+		return nil, fmt.Errorf("%s is no set: index it (imgshard index %s -o INDEX), and plan with INDEX", path, path)
+	}
 	names := slices.Sorted(maps.Keys(sets))
 	for _, s := range splits {
 		names = append(names, s.Name)
