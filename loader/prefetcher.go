@@ -39,13 +39,15 @@ type prefetcher struct {
 	resting atomic.Bool   // samples are at hand: nothing is read ahead
 	pending atomic.Int64  // samples that were read, or are, and that no worker has taken
 
-	left chan struct{} // closed once the planner has left
+	first chan struct{} // closed once the first reads have begun; workers that came before would read by themselves, one sample after the other
+	left  chan struct{} // closed once the planner has left
 
 	// Of the planner alone.
 	next    int64 // sample that is planned next
 	batch   int   // of the plan, whose samples indices are
 	indices []int
 	ready   int // samples in a row that were at hand
+	isFirst bool
 
 	mu        sync.Mutex
 	reading   int   // reads under way
@@ -68,7 +70,7 @@ type prefetched struct {
 }
 
 func newPrefetcher(s *Stream, memory *readMemory) *prefetcher {
-	p := &prefetcher{stream: s, memory: memory, reads: 1, wake: make(chan struct{}, 1), batch: -1, left: make(chan struct{}), wakeUnder: -1}
+	p := &prefetcher{stream: s, memory: memory, reads: 1, wake: make(chan struct{}, 1), batch: -1, first: make(chan struct{}), left: make(chan struct{}), wakeUnder: -1, isFirst: true}
 	go p.run()
 	return p
 }
@@ -76,6 +78,7 @@ func newPrefetcher(s *Stream, memory *readMemory) *prefetcher {
 // run is the planner's life.
 func (p *prefetcher) run() {
 	defer close(p.left)
+	defer p.firstBegun()
 	for e := p.plan(); e != nil; e = p.plan() {
 		e.fetch.Begin()
 	}
@@ -86,6 +89,9 @@ func (p *prefetcher) plan() *prefetched {
 	for p.stream.ctx.Err() == nil {
 		begun := p.begun.Load()
 		p.next = max(p.next, begun)
+		if p.next >= readyMax {
+			p.firstBegun()
+		}
 		switch {
 		case p.resting.Load():
 			p.wait(math.MaxInt64, -1, -1)
@@ -112,6 +118,14 @@ func (p *prefetcher) plan() *prefetched {
 		}
 	}
 	return nil
+}
+
+// firstBegun lets the workers begin.
+func (p *prefetcher) firstBegun() {
+	if p.isFirst {
+		p.isFirst = false
+		close(p.first)
+	}
 }
 
 // window is how many samples are read ahead at most.
@@ -202,6 +216,7 @@ func (p *prefetcher) tryBegin(number, bytes int64, where storage.Range) (e *pref
 // wait has the planner wait until workers have begun the samples before a number, or no more than so many bytes are held, or reads under way; or for somebody
 // to poke it.
 func (p *prefetcher) wait(begun, held int64, under int) {
+	p.firstBegun()
 	p.mu.Lock()
 	p.wakeBelow, p.wakeUnder = held, under
 	reached := p.held <= held || p.reading <= under

@@ -231,6 +231,10 @@ const idleShare = 0.5
 func (s *Stream) dispatch() {
 	defer close(s.dispatched)
 	defer close(s.order)
+	select {
+	case <-s.prefetcher.first:
+	case <-s.ctx.Done():
+	}
 	for number := range s.cfg.Plan.Batches() {
 		timing := s.chooseTiming()
 		slot := s.takeSlot()
