@@ -56,6 +56,10 @@ def training_pod(overlay: str = "") -> dict[str, Any]:
         else:
             assert (last in there) == (change["op"] == "replace")
             there[last] = change["value"]
+    return pod_of(runtime)
+
+
+def pod_of(runtime: Any) -> dict[str, Any]:
     (job,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     pod: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
     return pod
@@ -211,16 +215,18 @@ def answer(url: str) -> int:
 
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl: from kubernetes.io")
-def test_kustomization_names_the_images(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overlay", ["", "bucket/kustomization.yaml"])
+def test_kustomization_names_the_images(tmp_path: Path, overlay: str) -> None:
     shutil.copytree(HERE, tmp_path / "kubernetes")
     path = tmp_path / "kubernetes" / "kustomization.yaml"
-    path.write_text(path.read_text().replace("newName: ", "newName: registry.example/"))
+    text = path.read_text().replace("newName: ", "newName: registry.example/")
+    path.write_text(text.replace("# components: [bucket]", "components: [bucket]") if overlay else text)
     done = subprocess.run(["kubectl", "kustomize", path.parent], capture_output=True, text=True, check=True)
-    built = list(yaml.safe_load_all(done.stdout))
-    assert sorted(document["kind"] for document in built) == [
-        "PersistentVolumeClaim",
-        "PersistentVolumeClaim",
-        "TrainingRuntime",
-    ]
+    *claims, runtime = sorted(yaml.safe_load_all(done.stdout), key=lambda document: str(document["kind"]))
+    names = ["imgfeed-runs"] if overlay else ["imgfeed-data", "imgfeed-runs"]
+    assert [claim["metadata"]["name"] for claim in claims] == names
+    assert runtime["kind"] == "TrainingRuntime"
     assert "image: registry.example/imgfeed:latest" in done.stdout
     assert "image: registry.example/imgfeed-trainer:latest" in done.stdout
+    built = json.loads(json.dumps(pod_of(runtime)).replace("registry.example/", ""))
+    assert built == training_pod(overlay), "the other tests change the runtime as kustomize does"
