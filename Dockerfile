@@ -1,4 +1,4 @@
-# The feed: two static binaries and nothing else. Build it with the repository's root as context:
+# The feed: two static binaries and the certificates of the public authorities. Build it with the repository's root as context:
 #
 #   docker build -t imgfeed .
 #   docker run --rm -v /data:/data:ro -v /run/imgfeed:/run/imgfeed imgfeed       # serves /data on /run/imgfeed/imgfeed.sock
@@ -34,6 +34,8 @@ LABEL org.opencontainers.image.title="imgfeed" \
       org.opencontainers.image.source="https://github.com/imgfeed/imgfeed" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=folders /empty /
+# The authorities that vouch for https:// and buckets.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/imgfeed /out/imgshard /
 USER 65532:65532
 EXPOSE 9090

@@ -217,6 +217,7 @@ def test_feed_image_holds_two_programs_and_no_more() -> None:
     # What the engine puts into every container is not the image's.
     theirs = re.compile(r"(dev|etc|proc|sys)/.*|\.dockerenv|(dev|etc|proc|sys)")
     assert sorted(n.rstrip("/") for n in listed if not theirs.match(n)) == ["imgfeed", "imgshard", "run", "run/imgfeed", "tmp"]
+    assert "etc/ssl/certs/ca-certificates.crt" in listed, "else https:// and buckets are not trusted"
     assert "compiled in" in docker("run", "--rm", "--network", "none", image, "version")
 
 
