@@ -17,6 +17,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ class Project:
 
     def __init__(self, folder: Path, data: Path) -> None:
         self.name = f"imgfeed-test-{os.getpid()}"
+        self.files = [ROOT / "compose.yaml"]
         self.output = folder / "output"  # Docker makes it, as root's
         self.env = {
             **os.environ,
@@ -73,7 +75,7 @@ class Project:
         }
 
     def command(self, *arguments: str) -> list[str]:
-        return [*COMPOSE, "-p", self.name, "-f", str(ROOT / "compose.yaml"), *arguments]
+        return [*COMPOSE, "-p", self.name, *(f"--file={path}" for path in self.files), *arguments]
 
     def run(self, *arguments: str, **env: str) -> tuple[int, str]:
         """Run compose to its end; return its status and everything that it and the containers printed."""
@@ -244,6 +246,32 @@ def test_socket_between_users(sets: Path) -> None:
         docker("stop", name)
         await_(lambda: name not in docker("ps", "-a", "--format", "{{.Names}}"), "its removal, which comes after the stop")
         docker("volume", "rm", volume)
+
+
+def test_sets_in_a_bucket(project: Project, sets: Path, imgshard: str) -> None:
+    """compose.bucket.yaml trains from a server of S3, and keeps what was read."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        url = "http://{}:{}".format(*server.get_host_and_port())
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+        cache, network = project.output.parent / "cache", project.output.parent / "host.yaml"
+        project.env |= {**keys, "AWS_ENDPOINT_URL": url, "DATA": "s3://bucket/sets", "CACHE": str(cache)}
+        urllib.request.urlopen(urllib.request.Request(f"{url}/bucket", method="PUT")).close()
+        for split in ("train", "val"):
+            copy = [imgshard, "copy", str(sets / split), f"s3://bucket/sets/{split}"]
+            subprocess.run(copy, env=project.env, check=True, capture_output=True)
+        for folder in (cache, project.output):
+            folder.mkdir()
+            os.chown(folder, PUID, PGID)
+        network.write_text("services: {feed: {network_mode: host}, trainer: {network_mode: host}}")  # where the server is
+        project.files = [ROOT / "compose.bucket.yaml", network]
+        status, said = project.up()
+    finally:
+        server.stop()
+    assert status == 0, said
+    assert [e["epoch"] for e in project.events("epoch")] == [0]
+    assert any(path.is_file() for path in cache.rglob("*"))
 
 
 def test_data_variable_is_asked_for(project: Project) -> None:
