@@ -210,6 +210,36 @@ def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_pat
     same(tmp_path / "whole", tmp_path / "part")
 
 
+@pytest.fixture
+def bucket(slurm: Slurm, sets: Path) -> Iterator[dict[str, str]]:
+    """What jobs need to know to read the sets at s3://bucket/sets, which a server on the first node holds."""
+    pytest.importorskip("moto.server")
+    url = f"http://{slurm.node.address}:5999"
+    env = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    command = slurm.node.command(sys.executable, "-m", "moto.server", "-H", slurm.node.address, "-p", "5999")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            slurm.run("curl", "-sS", "--retry", "60", "--retry-delay", "1", "--retry-connrefused", "-X", "PUT", f"{url}/bucket")
+            for split in ("train", "val"):
+                copy = [find_binary("imgshard"), "copy", str(sets / split), f"s3://bucket/sets/{split}"]
+                slurm.run("env", *(f"{name}={value}" for name, value in env.items()), *copy)
+            yield env
+        finally:
+            server.terminate()
+
+
+def test_sets_in_a_bucket(slurm: Slurm, sets: Path, bucket: dict[str, str], tmp_path: Path) -> None:
+    """Feeds of ranks and feeds of nodes read there what lies in a folder, and keep it in CACHE."""
+    arguments = [*(word for word in TINY if word not in {"--workers", "1"}), *PLAIN, "--batch-size", "8"]
+    slurm.wait(slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "folder")))
+    for feed in ("rank", "node"):
+        cache = tmp_path / f"cache-{feed}"
+        run = {"DATA": "s3://bucket/sets", "CACHE": str(cache), "OUTPUT": str(tmp_path / feed), "FEED": feed}
+        slurm.wait(slurm.submit(*arguments, **run, **bucket))
+        same(tmp_path / "folder", tmp_path / feed)
+        assert any(path.is_file() for path in cache.rglob("*"))
+
+
 def test_cancelled_job_stays_so(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
     job = slurm.submit(*TINY, *PLAIN, "--epochs", "2000", DATA=str(sets), OUTPUT=str(tmp_path / "run"))
     await_epoch(tmp_path / "run", 1, slurm, job)
