@@ -72,8 +72,11 @@ time.sleep(60)
 )
 def test_one_error_for_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, zero: str, one: str, said: str) -> None:
     """What a rank says of itself is told before what another says of it, and what all say is said once."""
-    quiet = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if "disk" in one else ""
-    ranks(monkeypatch, tmp_path, f"{NOTING}\n{quiet}\nif rank == 0: {zero}\nelse: {one}\n")
+    if "disk" in one:  # rank 0 fails once rank 1 does not listen to SIGTERM
+        deaf = str(tmp_path / "deaf")
+        zero = f"\n    while not os.path.exists({deaf!r}): time.sleep(0.01)\n    {zero}"
+        one = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); open({deaf!r}, 'w'); {one}"
+    ranks(monkeypatch, tmp_path, f"{NOTING}\nif rank == 0: {zero}\nelse: {one}\n")
     with pytest.raises(TrainError, match=f"^{said}"):
         children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [], 0)
 
