@@ -205,7 +205,7 @@ check-sse: ## no legacy SSE among AVX in either program, built for x86-64 with t
 
 check-kubernetes: build $(READY) ## the manifests in deploy/kubernetes against the published schemas of Kubernetes and Kubeflow
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/kubernetes/requirements.txt
-	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=trainer $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir deploy deploy/kubernetes
+	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=trainer:python $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir deploy deploy/kubernetes
 
 check-monitoring: build $(READY) ## the alerts and every query of the dashboard in deploy/monitoring, against a Prometheus that scrapes a server
 	IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=python $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir deploy deploy/monitoring
