@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ class Fault:
     on: str = "read"  # or "open"
     first: int = 0
     end: int = 1 << 62
-    short: int = 0  # where there is no errno: at most so many bytes a read
+    short: int = 0  # where there is no errno: at most so many bytes a read; 0: all
+    seconds: float = 0  # a read takes this long
 
     def meets(self, name: str, offset: int, size: int) -> bool:
         """Whether it is met by a read."""
@@ -100,9 +102,10 @@ class FaultFS:
     def _read(self, node: int, handle: int, offset: int, size: int) -> bytes:
         for fault in self.faults:
             if fault.meets(self._paths[node].name, offset, size):
+                time.sleep(fault.seconds)
                 if fault.errno:
                     raise OSError(fault.errno, "as told")
-                size = min(size, fault.short)
+                size = min(size, fault.short or size)
         return os.pread(handle, size, offset)
 
     def _names(self, path: Path, offset: int, size: int) -> bytes:

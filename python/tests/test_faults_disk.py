@@ -142,6 +142,7 @@ def test_a_disk_that_stops(shards: Path, pixels: Path, mounted: Callable[..., Di
 @fuse
 def test_a_disk_that_is_torn_out(shards: Path, mounted: Callable[..., Disk], tmp_path: Path) -> None:
     disk = mounted(shards)
+    disk.fail(Fault("00000.imgshard", seconds=0.05))  # or all of the set could be in memory before it goes
     feeder = Feeder(disk.path, tmp_path / "sock")
     feeder.start()
     with DataLoader(f"unix:{feeder.socket}", 4, **{**OPTIONS, "num_workers": 0}) as loader:
