@@ -29,7 +29,7 @@ type session struct {
 
 	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
 	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
-	lookMu sync.Mutex                    // held to look for the stream and its set, and to take the stream away
+	lookMu sync.Mutex                    // held to look for the stream and its set, to take the stream away, and to take another set
 }
 
 // newSession sets up what an open request asks for, as the connection's session.
@@ -105,8 +105,17 @@ func (s *session) follow(set *openSet) (err error) {
 		return err
 	}
 	s.letGo(s.set)
+	s.lookMu.Lock()
+	defer s.lookMu.Unlock()
 	s.set, s.samples = set, samples
 	return nil
+}
+
+// served returns the session's set, for those who look on.
+func (s *session) served() *openSet {
+	s.lookMu.Lock()
+	defer s.lookMu.Unlock()
+	return s.set
 }
 
 // opened returns the reply to the open request.

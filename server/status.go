@@ -135,10 +135,11 @@ func (s *session) status(store *status.Store) status.Session {
 			st.SecondsLeft = &left
 		}
 	}
-	if s.set.Store() == "" {
+	set := s.served()
+	if set.Store() == "" {
 		store = nil
 	}
-	st.Judge(s.server.pool.Threads(), s.set.described.KeepsFiles, store)
+	st.Judge(s.server.pool.Threads(), set.described.KeepsFiles, store)
 	return st
 }
 
