@@ -109,7 +109,7 @@ test-python: build $(READY)
 test-programs: build $(READY) ## frameworks as published on top of the loader; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
 	@if $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/programs.xml -c python/pyproject.toml --rootdir python \
-	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_meter.py python/tests/test_compatibility.py; \
+	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_meter.py python/tests/test_compatibility.py python/tests/test_step_libraries.py; \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 

@@ -13,7 +13,7 @@ import (
 // A job is work beside the streams, such as samples that somebody looks at. It has its turns as a stream has.
 type job struct {
 	n     int
-	do    func(engine *transform.Engine, i int) error
+	do    func(w *worker, i int) error
 	queue *streamQueue
 	next  atomic.Int64 // the first that no worker has taken
 	done  chan struct{}
@@ -26,6 +26,10 @@ type job struct {
 // Do has the workers call do for 0 to n-1, each call with a worker's engine, in turn with the streams, and returns once all are done: the first error, or that of
 // the caller's context. Calls run at the same time. It returns [ErrClosed] of a pool that is closed.
 func (p *Pool) Do(caller context.Context, n int, do func(engine *transform.Engine, i int) error) error {
+	return p.do(caller, n, func(w *worker, i int) error { return do(w.engine, i) })
+}
+
+func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error) error {
 	if n == 0 {
 		return caller.Err()
 	}
@@ -76,7 +80,7 @@ func (j *job) call(w *worker, i int) (err error) {
 		}
 		w.counted = w.engine.Times() // which no stream's statistics are to have
 	}()
-	return j.do(w.engine, i)
+	return j.do(w, i)
 }
 
 func (j *job) end(err error) {

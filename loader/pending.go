@@ -21,8 +21,8 @@ type pendingBatch struct {
 	again   []int // the plan's repetitions
 	chunk   int   // samples that a worker takes at a time
 
-	next    atomic.Int64 // the first sample that no worker has taken
-	left    atomic.Int64 // samples that are not finished
+	taken   atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
+	left    atomic.Int64  // samples that are not finished
 	failure atomic.Pointer[failure]
 	done    chan struct{} // holds one token once all samples are finished
 
@@ -51,45 +51,91 @@ func (b *pendingBatch) repetition(position int) int {
 func (b *pendingBatch) size() int             { return len(b.indices) }
 func (b *pendingBatch) queueOf() *streamQueue { return b.stream.queue }
 
-// exhausted reports whether every sample has been taken by a worker.
-func (b *pendingBatch) exhausted() bool { return b.next.Load() >= int64(len(b.indices)) }
+// exhausted reports whether every sample has been taken.
+func (b *pendingBatch) exhausted() bool {
+	workers, remotes := split(b.taken.Load())
+	return workers+remotes >= len(b.indices)
+}
+
+func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
 // work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
 // it has not taken of those that it might have, and the time that it took.
 func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) {
-	n := len(b.indices)
 	for most > 0 && b.stream.ctx.Err() == nil {
-		chunk := min(b.chunk, most)
-		first := int(b.next.Add(int64(chunk))) - chunk
-		if first >= n {
+		started := time.Now()
+		first, end := b.take(min(b.chunk, most), false)
+		if first == end {
 			break
 		}
-		if first == 0 {
-			b.timing.begun()
-		}
-		started := time.Now()
-		end := min(first+chunk, n)
-		b.stream.prefetcher.beginBefore(b.first + int64(end))
 		most -= end - first
 		for i := first; i < end; i++ {
-			if err := w.process(b, i, b.indices[i], min(i+1, end-1)); err != nil {
-				b.bad(w, i, err)
-			}
+			b.make(w, i, min(i+1, end-1), nil)
 		}
 		b.timing.add(w.publish())
 		took += time.Since(started)
-		if b.left.Add(int64(first-end)) == 0 {
-			b.timing.finished()
-			if b.stream.unfinished.Add(-1) == 0 {
-				b.stream.idle.begin(time.Since(b.stream.began))
-			}
-			b.done <- struct{}{}
-			// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise
-			// wait until Go's scheduler interrupts one, which it does every 10 ms: four batches of a pixels set.
-			runtime.Gosched()
-		}
+		b.finish(end - first)
 	}
 	return most, took
+}
+
+// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that the prefetcher knows
+// which ones workers will need. There are none left if end is first.
+func (b *pendingBatch) take(most int, remote bool) (first, end int) {
+	n := len(b.indices)
+	for {
+		taken := b.taken.Load()
+		workers, remotes := split(taken)
+		count := min(most, n-workers-remotes)
+		if count <= 0 {
+			return n, n
+		}
+		if remote {
+			remotes += count
+			first = n - remotes
+		} else {
+			first = workers
+			workers += count
+		}
+		if !b.taken.CompareAndSwap(taken, uint64(remotes)<<32|uint64(workers)) {
+			continue
+		}
+		if taken == 0 {
+			b.timing.begun()
+		}
+		switch {
+		case workers+remotes == n:
+			b.stream.prefetcher.exhausted(b, workers)
+		case !remote:
+			b.stream.prefetcher.beginBefore(b.first + int64(workers))
+		}
+		return first, first + count
+	}
+}
+
+// make makes a sample that was taken, or deals with what is wrong with it. next and record are as of [worker.process].
+func (b *pendingBatch) make(w *worker, position, next int, record []byte) {
+	if err := w.process(b, position, b.indices[position], next, record); err != nil {
+		b.bad(w, position, err)
+	}
+}
+
+// finish notes that so many of the samples are finished.
+func (b *pendingBatch) finish(samples int) {
+	if b.left.Add(-int64(samples)) > 0 {
+		return
+	}
+	b.timing.finished()
+	if _, remotes := split(b.taken.Load()); remotes > 0 {
+		b.stream.prefetcher.sweep(b)
+	}
+	if b.stream.unfinished.Add(-1) == 0 {
+		b.stream.idle.begin(time.Since(b.stream.began))
+	}
+	b.done <- struct{}{}
+	// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise
+	// wait until Go's scheduler interrupts one, which it does every 10 ms: four batches of a pixels set.
+	runtime.Gosched()
 }
 
 // bad deals with a sample that could not be served.
@@ -142,14 +188,17 @@ func (b *pendingBatch) takeBads() []BadSample {
 // release is called by each holder once, and gives the memory back to the stream after the last one.
 func (b *pendingBatch) release() {
 	if b.holders.Add(-1) == 0 {
-		b.stream.spare <- b // has room for every batch
+		select {
+		case b.stream.spare <- b:
+		default: // remotes had more of them than usual
+		}
 	}
 }
 
 // chunkFor returns how many samples of a batch a worker takes at a time: few enough that all workers end together, enough
 // that the counter does not travel between cores for each.
 func chunkFor(batch, workers int) int {
-	return min(max(batch/(workers*8), 1), 8)
+	return min(max(batch/(max(workers, 1)*8), 1), 8)
 }
 
 // alike gives the samples that may stand in the place of one that cannot be served, at most substitutesMax: those of the plan's

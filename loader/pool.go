@@ -13,8 +13,11 @@ import (
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
-	// Threads is the number of workers; 0 means one for each processor that the process may use.
+	// Threads is the number of workers; 0 means one for each processor that the process may use. With Remotes, a negative number means none: remotes
+	// make everything, and a worker for each processor stands by for what none of them makes.
 	Threads int
+	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of streams that are behind: of two batches or more.
+	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
 	// Reading, if not nil, is called when the first stream begins to read ahead into memory, and when the last one has ended.
@@ -28,7 +31,9 @@ const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
-	workers   []*worker
+	workers   []*worker   // with the spares
+	threads   int         // of the workers, that are at work all the time
+	spares    chan *spare // that make what remotes could not make
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
@@ -40,30 +45,49 @@ var ErrClosed = errors.New("loader: closed")
 
 // NewPool starts the workers.
 func NewPool(cfg PoolConfig) *Pool {
-	threads := cfg.Threads
-	if threads <= 0 {
+	threads, spares := cfg.Threads, 0
+	if threads == 0 || threads < 0 && !cfg.Remotes {
 		threads = runtime.GOMAXPROCS(0)
+	}
+	if cfg.Remotes {
+		threads, spares = max(0, threads), runtime.GOMAXPROCS(0)
 	}
 	level := transform.ActiveLevel()
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}
-	p := &Pool{scheduler: newScheduler(), memory: readMemory{max: cfg.ReadAheadBytes, reading: cfg.Reading}}
+	p := &Pool{
+		threads: threads, spares: make(chan *spare, spares), scheduler: newScheduler(), memory: readMemory{max: cfg.ReadAheadBytes, reading: cfg.Reading},
+	}
 	if p.memory.max <= 0 {
 		p.memory.max = readAheadBytes
 	}
 	p.recent.reset(time.Now())
-	for range threads {
+	for range threads + spares {
 		p.workers = append(p.workers, newWorker(level))
 	}
-	for _, w := range p.workers {
+	for _, w := range p.workers[:threads] {
 		p.running.Go(func() { p.run(w) })
+	}
+	for _, w := range p.workers[threads:] {
+		p.spares <- &spare{worker: w}
+		if threads == 0 {
+			p.running.Go(p.runReserve)
+		}
 	}
 	return p
 }
 
-// Threads returns the number of workers.
-func (p *Pool) Threads() int { return len(p.workers) }
+// spread is how many times as far reading ahead looks at most, where remotes take many of the samples.
+func (p *Pool) spread() int {
+	if cap(p.spares) == 0 {
+		return 1
+	}
+	return 8
+}
+
+// Threads returns the number of workers that are at work all the time.
+func (p *Pool) Threads() int { return p.threads }
 
 // Close stops the workers once they have finished the samples at hand and waits for them. Streams that are still open
 // fail with [ErrClosed]; they must be closed all the same.
@@ -108,7 +132,6 @@ func (p *Pool) run(w *worker) {
 // A worker is what one goroutine of the pool keeps from sample to sample.
 type worker struct {
 	sampler
-	values   [][]byte        // of the sample's fields
 	pending  Counters        // not yet published
 	counted  transform.Times // of the engine, in pending or published
 	counters counters
@@ -120,8 +143,8 @@ func newWorker(level transform.Level) *worker { return &worker{sampler: newSampl
 const longRead = 10 * time.Millisecond
 
 // process serves a sample at a position of a batch: the plan's, or its substitute.
-// next is the position that this worker comes to afterwards, or position again if it does not know.
-func (w *worker) process(b *pendingBatch, position, index, next int) (err error) {
+// next is the position that this worker comes to afterwards, or position again if it does not know. record is the plan's sample's, if it was read already.
+func (w *worker) process(b *pendingBatch, position, index, next int, record []byte) (err error) {
 	cfg, slot := &b.stream.cfg, b.slot
 	prefetcher, n := b.stream.prefetcher, b.first+int64(position)
 	held := false
@@ -135,15 +158,15 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 			prefetcher.release(n)
 		}
 	}()
-	slot.Indices[position] = int64(index)
-	if slot.Repetitions != nil {
-		slot.Repetitions[position] = int64(b.repetition(position))
-	}
-
+	slot.name(position, index, b.repetition(position))
 	started := time.Now()
 	w.counters.reading.Store(int64(started.Sub(clockStart)))
 	from := Access{View: prefetcher.resting.Load()}
-	if index == b.indices[position] {
+	switch {
+	case index != b.indices[position]:
+	case record != nil:
+		from.Bytes = record
+	default:
 		from.Bytes, held = prefetcher.take(n)
 	}
 	source, err := w.load(cfg.Dataset, index, from)
@@ -163,21 +186,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int) (err error)
 		source.Prefetch = cfg.Dataset.Mapped(b.indices[next])
 	}
 	source.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
-	w.aim(cfg.Views, cfg.Layout, slot.Images, position, drawKey{b.stream.seed, b.stream.epoch, index, b.repetition(position)})
-	if err := w.engine.ApplyViews(source, w.views); err != nil {
-		return err
-	}
-	if cfg.Fields.Len() > 0 {
-		if w.values, err = cfg.Fields.put(slot, position, w.record.Fields, w.values); err != nil {
-			return cfg.Dataset.Corrupt(index, err)
-		}
-	}
-	slot.Labels[position] = int64(w.record.Label)
-	for v := range slot.Params {
-		drawn := w.views[v].Params.Int32s()
-		copy(slot.Params[v][position*paramsPerSample:], drawn[:])
-	}
-	return nil
+	return w.fill(cfg, slot, position, source, drawKey{b.stream.seed, b.stream.epoch, index, b.repetition(position)})
 }
 
 // substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if none of those
@@ -189,7 +198,7 @@ func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
 			break
 		}
 		tried++
-		if w.process(b, position, candidate, position) == nil {
+		if w.process(b, position, candidate, position, nil) == nil {
 			return candidate, tried
 		}
 	}

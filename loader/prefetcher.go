@@ -38,6 +38,7 @@ type prefetcher struct {
 	wakeAt  atomic.Int64  // of begun, from which on the planner is to look again
 	resting atomic.Bool   // samples are at hand: nothing is read ahead
 	pending atomic.Int64  // samples that were read, or are, and that no worker has taken
+	local   atomic.Int64  // thousandths of the last batches' samples, that workers took and remotes did not
 
 	first chan struct{} // closed once the first reads have begun; workers that came before would read by themselves, one sample after the other
 	left  chan struct{} // closed once the planner has left
@@ -71,6 +72,9 @@ type prefetched struct {
 
 func newPrefetcher(s *Stream, memory *readMemory) *prefetcher {
 	p := &prefetcher{stream: s, memory: memory, reads: 1, wake: make(chan struct{}, 1), batch: -1, first: make(chan struct{}), left: make(chan struct{}), wakeUnder: -1, isFirst: true}
+	if s.pool.threads > 0 {
+		p.local.Store(1000)
+	}
 	go p.run()
 	return p
 }
@@ -100,9 +104,13 @@ func (p *prefetcher) plan() *prefetched {
 			p.wait(begun+int64(p.window()/wakeShare), -1, -1)
 			continue
 		}
-		index, ok := p.index(p.next)
-		if !ok {
+		index, local, ok := p.index(p.next)
+		switch {
+		case !ok:
 			return nil
+		case !local:
+			p.next++
+			continue
 		}
 		where, err := p.stream.cfg.Dataset.Range(index)
 		if err != nil || where.File == nil || where.File.Ahead(where.Offset, where.Length) { // an error is the worker's to find
@@ -128,24 +136,29 @@ func (p *prefetcher) firstBegun() {
 	}
 }
 
-// window is how many samples are read ahead at most.
-func (p *prefetcher) window() int { return max(readyMax, p.reads*samplesPerRead) }
+// window is how many samples are looked at ahead at most: more of them where remotes take many.
+func (p *prefetcher) window() int {
+	return max(readyMax, p.reads*samplesPerRead) * min(int(1000/max(1, p.local.Load())), p.stream.pool.spread())
+}
 
-// index returns the sample of the plan with a number.
-func (p *prefetcher) index(number int64) (index int, ok bool) {
+// index returns the sample of the plan with a number, and whether a worker is likely to take it: all but those at the end of a batch that remotes took of the last
+// batches.
+func (p *prefetcher) index(number int64) (index int, local, ok bool) {
 	plan := p.stream.cfg.Plan
 	size := int64(plan.Config().BatchSize)
 	batch, at := int(number/size), int(number%size)
 	if batch >= plan.Batches() {
-		return 0, false
+		return 0, false, false
 	}
 	if batch != p.batch {
 		p.batch, p.indices = batch, plan.Batch(batch, p.indices)
 	}
-	if at >= len(p.indices) {
-		return 0, false
+	n := len(p.indices)
+	if at >= n {
+		return 0, false, false
 	}
-	return p.indices[at], true
+	share := int(p.local.Load())
+	return p.indices[at], share > 0 && at < n*share*9/8000+n/32, true
 }
 
 // open prepares for so many reads at a time.
@@ -153,7 +166,7 @@ func (p *prefetcher) open(reads int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reads = max(1, reads)
-	p.entries = make([]prefetched, p.window())
+	p.entries = make([]prefetched, max(readyMax, p.reads*samplesPerRead)*p.stream.pool.spread())
 	for i := range p.entries {
 		e := &p.entries[i]
 		e.number, e.fetch.Landed = -1, func() { p.land(e) }
@@ -299,6 +312,58 @@ func (p *prefetcher) release(number int64) {
 	if p.held <= p.wakeBelow {
 		p.poke()
 	}
+}
+
+// exhausted notes that the last sample of a batch was taken, and how many of them workers took.
+func (p *prefetcher) exhausted(b *pendingBatch, workers int) {
+	p.beginBefore(b.first + int64(len(b.indices)))
+	old, now := p.local.Load(), int64(1000*workers/len(b.indices))
+	if step := (now - old) / 4; step != 0 {
+		now = old + step
+	}
+	p.local.Store(now)
+}
+
+// sweep gives back the memory of samples of a batch that were read for workers, and made by remotes. All samples of the batch are made.
+func (p *prefetcher) sweep(b *pendingBatch) {
+	if p.pending.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var under []*prefetched
+	for i := range int64(len(b.indices)) {
+		number := b.first + i
+		e := &p.entries[number%int64(len(p.entries))]
+		switch {
+		case e.number != number:
+			continue
+		case e.fetch.Over():
+			p.free(e)
+		default:
+			under = append(under, e)
+		}
+		p.pending.Add(-1)
+	}
+	if len(under) > 0 {
+		go p.freeLater(under)
+	}
+	p.poke()
+}
+
+// freeLater waits until samples have been read, and gives their memory back.
+func (p *prefetcher) freeLater(under []*prefetched) {
+	for _, e := range under {
+		e.fetch.Wait(context.Background())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range under {
+		if !p.closed {
+			p.free(e)
+		}
+	}
+	p.poke()
 }
 
 // free gives back a sample's memory. The caller has locked mu.

@@ -15,6 +15,7 @@ type sampler struct {
 	buf    []byte           // the stored sample
 	record shard.Record     // of the sample at hand
 	views  []transform.View // of the sample at hand
+	values [][]byte         // of its fields
 }
 
 func newSampler(level transform.Level) sampler {
@@ -60,6 +61,25 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 			RNG: views.RNG(key.seed, key.epoch, key.index, key.repetition, v),
 		})
 	}
+}
+
+// fill makes a sample from its record in a place of a slot.
+func (s *sampler) fill(cfg *StreamConfig, slot *Slot, position int, source transform.Source, key drawKey) (err error) {
+	s.aim(cfg.Views, cfg.Layout, slot.Images, position, key)
+	if err := s.engine.ApplyViews(source, s.views); err != nil {
+		return err
+	}
+	if cfg.Fields.Len() > 0 {
+		if s.values, err = cfg.Fields.put(slot, position, s.record.Fields, s.values); err != nil {
+			return cfg.Dataset.Corrupt(key.index, err)
+		}
+	}
+	slot.Labels[position] = int64(s.record.Label)
+	for v := range slot.Params {
+		drawn := s.views[v].Params.Int32s()
+		copy(slot.Params[v][position*paramsPerSample:], drawn[:])
+	}
+	return nil
 }
 
 // failure is the error that a recovered panic in the middle of a sample becomes: a fault of the mapped file that its record lies in, or a bug of ours, which must

@@ -22,6 +22,7 @@ type scheduler struct {
 	queues   []*streamQueue
 	clock    time.Duration // the account of the queue that was served last
 	waiting  int           // workers without a turn
+	takers   []*taker      // remotes that have joined
 	shutdown bool
 }
 
@@ -31,7 +32,10 @@ type streamQueue struct {
 	cancel  func()
 	entries []entry       // the oldest batch first
 	account time.Duration // of the workers, that it was given, as if it had been there and busy from the beginning
-	cost    time.Duration // of a sample, as the last ones took; 0: not yet known
+	cost    time.Duration // of a sample, as the last ones took workers; 0: not yet known
+
+	feed  any  // the stream's; nil: nothing is for remotes
+	eager bool // remotes need not wait until it is behind
 }
 
 const (
@@ -70,6 +74,7 @@ type turn struct {
 	dealt   int           // samples, at first
 	charged time.Duration // for them
 	took    time.Duration // that the worker took
+	remote  bool          // it was a remote's, which takes another time than a worker
 }
 
 // An entry is what the scheduler knows of one batch.
@@ -124,22 +129,83 @@ func (s *scheduler) close(q *streamQueue) {
 // next has a worker leave the batch of its last turn (none at first) and gives it another turn, for which it waits if need be;
 // the time is added to waited.
 func (s *scheduler) next(last turn, waited *atomic.Int64) turn {
+	return s.nextFor(&everything, last, waited)
+}
+
+// everything is what local workers take.
+var everything = taker{may: func(*streamQueue) bool { return true }, over: func() bool { return false }}
+
+// nextFor is next for one who does not take everything.
+func (s *scheduler) nextFor(who *taker, last turn, waited *atomic.Int64) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last.work != nil {
 		s.leaveLocked(last)
 	}
-	for !s.shutdown {
-		if q, e := s.chooseLocked(); e != nil {
-			return s.dealLocked(q, e)
+	for !s.shutdown && !who.over() {
+		if q, e := s.chooseLocked(who.may); e != nil {
+			if who.remote != nil {
+				e = q.preferredLocked(who.remote, e)
+			}
+			return s.dealLocked(q, e, who)
 		}
 		started := time.Now()
-		s.waiting++
+		if who == &everything {
+			s.waiting++
+		}
 		s.work.Wait()
-		s.waiting--
+		if who == &everything {
+			s.waiting--
+		}
 		waited.Add(int64(time.Since(started)))
 	}
 	return turn{}
+}
+
+// join notes a remote, until it leaves.
+func (s *scheduler) join(who *taker) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takers = append(s.takers, who)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.takers = slices.DeleteFunc(s.takers, func(t *taker) bool { return t == who })
+		s.work.Broadcast()
+	}
+}
+
+// offer lets remotes take a queue's work.
+func (s *scheduler) offer(q *streamQueue, feed any, eager bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.feed, q.eager = feed, eager
+}
+
+// wake has all who wait for a turn look again.
+func (s *scheduler) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.work.Broadcast()
+}
+
+// forsakenLocked reports whether no remote takes a queue's work.
+func (s *scheduler) forsakenLocked(q *streamQueue) bool {
+	return q.feed == nil || !slices.ContainsFunc(s.takers, func(t *taker) bool { return t.remote.Takes(q.feed) })
+}
+
+// eagerSlots is the number of slots below which a stream is not seen to be behind, as the client has most of them.
+const eagerSlots = 4
+
+// behindLocked reports whether a queue has work for remotes: samples are left in two batches, so that local workers do not keep up.
+func (q *streamQueue) behindLocked() bool {
+	batches := 0
+	for i := range q.entries {
+		if !q.entries[i].work.exhausted() {
+			batches++
+		}
+	}
+	return q.feed != nil && (batches > 1 || q.eager)
 }
 
 // idle reports whether a worker has nothing to do.
@@ -149,11 +215,11 @@ func (s *scheduler) idle() bool {
 	return s.waiting > 0
 }
 
-// chooseLocked returns the queue with the lowest account of those with work, and the oldest batch of it with samples left; nil
+// chooseLocked returns the queue with the lowest account of those with work that may be taken, and the oldest batch of it with samples left; nil
 // if there is none anywhere.
-func (s *scheduler) chooseLocked() (chosen *streamQueue, batch *entry) {
+func (s *scheduler) chooseLocked(may func(*streamQueue) bool) (chosen *streamQueue, batch *entry) {
 	for _, q := range s.queues {
-		if chosen != nil && chosen.account <= q.account {
+		if chosen != nil && chosen.account <= q.account || !may(q) {
 			continue
 		}
 		if e := q.oldestLocked(); e != nil {
@@ -173,10 +239,22 @@ func (q *streamQueue) oldestLocked() *entry {
 	return nil
 }
 
+// preferredLocked returns the oldest batch that a remote prefers, else otherwise.
+func (q *streamQueue) preferredLocked(r Remote, otherwise *entry) *entry {
+	for i := range q.entries {
+		if b, is := q.entries[i].work.(*pendingBatch); is && r.Prefers(b.number) && !b.exhausted() {
+			return &q.entries[i]
+		}
+	}
+	return otherwise
+}
+
 // dealLocked has a worker enter a batch, for a whole one where there is nobody to take turns with.
-func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
+func (s *scheduler) dealLocked(q *streamQueue, e *entry, who *taker) turn {
 	samples := e.work.size()
-	if len(s.queues) > 1 {
+	if who.remote != nil {
+		samples = min(max(1, who.most()), PieceSamplesMax)
+	} else if len(s.queues) > 1 {
 		turn := 1
 		if q.cost > 0 {
 			turn = min(max(1, int(turnTime/q.cost)), turnSamplesMax)
@@ -187,7 +265,7 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
 	charged := time.Duration(samples) * q.cost
 	q.account += charged
 	e.workers++
-	return turn{work: e.work, samples: samples, dealt: samples, charged: charged}
+	return turn{work: e.work, samples: samples, dealt: samples, charged: charged, remote: who.remote != nil}
 }
 
 // leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in it any more.
@@ -199,6 +277,7 @@ func (s *scheduler) leaveLocked(last turn) {
 	}
 	q.account += took - last.charged
 	switch {
+	case last.remote:
 	case taken > 0 && q.cost > 0:
 		q.cost = max(1, q.cost+(took/taken-q.cost)/costShare)
 	case taken > 0:

@@ -20,8 +20,9 @@ func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
 // take takes the samples of a turn that the batch has, each of which takes so long.
 func (t turn) take(cost time.Duration) (turn, int) {
 	b := t.work.(*pendingBatch)
-	taken := min(t.samples, len(b.indices)-int(b.next.Load()))
-	b.next.Add(int64(taken))
+	already, _ := split(b.taken.Load())
+	taken := min(t.samples, len(b.indices)-already)
+	b.taken.Add(uint64(taken))
 	t.took = time.Duration(taken) * cost
 	t.samples -= taken
 	return t, taken

@@ -47,6 +47,14 @@ func (s *Slot) fits(n int, views transform.Views) bool {
 	return true
 }
 
+// name says which sample a place is for.
+func (s *Slot) name(position, index, repetition int) {
+	s.Indices[position] = int64(index)
+	if s.Repetitions != nil {
+		s.Repetitions[position] = int64(repetition)
+	}
+}
+
 // blank makes a sample black, without params.
 func (s *Slot) blank(position int, views transform.Views) {
 	for v, spec := range views {

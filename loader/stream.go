@@ -21,6 +21,8 @@ type StreamConfig struct {
 	Layout  transform.Layout
 	// Fields are those of the set's fields that are delivered; nil: none.
 	Fields *Fields
+	// Feed tells remotes what the stream makes of which set; only they look at it. Nil: the stream has nothing for remotes.
+	Feed any
 	// OnError says what becomes of bad samples.
 	OnError OnError
 	// Bad, if not nil, is called for each sample that is served blank or has a substitute, by several goroutines at a time.
@@ -102,6 +104,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		s.cancel()
 		return nil, err
 	}
+	p.scheduler.offer(s.queue, cfg.Feed, p.threads == 0 || cap(cfg.Slots.free) < eagerSlots)
 	s.prefetcher = newPrefetcher(s, &p.memory)
 	go s.dispatch()
 	return s, nil
@@ -179,7 +182,7 @@ func (s *Stream) handOut() Batch {
 	return batch
 }
 
-// Close cancels what is under way, waits until no worker touches the slots any more (at most the time of a sample) and
+// Close cancels what is under way, waits until no worker touches the slots any more (at most the time of a sample, or of a remote's piece) and
 // puts back into the pool all slots that were not handed out.
 func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
@@ -296,7 +299,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	b.bads = nil
 	b.failure.Store(nil)
 	b.left.Store(int64(len(b.indices)))
-	b.next.Store(0)
+	b.taken.Store(0)
 	b.holders.Store(2)
 	return b
 }

@@ -9,7 +9,7 @@ set -eu
 folder=$1
 cd "$(dirname "$0")/.."
 packages="torch torchvision tensorboard matplotlib tqdm fsspec safetensors wandb torchmetrics s3fs moto[server] pytest pytest-xdist"
-"$folder/bin/python" -c 'import torch, torchvision, timm, pytest, torchmetrics, lightning, accelerate, transformers, datasets, ignite, torchdata, nbclient, ipykernel' 2>/dev/null && exit
+"$folder/bin/python" -c 'import torch, torchvision, timm, pytest, torchmetrics, lightning, accelerate, transformers, datasets, ignite, torchdata, albumentations, nbclient, ipykernel' 2>/dev/null && exit
 free=$(($(df --output=avail -B1G . | tail -n 1)))
 if [ "$free" -lt 9 ]; then
 	echo "torch 2 is not installed: it takes 6 GB of the disk, and $free GB are free"

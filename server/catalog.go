@@ -35,9 +35,10 @@ type openSet struct {
 
 // openCatalog opens what was found. What cannot be served is noted. Where opening takes long, the log says how far it is.
 func openCatalog(found shard.Found, log *slog.Logger) *catalog {
+	found.Sets = maps.Clone(found.Sets) // a reload changes it
 	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
-	for split, dir := range found.Sets {
-		set, err := shard.OpenWhole(dir, sayNowAndThen(func(shards, of int) {
+	for split := range found.Sets {
+		set, err := found.Open(split, sayNowAndThen(func(shards, of int) {
 			log.Warn("opening takes long: the index of every shard is read once", "split", split, "shards", shards, "of", of)
 		}))
 		if err != nil {
@@ -156,7 +157,7 @@ func (c *connection) reload(reloadRequest) error {
 func (s *Server) Reload() (status.Reloaded, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	found := shard.Found{Sets: maps.Clone(s.cfg.Sets), Damaged: s.cfg.Damaged}
+	found := s.cfg.Found
 	if s.cfg.Find != nil {
 		var err error
 		if found, err = s.cfg.Find(); err != nil {

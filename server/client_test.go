@@ -39,7 +39,7 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Sets: found.Sets, Damaged: found.Damaged, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{Found: found, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if change != nil {
 		change(&cfg)
 	}

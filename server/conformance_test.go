@@ -84,6 +84,7 @@ func TestDocumentExamples(t *testing.T) {
 type replay struct {
 	client *client
 	kinds  map[string]bool // Go types of the messages seen
+	file   int             // bytes of the file that the server has announced
 }
 
 func (r *replay) step(at, line string) {
@@ -102,6 +103,10 @@ func (r *replay) step(at, line string) {
 		}
 	case what == "S" && rest == "closed":
 		c.expectClosed()
+	case what == "S" && rest == "raw …":
+		if got := c.raw(int64(r.file)); !bytes.HasPrefix(got, []byte("\x89PNG")) {
+			c.t.Fatalf("%s: got % x", at, got)
+		}
 	case what == "S" && strings.HasPrefix(rest, "raw "):
 		want := parseHex(c.t, at, rest[4:])
 		if got := c.raw(int64(len(want))); !bytes.Equal(got, want) {
@@ -146,6 +151,9 @@ func (r *replay) receive(at, want string, withFD bool) {
 		c.t.Fatalf("%s: %v", at, err)
 	}
 	r.kinds[fmt.Sprintf("%T", m)] = true
+	if file, is := m.(fileReply); is {
+		r.file = file.Bytes
+	}
 	if withFD {
 		c.opened = m.(openedReply)
 		c.mapRing()

@@ -127,7 +127,7 @@ func TestNothingToServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Sets: found.Sets, Damaged: found.Damaged, Rank: 1, World: 3, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{Found: found, Rank: 1, World: 3, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	_, err = New(cfg)
 	for _, want := range []string{"train/rank-0001: partition 1", "test/rank-0000: partition 0", "extra/manifest.json"} {
 		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, want)) {

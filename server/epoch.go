@@ -158,7 +158,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
 		Dataset: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
-		Timed: s.server.chosen,
+		Timed: s.server.chosen, Feed: s.feed(),
 	})
 	return st, p, err
 }

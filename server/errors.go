@@ -101,7 +101,7 @@ func kindOf(err error) string {
 	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
 		is[*limitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
 		return kindBadRequest
-	case is[*versionError](err), is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
+	case is[*versionError](err), is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), is[*noFilesError](err), imagefile.IsUnsupported(err):
 		return kindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return kindCorrupt

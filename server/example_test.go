@@ -18,7 +18,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	srv, err := server.New(server.Config{Sets: found.Sets, Damaged: found.Damaged, Name: "example 1.0"})
+	srv, err := server.New(server.Config{Found: found, Name: "example 1.0"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func ExampleTraces() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	config := server.Config{Sets: map[string]string{"train": "/data/imagenet/train"}, Traces: &server.Traces{To: to, Share: 0.01}}
+	config := server.Config{Found: shard.Found{Sets: map[string]string{"train": "/data/imagenet/train"}}, Traces: &server.Traces{To: to, Share: 0.01}}
 	fmt.Println(config.Traces.To)
 	// Output: http://localhost:4318/v1/traces
 }

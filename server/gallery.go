@@ -164,7 +164,8 @@ func (g *gallery) look(ctx context.Context, s *session) (p *batchPreview, wait t
 
 // fill makes the samples, each once a decoding thread has nothing to do.
 func (g *gallery) fill(ctx context.Context, s *session, set *openSet, p *batchPreview, from *loader.Previewer) error {
-	for i := range max(1, min(previewSamples, previewPictures/(1+len(s.views)), from.Len())) {
+	_, views, _ := s.form()
+	for i := range max(1, min(previewSamples, previewPictures/(1+views), from.Len())) {
 		if err := s.server.pool.AwaitIdle(ctx, galleryPatience); err != nil {
 			return err
 		}

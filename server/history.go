@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -24,11 +26,12 @@ type history struct {
 
 // A look holds the totals that a later moment is compared with.
 type look struct {
-	at     time.Time
-	pool   loader.Counters // with reads that are under way
-	store  status.Store
-	images int64
-	sent   map[uint64]int64 // images, by session
+	at      time.Time
+	pool    loader.Counters // with reads that are under way
+	store   status.Store
+	feeders map[string]status.FeederCounts // by address
+	images  int64
+	sent    map[uint64]int64 // images, by session
 }
 
 // rateSpan is how many seconds a rate looks back.
@@ -50,7 +53,7 @@ func (s *Server) watch(ctx context.Context) {
 
 func (s *Server) addMoment(now time.Time) {
 	st := s.sample()
-	next := look{at: now, pool: s.pool.Counters(), store: storeCounts(), images: st.Images, sent: map[uint64]int64{}}
+	next := look{at: now, pool: s.pool.Counters(), store: storeCounts(), feeders: s.feeders.counts(), images: st.Images, sent: map[uint64]int64{}}
 	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()
@@ -64,7 +67,7 @@ func (s *Server) addMoment(now time.Time) {
 		return // two within the clock's resolution
 	}
 	did := next.pool.Sub(last.pool)
-	threads := elapsed * float64(st.Threads)
+	threads := elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))) // without threads, those that stand in for feeders
 	m := status.Moment{
 		Time: s.moment(now), Images: float64(next.images-last.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
 		Read: max(0, did.Read.Seconds()/threads), Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,

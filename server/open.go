@@ -41,6 +41,8 @@ type openRequest struct {
 	Selects   bool     `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
 
 	WithRepetitions bool `json:"with_repetitions,omitempty"` // what records takes beside the indices
+
+	Size int `json:"size,omitempty"` // pixels of the shorter side, of the transform with other sizes
 }
 
 // Values of the fields of [openRequest]; the first of each group is the default.
@@ -98,19 +100,20 @@ func (c *connection) open(m openRequest) error {
 
 // An openConfig is what an open request asks for, checked and with its defaults filled in.
 type openConfig struct {
-	split  string
-	set    *openSet
-	views  transform.Views
-	listed bool        // the transform is a list of views, were it of one
-	plan   plan.Config // all but epoch and consumed
-	nchw   bool
-	shared bool
-	onErr  loader.OnError
-	params bool
-	again  bool // repetitions are delivered
-	fields *loader.Fields
-	asked  int // slots; 0 leaves their number to the server
-	layout ring.Layout
+	split   string
+	set     *openSet
+	views   transform.Views
+	listed  bool        // the transform is a list of views, were it of one
+	plan    plan.Config // all but epoch and consumed
+	nchw    bool
+	shared  bool
+	onErr   loader.OnError
+	params  bool
+	again   bool // repetitions are delivered
+	fields  *loader.Fields
+	asked   int // slots; 0 leaves their number to the server
+	layout  ring.Layout
+	request openRequest
 
 	transformName string // the preset's, else the operations
 	viewsText     string // the operations
@@ -120,7 +123,7 @@ type openConfig struct {
 
 // checkOpen reads an open request. Without an error the set is held for the session.
 func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
-	c = openConfig{split: m.Split, params: m.WithParams, again: m.WithRepetitions, asked: m.Slots}
+	c = openConfig{split: m.Split, params: m.WithParams, again: m.WithRepetitions, asked: m.Slots, request: m}
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}
@@ -130,6 +133,19 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 			return c, err
 		}
 	}
+	return c, nil
+}
+
+// changed returns the configuration with what a change request asks for.
+func (c openConfig) changed(s *Server, r changeRequest) (openConfig, error) {
+	m, selection := c.request, c.plan.Selection
+	m.Transform, m.Size, m.BatchSize = r.Transform, r.Size, r.BatchSize
+	for _, read := range []func(*Server, openRequest) error{c.readTransform, c.readPlan, c.readArrays} {
+		if err := read(s, m); err != nil {
+			return c, err
+		}
+	}
+	c.plan.Selection = selection
 	return c, nil
 }
 
@@ -143,6 +159,11 @@ func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
 	}
 	if c.views, err = parseTransform(m.Transform, resampler); err != nil {
 		return err
+	}
+	if m.Size != 0 {
+		if c.views, err = c.views.Resized(m.Size); err != nil {
+			return err
+		}
 	}
 	c.viewsText = c.views.String()
 	if json.Unmarshal(m.Transform, &c.transformName) != nil || strings.ContainsAny(c.transformName, "[{") {

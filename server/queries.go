@@ -143,6 +143,38 @@ func (s *session) sample(m sampleRequest) error {
 	return s.connection.send(sampleReply{Index: m.Index, Label: image.Label, Width: image.Width, Height: image.Height}, image.Pix)
 }
 
+// fileRequest asks for one sample's file, as it was packed.
+type fileRequest struct {
+	Index int `json:"index"`
+}
+
+// A noFilesError means that a set's encoding does not keep the files that it was packed from.
+type noFilesError struct{ encoding string }
+
+func (e *noFilesError) Error() string {
+	return "the set keeps no files: its images are stored as " + e.encoding
+}
+
+// fileReply answers [fileRequest]. Bytes bytes follow it.
+type fileReply struct {
+	Index int `json:"index"`
+	Bytes int `json:"bytes"`
+}
+
+func (s *session) file(m fileRequest) error {
+	if err := s.checkIndex(m.Index); err != nil {
+		return err
+	}
+	if !s.set.described.KeepsFiles {
+		return &noFilesError{string(s.set.described.Encoding)}
+	}
+	record, _, err := s.set.Read(m.Index, nil)
+	if err != nil {
+		return err
+	}
+	return s.connection.send(fileReply{Index: m.Index, Bytes: len(record.Image)}, record.Image)
+}
+
 // valuesRequest asks for the values of one sample's fields.
 type valuesRequest struct {
 	Index int `json:"index"`

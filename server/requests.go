@@ -24,10 +24,12 @@ var requests = map[string]request{
 	"classes": ofSession((*session).classes),
 	"key":     ofSession((*session).key),
 	"sample":  ofSession((*session).sample),
+	"file":    ofSession((*session).file),
 	"values":  ofSession((*session).values),
 	"records": ofSession((*session).records),
 	"order":   ofSession((*session).order),
 	"select":  ofSession((*session).selectSamples),
+	"change":  ofSession((*session).change),
 	"start":   ofSession((*session).start),
 	"release": ofSession((*session).release),
 	"stop":    ofSession((*session).stop),
@@ -45,10 +47,12 @@ var emptyReplies = map[string]any{
 	"classes":  classesReply{},
 	"key":      keyReply{},
 	"sample":   sampleReply{},
+	"file":     fileReply{},
 	"values":   valuesReply{},
 	"records":  recordsReply{},
 	"order":    orderReply{},
 	"selected": selectedReply{},
+	"changed":  changedReply{},
 	"started":  startedReply{},
 	"batch":    batchMessage{},
 	"end":      endMessage{},
@@ -174,6 +178,7 @@ func describeSet(set *shard.Set) status.ServedSet {
 	if e, err := registry.Open(m.Encoding); err == nil {
 		d.KeepsFiles = e.HoldsOriginals()
 	}
+	d.Joined = set.Parts()
 	for partition := range set.Partitions() {
 		if set.Has(partition) {
 			d.Here = append(d.Here, partition)

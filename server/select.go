@@ -13,11 +13,12 @@ import (
 // selectRequest says which samples the session's epochs hold, from the next start on. List int64 follow it, then Weights
 // float64, all little-endian. One without any field goes back to the whole set.
 type selectRequest struct {
-	List      int64 `json:"list,omitempty"`      // how many indices follow; none means the set's
-	OfRank    bool  `json:"of_rank,omitempty"`   // the list is this rank's own share
-	Weights   int64 `json:"weights,omitempty"`   // how many follow: one for each sample of the list
-	Repeats   int   `json:"repeats,omitempty"`   // positions in a row that hold the same sample
-	Positions int64 `json:"positions,omitempty"` // the length of an epoch
+	List      int64     `json:"list,omitempty"`      // how many indices follow; none means the set's
+	OfRank    bool      `json:"of_rank,omitempty"`   // the list is this rank's own share
+	Weights   int64     `json:"weights,omitempty"`   // how many follow: one for each sample of the list
+	Repeats   int       `json:"repeats,omitempty"`   // positions in a row that hold the same sample
+	Positions int64     `json:"positions,omitempty"` // the length of an epoch
+	Mix       []float64 `json:"mix,omitempty"`       // the weight of each of joined sets
 }
 
 // selectedReply answers [selectRequest].
@@ -41,7 +42,7 @@ func (m selectRequest) followed() (int64, error) {
 
 // selectSamples takes a selection, or goes back to the whole set.
 func (s *session) selectSamples(m selectRequest) error {
-	if m == (selectRequest{}) {
+	if m.List+m.Weights+m.Positions == 0 && !m.OfRank && m.Repeats == 0 && m.Mix == nil {
 		s.dropSelection()
 		return s.connection.send(selectedReply{Positions: int64(s.set.Len())})
 	}
@@ -85,7 +86,7 @@ func (s *session) dropSelection() {
 
 // readSelection makes a selection of a request and of what follows it.
 func (s *session) readSelection(m selectRequest) (*plan.Selection, error) {
-	cfg := plan.SelectionConfig{Samples: s.set.Len(), Repeats: m.Repeats, Positions: int(m.Positions), OfRank: m.OfRank}
+	cfg := plan.SelectionConfig{Samples: s.set.Len(), Repeats: m.Repeats, Positions: int(m.Positions), OfRank: m.OfRank, Joined: s.set.Parts(), Mix: m.Mix}
 	var err error
 	cfg.List, err = readWords(s.connection.body, m.List, func(i int, word uint64) (uint32, error) {
 		if word >= uint64(cfg.Samples) {

@@ -46,13 +46,18 @@ const ProtocolVersion = wire.Version
 
 // Config says what to serve, and with what.
 type Config struct {
-	// Sets holds the folder of each split's shard set, and Damaged what else was found, as [shard.FindAll] returns them.
-	Sets    map[string]string
-	Damaged []shard.DamagedSet
-	// Find looks for sets again, for [Server.Reload]; nil looks at the folders in Sets.
+	// Found are the sets, as [shard.FindAll] and [shard.FindJoined] return them.
+	Found shard.Found
+	// Find looks for sets again, for [Server.Reload]; nil looks at the folders in Found.
 	Find func() (shard.Found, error)
-	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use.
+	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use. With Feeders, a negative number means none.
 	Threads int
+	// Feeders are addresses of servers whose [Server.Feed] makes samples for this one: host:port; dns:host:port for all addresses of a name; or file:PATH, a file
+	// that lists addresses. The last two are looked up again every few seconds.
+	Feeders []string
+	// FeedTLS is a folder with ca.crt, tls.crt and tls.key in PEM, for TLS with feeders, and with the servers of [Server.Feed]. With a file token (16 to 1,024 characters) in it
+	// servers show that instead of a certificate. "" means plain connections, on loopback addresses only.
+	FeedTLS string
 	// Reading, if not nil, is called when the server begins to read samples from the disk, and when it no longer does.
 	Reading func(reading bool)
 	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
@@ -97,6 +102,9 @@ type Server struct {
 	started time.Time
 	history history
 	bad     badSamples
+	feeders *feederList
+	feeding feeding
+	sharing *sharing
 	gallery gallery
 
 	lastID   atomic.Uint64
@@ -122,7 +130,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.MemoryBytes = memory.OfMachine() / 2
 	}
 	switch {
-	case cfg.Threads < 1:
+	case cfg.Threads < 1 && len(cfg.Feeders) == 0:
 		return nil, fmt.Errorf("%d threads: at least 1 is needed", cfg.Threads)
 	case cfg.World < 0 || cfg.World == 0 && cfg.Rank != 0 || cfg.World > 0 && (cfg.Rank < 0 || cfg.Rank >= cfg.World):
 		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
@@ -130,13 +138,18 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
 	case cfg.Traces.impossible():
 		return nil, errors.New("traces need a collector or a provider, and a share of the batches above 0 and up to 1")
-	case len(cfg.Sets) == 0:
+	case len(cfg.Found.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
+	var err error
+	if s.feeders, err = newFeederList(s); err != nil {
+		return nil, err
+	}
+	s.sharing = newSharing(cfg.MemoryBytes / 4)
 	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
 	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
-	c := openCatalog(shard.Found{Sets: maps.Clone(cfg.Sets), Damaged: cfg.Damaged}, s.log)
+	c := openCatalog(cfg.Found, s.log)
 	if err := s.checkServed(c); err != nil {
 		c.close()
 		return nil, err
@@ -147,7 +160,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.catalog.Store(c)
 	s.totals = newTotals()
-	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead), Reading: cfg.Reading})
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, Remotes: len(cfg.Feeders) > 0, ReadAheadBytes: max(1, ahead), Reading: cfg.Reading})
 	return s, nil
 }
 
@@ -197,6 +210,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 		}
 	})()
 	s.running.Go(func() { s.watch(connections) })
+	s.running.Go(func() { s.feeders.run(connections) })
 	for _, l := range listeners {
 		group.Go(func() error { return s.accept(connections, l) })
 	}

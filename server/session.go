@@ -53,9 +53,10 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	}
 	s.arriving.Add(1)
 	defer s.arriving.Add(-1)
-	if sess.slots, err = newSlots(n, cfg.layout, cfg.shared, &s.memory, c.log, s.started); err != nil {
+	if sess.slots, err = newSlots(n, cfg.layout.Size, cfg.shared, &s.memory, c.log, s.started); err != nil {
 		return nil, err
 	}
+	sess.lay(cfg.layout)
 	if s.tracer != nil {
 		sess.traces = make(traces.Slots, n)
 	}
@@ -123,10 +124,10 @@ func (s *session) opened() openedReply {
 	m := s.set.Manifest()
 	o := openedReply{
 		Session: s.connection.id, Split: s.split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
-		Slots: s.ring.Slots(), SlotBytes: s.layout.Size, Arrays: s.layout.Arrays, Notes: s.notes(),
+		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(),
 	}
 	if s.shared {
-		o.RingBytes = int64(s.ring.Slots()) * s.layout.Size // of the file: slots may have been given up already
+		o.RingBytes = int64(s.ring.Slots()) * s.slotBytes // of the file: slots may have been given up already
 	}
 	return o
 }

@@ -215,13 +215,13 @@ func TestPartitionsInReach(t *testing.T) {
 	}
 	var reach *reachError
 	sets := map[string]string{"train": filepath.Join(dir, "train-shards")}
-	if _, err := New(Config{Sets: sets, Rank: 1, World: 4}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "rank-0001") || !strings.Contains(err.Error(), "copy") {
+	if _, err := New(Config{Found: shard.Found{Sets: sets}, Rank: 1, World: 4}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "rank-0001") || !strings.Contains(err.Error(), "copy") {
 		t.Errorf("a server for a rank that is not here: %v", err)
 	}
-	if _, err := New(Config{Sets: sets, Rank: 0, World: 3}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "world of 4") {
+	if _, err := New(Config{Found: shard.Found{Sets: sets}, Rank: 0, World: 3}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "world of 4") {
 		t.Errorf("a server for another world with partitions missing: %v", err)
 	}
-	if _, err := New(Config{Sets: sets, Rank: 4, World: 4}); err == nil {
+	if _, err := New(Config{Found: shard.Found{Sets: sets}, Rank: 4, World: 4}); err == nil {
 		t.Error("rank 4 of 4 was accepted")
 	}
 	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })

@@ -40,22 +40,29 @@ type slots struct {
 }
 
 // newSlots makes a ring of n slots, whose memory was taken.
-func newSlots(n int, layout ring.Layout, shared bool, memory *budget, log *slog.Logger, started time.Time) (*slots, error) {
+func newSlots(n int, slotBytes int64, shared bool, memory *budget, log *slog.Logger, started time.Time) (*slots, error) {
 	newRing := ring.NewPrivate
 	if shared {
 		newRing = ring.New
 	}
-	r, err := newRing(n, layout.Size)
+	r, err := newRing(n, slotBytes)
 	if err != nil {
-		memory.give(int64(n) * layout.Size)
+		memory.give(int64(n) * slotBytes)
 		return nil, err
 	}
-	s := &slots{ring: r, slotBytes: layout.Size, memory: memory, log: log, started: started, lentAt: make([]atomic.Int64, n), retired: make(chan struct{}, 1)}
+	s := &slots{ring: r, slotBytes: slotBytes, memory: memory, log: log, started: started, lentAt: make([]atomic.Int64, n), retired: make(chan struct{}, 1)}
 	for i := range n {
-		s.byNumber = append(s.byNumber, viewSlot(i, r.Bytes(i), layout))
+		s.byNumber = append(s.byNumber, &loader.Slot{ID: i})
 	}
 	s.slotPool = loader.NewSlotPool(s.byNumber...)
 	return s, nil
+}
+
+// lay lays arrays over the slots' memory. No epoch runs.
+func (s *slots) lay(layout ring.Layout) {
+	for i, slot := range s.byNumber {
+		*slot = *viewSlot(i, s.ring.Bytes(i), layout)
+	}
 }
 
 // lend notes that a slot is the client's from a moment on.

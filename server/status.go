@@ -42,21 +42,22 @@ func (s *Server) sample() status.Status {
 			"slot_wait": sum.slotWait.Seconds(), "write": sum.write.Seconds(),
 		},
 		Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
-		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()), Store: s.store(),
+		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feeders.status(),
 	}
 	for _, split := range catalog.splits {
 		st.Splits[split] = s.totals.ofSplit(split).load().Counts
-		st.Sets = append(st.Sets, status.Set{ServedSet: catalog.sets[split].described, Path: catalog.found.Sets[split]})
+		st.Sets = append(st.Sets, status.Set{ServedSet: catalog.sets[split].described, Path: catalog.sets[split].Dir()})
 	}
 	for _, err := range catalog.problems() {
 		st.Damaged = append(st.Damaged, err.Error())
 	}
 	for _, sess := range s.openSessions() {
-		of := sess.status(st.Store)
+		of := sess.status(st.Store, st.Feeders)
 		st.Sessions = append(st.Sessions, of)
 		st.ImagesPerSecond += of.ImagesPerSecond
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
+	s.feeding.addTo(&st, &s.history)
 	st.Judge()
 	return st
 }
@@ -114,12 +115,13 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 // secondsLeftMax is where "time left" says nothing any more: a year.
 const secondsLeftMax = 365 * 24 * 3600
 
-// status is the session's, store that of the server.
-func (s *session) status(store *status.Store) status.Session {
+// status is the session's, store and feeders those of the server.
+func (s *session) status(store *status.Store, feeders *status.Feeders) status.Session {
 	stream, done := s.stream.Load(), s.tally.load()
+	transform, _, batchSize := s.form()
 	st := status.Session{
-		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: s.plan.BatchSize,
-		Transform: json.RawMessage(s.viewsText), Transport: s.transport(), WaitingFor: loader.Idle,
+		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
+		Transform: json.RawMessage(transform), Transport: s.transport(), WaitingFor: loader.Idle,
 		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
 		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
@@ -139,7 +141,7 @@ func (s *session) status(store *status.Store) status.Session {
 	if set.Store() == "" {
 		store = nil
 	}
-	st.Judge(s.server.pool.Threads(), set.described.KeepsFiles, store)
+	st.Judge(s.server.pool.Threads(), set.described.KeepsFiles, store, feeders)
 	return st
 }
 
@@ -159,7 +161,7 @@ type statsReply struct {
 }
 
 func (s *session) stats(statsRequest) error {
-	st, pool := s.status(s.server.store()), s.server.pool.Counters()
+	st, pool := s.status(s.server.store(), s.server.feeders.status()), s.server.pool.Counters()
 	return s.connection.send(statsReply{
 		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Counts: st.Counts,
 		Seconds: map[string]float64{

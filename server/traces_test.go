@@ -14,6 +14,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // tracesOf has a server trace a share of the batches, and returns where the spans come to.
@@ -181,7 +183,7 @@ func TestShareOfTraces(t *testing.T) {
 // TestBadTraces makes servers whose traces could not be.
 func TestBadTraces(t *testing.T) {
 	for _, bad := range []Traces{{Share: 0.5}, {Provider: noop.NewTracerProvider()}, {Provider: noop.NewTracerProvider(), Share: 1.5}} {
-		if s, err := New(Config{Sets: map[string]string{"train": t.TempDir()}, Traces: &bad}); err == nil || !strings.Contains(err.Error(), "share") {
+		if s, err := New(Config{Found: shard.Found{Sets: map[string]string{"train": t.TempDir()}}, Traces: &bad}); err == nil || !strings.Contains(err.Error(), "share") {
 			t.Errorf("%+v: %v, %v", bad, s, err)
 		}
 	}

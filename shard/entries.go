@@ -83,7 +83,15 @@ func (r *reader) Entry(j int) (Entry, error) {
 	if err != nil {
 		return Entry{}, r.corruptEntry(j, err)
 	}
+	r.label(&e)
 	return e, nil
+}
+
+// label has an entry bear the label of joined sets.
+func (r *reader) label(e *Entry) {
+	if r.labels != nil && e.Label >= 0 {
+		e.Label = r.labels[e.Label]
+	}
 }
 
 func (r *reader) corruptEntry(j int, err error) error {
@@ -194,19 +202,28 @@ func (r *reader) checkLabels(classes []string) error {
 // Entries fills in what the index knows of consecutive samples, from first on; those whose partition is not here stay as they are. All of a
 // large set's take a fraction of what as many calls of Entry do, since entries that are mapped are checked 32 at a time.
 func (s *Set) Entries(first int, entries []Entry) error {
-	return s.each(first, len(entries), func(k int, e *Entry) { entries[k] = *e }, func(int) {})
+	return s.eachEntry(first, len(entries), func(k int, e *Entry) { entries[k] = *e }, func(int) {})
 }
 
 // Labels fills in the labels of consecutive samples, from first on, as Entries does: -1 where a partition is not here.
 func (s *Set) Labels(first int, labels []int32) error {
-	return s.each(first, len(labels), func(k int, e *Entry) { labels[k] = e.Label }, func(k int) { labels[k] = -1 })
+	return s.eachEntry(first, len(labels), func(k int, e *Entry) { labels[k] = e.Label }, func(k int) { labels[k] = -1 })
 }
 
-// each calls take with the entries of n samples from first on, and absent for those whose partition is not here, with the place after first;
+// eachEntry calls take with the entries of n samples from first on, and absent for those whose partition is not here, with the place after first;
 // a partition's samples come together.
-func (s *Set) each(first, n int, take func(k int, e *Entry), absent func(k int)) error {
+func (s *Set) eachEntry(first, n int, take func(k int, e *Entry), absent func(k int)) error {
 	if end := first + n; first < 0 || end > s.Len() {
 		return fmt.Errorf("shard: %s: samples %d to %d of %d: %w", s.dir, first, end-1, s.Len(), ErrNotFound)
+	}
+	if s.joined != nil {
+		return s.each(func(part *Set, start int) error {
+			begin, end := max(first, start), min(first+n, start+part.Len())
+			if begin >= end {
+				return nil
+			}
+			return part.eachEntry(begin-start, end-begin, func(k int, e *Entry) { take(k+begin-first, e) }, nil)
+		})
 	}
 	step := len(s.partitions)
 	for at := range min(step, n) {
@@ -254,6 +271,7 @@ func (r *reader) each(record, n int, take func(j int, e *Entry)) (int, error) {
 				return at, r.corruptEntry(at, err)
 			}
 		}
+		r.label(&e)
 		take(j, &e)
 	}
 	return 0, nil

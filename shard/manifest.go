@@ -356,6 +356,35 @@ func (m *Manifest) OtherContent(o *Manifest) bool {
 type Found struct {
 	Sets    map[string]string // the sets' folders by split, as their manifests name it
 	Damaged []DamagedSet      // sets whose manifest cannot be read, so that not even their split is known
+
+	Joined map[string][]string // the folders of the sets that are to be joined, by split, as FindJoined has them
+	Apart  bool                // joined sets share no class: see Join
+}
+
+// Open opens the set of a split as OpenWhole does, or joins the sets of it.
+func (f *Found) Open(split string, opened func(shards, of int)) (*Set, error) {
+	if f.Joined == nil {
+		return OpenWhole(f.Sets[split], opened)
+	}
+	var parts []*Set
+	var joined *Set
+	var err error
+	for _, dir := range f.Joined[split] {
+		var part *Set
+		if part, err = OpenWhole(dir, opened); err != nil {
+			break
+		}
+		parts = append(parts, part)
+	}
+	if err == nil {
+		joined, err = Join(parts, f.Apart)
+	}
+	if err != nil {
+		for _, part := range parts {
+			part.Close()
+		}
+	}
+	return joined, err
 }
 
 // Err joins the errors of the damaged sets; nil if none is damaged.
@@ -429,6 +458,34 @@ func FindAll(data string) (Found, error) {
 		return found, fmt.Errorf("shard: %s: %w, nor is train, val or test below it, and a web server does not list other folders: name the set's own", data, ErrNotSet)
 	default:
 		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(others))
+	}
+	return found, nil
+}
+
+// FindJoined finds the sets that several places mean, each as FindAll does, to be joined split by split. A split that one place has and
+// another lacks is left out; where no split is left, that is an error.
+func FindJoined(places []string) (Found, error) {
+	found := Found{Sets: map[string]string{}, Joined: map[string][]string{}}
+	for _, place := range places {
+		one, err := FindAll(place)
+		if err != nil {
+			return found, err
+		}
+		found.Damaged = append(found.Damaged, one.Damaged...)
+		for split, dir := range one.Sets {
+			found.Joined[split] = append(found.Joined[split], dir)
+		}
+	}
+	var splits []string
+	for split, dirs := range found.Joined {
+		splits = append(splits, split)
+		if len(dirs) == len(places) {
+			found.Sets[split] = dirs[0]
+		}
+	}
+	if len(found.Sets)+len(found.Damaged) == 0 {
+		slices.Sort(splits)
+		return found, fmt.Errorf("shard: %s: %w of one split in each, only of %s", strings.Join(places, ", "), ErrNotSet, strings.Join(splits, ", "))
 	}
 	return found, nil
 }

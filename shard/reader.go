@@ -25,7 +25,8 @@ type reader struct {
 	entries entryTable // checked
 	mapped  mapping
 
-	mapEntries bool // not to have entries in memory of our own
+	mapEntries bool    // not to have entries in memory of our own
+	labels     []int32 // that entries bear in place of their own; nil: their own
 }
 
 // Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least
@@ -257,19 +258,21 @@ type mapping struct {
 // Map maps every shard that is here into memory, so that View can hand out records without copying them. It reads
 // nothing. It may be called more than once. The error says why a file can't be mapped; Read works all the same.
 func (s *Set) Map() error {
-	for i := range s.partitions {
-		p := &s.partitions[i]
-		for k := range p.shards {
-			r, err := p.reader(k)
-			if err == nil {
-				err = r.mapFile()
-			}
-			if err != nil {
-				return err
+	return s.each(func(part *Set, _ int) error {
+		for i := range part.partitions {
+			p := &part.partitions[i]
+			for k := range p.shards {
+				r, err := p.reader(k)
+				if err == nil {
+					err = r.mapFile()
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (r *reader) mapFile() error {

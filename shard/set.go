@@ -23,6 +23,7 @@ type Set struct {
 	manifest   *Manifest
 	partitions []partition // of the whole set
 	opening    opening     // of shards
+	*joined                // nil: it lies in files
 }
 
 // partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
@@ -170,7 +171,8 @@ func (s *Set) place() {
 // opening says how shards are opened.
 type opening struct {
 	files      storage.Storage
-	mapEntries bool // for a set of very many samples
+	mapEntries bool    // for a set of very many samples
+	labels     []int32 // that entries bear in place of their own; nil: their own
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means.
@@ -215,23 +217,31 @@ func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
 		}
 		return nil, err
 	}
+	r.labels = how.labels
 	return r, nil
 }
 
 // Close closes every shard. Reads that are under way fail or finish.
 func (s *Set) Close() error {
 	var errs []error
-	for i := range s.partitions {
-		errs = append(errs, s.partitions[i].close())
-	}
-	return errors.Join(append(errs, closeShards(s.opening.files))...)
+	s.each(func(part *Set, _ int) error {
+		for i := range part.partitions {
+			errs = append(errs, part.partitions[i].close())
+		}
+		errs = append(errs, closeShards(part.opening.files))
+		return nil
+	})
+	return errors.Join(errs...)
 }
 
-// Dir returns the set's folder.
+// Dir returns the set's folder; of joined sets the folders with " + " between them.
 func (s *Set) Dir() string { return s.dir }
 
 // Store returns the URL of the place behind a network that images come from, "" if they lie on this machine.
 func (s *Set) Store() string {
+	if s.joined != nil {
+		return s.parts[0].Store()
+	}
 	place := s.dir
 	if s.manifest.Index != nil {
 		place = s.manifest.Index.Source
@@ -250,11 +260,14 @@ func (s *Set) Len() int { return s.manifest.Samples }
 
 // Bytes returns the size of the shards that are here.
 func (s *Set) Bytes() (bytes int64) {
-	for _, info := range s.manifest.placed() {
-		if s.partitions[info.Partition].present {
-			bytes += info.Bytes
+	s.each(func(part *Set, _ int) error {
+		for _, info := range part.manifest.placed() {
+			if part.partitions[info.Partition].present {
+				bytes += info.Bytes
+			}
 		}
-	}
+		return nil
+	})
 	return bytes
 }
 
@@ -279,6 +292,10 @@ func (s *Set) Missing() []int {
 func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 	if i < 0 || i >= s.manifest.Samples {
 		return nil, 0, 0, fmt.Errorf("shard: %s: sample %d of %d: %w", s.dir, i, s.manifest.Samples, ErrNotFound)
+	}
+	if s.joined != nil {
+		part, j := s.part(i)
+		return part.locate(j)
 	}
 	partitions := len(s.partitions)
 	p = &s.partitions[i%partitions]
@@ -313,6 +330,10 @@ func (s *Set) Locate(i int) (Location, error) {
 	_, shard, record, err := s.locate(i)
 	if err != nil {
 		return Location{}, err
+	}
+	if s.joined != nil {
+		part, j := s.part(i)
+		return part.Locate(j)
 	}
 	partition := i % len(s.partitions)
 	return Location{Partition: partition, Shard: shard, Path: shardPath(partition, shard), Record: record}, nil
@@ -420,6 +441,14 @@ func (p *partition) shardKeys(shard int) (*keyTable, error) {
 // in each partition. Where partitions are missing, a key that isn't found may lie there: the error then is
 // *MissingPartitionError, otherwise it wraps ErrNotFound.
 func (s *Set) Find(key string) (int, error) {
+	if s.joined != nil {
+		for n, part := range s.parts {
+			if i, err := part.Find(key); !errors.Is(err, ErrNotFound) {
+				return s.starts[n] + i, err
+			}
+		}
+		return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
+	}
 	want := OrderHash(s.manifest.Seed, key)
 	for r := range s.partitions {
 		p := &s.partitions[r]

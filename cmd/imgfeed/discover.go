@@ -62,6 +62,30 @@ func discover(arg string) (found shard.Found, at place, skipped []place, err err
 	return shard.Found{}, place{}, nil, &notFoundError{places: skipped}
 }
 
+// discoverAll finds the sets at one place as discover does, or at several, to be joined, and returns what finds them again.
+func discoverAll(args []string, apart bool) (find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error) {
+	if len(args) < 2 {
+		found, at, skipped, err = discover(strings.Join(args, ""))
+		return func() (shard.Found, error) { return shard.FindAll(at.path) }, found, at, skipped, err
+	}
+	var paths []string
+	for _, arg := range args {
+		paths = append(paths, absolute(arg))
+	}
+	find = func() (shard.Found, error) {
+		found, err := shard.FindJoined(paths)
+		if found.Apart = apart; err == nil && len(found.Sets) == 0 {
+			err = found.Err()
+		}
+		return found, err
+	}
+	found, err = find()
+	return find, found, place{why: "joined", path: strings.Join(paths, " + ")}, nil, err
+}
+
+// apartHelp is the help of --classes-apart.
+const apartHelp = "with several SETs: classes of the same name in two of them are two classes"
+
 func places(arg string) []place {
 	if arg != "" {
 		return []place{{why: "argument", path: absolute(arg)}}

@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/server"
@@ -125,4 +128,24 @@ func targetFlag(to *server.TraceTarget) cliutil.Flag[server.TraceTarget] {
 		}
 		return server.ParseTraceTarget(text)
 	}, Show: func(to server.TraceTarget) string { return to.URL }}
+}
+
+// logFlags say how the program logs.
+type logFlags struct {
+	level slog.Level
+	json  bool
+}
+
+func (f *logFlags) register(flags *pflag.FlagSet) {
+	flags.Var(levelFlag(&f.level), "log-level", "debug, info, warn or error")
+	flags.BoolVar(&f.json, "log-json", false, "log JSON instead of text")
+}
+
+// logger logs to stderr.
+func (f *logFlags) logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: f.level}
+	if f.json {
+		return slog.New(slog.NewJSONHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }

@@ -42,14 +42,14 @@ their sources. --cores, --memory, --disk and --link describe another machine of 
 
 // planFlags are the flags of imgfeed plan.
 type planFlags struct {
-	split, transform, gpu, model, resize string
-	perGPU                               float64
-	gpus, cores, samples, batchSize      int
-	memory, disk                         bytesize.Size
-	link                                 linkRate
-	store                                storeFlags
-	seconds                              time.Duration
-	json, rates, bitExact                bool
+	split, transform, gpu, model, resize     string
+	perGPU                                   float64
+	gpus, cores, feeders, samples, batchSize int
+	memory, disk                             bytesize.Size
+	link                                     linkRate
+	store                                    storeFlags
+	seconds                                  time.Duration
+	json, rates, bitExact                    bool
 }
 
 func newPlanCommand() *cobra.Command {
@@ -99,6 +99,7 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.Var(&f.memory, "memory", "its memory, as 1TiB (default this one's)")
 	flags.Var(&f.disk, "disk", "bytes that its disk reads in a second, as 3GB (default measured)")
 	flags.Var(&f.link, "link", "what its link to the bucket or web server carries in a second, as 10Gbit or 1.25GB (default measured)")
+	flags.Var(cliutil.Int(&f.feeders, 1, planMax), "feeders", "number of machines that help by imgfeed feed, each with as many cores (default none)")
 	flags.StringVar(&f.split, "split", "", "split to plan for, if PATH holds several")
 	flags.Var(cliutil.Int(&f.samples, 1, plan.SamplesMax), "samples", "number of samples, where counting them takes too long")
 	flags.Var(cliutil.Int(&f.batchSize, 1, plan.BatchSizeMax), "batch-size", "samples in a batch")
@@ -239,6 +240,9 @@ func (f *planFlags) plan(ctx context.Context, progress io.Writer, path string, v
 		Cores: cmp.Or(f.cores, runtime.GOMAXPROCS(0)), MemoryBytes: cmp.Or(int64(f.memory), memory.OfMachine()), DiskBytesPerSecond: float64(f.disk),
 	}
 	p := &capacity.Plan{Sample: sample, Need: need}
+	if f.feeders > 0 {
+		p.Feeders = &capacity.Feeders{Machines: f.feeders}
+	}
 	p.Encodings, err = capacity.Measure(ctx, sample, capacity.MeasureConfig{
 		Views: views, BatchSize: f.batchSize, Threads: min(capacity.FeedCores(machine, need), runtime.GOMAXPROCS(0)), Duration: f.seconds, Resize: f.resize, Progress: tell,
 	})
@@ -378,6 +382,9 @@ func printAdvice(out io.Writer, p *capacity.Plan) {
 		fmt.Fprintf(out, "; %s/s to each GPU", bytesize.Format(p.UploadRate/int64(p.Need.GPUs)))
 	}
 	fmt.Fprintf(out, "\nmemory      %s for the server: %d × %d batches of %s, threads, index\n", bytesize.Format(p.FeedBytes), p.Rings, p.Slots, bytesize.Format(p.SlotBytes))
+	if fs := p.Feeders; fs != nil {
+		fmt.Fprintf(out, "feeders     %s from them to this machine; each reads up to %s/s of the set\n", linkText(fs.LinkBytesPerSecond), bytesize.Format(int64(fs.ReadRate)))
+	}
 	fmt.Fprintf(out, "waits for   %s\n", p.Verdict)
 }
 

@@ -67,12 +67,12 @@ func TestPlanCommand(t *testing.T) {
 	if !strings.Contains(told, "packing and measuring original") {
 		t.Error(told)
 	}
-	out, _, err = runPlanCommand(t.Context(), append(quick, set, "--images-per-second", "1e8", "--json", "--cores", "1")...)
+	out, _, err = runPlanCommand(t.Context(), append(quick, set, "--images-per-second", "1e8", "--json", "--cores", "1", "--feeders", "3")...)
 	var p capacity.Plan
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &p)); err != nil {
 		t.Fatal(err)
 	}
-	if p.Split != "val" || p.Samples != 1 || p.Need.GPUs != 1 || p.Bottleneck == capacity.LimitGPU || len(p.Encodings) != 5 || p.Encodings[0].Flags != nil || p.FeedCores != 1 {
+	if p.Split != "val" || p.Samples != 1 || p.Need.GPUs != 1 || p.Bottleneck == capacity.LimitGPU || len(p.Encodings) != 5 || p.Encodings[0].Flags != nil || p.FeedCores != 1 || p.Feeders.Machines != 3 || p.Feeders.Needed < 4 {
 		t.Errorf("%s", out)
 	}
 	out, _, err = runPlanCommand(t.Context(), append(quick, set)...)

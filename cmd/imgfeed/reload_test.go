@@ -107,7 +107,7 @@ func TestHangupWhileStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := make(chan struct{}, 1)
-	srv, err := server.New(server.Config{Sets: sets.Sets, Log: slog.New(slog.DiscardHandler), Find: func() (shard.Found, error) {
+	srv, err := server.New(server.Config{Found: sets, Log: slog.New(slog.DiscardHandler), Find: func() (shard.Found, error) {
 		looked <- struct{}{}
 		return sets, nil
 	}})

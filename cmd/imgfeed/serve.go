@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"math"
-	"net"
-	"net/http"
-	"net/http/pprof"
 	"os"
 	"runtime"
 	"time"
@@ -26,31 +22,29 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
-	"github.com/imgfeed/imgfeed/shard"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
 type serveFlags struct {
+	metricsFlags
 	config         server.Config
 	socket         string
 	socketMode     fs.FileMode
-	metrics        string
-	metricsHosts   []string
-	pprof          bool
 	traces         server.Traces
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
+	apart          bool
 	readyFD        int
 	store          storeFlags
-	logLevel       slog.Level
-	logJSON        bool
+	log            logFlags
 }
 
 const serveLong = `Serve SET to training processes on this machine.
 
 SET is a shard set or a folder that holds sets of several splits. Without it, the server looks in $IMGFEED_DATA, in the
-current folder and in /data, in this order.
+current folder and in /data, in this order. Several SETs are joined, split by split: the samples of the second follow those of the
+first, and classes of the same name are one class. Their images must be stored in the same way.
 
 Clients connect to a Unix socket, which only this user can open unless --socket-mode says otherwise. Its default path is
 $XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server
@@ -68,10 +62,10 @@ with --owner only SIGINT and the owner's end do, since the owner may need batche
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode, traces: server.Traces{Share: 0.01}}
 	cmd := &cobra.Command{
-		Use:   "serve [SET]",
+		Use:   "serve [SET...]",
 		Short: "Serve shard sets to training processes on this machine",
 		Long:  serveLong,
-		Args:  cobra.MaximumNArgs(1),
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
@@ -79,10 +73,10 @@ func newServeCommand() *cobra.Command {
 			if !cmd.Flags().Changed("traces") {
 				var err error // the variables are meant for other programs too, and no reason not to serve
 				if f.traces.To, err = server.TraceTargetFromEnv(); err != nil {
-					f.logger().Warn("no traces are sent", "err", err)
+					f.log.logger().Warn("no traces are sent", "err", err)
 				}
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), append(args, "")[0])
+			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
 	}
 	f.register(cmd.Flags())
@@ -101,9 +95,11 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "memory limit for batch buffers and prefetching together, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory into which records are read before they are due (default a sixteenth, up to 256MiB)")
 	f.store.register(flags)
+	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
+	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, as host:7400,host:7400, that make samples where threads do not keep up; --threads 0 leaves all to them")
+	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
-	flags.StringSliceVar(&f.metricsHosts, "metrics-host", nil, "also serve the status page under this name, beside addresses, localhost and this machine's own name")
-	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
+	f.metricsFlags.register(flags)
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
 	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
 	flags.Var(shareFlag(&f.traces.Share), "traces-share", "share of the batches that are traced, chosen at random")
@@ -113,8 +109,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
 	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
-	flags.Var(levelFlag(&f.logLevel), "log-level", "debug, info, warn or error")
-	flags.BoolVar(&f.logJSON, "log-json", false, "log JSON instead of text")
+	f.log.register(flags)
 }
 
 // check finds mistakes that lie in several flags, or in the environment.
@@ -142,6 +137,9 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 			return fmt.Errorf("the environment variable LOCAL_WORLD_SIZE is %q: %w", text, err)
 		}
 	}
+	if given("threads") && f.config.Threads == 0 && len(f.config.Feeders) > 0 {
+		f.config.Threads = -1
+	}
 	return kernel.CheckEnv()
 }
 
@@ -153,40 +151,37 @@ func checkDataEnv(args int) error {
 	return cliutil.Readable("$"+dataEnv, os.Getenv(dataEnv))
 }
 
-func (f *serveFlags) logger() *slog.Logger {
-	options := &slog.HandlerOptions{Level: f.logLevel}
-	if f.logJSON {
-		return slog.New(slog.NewJSONHandler(os.Stderr, options))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, options))
-}
-
-// open finds the sets at a path and opens a server for them.
-func (f *serveFlags) open(path string, log *slog.Logger) (*server.Server, place, error) {
-	found, at, skipped, err := discover(path)
+// openServer finds the sets at places, joined if there are several, and opens a server for them.
+func openServer(places []string, apart bool, c server.Config) (*server.Server, place, error) {
+	find, found, at, skipped, err := discoverAll(places, apart)
 	if err != nil {
 		return nil, at, err
 	}
 	for _, p := range skipped {
-		log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
+		c.Log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
 	}
-	c := f.config
-	c.Find = func() (shard.Found, error) { return shard.FindAll(at.path) }
-	c.Sets, c.Damaged, c.Name, c.Log = found.Sets, found.Damaged, "imgfeed "+version.Get().String(), log
-	if f.traces.To.URL != "" {
-		c.Traces = &f.traces
-	}
-	if os.Getenv("GOMAXPROCS") == "" {
-		setProcessors(c.Threads, false)
-		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
-	}
+	c.Find, c.Found, c.Name = find, found, "imgfeed "+version.Get().String()
 	srv, err := server.New(c)
 	return srv, at, err
 }
 
+// open opens the server for the sets at places.
+func (f *serveFlags) open(places []string, log *slog.Logger) (*server.Server, place, error) {
+	c := f.config
+	c.Log = log
+	if f.traces.To.URL != "" {
+		c.Traces = &f.traces
+	}
+	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
+		setProcessors(c.Threads, false)
+		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
+	}
+	return openServer(places, f.apart, c)
+}
+
 // run serves until a signal or the owner's end.
-func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error {
-	log, hangups := f.logger(), takeHangups()
+func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) error {
+	log, hangups := f.log.logger(), takeHangups()
 	ctx, stop, err := f.untilEnd(ctx)
 	defer stop()
 	if err != nil {
@@ -197,7 +192,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 		return err
 	}
 	defer closeStore()
-	srv, at, err := f.open(path, log)
+	srv, at, err := f.open(places, log)
 	if err != nil {
 		return err
 	}
@@ -213,7 +208,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, path string) error 
 	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
 	defer end(nil)
 	go hangups.reload(ctx, srv, log, end)
-	metrics, err := f.serveMetrics(ctx, srv, log)
+	metrics, err := f.metricsFlags.serve(ctx, srv, log)
 	if err != nil {
 		return err
 	}
@@ -256,54 +251,6 @@ func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, soc
 	default:
 		fmt.Fprintf(out, "traces of %.4g %% of the batches to %v\n", 100*f.traces.Share, f.traces.To)
 	}
-}
-
-// serveMetrics serves HTTP beside the sessions, if it was asked for, and returns its address.
-func (f *serveFlags) serveMetrics(ctx context.Context, srv *server.Server, log *slog.Logger) (string, error) {
-	if f.metrics == "" {
-		return "", nil
-	}
-	l, err := net.Listen("tcp", f.metrics)
-	if err != nil {
-		return "", fmt.Errorf("metrics: %w: choose another address, or port 0 for any that is free", err)
-	}
-	handler := srv.Handler()
-	if f.pprof {
-		handler = withProfiles(handler)
-	}
-	names := f.metricsHosts
-	if host, _, err := net.SplitHostPort(f.metrics); err == nil {
-		names = append(names, host)
-	}
-	hs := &http.Server{Handler: onlyHosts(handler, names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
-	srv.SetPage("http://" + l.Addr().String() + "/")
-	context.AfterFunc(ctx, func() { hs.Close() })
-	go func() {
-		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are no longer served", "err", err)
-		}
-	}()
-	return l.Addr().String(), nil
-}
-
-// withProfiles adds Go's profiles to what h serves, at /debug/pprof/. They are for this machine alone: a profile slows the
-// server down while it is taken, and says more about it than a page does. A refusal says how to ask from here.
-func withProfiles(h http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", h)
-	for path, profile := range map[string]http.HandlerFunc{
-		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
-	} {
-		mux.HandleFunc("/debug/pprof/"+path, func(w http.ResponseWriter, r *http.Request) {
-			host, _, err := net.SplitHostPort(r.RemoteAddr)
-			if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-				http.Error(w, "profiles are given to this machine only: come through ssh -L, or from inside the container", http.StatusForbidden)
-				return
-			}
-			profile(w, r)
-		})
-	}
-	return mux
 }
 
 // tellReady writes the address for whoever started us.

@@ -455,7 +455,8 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		{[]string{"serve", "--no-such-flag"}, 2, "no-such-flag"},
-		{[]string{"serve", "a", "b"}, 2, "imgfeed serve with 2 arguments: want imgfeed serve ["},
+		{[]string{"bench", "a", "b"}, 2, "imgfeed bench with 2 arguments: want imgfeed bench "},
+		{[]string{"serve", data, data + "-none"}, 1, "-none: no such file"},
 		{[]string{"sevre"}, 2, `unknown command "sevre" (is serve meant?)`},
 		{[]string{"serve", data, "--rank", "1"}, 2, "together"},
 		{[]string{"serve", data, "--threads", "1000000"}, 2, `--threads "1000000": want a whole number from 0 to 4096`},

@@ -180,6 +180,9 @@ func topHead(st status.Status) []string {
 	if len(st.Bad) > 0 {
 		lines = append(lines, fmt.Sprintf("bad sample %d of %s (%s): %s", st.Bad[0].Index, st.Bad[0].Split, st.Bad[0].Key, st.Bad[0].Error))
 	}
+	if st.Feeders != nil {
+		lines = append(lines, st.Feeders.Lines()...)
+	}
 	return lines
 }
 

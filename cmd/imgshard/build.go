@@ -119,7 +119,7 @@ func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
 	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU; more help when SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	addForceFlag(fl, &f.force)
-	fl.Var(cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}, "part", "make only the I-th of N parts of the set, as one of N machines; imgshard merge OUT joins them")
+	fl.Var(cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}, "part", "make only the I-th of N parts of the set, as one of N machines (0/N is N/N); imgshard merge OUT joins them")
 	addSourceFlags(fl, &f.sources)
 }
 

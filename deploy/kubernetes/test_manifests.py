@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +28,7 @@ KUBEFLOW = "github.com/kubeflow/trainer/v2@v2.3.0"
 KUBERNETES = "1.37"
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+OVERLAYS = ["", "bucket/kustomization.yaml", "feeders/kustomization.yaml"]
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
@@ -36,9 +38,10 @@ def documents(name: str) -> list[Any]:
 
 def pods() -> Iterator[dict[str, Any]]:
     """Yield the specification of each kind of pod."""
-    yield documents("pack.yaml")[0]["spec"]["template"]["spec"]
-    yield training_pod()
-    yield training_pod("bucket/kustomization.yaml")
+    for document in (*documents("pack.yaml"), *documents("parts.yaml"), documents("feeders/feeders.yaml")[0]):
+        yield document["spec"]["template"]["spec"]
+    for overlay in OVERLAYS:
+        yield training_pod(overlay)
 
 
 def training_pod(overlay: str = "") -> dict[str, Any]:
@@ -119,7 +122,7 @@ def test_kubeflow_knows_every_field(kubeflow: Path, name: str) -> None:
             jsonschema.validate(json.loads(json.dumps(document).replace('"readOnly"', '"readonly"')), schema)
 
 
-@pytest.mark.parametrize("name", ["volumes.yaml", "pack.yaml"])
+@pytest.mark.parametrize("name", ["volumes.yaml", "pack.yaml", "parts.yaml", "feeders/feeders.yaml"])
 def test_kubernetes_knows_every_field(name: str) -> None:
     for document in documents(name):
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
@@ -167,7 +170,7 @@ def test_trainer_understands_its_arguments() -> None:
     assert parsed.resume == "auto"
 
 
-@pytest.mark.parametrize("overlay", ["", "bucket/kustomization.yaml"])
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_feed_serves_with_its_arguments(tmp_path: Path, overlay: str) -> None:
     """The sidecar's command line, with its folders and its port elsewhere, becomes healthy as the probe asks."""
     binary = Path(os.environ.get("IMGFEED_BIN", ROOT / "bin" / "imgfeed"))
@@ -180,10 +183,12 @@ def test_feed_serves_with_its_arguments(tmp_path: Path, overlay: str) -> None:
     (feed,) = training_pod(overlay)["initContainers"]
     probe = feed["startupProbe"]["httpGet"]
     words = " ".join(feed["args"])
-    if overlay:
-        words = words.replace("--cache=/data", f"--cache={tmp_path / 'cache'}")
+    bucket = overlay.startswith("bucket")
+    words = words.replace("--cache=/data", f"--cache={tmp_path / 'cache'}").replace(
+        "--tls=/tls", f"--tls={certificates(tmp_path)}"
+    )
     for there, here in (
-        ("s3://BUCKET/imagenet" if overlay else "/data", tmp_path / "data"),
+        ("s3://BUCKET/imagenet" if bucket else "/data", tmp_path / "data"),
         ("/run/imgfeed", tmp_path),
         ("$(THREADS)", 1),
         ("0.0.0.0:9090", "127.0.0.1:0"),
@@ -202,6 +207,47 @@ def test_feed_serves_with_its_arguments(tmp_path: Path, overlay: str) -> None:
     assert server.returncode == 0
 
 
+def certificates(folder: Path) -> Path:
+    """Make the folder tls as docs/scaling.md says."""
+    (commands,) = re.findall(r"```sh\n(mkdir tls\n.*?)```", (ROOT / "docs" / "scaling.md").read_text(), re.DOTALL)
+    subprocess.run(["sh", "-ec", commands], cwd=folder, check=True, capture_output=True)
+    return folder / "tls"
+
+
+def test_feeders_have_what_feeds_look_for() -> None:
+    deployment, service, scaler = documents("feeders/feeders.yaml")
+    (feeder,) = deployment["spec"]["template"]["spec"]["containers"]
+    (feed,) = training_pod("feeders/kustomization.yaml")["initContainers"]
+    assert f"--feeders=dns:{service['metadata']['name']}:{service['spec']['ports'][0]['port']}" in feed["args"]
+    assert f"--listen=:{service['spec']['ports'][0]['port']}" in feeder["args"]
+    assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
+    assert scaler["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    assert {"name": "tls", "mountPath": "/tls", "readOnly": True} in feeder["volumeMounts"]
+    assert {"name": "tls", "mountPath": "/tls", "readOnly": True} in feed["volumeMounts"]
+    metric = "imgfeed_" + (HERE / "feeders" / "feeders.yaml").read_text().split("seriesQuery: imgfeed_")[1].split("_sum\n")[0]
+    assert f"| `{metric}` | histogram |" in (ROOT / "docs" / "monitoring.md").read_text()
+
+
+def test_parts_are_numbered_as_kubernetes_does(tmp_path: Path) -> None:
+    """The commands of both jobs make the set of one build."""
+    imgshard = Path(os.environ.get("IMGFEED_BIN", ROOT / "bin" / "imgfeed")).with_name("imgshard")
+    if not imgshard.exists():
+        pytest.skip(f"no {imgshard}: make build")
+    parts, merge = documents("parts.yaml")
+    count = parts["spec"]["completions"]
+    subprocess.run([imgshard, "synth", tmp_path / "train"], check=True, capture_output=True)
+    subprocess.run([imgshard, "build", tmp_path / "train", "-o", tmp_path / "one"], check=True, capture_output=True)
+    for index, job in [*((i, parts) for i in reversed(range(count))), (0, merge)]:
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        words = " ".join(container["args"]).replace("/data/", f"{tmp_path}/").replace("$(JOB_COMPLETION_INDEX)", str(index))
+        subprocess.run([imgshard, *words.split()], check=True, capture_output=True)
+
+    def contents(folder: Path) -> dict[Path, bytes]:
+        return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+    assert contents(tmp_path / "train-shards") == contents(tmp_path / "one")
+
+
 def answer(url: str) -> int:
     deadline = time.monotonic() + 10
     while True:
@@ -215,16 +261,22 @@ def answer(url: str) -> int:
 
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl: from kubernetes.io")
-@pytest.mark.parametrize("overlay", ["", "bucket/kustomization.yaml"])
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_kustomization_names_the_images(tmp_path: Path, overlay: str) -> None:
     shutil.copytree(HERE, tmp_path / "kubernetes")
     path = tmp_path / "kubernetes" / "kustomization.yaml"
     text = path.read_text().replace("newName: ", "newName: registry.example/")
-    path.write_text(text.replace("# components: [bucket]", "components: [bucket]") if overlay else text)
+    component = f"components: [{overlay.partition('/')[0]}]"
+    path.write_text(text.replace(f"# {component}", component) if overlay else text)
     done = subprocess.run(["kubectl", "kustomize", path.parent], capture_output=True, text=True, check=True)
-    *claims, runtime = sorted(yaml.safe_load_all(done.stdout), key=lambda document: str(document["kind"]))
-    names = ["imgfeed-runs"] if overlay else ["imgfeed-data", "imgfeed-runs"]
-    assert [claim["metadata"]["name"] for claim in claims] == names
+    *others, runtime = sorted(yaml.safe_load_all(done.stdout), key=lambda document: str(document["kind"]))
+    names = {
+        "bucket": ["imgfeed-runs"],
+        "feeders": [*["imgfeed-feeders"] * 2, "imgfeed-data", "imgfeed-runs", "imgfeed-feeders"],
+    }
+    assert [other["metadata"]["name"] for other in others] == names.get(
+        overlay.partition("/")[0], ["imgfeed-data", "imgfeed-runs"]
+    )
     assert runtime["kind"] == "TrainingRuntime"
     assert "image: registry.example/imgfeed:latest" in done.stdout
     assert "image: registry.example/imgfeed-trainer:latest" in done.stdout

@@ -188,6 +188,8 @@ func New(cfg Config) (*Plan, error) {
 func (p *Plan) key() {
 	c, s := &p.cfg, p.cfg.Selection
 	switch {
+	case s != nil && s.mixture != nil:
+		p.keyMixture(s.mixture, s.positions)
 	case s != nil && s.alias != nil:
 		p.draws = newDrawKeys(c.Fingerprint, c.Seed, c.Epoch)
 	case !c.Shuffle:

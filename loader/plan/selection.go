@@ -23,6 +23,10 @@ type SelectionConfig struct {
 	// OfRank means that List is the share of one rank, in its order, and not dealt to the ranks. It takes neither Weights nor
 	// Repeats, nor a plan that shuffles.
 	OfRank bool
+	// Joined holds the length of each set that the samples were joined of, and Mix a weight for each: an epoch has samples of the sets in
+	// proportion. It takes Positions, and nothing else.
+	Joined []int
+	Mix    []float64
 }
 
 // A Selection says what the positions of an epoch's sequence hold, where that is not each sample of the set once. With M
@@ -32,7 +36,7 @@ type SelectionConfig struct {
 //	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence
 //	unshuffled    the same with perm(b) = b
 //
-// and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
+// a mixture of joined sets what [mixture] says, and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
 //
 // A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
 // each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may
@@ -48,6 +52,7 @@ type Selection struct {
 	repeats   int
 	positions int
 	ofRank    bool
+	mixture   *mixture
 }
 
 // A SelectionError says why there can't be such a selection.
@@ -82,7 +87,9 @@ func NewSelection(cfg SelectionConfig) (*Selection, error) {
 		return nil, selectionError("an epoch of %d samples, want 1 or more, and less than 2^31", cfg.Positions)
 	case cfg.OfRank && (cfg.List == nil || cfg.Weights != nil || s.repeats > 1 || cfg.Positions != 0):
 		return nil, selectionError("a rank's own order is a list of samples, without weights, repeats or another length")
-	case cfg.Weights == nil && cfg.Positions > candidates*s.repeats:
+	case cfg.Mix != nil && (cfg.List != nil || cfg.Weights != nil || s.repeats > 1):
+		return nil, selectionError("a mixture of joined sets takes no list, weights or repeats")
+	case cfg.Weights == nil && cfg.Mix == nil && cfg.Positions > candidates*s.repeats:
 		return nil, selectionError("an epoch of %d samples, and there are %d, each %d times: it takes weights to draw one more often",
 			cfg.Positions, candidates, s.repeats)
 	case cfg.Weights != nil && len(cfg.Weights) != candidates:
@@ -95,8 +102,11 @@ func NewSelection(cfg SelectionConfig) (*Selection, error) {
 		s.positions = candidates
 	}
 	var err error
-	if cfg.Weights != nil {
+	switch {
+	case cfg.Weights != nil:
 		s.alias, err = newAliasTable(cfg.Weights)
+	case cfg.Mix != nil:
+		s.mixture, err = newMixture(cfg.Joined, cfg.Mix, cfg.Positions)
 	}
 	return s, err
 }
@@ -175,6 +185,8 @@ func (p *Plan) pick(q int) (index, repetition int) {
 	q %= s.positions
 	b, again := q/s.repeats, q%s.repeats
 	switch {
+	case s.mixture != nil:
+		return p.pickMixed(s.mixture, q)
 	case s.alias != nil:
 		return s.candidate(s.alias.draw(p.draws, b)), q
 	case s.list == nil:

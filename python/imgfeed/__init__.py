@@ -14,6 +14,7 @@ from .errors import (
     CorruptError,
     ImgfeedError,
     LostError,
+    MapError,
     MissingError,
     ProtocolError,
     ServerError,
@@ -23,6 +24,7 @@ from .errors import (
     UnsupportedError,
 )
 from .loader import DataLoader
+from .mapstyle import Dataset
 from .replay import reference
 from .torchloader import from_torch
 
@@ -33,8 +35,10 @@ __all__ = [
     "BinaryNotFoundError",
     "CorruptError",
     "DataLoader",
+    "Dataset",
     "ImgfeedError",
     "LostError",
+    "MapError",
     "MissingError",
     "ProtocolError",
     "ServerError",

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .numbers import INT64_MAX, INT64_MIN, as_json, each_number, indices, listed, number, shown
-from .paths import source_path
+from .paths import Joined, sources
 from .ranks import WORLD_MAX
 from .vision import Known, Pipeline, is_torchvisions, operations, pipeline
 
@@ -126,6 +126,10 @@ def having(want: str, accepts: Callable[[Any], bool]) -> Kind:
 def text(want: str) -> Kind:
     """Any text, or None. The server knows which names exist."""
     return having(want, lambda value: isinstance(value, str))
+
+
+def _joined(addresses: Any) -> str:
+    return addresses if isinstance(addresses, str) else ",".join(addresses)
 
 
 def duration(none: str) -> Kind:
@@ -315,7 +319,7 @@ def _weights(name: str, value: Any) -> Any:
     """Return an array of weights, a dictionary of them, 'balanced', or None."""
     if value is None or (isinstance(value, str) and value == "balanced"):
         return value
-    wrong = f"imgfeed: {name} is {shown(value)}, want {_WEIGHTS}"
+    wrong = f"imgfeed: {name} is {shown(value)}, want {_WEIGHTS if name == 'weights' else _MIX}"
     if isinstance(value, str):
         raise ValueError(wrong)
     of_class = isinstance(value, Mapping)
@@ -339,11 +343,52 @@ def _weights(name: str, value: Any) -> Any:
     return array
 
 
+SIDE = whole(1, 1 << 14)
+_SIZE = "a whole number, a dictionary with one for each epoch from which on it holds, a function of the epoch's number, or None"
+
+
+def _size(name: str, value: Any) -> Any:
+    """Return the pixels of a side, a dictionary of them in the order of the epochs, a function that gives them, or None."""
+    if value is None or callable(value):
+        return value
+    if not isinstance(value, Mapping):
+        return SIDE.check(name, value)
+    sizes = {EPOCH.check(f"{name}'s key", epoch): SIDE.check(f"{name}[{epoch!r}]", side) for epoch, side in value.items()}
+    if 0 not in sizes:
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want one for epoch 0 too")
+    return dict(sorted(sizes.items()))
+
+
+_MIX = "a number for each of the joined sets, a function that gives them for an epoch's number, or None"
+
+
+def _mix(name: str, value: Any) -> Any:
+    """Return an array of weights, a function that gives them, or None."""
+    if value is None or callable(value):
+        return value
+    if isinstance(value, (str, Mapping)):
+        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_MIX}")
+    return _weights(name, value)
+
+
+_LENGTH = f"a whole number, 1 to {SAMPLES_MAX:,}; of a mixture also 'shortest' or 'longest'; or None"
+
+
+def _length(name: str, value: Any) -> int | str | None:
+    if isinstance(value, str) and value in ("shortest", "longest"):
+        return value
+    length: int | None = whole(1, SAMPLES_MAX, _LENGTH, optional=True).check(name, value)
+    return length
+
+
 _ORDER = "the indices of an epoch, a function that gives them for an epoch's number, or None"
 
 
 def _order(name: str, value: Any) -> Any:
     return value if value is None or callable(value) else indices(name, value, _ORDER)
+
+
+EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
 
 
 def _is_generator(value: Any) -> bool:
@@ -355,9 +400,6 @@ def _is_sampler(value: Any) -> bool:
     return ordered and not isinstance(value, (set, frozenset, str, bytes, Mapping))
 
 
-EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
-
-
 def _row(group: str, of: Kind) -> dict[str, Any]:
     return {"group": group, "kind": of}
 
@@ -366,13 +408,20 @@ def _row(group: str, of: Kind) -> dict[str, Any]:
 class Options:
     """The arguments of a loader, checked: all that another one of the same batches is made from."""
 
-    dataset: str = field(
-        metadata=_row("data", Kind("a path (str, bytes or PathLike; `~` is expanded), a URL, or `unix:PATH`", source_path))
+    dataset: str | Joined = field(
+        metadata=_row(
+            "data",
+            Kind(
+                "a path (str, bytes or PathLike; `~` is expanded), a URL, or `unix:PATH`; a list or dictionary of them", sources
+            ),
+        )
     )
+    classes_apart: bool = field(metadata=_row("data", SWITCH))
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
     transform: str | Pipeline = field(
         metadata=_row("data", Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform))
     )
+    size: Any = field(metadata=_row("data", Kind(_SIZE, _size)))
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", SWITCH))
     on_error: str = field(metadata=_row("data", choice("error", "blank", "substitute")))
@@ -383,6 +432,8 @@ class Options:
     even_batches: bool = field(metadata=_row("batches", SWITCH))
     fields: tuple[str, ...] = field(metadata=_row("batches", Kind("names of fields, or none", _names)))
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
+    map: Any = field(metadata=_row("batches", having("a function of a sample, or None", callable)))
+    map_batch: Any = field(metadata=_row("batches", having("a function of a batch, or None", callable)))
     with_index: bool = field(metadata=_row("batches", SWITCH))
     with_params: bool | str = field(metadata=_row("batches", kind("True or False, or 'records'", _params)))
 
@@ -392,7 +443,8 @@ class Options:
     subset: Any = field(metadata=_row("order", Kind(_SUBSET, _subset)))
     weights: Any = field(metadata=_row("order", Kind(_WEIGHTS, _weights)))
     repeats: int = field(metadata=_row("order", whole(1, REPEATS_MAX)))
-    num_samples: int | None = field(metadata=_row("order", whole(1, SAMPLES_MAX, optional=True)))
+    mix: Any = field(metadata=_row("order", Kind(_MIX, _mix)))
+    num_samples: int | str | None = field(metadata=_row("order", Kind(_LENGTH, _length)))
     order: Any = field(metadata=_row("order", Kind(_ORDER, _order)))
     sampler: Any = field(
         metadata=_row("order", having("a sampler of torch or another iterable of indices with a length, or None", _is_sampler))
@@ -412,8 +464,13 @@ class Options:
     verbose: bool = field(metadata=_row("output", SWITCH))
 
     num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX)))
+    map_workers: int = field(metadata=_row("resources", whole(1, THREADS_MAX)))
     cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
+    feeders: str | None = field(
+        metadata=_row("resources", kind("addresses, as text or a list of texts, or None", _joined, optional=True))
+    )
+    tls: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
     slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX)))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))
@@ -434,12 +491,14 @@ class Options:
         """Raise ValueError for arguments that don't fit together."""
         if self.drop_last and not self.even_batches:
             raise ValueError("imgfeed: drop_last=True leaves samples out, and even_batches=False leaves none out: choose one")
-        if self.dataset.startswith("unix:"):
+        if self.classes_apart and not isinstance(self.dataset, Joined):
+            raise ValueError("imgfeed: classes_apart=True is for several sets as dataset")
+        if self.socket is not None:
             if self.num_workers:
                 raise ValueError(
                     "imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads"
                 )
-            for name in ("cache", "cache_size", "metrics"):
+            for name in ("cache", "cache_size", "feeders", "tls", "metrics"):
                 if getattr(self, name) is not None:
                     flag = name.replace("_", "-")
                     raise ValueError(f"imgfeed: {name} can't be chosen here: start the server with imgfeed serve --{flag}")
@@ -451,14 +510,36 @@ class Options:
             raise ValueError(
                 "imgfeed: max_bad goes with on_error='blank' or 'substitute': with 'error' the first bad sample raises"
             )
+        self._check_map()
         self._check_order()
         if self.generator is not None and self.seed:
             raise ValueError("imgfeed: generator and seed both key the order: give one of them")
         if self.framework == "numpy" and self.of_torch:
             raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
 
+    def _check_map(self) -> None:
+        if self.step is None:
+            return
+        if self.map is not None and self.map_batch is not None:
+            raise ValueError("imgfeed: map and map_batch: give one of them")
+        if self.target is not None:
+            raise ValueError(
+                f"imgfeed: {self.step[0]}'s function has the last word on labels: take the field by fields=, not target="
+            )
+
+    @property
+    def step(self) -> tuple[str, Any] | None:
+        """The caller's own function, and the argument that it is of."""
+        return next(((name, getattr(self, name)) for name in ("map", "map_batch") if getattr(self, name) is not None), None)
+
     def _check_order(self) -> None:
         given = [name for name in ("sampler", "order", "subset", "weights") if getattr(self, name) is not None]
+        if self.mixture is None and isinstance(self.num_samples, str):
+            raise ValueError(f"imgfeed: num_samples is {self.num_samples!r}, which goes with mix=, or a dictionary as dataset")
+        if self.mixture is not None and (given or self.repeats > 1):
+            raise ValueError(f"imgfeed: a mixture of sets says the order: leave out {', '.join(given) or 'repeats'}=")
+        if self.mixture is not self.mix and self.mix is not None:
+            raise ValueError("imgfeed: dataset has weights, and mix has others: give a list as dataset")
         first = given[0] if given else ""
         excluded = {"sampler": {"order", "subset", "weights"}, "order": {"subset", "weights"}}.get(first, set())
         clash = [name for name in given if name in excluded]
@@ -469,10 +550,50 @@ class Options:
         if clash:
             raise ValueError(f"imgfeed: {first}= says the whole order: leave out {', '.join(name + '=' for name in clash)}")
 
+    def size_at(self, epoch: int) -> int | None:
+        """Return the pixels of a side in an epoch; None: the transform says."""
+        if callable(self.size):
+            size: int = SIDE.check("size", self.size(epoch))
+        elif isinstance(self.size, dict):
+            size = self.size[max(begin for begin in self.size if begin <= epoch)]
+        else:
+            return None if self.size is None else int(self.size)
+        return size
+
+    def change(self, name: str, value: Any) -> None:
+        """Set transform or batch_size, checked: the only arguments that may change, for iterations that begin after it."""
+        checked = ARGUMENTS[name].metadata["kind"].check(name, value)
+        if name == "transform" and repr(getattr(checked, "numbers", ())) != repr(getattr(self.transform, "numbers", ())):
+            raise ValueError(
+                "imgfeed: the new transform ends in other conversions to numbers than the old one: make another loader"
+            )
+        object.__setattr__(self, name, checked)
+
+    @staticmethod
+    def operations(transform: str | Pipeline, known: Known) -> Any:
+        """Return a transform as it goes over the wire to a server that knows these operations.
+
+        Raises ValueError where it does not do one of torchvision's.
+        """
+        if isinstance(transform, str):
+            return transform
+        return operations(transform.operations if transform.views is None else transform.views, known)
+
+    @property
+    def socket(self) -> str | None:
+        """The socket of a server that runs; None: the loader starts its own."""
+        given = self.dataset
+        return given.removeprefix("unix:") if isinstance(given, str) and given.startswith("unix:") else None
+
+    @property
+    def mixture(self) -> Any:
+        """The weight of each of the joined sets, or a function that gives them for an epoch; None: no mixture."""
+        return self.dataset.weights if isinstance(self.dataset, Joined) and self.dataset.weights is not None else self.mix
+
     @property
     def selects(self) -> bool:
         """Whether epochs hold anything but each sample of the split once."""
-        chosen = (self.subset, self.weights, self.order, self.sampler, self.num_samples)
+        chosen = (self.subset, self.weights, self.order, self.sampler, self.num_samples, self.mixture)
         return self.repeats > 1 or any(value is not None for value in chosen)
 
     def _check_pipeline(self, made: Pipeline) -> None:
@@ -490,14 +611,6 @@ class Options:
             if self.bit_exact:
                 raise ValueError(f"{text}, and bit_exact=True was asked for: convert after resizing")
             log.warning(text)
-
-    def operations(self, known: Known) -> Any:
-        """Return the transform as it goes over the wire to a server that knows these operations.
-
-        Raises ValueError where it does not do one of torchvision's.
-        """
-        made = self.transform
-        return made if isinstance(made, str) else operations(made.operations if made.views is None else made.views, known)
 
     @property
     def finish(self) -> Callable[[Any], Any] | None:

@@ -69,6 +69,7 @@ class SetInfo:
     keeps_files: bool  # records are the files' own bytes
     partitions_here: tuple[int, ...]
     fields: tuple[FieldInfo, ...]
+    joined: tuple[int, ...]  # samples of each of the sets that it was joined of; () of any other
 
     def differs(self, before: SetInfo) -> str:
         """Return what is other data than in before, in words; "" if nothing is known to be."""
@@ -101,12 +102,13 @@ class Selected:
     repeats: int = 1
     positions: int | None = None
     of_rank: bool = False
+    mix: tuple[float, ...] | None = None  # a weight for each joined set
 
     @functools.cached_property
     def digest(self) -> str:
         """Name it: 32 hexadecimal digits."""
-        text = f"{self.repeats} {self.positions} {self.of_rank} {self.indices is None} {self.weights is None}\n".encode()
-        hashed = hashlib.sha256(text)
+        text = f"{self.repeats} {self.positions} {self.of_rank} {self.indices is None} {self.weights is None}"
+        hashed = hashlib.sha256(f"{text}{'' if self.mix is None else f' {self.mix}'}\n".encode())
         for part in self.raw():
             hashed.update(part)
         return hashed.hexdigest()[:32]
@@ -124,6 +126,7 @@ class Selected:
             **{name: len(array) for name, array in counts.items() if array is not None},
             **({} if self.positions is None else {"positions": self.positions}),
             **({"of_rank": True} if self.of_rank else {}),
+            **({} if self.mix is None else {"mix": list(self.mix)}),
             **({} if self.repeats == 1 else {"repeats": self.repeats}),
         }
 
@@ -182,6 +185,7 @@ class Session:
                     s.get("keeps_files", False),
                     tuple(s["partitions_here"]),
                     tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
+                    tuple(s.get("joined") or ()),
                 )
                 for s in hello["sets"]
             ]
@@ -225,6 +229,24 @@ class Session:
                 finally:
                     os.close(fd)
             return opened
+
+    def change(self, options: wire.Message) -> bool:
+        """Have epochs that start from now on be of another transform and batch size: ``change`` in docs/format/wire.md.
+
+        Returns False, and changes nothing, where the ring has no room for such batches. The running epoch ends.
+        """
+        with self._lock:
+            _check_room(options)
+            changed = self._ask({"type": "change", **options}, dict, "changed")
+            if not changed["fits"]:
+                return False
+            with _understood(self.connection, changed):
+                assert self._shape is not None
+                self._shape = self._shape.of(changed["arrays"])
+                if self._ring is not None:
+                    self._ring.change(self._shape)
+            self._running = False
+            return True
 
     def select(self, selected: Selected | None) -> None:
         """Have the epochs that are started from now on hold other samples, unless they do; None changes nothing."""
@@ -333,6 +355,10 @@ class Session:
             return self._raw(height * width * 3, np.uint8).reshape(height, width, 3), label
 
         return self._ask({"type": "sample", "index": index}, read)
+
+    def file(self, index: int) -> bytes:
+        """Return a sample's file, as it was packed."""
+        return self._ask({"type": "file", "index": index}, lambda reply: self._raw(reply["bytes"], np.uint8).tobytes())
 
     def values(self, index: int, fields: Sequence[FieldInfo]) -> dict[str, Any]:
         """Return the values of a sample's fields, by name. fields are those of the set."""

@@ -18,8 +18,8 @@ INDEX = whole(0, INT64_MAX, "a sample's index, 0 or more")
 ANY_INDEX = whole(INT64_MIN, INT64_MAX, "a sample's index; negative ones count from the end")
 
 
-class Dataset:
-    """The split that a loader serves. Iterating the loader gives its samples; ``dataset[i]`` is for looking at single ones."""
+class Samples:
+    """The samples of a split, one by one."""
 
     def __init__(self, service: Service) -> None:
         """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
@@ -52,19 +52,6 @@ class Dataset:
         pixels, label = self._service.ask(lambda session: session.sample(number % len(self)))
         return pil.fromarray(pixels), label
 
-    def __getitems__(self, indices: list[int]) -> NoReturn:
-        """Refuse to be the data of torch's DataLoader, which alone asks for several samples at once.
-
-        Frameworks make one behind the program's back, of the attributes that they find: to skip the batches of a
-        checkpoint (Accelerate's skip_first_batches), or to put in a sampler of their own.
-        """
-        raise TypeError(
-            "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "
-            "stored, without the transform. Iterate the loader itself. If a framework did so to skip batches after a "
-            "checkpoint, let the loader do it: load_state_dict() of the state that was saved with the checkpoint, and "
-            "in Hugging Face's TrainingArguments ignore_data_skip=True; with Accelerate leave out skip_first_batches()"
-        )
-
     @cached_property
     def classes(self) -> list[str]:
         """The names of the classes; class i has label i."""
@@ -85,7 +72,29 @@ class Dataset:
         number = INDEX.check("index", index)
         return self._service.ask(lambda session: session.values(number, self._service.served.fields))
 
+    def file(self, index: int) -> bytes:
+        """Return a sample's file, as it was packed. Raises UnsupportedError for a set whose encoding keeps no files."""
+        number = INDEX.check("index", index)
+        return self._service.ask(lambda session: session.file(number))
+
     def key(self, index: int) -> str:
         """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""
         number = INDEX.check("index", index)
         return self._service.ask(lambda session: session.key(number))
+
+
+class LoaderDataset(Samples):
+    """The split that a loader serves. Iterating the loader gives its samples; ``dataset[i]`` is for looking at single ones."""
+
+    def __getitems__(self, indices: list[int]) -> NoReturn:
+        """Refuse to be the data of torch's DataLoader, which alone asks for several samples at once.
+
+        Frameworks make one behind the program's back, of the attributes that they find: to skip the batches of a
+        checkpoint (Accelerate's skip_first_batches), or to put in a sampler of their own.
+        """
+        raise TypeError(
+            "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "
+            "stored, without the transform. Iterate the loader itself. If a framework did so to skip batches after a "
+            "checkpoint, let the loader do it: load_state_dict() of the state that was saved with the checkpoint, and "
+            "in Hugging Face's TrainingArguments ignore_data_skip=True; with Accelerate leave out skip_first_batches()"
+        )

@@ -16,6 +16,7 @@ from .feed import Feed
 from .meter import Meter, tell
 from .outputs import Columns, Output, collated
 from .state import Place, Progress
+from .step import Mapped
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ class _At(NamedTuple):
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
-    def __init__(self, needs: Needs, feed: Feed, number: int) -> None:
-        """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`."""
+    def __init__(self, needs: Needs, feed: Feed, number: int, mapped: Mapped | None = None) -> None:
+        """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`; mapped changes what feed gives."""
         self._needs = needs
         self._feed = feed
         self._number = number
         self._at = _At(feed.place, feed.batches, needs.progress.skips)
         self._lock = threading.RLock()  # threads may share an iteration
-        self._next = needs.output.batches(feed, feed.slots)
+        self._next = needs.output.batches(mapped or feed, feed.slots if mapped is None else 0)
         self._over = False
         self._half = feed.batches // 2  # left when the server is asked; at the end it waits for nothing
         self._verdict = "too short to tell what the server waits for"

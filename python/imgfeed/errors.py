@@ -49,6 +49,10 @@ class TimeoutError(ImgfeedError, builtins.TimeoutError):  # noqa: A001 - as asyn
     """No batch, or no reply, came within the time allowed."""
 
 
+class MapError(ImgfeedError, RuntimeError):
+    """A function that was given as ``map=`` failed. The message names the sample and ends with the function's traceback."""
+
+
 class StateError(ImgfeedError, ValueError):
     """A state given to ``load_state_dict`` belongs to other data, another seed or another version."""
 

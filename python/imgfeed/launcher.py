@@ -78,18 +78,21 @@ class OwnServer:
     that itself (``--owner``).
     """
 
-    def __init__(self, data: str, **flags: object) -> None:
-        """Start a server of the set, or folder of sets, at data. Of flags those that are None, 0 or empty are left out."""
+    def __init__(self, *data: str, **flags: object) -> None:
+        """Start a server of the set, or folder of sets, at data, or of several joined.
+
+        Flags that are None, 0, False or empty are left out.
+        """
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         for name, value in flags.items():
             if value:
-                command += [f"--{name.replace('_', '-')}", str(value)]
+                command.append(f"--{name.replace('_', '-')}={value}")
         self._owner = os.getpid()
         path = _socket_path()
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it
         try:
             self._process = subprocess.Popen(
-                [*command, "--socket", path, "--", data],
+                [*command, "--socket", path, "--", *data],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what it serves and where is for people
                 stderr=self._log,

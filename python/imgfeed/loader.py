@@ -13,7 +13,7 @@ from . import arguments, outputs, state
 from .bad import BadSample, BadSamples
 from .client import Session
 from .cuda import CudaOutput
-from .dataset import INDEX, Dataset
+from .dataset import INDEX, LoaderDataset
 from .epoch import EpochIterator, Needs
 from .feed import Feed
 from .meter import Meter
@@ -22,7 +22,8 @@ from .ranks import rank_batches
 from .records import Record, ask
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
-from .service import Service
+from .service import Form, Service
+from .step import Steps, step_of
 
 SKIP = arguments.whole(0, INT64_MAX, "a whole number, 0 or more")
 EPOCH = arguments.whole(0, INT64_MAX, "an epoch's number, 0 or more")
@@ -58,10 +59,14 @@ class DataLoader:
     Data:
         dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
             this process. Or ``unix:PATH``, the socket of a running one. ``~`` is the home folder.
+            A list joins the sets of several folders; a dictionary of folders and weights mixes them, see mix.
+        classes_apart: Classes of the same name in two joined sets are two classes.
         split: Which split, where the server has several.
         transform: ``eval``, ``train``, ``train-resize``, ``cifar``, a list such as
             ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or a transform of torchvision. Or
             ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}`` of these: several results of each image.
+        size: Pixels of the result's shorter side: all sizes of the transform change in proportion. A dictionary has one for
+            each epoch from which on it holds, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
             Operations that name one keep it.
@@ -81,6 +86,10 @@ class DataLoader:
         fields: Names of the set's values beside each label (``imgshard build --field``), to add after the labels in this
             order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
         target: The name of a field that comes in place of the labels: a multi-hot vector, a number, a text.
+        map_batch: The same of a whole batch: it gets images (n, H, W, C) and labels.
+        map: A function that gets each sample after the transform and returns its image, or its image and its label. It asks by
+            its parameters' names for image (uint8, (H, W, C), a view that it may change), label, rng (numpy's Generator, keyed
+            by the sample), index and view. Images may change shape and type, but must be alike.
         with_index: Add each sample's index, its place in the shard set's order.
         with_params: Add each sample's draw: top, left, height, width, flip. Or ``"records"``: add everything done to each, see
             :meth:`records`, as a :class:`imgfeed.records.Records`, which asks for those that you look at.
@@ -93,7 +102,10 @@ class DataLoader:
         weights: Draw every sample with replacement, in proportion to: a number for each sample of the split, a dictionary
             with one for each class, or ``"balanced"``, which makes all classes equally frequent.
         repeats: How often a sample comes in a row, each time with its own draws and on another rank.
-        num_samples: Samples in an epoch, over all ranks; as many as there are to choose from if not given.
+        mix: A weight for each of the joined sets, or a function of the epoch's number that gives them: an epoch has samples of
+            the sets in proportion, in random order. A dictionary as dataset has the weights beside the paths.
+        num_samples: Samples in an epoch, over all ranks; as many as there are to choose from if not given. Of a mixture
+            ``"shortest"`` (the default) ends before any sample comes twice, ``"longest"`` after each has come.
         order: The indices of an epoch, for all ranks together, or a function of the epoch's number that gives them.
         sampler: A sampler of torch: the indices that this rank serves. Its ``set_epoch``, where it has one, is called.
 
@@ -115,9 +127,13 @@ class DataLoader:
     Resources:
         num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
             A server that was there before has its own number, and refuses another.
+        map_workers: Processes that run map's function. They are forked at the first batch.
         cache: Folder of a local disk where the loader's own server keeps what it reads of a bucket or web server; servers of
             the machine share it, and it outlives them.
         cache_size: Limit of cache, such as ``"400GB"``; None: nine tenths of what it may take of its disk.
+        feeders: Addresses of ``imgfeed feed`` on other machines that make samples for the loader's own server, such as
+            ``["cpu1:7400", "cpu2:7400"]`` or ``"dns:feeders:7400"``.
+        tls: Folder with the certificates or the token for them; without it only feeders of this machine are possible.
         metrics: Address of the own server's status page, such as ``"127.0.0.1:0"`` for any free port; ``stats()["page"]`` has
             its URL, ``verbose`` prints it. None takes ``$IMGFEED_METRICS``; empty: no page.
         slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
@@ -154,12 +170,14 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: str | os.PathLike[str],
+        dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, float],
         batch_size: int = 1,
         shuffle: bool | None = False,
         *,
+        classes_apart: bool = False,
         split: str | None = None,
         transform: Transform = "eval",
+        size: int | Mapping[int, int] | Callable[[int], int] | None = None,
         resampler: str | None = None,
         bit_exact: bool = False,
         on_error: str = "error",
@@ -168,13 +186,16 @@ class DataLoader:
         even_batches: bool = True,
         fields: Sequence[str] = (),
         target: str | None = None,
+        map: Callable[..., Any] | None = None,  # noqa: A002
+        map_batch: Callable[..., Any] | None = None,
         with_index: bool = False,
         with_params: bool | str = False,
         seed: int = 0,
         subset: Any = None,
         weights: Any = None,
         repeats: int = 1,
-        num_samples: int | None = None,
+        mix: Sequence[float] | Callable[[int], Sequence[float]] | None = None,
+        num_samples: int | str | None = None,
         order: Sequence[int] | Callable[[int], Sequence[int]] | None = None,
         sampler: Iterable[int] | None = None,
         rank: int | None = None,
@@ -187,8 +208,11 @@ class DataLoader:
         pin_memory: bool = False,
         verbose: bool = False,
         num_workers: int = 0,
+        map_workers: int = 2,
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | None = None,
+        feeders: str | Sequence[str] | None = None,
+        tls: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         slots: int = 0,
         transport: str = "auto",
@@ -223,6 +247,9 @@ class DataLoader:
         collate = None if outputs.is_default_collate(options.collate_fn) else options.collate_fn
         self._needs = Needs(self._output, collate, self._progress, self.meter, verdict)
         self._selection = Selection(self._service, options)
+        self._step = step_of(options)
+        self._steps: Steps | None = None
+        self._form: Form | None = None  # of the last iteration
         served = self._service.served
         self._identity = {
             "split": served.split,
@@ -234,7 +261,7 @@ class DataLoader:
             "selection": self._selection.identity,
         }
         #: The data: length, ``classes``, ``class_to_idx`` and ``targets``.
-        self.dataset = Dataset(self._service)
+        self.dataset = LoaderDataset(self._service)
         #: The order, for scripts that call ``loader.sampler.set_epoch``, and its batches.
         self.sampler = Sampler(self._service, self._progress, options, self._selection)
         self.batch_sampler = BatchSampler(self.sampler, options.batch_size, options.drop_last)
@@ -276,16 +303,42 @@ class DataLoader:
         options, progress = self._options, self._progress
         self._selection.follow(progress)
         place, selected = self._selection.begin(progress.start)
+        self._take(Form(options.transform, options.size_at(place.epoch), options.batch_size))
         feed = Feed(
             self._service,
             place,
             selected,
             timeout=options.timeout,
-            with_index=options.with_index,
+            with_index=options.with_index or self._step is not None,
             with_records=options.with_params == "records",
             bad=self._bad,
         )
-        return EpochIterator(self._needs, feed, progress.begin(place))
+        mapped = None if self._steps is None else self._steps.begin(feed, with_index=options.with_index)
+        return EpochIterator(self._needs, feed, progress.begin(place), mapped)
+
+    def _take(self, form: Form) -> None:
+        """Have the iteration that begins give batches of a form."""
+        options = self._options
+        if form != self._form and self._step is not None:
+            if self._steps is not None:
+                self._steps.close()
+            self._steps = Steps(self._step, options.map_workers, form.batch_size, self._service)
+        self._form = form
+        self._service.take(form)
+
+    def set_transform(self, transform: Transform) -> None:
+        """Have the next iteration, and those after it, do another transform; one that runs goes on as it is.
+
+        The server and its memory stay, unless batches are larger than all before. Raises ValueError for a transform that
+        ends in other conversions to numbers, and BadRequestError, by the iteration, for one that the server refuses.
+        """
+        self._options.change("transform", transform)
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Have the next iteration, and those after it, give batches of another size; one that runs goes on as it is."""
+        self._options.change("batch_size", batch_size)
+        super().__setattr__("batch_size", self._options.batch_size)
+        self.batch_sampler.batch_size = self._options.batch_size
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch the next iteration is; it keys the order and the random crops. From 0.
@@ -353,6 +406,8 @@ class DataLoader:
     def close(self) -> None:
         """Close the connection, and end the server if it is this loader's own. Batches that are held stay valid."""
         self._output.drain()
+        if self._steps is not None:
+            self._steps.close()
         self._service.close()
 
     def __enter__(self) -> DataLoader:

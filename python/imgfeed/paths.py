@@ -4,12 +4,40 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from .wire import SOCKET_PATH_MAX
 
 REMOTE = ("s3://", "https://", "http://", "hf://", "gs://", "az://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
+
+
+class Joined(NamedTuple):
+    """Several sets as one."""
+
+    paths: tuple[str, ...]
+    weights: tuple[Any, ...] | None = None  # of a mixture
+
+    def __str__(self) -> str:
+        """Return the paths."""
+        return " + ".join(self.paths)
+
+
+def sources(name: str, value: Any) -> str | Joined:
+    """Return where samples come from: one path as source_path does, or those of a list, or of a dictionary with weights."""
+    if isinstance(value, Joined):
+        return value
+    if not isinstance(value, (list, tuple, Mapping)):
+        return source_path(name, value)
+    paths = tuple(source_path(name, path) for path in value)
+    if not paths or any(path.startswith("unix:") for path in paths):
+        raise ValueError(
+            f"imgfeed: {name} is {value!r:.80}, want paths of sets: a server that runs joins them itself (imgfeed serve A B)"
+        )
+    if isinstance(value, Mapping):
+        return Joined(paths, tuple(value.values()))
+    return Joined(paths) if len(paths) > 1 else paths[0]
 
 
 def source_path(name: str, value: Any) -> str:

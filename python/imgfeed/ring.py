@@ -68,6 +68,7 @@ class Shape:
         Raises ProtocolError if an array that every batch has is not there.
         """
         self.slot_bytes = slot_bytes
+        self._caller = fields, target
         self._arrays = [_info(a) for a in arrays]
         places = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
         views = [i for i, info in enumerate(self._arrays) if info.kind == "images" and info.name]
@@ -83,6 +84,10 @@ class Shape:
         self._repetitions = places.get("repetitions")
         self._fields = [named[name] for name in fields]
         self._target = None if target is None else named[target]
+
+    def of(self, arrays: Sequence[Mapping[str, Any]]) -> Shape:
+        """Return the content of the same slots with other arrays."""
+        return Shape(arrays, self.slot_bytes, *self._caller)
 
     def parts(self, count: int) -> list[Part]:
         """Return shape, type and offset in a slot of each array of a batch."""
@@ -261,6 +266,11 @@ class Ring:
             return self.shape.batch([np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
         except TypeError as e:
             raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
+
+    def change(self, shape: Shape) -> None:
+        """Have slots that are lent from now on hold other arrays."""
+        self.shape = shape
+        self._parts.clear()
 
     def take_back(self, slot: int) -> None:
         """Send a slot back that nothing refers to any more."""

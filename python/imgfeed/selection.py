@@ -6,6 +6,7 @@ server's plan does the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -35,7 +36,7 @@ class Selection:
         self._options = options
         self._sampler_epoch = getattr(options.sampler, "epoch", None)  # as this object last saw it
         if not self.anew and options.selects:
-            selected = self._lasting
+            selected = self.of(0)
             service.ask(lambda session: session.select(selected))
 
     @property
@@ -46,6 +47,8 @@ class Selection:
     @property
     def identity(self) -> str | None:
         """The selection's entry in a state; None if it needs none."""
+        if self._options.mixture is not None:
+            return "mix"  # a state goes on under other weights
         if self.anew:
             return "order" if self._options.sampler is None else "sampler"
         return self._lasting.digest if self._options.selects else None
@@ -59,7 +62,7 @@ class Selection:
 
     def check(self, place: Place) -> None:
         """Raise StateError for a place beyond the end of its epoch, where that is known before the epoch is made."""
-        if self.anew or place.consumed <= (end := self.positions(place.epoch)):
+        if self.anew or self._options.mixture is not None or place.consumed <= (end := self.positions(place.epoch)):
             return
         raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
 
@@ -85,8 +88,10 @@ class Selection:
         o, world = self._options, self._service.rank_and_world[1]
         if o.sampler is not None:
             return len(o.sampler) * world
-        if o.num_samples is not None:
-            return o.num_samples
+        if self._number is not None:
+            return self._number
+        if o.mixture is not None:
+            return _length(self._mix(epoch), self._service.served.joined, longest=o.num_samples == "longest")
         selected = self.of(epoch)
         if selected is None or selected.indices is None:
             return self._service.served.samples
@@ -109,7 +114,9 @@ class Selection:
             left = batches_of(self.positions(epoch))
             if not left:
                 raise ValueError(f"imgfeed: skip: there are {batches} batches more to go, and epoch {epoch} has none")
-            whole = int(batches >= left) if callable(o.order) else batches // left  # epochs of equal length at once
+            whole = (
+                int(batches >= left) if callable(o.order) or callable(o.mixture) else batches // left
+            )  # epochs of equal length at once
             if not whole:
                 break
             epoch, batches = epoch + whole, batches - whole * left
@@ -120,6 +127,8 @@ class Selection:
         o = self._options
         if not o.selects:
             return None
+        if o.mixture is not None:
+            return Selected(positions=self.positions(epoch), mix=self._mix(epoch))
         if not self.anew:
             return self._lasting
         if o.sampler is not None:
@@ -127,9 +136,23 @@ class Selection:
         if self._made is None or self._made[0] != epoch:
             self._made = (
                 epoch,
-                Selected(indices("order", o.order(epoch), "indices"), repeats=o.repeats, positions=o.num_samples),
+                Selected(indices("order", o.order(epoch), "indices"), repeats=o.repeats, positions=self._number),
             )
         return self._made[1]
+
+    def _mix(self, epoch: int) -> tuple[float, ...]:
+        """Return the weight of each joined set in an epoch."""
+        given, joined = self._options.mixture, self._service.served.joined
+        weights = tuple(float(w) for w in (given(epoch) if callable(given) else given))
+        good = len(weights) == len(joined) and all(
+            0 <= w < math.inf and (n or not w) for w, n in zip(weights, joined, strict=True)
+        )
+        if not good or not any(weights):
+            raise ValueError(
+                f"imgfeed: the weights of a mixture are {weights!r:.80}, and the joined sets have {joined!r:.80} samples: "
+                "want a finite number for each, 0 or more and not all of them 0"
+            )
+        return weights
 
     def _sampled(self, epoch: int) -> list[Any]:
         """Return the indices that the caller's sampler gives for an epoch."""
@@ -145,7 +168,13 @@ class Selection:
         o = self._options
         listed = o.order if o.order is not None else self._subset(o.subset)
         weights = None if o.weights is None else self._weights(o.weights, listed)
-        return Selected(listed, weights, o.repeats, o.num_samples)
+        return Selected(listed, weights, o.repeats, self._number)
+
+    @property
+    def _number(self) -> int | None:
+        """The number of samples that the caller has given."""
+        given = self._options.num_samples
+        return given if isinstance(given, int) else None
 
     def _subset(self, subset: Any) -> Array | None:
         if subset is None or isinstance(subset, np.ndarray):
@@ -202,6 +231,12 @@ class Selection:
 
     #: The last result, and its epoch.
     _made: tuple[int, Selected] | None = None
+
+
+def _length(mix: tuple[float, ...], joined: tuple[int, ...], *, longest: bool) -> int:
+    """Return how many samples a mixture has: until a set ends, or with longest until all have ended."""
+    whole = [n * sum(mix) / weight for weight, n in zip(mix, joined, strict=True) if weight]
+    return math.ceil(max(whole) - 1e-9) if longest else math.floor(min(whole) + 1e-9)
 
 
 def _within(listed: Array, samples: int) -> Array:

@@ -8,20 +8,21 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from . import client, errors, ranks
 from .arguments import Options
 from .client import Session, SetInfo
 from .launcher import OwnServer
+from .paths import Joined
 from .ring import Ring
+from .vision import Pipeline
 
 log = logging.getLogger("imgfeed")
 
 Answer = TypeVar("Answer")
 Ranks = tuple[int, int]  # a rank, and the world's size
 
-_UNIX = "unix:"
 _WAIT_MAX = 0.5  # seconds between two looks for a server that is not there
 _STARTS_MAX = 3  # of an own server in a row
 HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
@@ -60,6 +61,19 @@ def patiently(
         wait = min(1.5 * wait, _WAIT_MAX)
 
 
+class Form(NamedTuple):
+    """What of a session's batches may change between epochs."""
+
+    transform: str | Pipeline
+    size: int | None
+    batch_size: int
+
+    def request(self, session: Session) -> dict[str, Any]:
+        """Return it in the form of ``change`` in docs/format/wire.md."""
+        size = {} if self.size is None else {"size": self.size}
+        return {"transform": Options.operations(self.transform, session.operations), "batch_size": self.batch_size, **size}
+
+
 class Service:
     """A server and a session on it: opened at once, and anew in a forked child or after the connection was lost.
 
@@ -69,6 +83,10 @@ class Service:
     def __init__(self, options: Options, attach: Callable[[Ring], None]) -> None:
         """Open the data. attach is called with the ring of every session that has one."""
         self._options = options
+        sizes = options.size.values() if isinstance(options.size, dict) else [options.size_at(0)]
+        #: How sessions are opened: with room for the largest images.
+        self._largest = Form(options.transform, max(sizes) if all(sizes) else None, options.batch_size)
+        self._form = self._largest
         self._attach = attach
         self._session: Session | None = None
         self._server: OwnServer | None = None
@@ -129,6 +147,20 @@ class Service:
         if self._session is not None and self._opened_as != self._own_ranks:
             self._drop()
         return self.session()
+
+    def take(self, form: Form) -> None:
+        """Have the epochs that begin from now on come in a form. A session whose ring has no room for it ends."""
+        if form == self._form:
+            return
+        self._form, session = form, self._session
+        if session is None or not session.usable:
+            return  # the next one is opened so
+        try:
+            if not session.change(form.request(session)):
+                self._largest = form
+                self._drop()
+        except errors.LostError:
+            pass  # as the epoch's start finds, too
 
     def again(self, lost: Session, deadline: float | None = None) -> Session:
         """Return a session like one that was lost, of a server that is there again: started, if it is this process's own.
@@ -201,7 +233,7 @@ class Service:
 
         If its own server ends meanwhile, start it again, a few times.
         """
-        if self._options.dataset.startswith(_UNIX):
+        if self._options.socket is not None:
             return patiently(lambda: self._open_once(opened_as), self.patience, deadline=deadline, told=told, rest=self._rest)
         for left in reversed(range(_STARTS_MAX if self.patience else 1)):
             try:
@@ -218,14 +250,15 @@ class Service:
         self._check_open()
 
     def _open_once(self, opened_as: Ranks | None) -> Session:
-        source = self._options.dataset
-        if source.startswith(_UNIX):
-            session = client.connect(source.removeprefix(_UNIX), HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
+        o = self._options
+        if o.socket is not None:
+            session = client.connect(o.socket, HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
         else:
-            o = self._options
             threads = o.num_workers or ranks.threads_default()
             metrics = os.environ.get("IMGFEED_METRICS") if o.metrics is None else o.metrics
-            self._server = OwnServer(source, threads=threads, metrics=metrics, cache=o.cache, cache_size=o.cache_size)
+            stores = {"cache": o.cache, "cache_size": o.cache_size, "feeders": o.feeders, "tls": o.tls}
+            paths = o.dataset.paths if isinstance(o.dataset, Joined) else (o.dataset,)
+            self._server = OwnServer(*paths, threads=threads, metrics=metrics, classes_apart=o.classes_apart, **stores)
             session = self._server.session
         self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
         try:
@@ -259,6 +292,8 @@ class Service:
             if options.transport != "auto":
                 raise
             opened = session.open({**request, "transport": "socket"}, options.fields, options.target)
+        if self._form != self._largest:
+            session.change(self._form.request(session))
         served = next(s for s in session.sets if s.split == opened["split"])
         if self._served is None:
             for note in opened.get("notes") or ():
@@ -282,10 +317,9 @@ class Service:
         o = self._options
         recorded = o.with_params == "records"
         rank, world = opened_as or (None, None)
-        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or None}
+        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or o.step is not None or None}
         return {
-            "transform": o.operations(session.operations),
-            "batch_size": o.batch_size,
+            **self._largest.request(session),
             "seed": o.order_seed,
             "shuffle": o.shuffle,
             "policy": o.policy,

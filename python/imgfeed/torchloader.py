@@ -71,7 +71,7 @@ def from_torch(
     source, own = source_of(loader.dataset, label)
     given["transform"] = _transform(own if transform is None else transform, given)
     options = arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
-    options.operations(launcher.operations())
+    options.operations(options.transform, launcher.operations())
     packed = pack(source, cache_folder(cache))
     return DataLoader(packed.set, **_in_set(given, loader, packed.places()))
 

@@ -46,7 +46,7 @@ def test_defaults_are_what_is_wanted() -> None:
 def test_a_foreign_type_is_refused_at_once(name: str) -> None:
     if name in ("device", "dtype"):
         pytest.importorskip("torch")
-    functions = ("collate_fn", "worker_init_fn", "order")
+    functions = ("collate_fn", "worker_init_fn", "order", "map", "map_batch", "mix", "size")
     for foreign in (object(), 1j, {1, 2}, *(() if name in functions else (lambda: None,))):
         given: dict[str, Any] = {"dataset": "/none", name: foreign}
         with pytest.raises(TypeError, match=rf"^imgfeed: {name}\b"):
@@ -147,7 +147,7 @@ def test_a_transform_is_taken_as_it_was() -> None:
     operations = [{"op": "CenterCrop", "size": size}]
     options = checked(transform=operations)
     size[0] = operations[0]["size"] = 1  # type: ignore[call-overload]
-    assert options.operations({}) == [{"op": "CenterCrop", "size": [32, 32]}]
+    assert options.operations(options.transform, {}) == [{"op": "CenterCrop", "size": [32, 32]}]
 
 
 def test_the_home_folder(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def test_the_document_has_every_error_and_attribute(load: Load) -> None:
         return ", ".join(f"`{b}`" for b in bases)
 
     named = {r[0].strip("`"): r[1] for r in rows("Errors")}
-    others = ("DataLoader", "ImgfeedError", "from_torch", "reference")
+    others = ("DataLoader", "Dataset", "ImgfeedError", "from_torch", "reference")
     assert named == {name: base(name) for name in imgfeed.__all__ if name not in others}
     loader, text = load(8), " ".join(r[0] + r[1] for r in rows("A loader"))
     public = [n for part in (loader, loader.dataset) for n in dir(part) if not n.startswith("_")]

@@ -123,13 +123,17 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
     got: dict[int, list[list[tuple[int, str]]]] = {rank: [] for rank in range(ranks)}
     begun: set[int] = set()
     reconnects: list[int] = []
+    failed: list[Exception] = []
 
     def iterate(rank: int) -> None:
-        with DataLoader(f"unix:{feeder.socket}", 2, rank=rank, world=ranks, slots=2, **OPTIONS) as loader:
-            while not enough.is_set():
-                got[rank].append(seen(loader))
-                begun.add(rank)
-            reconnects.append(loader.stats()["reconnects"])
+        try:
+            with DataLoader(f"unix:{feeder.socket}", 2, rank=rank, world=ranks, slots=2, **OPTIONS) as loader:
+                while not enough.is_set():
+                    got[rank].append(seen(loader))
+                    begun.add(rank)
+                reconnects.append(loader.stats()["reconnects"])
+        except Exception as e:
+            failed.append(e)
 
     threads = [threading.Thread(target=iterate, args=(rank,), daemon=True) for rank in range(ranks)]
     for thread in threads:
@@ -149,6 +153,7 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
     enough.set()
     for thread in threads:
         thread.join(60)
+    assert not failed
     for rank, epochs in got.items():
         assert epochs == plan(range(len(epochs)), 2, rank=rank, world=ranks)
     assert len(reconnects) == ranks and all(n <= ends for n in reconnects) and sum(reconnects) > 0
@@ -192,7 +197,7 @@ def test_clients_may_start_before_their_server(feeder: Feeder, caplog: pytest.Lo
 
 
 def test_a_server_that_never_comes(feeder: Feeder) -> None:
-    with pytest.raises(LostError, match=r"is a server running there\? \(waited 0 s\)"):
+    with pytest.raises(LostError, match=r"is a server running there\? \(waited \d+ s\)"):
         DataLoader(f"unix:{feeder.socket}", 8, reconnect=0.2, **OPTIONS)
     feeder.start()
     with DataLoader(f"unix:{feeder.socket}", 4, slots=1, reconnect=0.2, **OPTIONS) as loader:

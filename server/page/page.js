@@ -299,6 +299,18 @@ function showStore(store) {
   tiles($("store"), all.filter(([name]) => store.cache_max || !name.includes("cache")));
 }
 
+/** showFeeders shows the machines that make samples for this server, if it may have any. */
+function showFeeders(feeders) {
+  $("feeders-section").hidden = !feeders;
+  if (!feeders) return;
+  const compressed = (f) => (f.bytes < f.array_bytes ? `, compressed to ${percent(f.bytes, f.array_bytes)}` : "");
+  const row = (name, state, f) =>
+    [name, state, rate(f.samples_per_second), percent(f.share, 1), `${bytes(f.bytes_per_second)}/s${compressed(f)}`, count(f.late), count(f.again)];
+  const state = (f) => (f.connections ? "connected" : `not connected${f.trouble && `: ${f.trouble}`}`);
+  const connected = feeders.each.filter((f) => f.connections).length;
+  rows($("feeders"), [...feeders.each.map((f) => row(f.address, state(f), f)), row("all", `${connected} of ${feeders.each.length} connected`, feeders)]);
+}
+
 function show(status) {
   if (status.pid !== pid) {
     pid = status.pid;
@@ -320,6 +332,7 @@ function show(status) {
     ["blank images, substitutes, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
   ]);
   showStore(status.store);
+  showFeeders(status.feeders);
   say($("verdict"), status.verdict[0].toUpperCase() + status.verdict.slice(1) + ".");
   say($("advice"), status.advice);
   $("limit").classList.toggle("waits", status.sessions.some((s) => waits(s)));

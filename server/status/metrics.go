@@ -46,6 +46,17 @@ func metrics() []metric {
 			return one(of.value(st.Store))
 		}))
 	}
+	list = append(list, feederMetrics()...)
+	feeding := func(of func(*Feeding) int64) func(*Status) values {
+		return func(st *Status) values {
+			if st.Feeding == nil {
+				return one(0)
+			}
+			return one(of(st.Feeding))
+		}
+	}
+	list = append(list, counter("feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.", "", feeding(func(f *Feeding) int64 { return f.Pieces })),
+		gauge("feed_connections", "Connections of servers to imgfeed feed.", "", feeding(func(f *Feeding) int64 { return f.Connections })))
 	for _, c := range deliveryCounters {
 		list = append(list, counter(c.metric, c.help, "split", func(st *Status) values {
 			v := values{}

@@ -34,7 +34,9 @@ type Status struct {
 	ImagesPerSecond float64            `json:"images_per_second"` // in the last seconds, as are the sessions'
 	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
 
-	Store *Store `json:"store,omitempty"` // of sets in buckets and on web servers, if there are any
+	Store   *Store   `json:"store,omitempty"`   // of sets in buckets and on web servers, if there are any
+	Feeders *Feeders `json:"feeders,omitempty"` // if the server has any
+	Feeding *Feeding `json:"feeding,omitempty"` // of a feeder
 
 	Sets     []Set       `json:"sets"`
 	Damaged  []string    `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
@@ -132,6 +134,7 @@ type ServedSet struct {
 	KeepsFiles  bool            `json:"keeps_files"`       // records are the files' own bytes
 	Fields      shard.Fields    `json:"fields,omitempty"`  // what samples have beside the label
 	Here        []int           `json:"partitions_here"`   // those that this server has, and whole
+	Joined      []int           `json:"joined,omitempty"`  // the samples of each of the sets that it was joined of
 }
 
 // A Moment is what happened in about a second before Time: what was delivered, and the share of the decoding threads' time that each
@@ -167,8 +170,9 @@ type Reloaded struct {
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
 // Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about it. files says that its set holds the
-// files as they were packed, store where they come from if that is a bucket or a web server.
-func (s *Session) Judge(threads int, files bool, store *Store) {
+// files as they were packed, store where they come from if that is a bucket or a web server, feeders those that help, if
+// any may.
+func (s *Session) Judge(threads int, files bool, store *Store, feeders *Feeders) {
 	if s.WaitingFor == loader.Disk && store != nil && !store.onlyCache() {
 		s.WaitingFor = loader.Store
 	}
@@ -196,7 +200,11 @@ func (s *Session) Judge(threads int, files bool, store *Store) {
 		s.Advice = store.advice(pixels)
 	case loader.CPU:
 		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing", bytesize.Counted(threads, "thread spent", "threads spent"))
-		s.Advice = "Give the server more cores (--threads)." + pixels
+		s.Advice = "Give the server more cores (--threads), or have other machines help (imgfeed feed)." + pixels
+		if feeders != nil {
+			s.Verdict = fmt.Sprintf("the CPU is the limit: %s and %s do not keep up", bytesize.Counted(threads, "thread", "threads"), bytesize.Counted(feeders.connected(), "feeder", "feeders"))
+			s.Advice = feeders.advice() + pixels
+		}
 	default:
 		s.Verdict, s.Advice = "no epoch is running", ""
 	}
@@ -208,6 +216,9 @@ var limits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.C
 // Judge says in Verdict and Advice what the most urgent of the sessions says.
 func (st *Status) Judge() {
 	st.Verdict, st.Advice = "no training process is connected", ""
+	if st.Feeding != nil {
+		st.Feeding.judge(st)
+	}
 	worst := len(limits)
 	for i := range st.Sessions {
 		s := &st.Sessions[i]

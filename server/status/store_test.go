@@ -37,7 +37,7 @@ func TestJudgeStore(t *testing.T) {
 		{"the store is away", &Store{SetBytes: set, CacheUsed: set / 2, CacheMax: 60 << 30, UnderWay: 1, Rates: StoreRates{CacheBytes: 1}}, loader.Store, "The cache is being filled"},
 	} {
 		s := Session{WaitingFor: loader.Disk}
-		s.Judge(2, true, tt.store)
+		s.Judge(2, true, tt.store, nil)
 		if s.WaitingFor != tt.waits || !strings.Contains(s.Advice, tt.want) || !strings.HasPrefix(s.Verdict, "the "+string(tt.waits)+" is the limit") {
 			t.Errorf("%s: %s: %s. %s\nwant %s", tt.name, s.WaitingFor, s.Verdict, s.Advice, tt.want)
 		}

@@ -249,7 +249,10 @@ func TestParsePart(t *testing.T) {
 	if p, err := ParsePart("2/7"); err != nil || p != (Part{2, 7}) || p.String() != "2/7" {
 		t.Error(p, err)
 	}
-	for _, text := range []string{"", "1", "0/1", "2/1", "-1/2", "1/2/3", "a/b"} {
+	if p, err := ParsePart("0/7"); err != nil || p != (Part{7, 7}) {
+		t.Error(p, err)
+	}
+	for _, text := range []string{"", "1", "0/0", "2/1", "-1/2", "1/2/3", "a/b"} {
 		if p, err := ParsePart(text); err == nil {
 			t.Errorf("%q is %v", text, p)
 		}

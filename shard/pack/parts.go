@@ -30,11 +30,14 @@ func (p Part) String() string {
 	return fmt.Sprintf("%d/%d", p.Number, p.Of)
 }
 
-// ParsePart reads a part as people write it, such as 2/7.
+// ParsePart reads a part as people write it, such as 2/7. 0/7 is the last one, for what counts from 0.
 func ParsePart(text string) (Part, error) {
 	var p Part
-	if fmt.Sscanf(text, "%d/%d", &p.Number, &p.Of); p.Number < 1 || p.Number > p.Of || p.String() != text {
+	if fmt.Sscanf(text, "%d/%d", &p.Number, &p.Of); p.Number < 0 || p.Number > p.Of || p.Of == 0 || p.String() != text {
 		return Part{}, errors.New("want I/N, the I-th of N parts, as 1/4")
+	}
+	if p.Number == 0 {
+		p.Number = p.Of
 	}
 	return p, nil
 }

@@ -57,6 +57,9 @@ func (f *Fetch) Land(data []byte, err error) {
 	f.poke()
 }
 
+// Over reports whether the read has landed, so that another one may be prepared.
+func (f *Fetch) Over() bool { return f.landed.Load() }
+
 // poke has the one who waits look again.
 func (f *Fetch) poke() {
 	select {

@@ -110,7 +110,8 @@ def configure(folder: Path, nodes: list[Node]) -> dict[str, str]:
     (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, address=nodes[0].address, nodes=rows))
     (folder / "gres.conf").write_text("NodeName=node[0-1] Name=gpu File=/dev/null\n")
     wrapper(folder / "bin" / "imgfeed-train", f"{sys.executable} -m imgfeed_train")
-    wrapper(folder / "bin" / "imgfeed", find_binary("imgfeed"))
+    for name in ("imgfeed", "imgshard"):
+        wrapper(folder / "bin" / name, find_binary(name))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
     return {**inherited, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
@@ -177,6 +178,44 @@ def ready(cluster: Slurm, daemons: list[subprocess.Popen[bytes]]) -> None:
             return
         time.sleep(0.3)
     pytest.fail(f"the cluster did not start: {said}")
+
+
+def test_packing_as_an_array(slurm: Slurm, tmp_path: Path) -> None:
+    """Arrays of 1, 4 and 7 parts, and the job that joins them, make the bytes of one build."""
+    images = tmp_path / "images"
+    subprocess.run([find_binary("imgshard"), "synth", str(images)], check=True, capture_output=True)
+    subprocess.run([find_binary("imgshard"), "build", str(images), "-o", str(tmp_path / "one"), "-q"], check=True)
+
+    def contents(folder: Path) -> dict[Path, bytes]:
+        return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+    script = str(SCRIPT.with_name("pack.sbatch"))
+    for parts in (1, 4, 7):
+        out = tmp_path / f"of-{parts}"
+        env = ["env", f"SRC={images}", f"OUT={out}"]
+        job = slurm.run(*env, "sbatch", "--parsable", "--cpus-per-task=1", f"--array=1-{parts}", script).strip()
+        merge = slurm.run(*env, "sbatch", "--parsable", "--cpus-per-task=1", f"--dependency=afterok:{job}", script).strip()
+        slurm.wait(merge)
+        assert contents(out) == contents(tmp_path / "one")
+
+
+def test_feeders_beside_a_training(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
+    """A heterogeneous job: the first node trains, the second one makes samples. The run's bits are those of one without it."""
+    document = (SCRIPT.parents[2] / "docs" / "scaling.md").read_text()
+    commands = document.partition("```sh\nmkdir tls\n")[2].partition("```")[0]
+    subprocess.run(["sh", "-ec", f"mkdir tls\n{commands}"], cwd=tmp_path, check=True, capture_output=True)
+    tiny = [word for word in TINY if word not in {"--workers", "1"}]
+    arguments = [*tiny, *PLAIN, "--batch-size", "8", "--epochs", "20"]
+    size = ["--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=30"]
+    for name, parts in (("alone", []), ("fed", [":", *size])):
+        env = {"DATA": sets, "OUTPUT": tmp_path / name, "TLS": tmp_path / "tls", "FEED": "node"}
+        words = ["env", *(f"{key}={value}" for key, value in env.items())]
+        job = slurm.run(*words, "sbatch", "--parsable", "--gpus-per-node=1", *size, *parts, str(SCRIPT), *arguments).strip()
+        printed = slurm.wait(job)
+        assert "data: unix:" in printed
+        assert ("connect with imgfeed serve --feeders" in printed) == (name == "fed")
+        assert "TLS" not in printed and "refuses" not in printed
+    same(tmp_path / "alone", tmp_path / "fed")
 
 
 def await_epoch(run: Path, epoch: int, cluster: Slurm, job: str) -> None:

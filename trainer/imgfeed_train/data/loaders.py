@@ -50,7 +50,7 @@ def names(s: Settings, dataset: Any) -> list[str]:
 
 
 class Feed:
-    """The training batches. The loader is replaced where an epoch has another image size; its place is carried over."""
+    """The training batches, in each epoch's image size."""
 
     def __init__(
         self, s: Settings, split: str, place: Place, device: torch.device, *, batch_size: int, stats: Stats, drop_last: bool
@@ -58,7 +58,7 @@ class Feed:
         """Open the data of a split for this rank. Raises TrainError where an epoch would have no batch."""
         self._s, self._split, self._place, self._device = s, split, place, device
         self.batch_size, self.drop_last, self.stats = batch_size, drop_last, stats
-        self._size = size_at(s, 0)
+        self._size = max(s.size, s.size_start)  # so that memory for the largest images is there from the beginning
         self.loader = self._open()
         self.classes = names(s, self.loader.dataset)
         if not len(self.loader):
@@ -112,11 +112,8 @@ class Feed:
     def epoch(self, epoch: int) -> Any:
         """Return an iteration over the rest of an epoch, in its image size; a place in it that was loaded is kept."""
         if size_at(self._s, epoch) != self._size:
-            state = self.loader.state_dict()
-            self.loader.close()
             self._size = size_at(self._s, epoch)
-            self.loader = self._open()
-            self.loader.load_state_dict(state)
+            self.loader.set_transform(operations(self._s, self._size))
         self.loader.set_epoch(epoch)
         return iter(self.loader)
 

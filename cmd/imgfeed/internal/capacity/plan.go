@@ -48,10 +48,11 @@ const (
 type Plan struct {
 	*Sample
 
-	Machine   Machine `json:"machine"`
-	Link      *Link   `json:"link,omitempty"` // of a set in a store; it takes the disk's place
-	Need      Need    `json:"need"`
-	FeedCores int     `json:"feed_cores"` // the cores that the training processes leave
+	Machine   Machine  `json:"machine"`
+	Link      *Link    `json:"link,omitempty"`    // of a set in a store; it takes the disk's place
+	Feeders   *Feeders `json:"feeders,omitempty"` // if any are to help
+	Need      Need     `json:"need"`
+	FeedCores int      `json:"feed_cores"` // the cores that the training processes leave
 
 	Encodings []Option `json:"encodings"`
 	Chosen    int      `json:"chosen"` // of Encodings
@@ -118,6 +119,10 @@ func (p *Plan) Compute(views transform.Views, batchSize int, bitExact bool) erro
 	p.judge()
 	if p.Link != nil {
 		p.Link.compute(p)
+	}
+	if p.Feeders != nil {
+		p.Feeders.sampleBytes = float64(views.OutputBytes())
+		p.Feeders.compute(p)
 	}
 	return nil
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/server"
+)
+
+// feedFlags are the flags of imgfeed feed.
+type feedFlags struct {
+	metricsFlags
+	config server.Config
+	listen string
+	owner  int
+	apart  bool
+	store  storeFlags
+	log    logFlags
+}
+
+const feedLong = `Make samples for imgfeed serve --feeders on other machines.
+
+SET is the same shard set that they serve, or a copy of it; without it, imgfeed feed looks where imgfeed serve does. A server checks
+that a feeder has the same data and the same version of imgfeed, and makes samples by itself otherwise.
+
+A feeder keeps nothing: it may be started, stopped and killed at any time. Batches are the same with any number of feeders.`
+
+func newFeedCommand() *cobra.Command {
+	var f feedFlags
+	cmd := &cobra.Command{
+		Use:   "feed [SET...] --listen ADDRESS",
+		Short: "Make samples for servers on other machines",
+		Long:  feedLong,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkDataEnv(len(args)); err != nil {
+				return cliutil.Usage(err)
+			}
+			if err := kernel.CheckEnv(); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.MarkFlagRequired("listen")
+	return cmd
+}
+
+func (f *feedFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.listen, "listen", "", "address to listen at, as :7400, or without --tls 127.0.0.1:7400")
+	flags.StringVar(&f.config.FeedTLS, "tls", "", tlsHelp)
+	flags.Var(cliutil.Int(&f.config.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
+	flags.IntVar(&f.owner, "owner", 0, "end when the process with this ID does")
+	f.store.register(flags)
+	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
+	f.metricsFlags.register(flags)
+	f.log.register(flags)
+}
+
+const tlsHelp = "folder with ca.crt, tls.crt and tls.key, and perhaps token, for TLS between servers and feeders"
+
+// run feeds until a signal.
+func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if f.owner != 0 {
+		var err error
+		if ctx, err = untilOwnerEnds(ctx, f.owner, false); err != nil {
+			return err
+		}
+	}
+	closeStore, err := f.store.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	f.config.Log = f.log.logger()
+	srv, at, err := openServer(places, f.apart, f.config)
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	l, err := srv.ListenFeed(f.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	metrics, err := f.metricsFlags.serve(ctx, srv, f.config.Log)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	if notice := kernel.Notice(); notice != "" {
+		f.config.Log.Warn(notice)
+	}
+	st := srv.Status(math.MaxFloat64)
+	fmt.Fprintf(out, "%s feeds from %s (%s)\n", st.Server, at.path, at.why)
+	for _, set := range st.Sets {
+		printSet(out, set.ServedSet, "; "+set.Path)
+	}
+	fmt.Fprintf(out, "on %s\nconnect with imgfeed serve --feeders %[1]s\n", l.Addr())
+	if metrics != "" {
+		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
+	}
+	return srv.Feed(ctx, l)
+}

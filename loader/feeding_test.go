@@ -1,0 +1,254 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+)
+
+// A testRemote makes pieces on another pool of the process, as a feeder does on another machine. fate says what becomes of a piece.
+type testRemote struct {
+	maker  *Maker
+	cfg    StreamConfig
+	slot   *Slot
+	parts  [2][][]byte
+	fate   func() string
+	pieces *atomic.Int64
+}
+
+func newTestRemote(far *Pool, cfg StreamConfig, fate func() string) *testRemote {
+	return &testRemote{maker: far.NewMaker(), cfg: cfg, slot: NewSlot(0, PieceSamplesMax, cfg.Views), fate: fate, pieces: new(atomic.Int64)}
+}
+
+func (r *testRemote) Takes(feed any) bool    { return feed == "this" }
+func (r *testRemote) Samples() int           { return 5 }
+func (r *testRemote) Prefers(batch int) bool { return batch%2 == 0 }
+
+var errTorn = errors.New("torn")
+
+func (r *testRemote) Make(p *Piece, made []bool) error {
+	r.pieces.Add(1)
+	fate := r.fate()
+	if fate == "refuse" {
+		return nil
+	}
+	far := Piece{Seed: p.Seed, Epoch: p.Epoch, Slot: r.slot, Indices: p.Indices, Repetitions: p.Repetitions}
+	if err := r.maker.Make(context.Background(), &r.cfg, &far, nil, made); err != nil {
+		return err
+	}
+	r.parts[0] = p.Slot.AppendPlaces(r.parts[0][:0], p.First, len(made))
+	r.parts[1] = r.slot.AppendPlaces(r.parts[1][:0], 0, len(made))
+	for i, part := range r.parts[0] {
+		copy(part, r.parts[1][i])
+		if fate == "tear" {
+			part[0]++
+			return errTorn
+		}
+	}
+	if fate == "part" {
+		made[0] = false
+	}
+	return nil
+}
+
+// serveRemotes serves n remotes until the test ends; one that fails is back at once.
+func serveRemotes(t testing.TB, p *Pool, n int, remote func() *testRemote) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for range n {
+		r := remote()
+		running.Go(func() {
+			defer r.maker.Close()
+			for ctx.Err() == nil {
+				if err := p.ServeRemote(ctx, r); !errors.Is(err, errTorn) && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+func (e epoch) equals(other epoch) bool {
+	return bytes.Equal(e.images, other.images) && slices.Equal(e.labels, other.labels) && slices.Equal(e.indices, other.indices) &&
+		slices.Equal(e.params, other.params) && slices.Equal(e.repetitions, other.repetitions)
+}
+
+// TestRemotes compares epochs with remotes that make everything, some samples, nothing, or break, with those without.
+func TestRemotes(t *testing.T) {
+	set := newMemorySet(t, 300)
+	set.bad[17], set.bad[200] = errors.New("bad"), errors.New("bad")
+	order := plan.Config{Samples: 300, Seed: 3, Epoch: 2, BatchSize: 32, Shuffle: true}
+	for _, onError := range []OnError{Blank, Substitute} {
+		config := func(feed any) StreamConfig {
+			cfg := testStream(t, set, order, 4)
+			cfg.OnError, cfg.Feed = onError, feed
+			return cfg
+		}
+		want, err := serve(t, newTestPool(t, 1), config(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, threads := range []int{-1, 1} {
+			for _, feed := range []any{"this", "another", nil} {
+				for _, fate := range []string{"", "refuse", "tear", "part", "any"} {
+					t.Run(fmt.Sprint(onError, threads, feed, fate), func(t *testing.T) {
+						near := NewPool(PoolConfig{Threads: threads, Remotes: true})
+						t.Cleanup(near.Close)
+						far := newTestPool(t, 2)
+						var pieces atomic.Int64
+						serveRemotes(t, near, 3, func() *testRemote {
+							r := newTestRemote(far, config("this"), func() string {
+								if fate == "any" {
+									return []string{"", "refuse", "tear", "part"}[rand.IntN(4)]
+								}
+								return fate
+							})
+							r.pieces = &pieces
+							return r
+						})
+						within(t, "the stream", func() {
+							got, err := serve(t, near, config(feed))
+							if err != nil || !got.equals(want) || len(got.batches) != len(want.batches) {
+								t.Errorf("other batches than without remotes (%v)", err)
+							}
+							for i := range got.batches {
+								if len(got.batches[i].Bad) != len(want.batches[i].Bad) {
+									t.Errorf("batch %d: %d bad samples, want %d", i, len(got.batches[i].Bad), len(want.batches[i].Bad))
+								}
+							}
+						})
+						if made := pieces.Load() > 0; made != (feed == "this") && threads < 0 {
+							t.Errorf("remotes made %d pieces", pieces.Load())
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestPrefetchBesideRemotes checks that of a set in a slow storage few samples are read ahead that remotes make.
+func TestPrefetchBesideRemotes(t *testing.T) {
+	set := newStoredSet(t, 4000)
+	fetch := set.fetch
+	set.fetch = func(buf []byte, offset, length int64) ([]byte, error) {
+		time.Sleep(2 * time.Millisecond)
+		return fetch(buf, offset, length)
+	}
+	cfg := testStream(t, set, plan.Config{Samples: 4000, Seed: 3, BatchSize: 64, Shuffle: true}, 6)
+	far := cfg
+	far.Dataset = set.memorySet
+	var made atomic.Int64
+	near := NewPool(PoolConfig{Threads: 1, Remotes: true, ReadAheadBytes: 64 << 20})
+	defer near.Close()
+	serveRemotes(t, near, 3, func() *testRemote {
+		return newTestRemote(newTestPool(t, 1), far, func() string { made.Add(5); time.Sleep(5 * time.Millisecond); return "" })
+	})
+	cfg.Feed = "this"
+	got, err := serve(t, near, cfg)
+	if err != nil || !got.equals(expect(t, set.memorySet, cfg)) {
+		t.Errorf("other batches than without remotes (%v)", err)
+	}
+	eventually(t, "the end of all reads", func() bool { _, under := set.state(); return under == 0 })
+	fetched, _ := set.state()
+	if unused := len(fetched) - set.used; set.used == 0 || made.Load() < 500 || unused > 4000/8 {
+		t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", len(fetched), set.used, made.Load())
+	}
+	eventually(t, "the end of all memory", func() bool { users, _ := near.memory.left(); return users == 0 })
+}
+
+// TestRemoteHangs closes a stream and a pool of which a remote has a piece that it does not make.
+func TestRemoteHangs(t *testing.T) {
+	set := newMemorySet(t, 100)
+	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 4)
+	cfg.Feed = "this"
+	near := NewPool(PoolConfig{Threads: -1, Remotes: true})
+	asked, answer := make(chan struct{}, 100), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error)
+	r := newTestRemote(newTestPool(t, 1), cfg, func() string { asked <- struct{}{}; <-answer; return "refuse" })
+	go func() { served <- near.ServeRemote(ctx, r) }()
+	eventually(t, "the remote", func() bool {
+		near.scheduler.mu.Lock()
+		defer near.scheduler.mu.Unlock()
+		return len(near.scheduler.takers) == 1
+	})
+	s, err := near.NewStream(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "a piece", func() { <-asked })
+	cancel()
+	close(answer)
+	within(t, "the end", func() {
+		if err := <-served; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if e, err := drain(t, s, cfg); err != nil || len(e.batches) != 10 {
+			t.Errorf("%d batches, %v", len(e.batches), err)
+		}
+		s.Close()
+		near.Close()
+	})
+}
+
+// TestRemotesAllocateNothing compares epochs of few and of many samples.
+func TestRemotesAllocateNothing(t *testing.T) {
+	mallocs := func(samples int) float64 {
+		near := NewPool(PoolConfig{Threads: -1, Remotes: true})
+		defer near.Close()
+		r := &idleRemote{}
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error)
+		go func() { served <- near.ServeRemote(ctx, r) }()
+		cfg := testStream(t, newMemorySet(t, samples), plan.Config{Samples: samples, BatchSize: 50}, 4)
+		cfg.Feed = "this"
+		s, err := near.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range samples / 50 {
+			b, err := s.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Slots.Put(b.Slot)
+		}
+		runtime.ReadMemStats(&after)
+		s.Close()
+		cancel()
+		<-served
+		return float64(after.Mallocs - before.Mallocs)
+	}
+	few, many := mallocs(500), mallocs(5000)
+	if perSample := (many - few) / 4500; perSample > 0.2 {
+		t.Errorf("%.2f allocations a sample (%.0f for 500, %.0f for 5000)", perSample, few, many)
+	}
+}
+
+// An idleRemote claims to have made everything.
+type idleRemote struct{}
+
+func (*idleRemote) Takes(any) bool   { return true }
+func (*idleRemote) Samples() int     { return 16 }
+func (*idleRemote) Prefers(int) bool { return true }
+func (*idleRemote) Make(p *Piece, made []bool) error {
+	for i := range made {
+		made[i] = true
+	}
+	return nil
+}

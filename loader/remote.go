@@ -1,0 +1,163 @@
+package loader
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// PieceSamplesMax is how many samples a piece has at most.
+const PieceSamplesMax = 64
+
+// A Remote makes pieces of batches somewhere else, for [Pool.ServeRemote]: a connection to another machine, for instance. Its methods are called by
+// one goroutine at a time, but Takes and Prefers, which must not block.
+type Remote interface {
+	// Takes reports whether the remote makes the samples of streams with this [StreamConfig].Feed.
+	Takes(feed any) bool
+	// Prefers reports whether the remote should make samples of a batch, by its number, rather than of older ones.
+	Prefers(batch int) bool
+	// Samples is how many samples the next piece is to have at most, 1 to PieceSamplesMax.
+	Samples() int
+	// Make makes a piece and sets made[i] for each sample i that it has written. After an error no sample counts as made; the remote must have stopped
+	// writing to the slot by then, and gets no further piece.
+	Make(p *Piece, made []bool) error
+}
+
+// A Piece is some samples of a batch in a row, whose results have a place in a slot.
+type Piece struct {
+	Feed        any // the stream's
+	Seed        int64
+	Epoch       int
+	Slot        *Slot
+	First       int   // the place in the slot of the first sample
+	Indices     []int // of the samples
+	Repetitions []int // theirs; empty where no sample is repeated
+}
+
+// Repetition returns which one of its sample's repetitions the i-th sample is.
+func (p *Piece) Repetition(i int) int {
+	if len(p.Repetitions) == 0 {
+		return 0
+	}
+	return p.Repetitions[i]
+}
+
+// A taker takes turns of a scheduler that are not for everybody.
+type taker struct {
+	may    func(q *streamQueue) bool // whose turns it takes; the scheduler is locked
+	most   func() int                // samples in a turn; nil: as a local worker
+	over   func() bool               // it takes no more
+	remote Remote                    // or nil
+}
+
+// ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes what local workers have not
+// got to: see [PoolConfig]. What it could not make is made here, so that batches are the same with any number of remotes, whatever becomes of them.
+func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
+	var err error
+	who := &taker{
+		remote: r, most: r.Samples,
+		over: func() bool { return err != nil || ctx.Err() != nil },
+		may:  func(q *streamQueue) bool { return q.behindLocked() && r.Takes(q.feed) },
+	}
+	leave := p.scheduler.join(who)
+	defer leave()
+	defer context.AfterFunc(ctx, p.scheduler.wake)()
+	run := remoteRun{pool: p, remote: r}
+	for t := (turn{}); ; {
+		if t = p.scheduler.nextFor(who, t, &run.waited); t.work == nil {
+			break
+		}
+		t.samples, t.took, err = run.work(t.work.(*pendingBatch), t.samples)
+	}
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return ErrClosed
+}
+
+// A remoteRun is what ServeRemote keeps from piece to piece.
+type remoteRun struct {
+	pool   *Pool
+	remote Remote
+	waited atomic.Int64
+	piece  Piece
+	made   [PieceSamplesMax]bool
+}
+
+// work has the remote make a piece of a batch.
+func (r *remoteRun) work(b *pendingBatch, most int) (left int, took time.Duration, err error) {
+	first, end := b.take(most, true)
+	if first == end {
+		return most, 0, nil
+	}
+	started := time.Now()
+	r.piece = Piece{Feed: b.stream.cfg.Feed, Seed: b.stream.seed, Epoch: b.stream.epoch, Slot: b.slot, First: first, Indices: b.indices[first:end]}
+	if len(b.again) > 0 {
+		r.piece.Repetitions = b.again[first:end]
+	}
+	made := r.made[:end-first]
+	clear(made)
+	if err = r.remote.Make(&r.piece, made); err != nil {
+		clear(made)
+	}
+	if b.stream.ctx.Err() == nil && r.complete(b, first, made) {
+		took = time.Since(started)
+		b.finish(end - first)
+	}
+	return most - (end - first), took, err
+}
+
+// A spare makes what remotes did not make.
+type spare struct {
+	*worker
+	records recordReader
+}
+
+// complete makes what the remote has not made. It returns false when the stream has ended before.
+func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
+	for i := range made {
+		if position := first + i; made[i] {
+			b.slot.name(position, b.indices[position], b.repetition(position))
+		}
+	}
+	if !slices.Contains(made, false) {
+		return true
+	}
+	s := <-r.pool.spares
+	defer func() {
+		b.timing.add(s.publish())
+		s.records.close()
+		r.pool.spares <- s
+	}()
+	s.records.read(b.stream.cfg.Dataset, b.indices[first:first+len(made)], made)
+	for i := range made {
+		if b.stream.ctx.Err() != nil {
+			return false
+		}
+		if !made[i] {
+			b.make(s.worker, first+i, first+i, s.records.data[i])
+		}
+	}
+	return true
+}
+
+// runReserve is the life of a goroutine of a pool without local workers: it takes the turns that no remote takes.
+func (p *Pool) runReserve() {
+	debug.SetPanicOnFault(true)
+	who := &taker{over: func() bool { return false }, may: p.scheduler.forsakenLocked}
+	var waited atomic.Int64
+	for t := (turn{}); ; {
+		if t = p.scheduler.nextFor(who, t, &waited); t.work == nil {
+			return
+		}
+		s := <-p.spares
+		t.samples, t.took = t.work.work(s.worker, t.samples)
+		p.spares <- s
+	}
+}

@@ -1,0 +1,89 @@
+"""imgfeed.ray on a Ray cluster of three nodes, which are processes of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import RANDOM
+
+from imgfeed import DataLoader
+from imgfeed.launcher import find_binary
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+from imgfeed.ray import Feeders, pack  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    nodes = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    for _ in range(2):
+        nodes.add_node(num_cpus=2)
+    ray.init(address=nodes.address, log_to_driver=False)
+    yield nodes
+    ray.shutdown()
+    nodes.shutdown()
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.usefixtures("cluster")
+def test_packing_by_tasks_makes_the_same_bytes(images: Path, tmp_path: Path) -> None:
+    subprocess.run([find_binary("imgshard"), "build", str(images), "-o", str(tmp_path / "one"), "-q"], check=True)
+    for parts in (1, 4, 7):
+        pack(str(images), str(tmp_path / f"of-{parts}"), parts=parts)
+        assert contents(tmp_path / f"of-{parts}") == contents(tmp_path / "one")
+    with pytest.raises(Exception, match="nowhere"):
+        pack(str(tmp_path / "nowhere"), str(tmp_path / "none"), parts=2)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_actors_feed(shards: Path) -> None:
+    options: dict[str, Any] = {
+        "transform": RANDOM,
+        "shuffle": True,
+        "seed": 3,
+        "framework": "numpy",
+        "num_workers": 1,
+        "slots": 3,
+    }
+
+    def epochs(**more: Any) -> Iterator[Any]:
+        with DataLoader(shards, 4, **options, **more) as loader:
+            for epoch in range(3):
+                loader.set_epoch(epoch)
+                yield from ((np.array(images), np.array(labels)) for images, labels in loader)
+
+    def same(a: Any, b: Any) -> bool:
+        return bool((a[0] == b[0]).all() and (a[1] == b[1]).all())
+
+    want = list(epochs())
+    with Feeders(str(shards), 2) as feeders:
+        first = feeders.addresses()
+        assert len(set(first)) == 2
+        got = []
+        for batch in epochs(feeders=first):
+            got.append(batch)
+            if len(got) == len(want) // 2:
+                ray.kill(feeders._actors[0], no_restart=False)
+        assert len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
+        again = feeders.addresses()
+        assert again[0] != first[0] and again[1] == first[1], "Ray has started it again"
+        assert all(same(a, b) for a, b in zip(epochs(feeders=again), want, strict=True))
+    deadline = time.monotonic() + 20
+    while subprocess.run(["pgrep", "-f", f"imgfeed feed {shards}"], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+        assert time.monotonic() < deadline, "feeders end with their actors"
+        time.sleep(0.2)

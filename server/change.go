@@ -1,0 +1,46 @@
+package server
+
+import (
+	"encoding/json"
+
+	"github.com/imgfeed/imgfeed/server/internal/ring"
+)
+
+// changeRequest gives the epochs that are started from now on another transform and batch size. The running epoch ends.
+type changeRequest struct {
+	Transform json.RawMessage `json:"transform"` // as of openRequest
+	Size      int             `json:"size,omitempty"`
+	BatchSize int             `json:"batch_size"`
+}
+
+// changedReply answers [changeRequest]. Where batches do not fit into the ring's slots any more, nothing has changed.
+type changedReply struct {
+	Fits   bool         `json:"fits"`
+	Arrays []ring.Array `json:"arrays,omitempty"` // of each slot, from now on
+	Notes  []string     `json:"notes,omitempty"`
+}
+
+func (s *session) change(m changeRequest) error {
+	next, err := s.openConfig.changed(s.server, m)
+	if err != nil {
+		return err
+	}
+	if next.layout.Size > s.slotBytes {
+		return s.connection.send(changedReply{})
+	}
+	s.stopEpoch()
+	s.lookMu.Lock()
+	s.views, s.listed, s.viewsText, s.transformName, s.notBitExact = next.views, next.listed, next.viewsText, next.transformName, next.notBitExact
+	s.plan.BatchSize, s.layout = next.plan.BatchSize, next.layout
+	s.lookMu.Unlock()
+	s.slots.lay(next.layout)
+	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", s.plan.BatchSize)
+	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes()})
+}
+
+// form returns transform, number of views and batch size, for those who look on.
+func (s *session) form() (transform string, views, batchSize int) {
+	s.lookMu.Lock()
+	defer s.lookMu.Unlock()
+	return s.viewsText, len(s.views), s.plan.BatchSize
+}

@@ -1,0 +1,620 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"image"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// startFeeder feeds from the sets in dir until the test ends, and returns its address and how to stop it before.
+func startFeeder(t testing.TB, dir string, change func(*Config)) (address string, stop func()) {
+	t.Helper()
+	_, address, stop = startFeeding(t, dir, change)
+	return address, stop
+}
+
+// startFeeding is startFeeder, and returns the server too.
+func startFeeding(t testing.TB, dir string, change func(*Config)) (srv *Server, address string, stop func()) {
+	t.Helper()
+	found, err := shard.FindAll(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Found: found, Threads: 2, MemoryBytes: 64 << 20, Name: "imgfeed test"}
+	if change != nil {
+		change(&cfg)
+	}
+	srv, err = New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := srv.ListenFeed("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	fed := make(chan error, 1)
+	go func() { fed <- srv.Feed(ctx, l) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-fed:
+			if err != nil {
+				t.Error(err)
+			}
+			srv.Close()
+		case <-time.After(testTimeout):
+			t.Error("the feeder does not stop")
+		}
+	})
+	t.Cleanup(stop)
+	return srv, l.Addr().String(), stop
+}
+
+// digest is a hash of all that an epoch delivers. Each batch is told to whoever wants to know.
+func (c *client) digest(epoch int64, each func(batch int)) [32]byte {
+	c.t.Helper()
+	h := sha256.New()
+	c.send(startRequest{Epoch: epoch})
+	expect[startedReply](c)
+	for {
+		switch m := c.receive().(type) {
+		case batchMessage:
+			for _, a := range c.opened.Arrays {
+				part := c.ring[int64(*m.Slot)*c.opened.SlotBytes+a.Offset:][:int64(m.Count)*a.Stride]
+				for ; a.Dtype == "text" && len(part) > 0; part = part[a.Stride:] { // what lies behind a text is undefined
+					h.Write(part[:4+binary.LittleEndian.Uint32(part)])
+				}
+				h.Write(part)
+			}
+			slot := *m.Slot
+			m.Slot, m.Generation, m.Slots = nil, 0, 0
+			json.NewEncoder(h).Encode(m)
+			c.send(releaseRequest{Slot: slot})
+			if each != nil {
+				each(m.Batch)
+			}
+		case endMessage:
+			return [32]byte(h.Sum(nil))
+		default:
+			c.t.Fatalf("got %#v", m)
+		}
+	}
+}
+
+// feedSessions are sessions of several kinds of a set with fields and a damaged sample.
+func feedSessions(t *testing.T) (dir string, sessions []openRequest) {
+	dir = t.TempDir()
+	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 150, 2, valueFields, valuesOf)
+	damage(t, filepath.Join(dir, "train-shards"), 42)
+	return dir, []openRequest{
+		{Transform: json.RawMessage(`[{"op":"RandomCrop","size":4,"padding":1},{"op":"RandomHorizontalFlip"}]`), BatchSize: 16, Shuffle: true, Seed: of[int64](-7), OnError: onErrorBlank, Fields: []string{"caption", "score"}, WithParams: true, Slots: 5},
+		{Transform: json.RawMessage(`{"views":[[{"op":"CenterCrop","size":5}],{"repeat":2,"ops":[{"op":"RandomResizedCrop","size":9}]}]}`), BatchSize: 40, Shuffle: true, Seed: of[int64](5),
+			OnError: onErrorSubstitute, Layout: layoutNCHW, WithRepetitions: true, WithParams: true},
+		{Transform: json.RawMessage(`[{"op":"RandomResizedCrop","size":20}]`), Resampler: "pillow-12", BatchSize: 7, OnError: onErrorBlank, Slots: 2},
+	}
+}
+
+// TestFeeders compares what sessions get with and without feeders, that come and go.
+func TestFeeders(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	var want [][32]byte
+	alone := startServer(t, dir, nil)
+	for _, m := range sessions {
+		want = append(want, alone.dial().hello().open(m).digest(3, nil))
+	}
+	first, stopFirst := startFeeder(t, dir, nil)
+	second, _ := startFeeder(t, dir, nil)
+	vanished, stop := startFeeder(t, dir, nil)
+	stop()
+	for _, threads := range []int{-1, 1} {
+		for _, feeders := range [][]string{{vanished}, {first}, {first, second, vanished}} {
+			t.Run(fmt.Sprint(threads, " ", len(feeders)), func(t *testing.T) {
+				ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = threads, feeders })
+				made := ts.awaitFeeders(feeders[0] != vanished)
+				for i, m := range sessions {
+					if got := ts.dial().hello().open(m).digest(3, nil); got != want[i] {
+						t.Errorf("session %d gets other batches than without feeders", i)
+					}
+				}
+				if n := made(); threads < 0 && (n > 300) != (feeders[0] != vanished) {
+					t.Errorf("feeders made %d samples", n)
+				}
+			})
+		}
+	}
+	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{first, second} })
+	ts.awaitFeeders(true)
+	got := ts.dial().hello().open(sessions[0]).digest(3, func(batch int) {
+		if batch == 2 {
+			stopFirst()
+		}
+	})
+	if got != want[0] {
+		t.Error("other batches where a feeder stops in the middle of the epoch")
+	}
+}
+
+// awaitFeeders waits for all connections to the first feeder, if it can be reached, and returns a count of the samples that feeders have made.
+func (ts *testServer) awaitFeeders(can bool) (made func() (samples int64)) {
+	ts.t.Helper()
+	connected := func() (n int64) {
+		for _, f := range ts.feeders.all() {
+			n += f.connected.Load()
+		}
+		return n
+	}
+	for deadline := time.Now().Add(testTimeout); can && connected() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.t.Fatal("no connection to the feeder")
+		}
+	}
+	return func() (samples int64) {
+		for _, f := range ts.feeders.all() {
+			samples += f.samples.Load()
+		}
+		return samples
+	}
+}
+
+// awaitLog returns a log that ends up in the text, and a wait for words in it.
+func awaitLog(t *testing.T) (log *slog.Logger, await func(words string)) {
+	var mu sync.Mutex
+	var text bytes.Buffer
+	write := writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(b)
+	})
+	return slog.New(slog.NewTextHandler(write, nil)), func(words string) {
+		t.Helper()
+		for deadline := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
+			mu.Lock()
+			has := text.String()
+			mu.Unlock()
+			if strings.Contains(has, words) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the log has no %q:\n%s", words, has)
+			}
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// TestFeederRefused starts feeders of other data and of another version.
+func TestFeederRefused(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	want := startServer(t, dir, nil).dial().hello().open(sessions[0]).digest(0, nil)
+	other, _ := startFeeder(t, oneSet(t, 150, 2), nil)
+	newer, _ := startFeeder(t, dir, func(c *Config) { c.Name = "imgfeed newer" })
+	for address, words := range map[string]string{other: "other data than the server", newer: "the feeder runs imgfeed newer"} {
+		log, await := awaitLog(t)
+		ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = -1, []string{address}, log })
+		await(words)
+		if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
+			t.Errorf("%s: other batches", words)
+		}
+	}
+}
+
+// TestHostileFeeders has a server meet peers that are no feeders, and ones that stop being such.
+func TestHostileFeeders(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	alone := startServer(t, dir, nil)
+	want := alone.dial().hello().open(sessions[0]).digest(0, nil)
+	hello, err := feedReplies.AppendFrame(nil, feedHelloReply{Version: 1, Server: "imgfeed test", Connections: 2, Sets: alone.feedSets()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal := errorFrame("feed", badRequest("not today"))
+	for name, c := range map[string]struct {
+		says  []byte // at once
+		then  []byte // after each request
+		words string
+	}{
+		"silent":    {},
+		"garbage":   {says: []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), words: "wire: frame of"},
+		"oversized": {says: []byte("\xff\xff\xff\x7f{"), words: "wire: frame of"},
+		"hangs":     {says: hello, words: "no piece within"},
+		"refuses":   {says: hello, then: refusal, words: "not today"},
+		"half":      {says: hello, then: append(bytes.Clone(madeFrame), 1, 1, 1), words: "no piece within"},
+		"nonsense":  {says: hello, then: append(bytes.Clone(refusal), 1, 2, 3), words: "not today"},
+		"text":      {says: hello, then: []byte("\x04\x00\x00\x00null"), words: "not a JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer conn.Close()
+						conn.Write(c.says)
+						frames := wire.NewReader(conn, wire.RequestBytesMax)
+						frames.Next()
+						for {
+							if _, err := frames.Next(); err != nil {
+								return
+							}
+							if readNumbers(conn, new(loader.Piece), 150) != nil {
+								return
+							}
+							conn.Write(c.then)
+						}
+					}()
+				}
+			}()
+			log, await := awaitLog(t)
+			ts := startServer(t, dir, func(cfg *Config) { cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log })
+			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
+				t.Error("other batches than without it")
+			}
+			await(c.words)
+		})
+	}
+}
+
+// TestHostileServers has a feeder meet peers that are no servers.
+func TestHostileServers(t *testing.T) {
+	dir := oneSet(t, 20, 1)
+	address, _ := startFeeder(t, dir, nil)
+	ts := startServer(t, dir, nil)
+	request := func(change func(*feedRequest)) []byte {
+		m := feedRequest{Set: ts.feedSets()[0], Transform: onePixel, Layout: layoutNHWC}
+		if change != nil {
+			change(&m)
+		}
+		frame, err := feedRequests.AppendFrame(nil, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame
+	}
+	numbers := func(n ...int64) (b []byte) {
+		for _, v := range n {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
+		return b
+	}
+	hello, _ := feedRequests.AppendFrame(nil, feedHello{Version: 1})
+	old, _ := feedRequests.AppendFrame(nil, feedHello{Version: 7})
+	for name, c := range map[string]struct {
+		sends []byte
+		words string
+	}{
+		"garbage":     {[]byte("GET / HTTP/1.1\r\n\r\n"), ""},
+		"oversized":   {[]byte("\xff\xff\xff\x7f"), "frame of"},
+		"no hello":    {append(request(nil), numbers(1, 0, 0, 0, 0)...), "must be hello"},
+		"old":         {old, "version 7"},
+		"hello twice": {append(bytes.Clone(hello), hello...), "hello was said already"},
+		"split":       {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Set.Split = "x" })...), "no split"},
+		"data":        {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Set.Fingerprint = "x" })...), "other data"},
+		"transform":   {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Transform = json.RawMessage("7") })...), "transform"},
+		"fields":      {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Fields = []string{"x"} })...), "no field"},
+		"none":        {append(append(bytes.Clone(hello), request(nil)...), numbers(0, 0, 0)...), "a piece of 0 samples"},
+		"many":        {append(append(bytes.Clone(hello), request(nil)...), numbers(65, 0, 0)...), "a piece of 65 samples"},
+		"index":       {append(append(bytes.Clone(hello), request(nil)...), numbers(1, 0, 0, 20, 0)...), "sample 20"},
+		"large": {append(append(bytes.Clone(hello), request(func(m *feedRequest) { m.Transform = json.RawMessage(`[{"op":"CenterCrop","size":4000}]`) })...),
+			append(numbers(64, 0, 0), make([]byte, 64*16)...)...), "at most"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(testTimeout))
+			conn.Write(c.sends)
+			got, err := io.ReadAll(conn)
+			if err, is := err.(net.Error); is && err.Timeout() {
+				t.Fatal("the feeder keeps the connection")
+			}
+			if !strings.Contains(string(got), c.words) {
+				t.Errorf("got %q, want %q", got, c.words)
+			}
+		})
+	}
+	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{address} })
+	checkServes(near)
+}
+
+// TestFeederConnAllocatesNothing makes pieces over plain connections and TLS, to a feeder that allocates nothing either.
+func TestFeederConnAllocatesNothing(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), nil)
+	layout, err := ring.NewLayout(32, ring.Array{Kind: ring.Images, Dtype: "uint8", Shape: []int{32, 32, 3}}, ring.Array{Kind: ring.Labels, Dtype: "int64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &sessionFeed{set: ts.feedSets()[0], frames: [2][]byte{[]byte("\x02\x00\x00\x00{}")}, bytes: layout.BatchBytes(1)}
+	for access, most := range map[feedAccess]float64{"": 0, feedAccess(newAuthority(t).folder(nil)): 6} { // crypto/tls allocates 24 bytes for each of the three records that are read, and its buffers where a pool drops them
+		p := &loader.Piece{Feed: f, Slot: viewSlot(0, make([]byte, layout.Size), layout), Indices: make([]int, 16)}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		near, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer near.Close()
+		far, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer far.Close()
+		if far, err = access.secure(far); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			request, reply := make([]byte, 6+8*3+16*16), append(bytes.Clone(madeFrame), bytes.Repeat([]byte{1}, 16+int(16*f.bytes))...)
+			for {
+				if _, err := io.ReadFull(far, request); err != nil {
+					return
+				}
+				far.Write(reply)
+			}
+		}()
+		if cfg, _, err := access.ofServer(); err != nil {
+			t.Fatal(err)
+		} else if cfg != nil {
+			near = tls.Client(near, cfg)
+		}
+		c := newFeederConn(new(feeder), near)
+		made := make([]bool, 16)
+		if allocated := testing.AllocsPerRun(100, func() {
+			if err := c.Make(p, made); err != nil || !made[15] {
+				t.Fatal(err, made)
+			}
+		}); allocated > most {
+			t.Errorf("TLS %q: %.1f allocations for a piece", access, allocated)
+		}
+	}
+}
+
+// TestCompressedPieces has a connection find its link slow. What it gets then is the same.
+func TestCompressedPieces(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	address, _ := startFeeder(t, dir, nil)
+	for _, m := range sessions {
+		near := startServer(t, dir, func(c *Config) { c.Feeders = []string{address} })
+		near.dial().hello().open(m)
+		var s *session
+		for s == nil {
+			for _, s = range near.openSessions() {
+			}
+		}
+		f := s.feed().(*sessionFeed)
+		if compressible := s.nchw == false; (f.sizes != nil) != compressible {
+			t.Fatalf("NCHW %v is compressible: %v", s.nchw, f.sizes)
+		}
+		layout, err := ring.NewLayout(64, s.arrays()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer := &feeder{server: near.Server, address: address, said: map[string]time.Time{}}
+		c, err := peer.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.conn.Close()
+		var got [2][]byte
+		for i := range got {
+			c.gauge.took = [2]float64{float64(i), 0.1}
+			got[i] = make([]byte, layout.Size)
+			p := &loader.Piece{Feed: f, Seed: 7, Slot: viewSlot(0, got[i], layout), First: 5}
+			for index := range 50 {
+				p.Indices = append(p.Indices, index)
+			}
+			made := make([]bool, len(p.Indices))
+			if err := c.Make(p, made); err != nil {
+				t.Fatal(err)
+			}
+			for index, is := range made {
+				if is == (index == 42) {
+					t.Errorf("sample %d made: %v", index, is)
+				}
+			}
+			slot := p.Slot
+			for v := range slot.Images { // what was not made is undefined
+				stride := len(slot.Images[v]) / 64
+				clear(slot.Images[v][(5+42)*stride:][:stride])
+			}
+		}
+		if slot := [2]*loader.Slot{viewSlot(0, got[0], layout), viewSlot(0, got[1], layout)}; !reflect.DeepEqual(slot[0].Images, slot[1].Images) {
+			t.Error("other images when compressed")
+		}
+		if sent, stand := peer.bytes.Load(), peer.arrayBytes.Load(); (sent != stand) != (f.sizes != nil) {
+			t.Errorf("%d bytes were sent for %d", sent, stand)
+		}
+	}
+}
+
+// TestHostileBlobs has a feeder send images that are none.
+func TestHostileBlobs(t *testing.T) {
+	z, sizes := newCompressor(), []image.Point{{3, 2}}
+	good, err := z.codec.Encode(nil, make([]byte, 18), 9, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := z.codec.Encode(nil, make([]byte, 18), 6, 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, c := range map[string]struct {
+		length uint32
+		blob   []byte
+	}{
+		"":                        {uint32(len(good)), good},
+		"2×3 pixels: want 3×2":    {uint32(len(other)), other},
+		"4294967295 bytes":        {1<<32 - 1, good},
+		"EOF":                     {uint32(len(good)) + 1, good},
+		"the header is cut short": {3, good},
+	} {
+		in := bytes.NewReader(append(binary.LittleEndian.AppendUint32(nil, c.length), c.blob...))
+		if err := z.readHeader(in, 1, sizes); err != nil {
+			t.Fatal(err)
+		}
+		_, err := z.readView(in, 0, 1, sizes[0], make([]byte, 18))
+		if (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {
+			t.Errorf("got %v, want %q", err, words)
+		}
+	}
+}
+
+// TestJobsShareWork has servers with the same session make its epoch at the same time. Feeders make the samples once, in the memory that there is.
+func TestJobsShareWork(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	want := startServer(t, dir, nil).dial().hello().open(sessions[1]).digest(3, nil)
+	for name, c := range map[string]struct {
+		memory    int64 // of each feeder
+		seeds     int64 // the difference
+		atLeast   int64
+		atMost    int64
+		otherBits bool
+	}{
+		"same plan":     {64 << 20, 0, 149, 250, false},
+		"little memory": {4, 0, 149, 450, false},
+		"other seeds":   {64 << 20, 1, 290, 450, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var feeders []*Server
+			var addresses []string
+			for range 2 {
+				srv, address, _ := startFeeding(t, dir, func(cfg *Config) { cfg.MemoryBytes = c.memory })
+				feeders, addresses = append(feeders, srv), append(addresses, address)
+			}
+			images := func() (n int64) {
+				for _, srv := range feeders {
+					n += srv.pool.Counters().Images
+				}
+				return n
+			}
+			got, begin := make(chan [32]byte), make(chan bool)
+			for i := range int64(2) {
+				m := sessions[1]
+				m.Seed = of(*m.Seed + i*c.seeds)
+				ts := startServer(t, dir, func(cfg *Config) { cfg.Threads, cfg.Feeders = -1, addresses })
+				ts.awaitFeeders(true)
+				session := ts.dial().hello().open(m)
+				session.digest(2, nil) // now the feeders know all servers
+				go func() {
+					<-begin
+					got <- session.digest(3, nil)
+				}()
+			}
+			before := images()
+			close(begin)
+			if first, second := <-got, <-got; (first != second) != c.otherBits || first != want && second != want {
+				t.Error("other batches than without feeders")
+			}
+			for _, srv := range feeders {
+				srv.sharing.mu.Lock()
+				if srv.sharing.bytes > c.memory/4+1<<20 {
+					t.Errorf("%d bytes are kept", srv.sharing.bytes)
+				}
+				srv.sharing.mu.Unlock()
+			}
+			if made := images() - before; made < c.atLeast || made > c.atMost {
+				t.Errorf("feeders made %d samples of an epoch of 150", made)
+			}
+		})
+	}
+}
+
+// TestFeederLists has a file name feeders, that come and go while epochs run, and a name that stands for several addresses.
+func TestFeederLists(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	want := startServer(t, dir, nil).dial().hello().open(sessions[0]).digest(3, nil)
+	first, _ := startFeeder(t, dir, nil)
+	second, _ := startFeeder(t, dir, nil)
+	folder := t.TempDir()
+	list := func(text string) { writeIn(t, folder, "feeders", text) }
+	list(first)
+	log, await := awaitLog(t)
+	ts := startServer(t, dir, func(c *Config) {
+		c.Threads, c.Log = -1, log
+		c.Feeders = []string{"file:" + filepath.Join(folder, "feeders")}
+	})
+	connected := func() (addresses []string) {
+		for _, f := range ts.feeders.all() {
+			if f.connected.Load() > 0 {
+				addresses = append(addresses, f.address)
+			}
+		}
+		return addresses
+	}
+	listed := func(want ...string) {
+		t.Helper()
+		slices.Sort(want)
+		for deadline := time.Now().Add(testTimeout); !slices.Equal(connected(), want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("connected to %v, want %v", connected(), want)
+			}
+		}
+	}
+	session := ts.dial().hello().open(sessions[0])
+	check := func() {
+		t.Helper()
+		if session.digest(3, nil) != want {
+			t.Error("other batches")
+		}
+	}
+	listed(first)
+	check()
+	list(first + ",\n" + second + "\n")
+	listed(first, second)
+	check()
+	for text, words := range map[string]string{"nonsense": "want host:port", "10.1.2.3:7400": "give both sides --tls", "\xff\xfe:7400": "want host:port in UTF-8"} {
+		list(text)
+		await(words)
+		listed(first, second) // as before
+		check()
+	}
+	list(second)
+	listed(second)
+	check()
+	if err := os.Remove(filepath.Join(folder, "feeders")); err != nil {
+		t.Fatal(err)
+	}
+	await("no such file")
+	listed(second)
+	_, port, _ := net.SplitHostPort(first)
+	byName := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{"dns:localhost:" + port} })
+	byName.awaitFeeders(true)
+	unknown, await := awaitLog(t)
+	startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = -1, []string{"dns:feeders.invalid:7400"}, unknown })
+	await("looking up feeders failed")
+}

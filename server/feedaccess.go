@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+)
+
+const (
+	// feedTLSName is the name that a feeder's certificate must be for, whatever the machine's: one certificate does for all.
+	feedTLSName = "imgfeed"
+	// tokenMin and tokenMax bound a token.
+	tokenMin, tokenMax = 16, 1024
+)
+
+// A feedAccess is the folder of [Config].FeedTLS, whose files say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read for each connection, so that they
+// may be renewed. "" is no TLS.
+type feedAccess string
+
+// ListenFeed listens for servers that [Server.Feed] makes samples for.
+func (s *Server) ListenFeed(address string) (net.Listener, error) {
+	if err := s.feedAccess().check(address); err != nil {
+		return nil, err
+	}
+	if _, err := s.feedAccess().ofFeeder(); err != nil {
+		return nil, err
+	}
+	return net.Listen("tcp", address)
+}
+
+func (s *Server) feedAccess() feedAccess { return feedAccess(s.cfg.FeedTLS) }
+
+// check refuses addresses by which images would go over a network for anybody to read or replace.
+func (a feedAccess) check(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("feeder address %q: %w: want host:port", address, err)
+	case !utf8.ValidString(address):
+		return fmt.Errorf("feeder address %q: want host:port in UTF-8", address)
+	}
+	if ip := net.ParseIP(host); a != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("feeder address %s is not of this machine alone: give both sides --tls, or use loopback addresses, as 127.0.0.1:7400 by way of ssh -L", address)
+}
+
+// token returns the token, "" if the folder has none.
+func (a feedAccess) token() (string, error) {
+	if a == "" {
+		return "", nil
+	}
+	path := filepath.Join(string(a), "token")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	text = bytes.TrimSpace(text)
+	if err == nil && (len(text) < tokenMin || len(text) > tokenMax) {
+		err = fmt.Errorf("%s has %d characters: a token has %d to %d", path, len(text), tokenMin, tokenMax)
+	}
+	return string(text), err
+}
+
+// authority returns the certificates that sign those of the other side.
+func (a feedAccess) authority() (*x509.CertPool, error) {
+	path := filepath.Join(string(a), "ca.crt")
+	text, err := os.ReadFile(path)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return pool, err
+}
+
+// certificate returns this side's own.
+func (a feedAccess) certificate() ([]tls.Certificate, error) {
+	crt, key := filepath.Join(string(a), "tls.crt"), filepath.Join(string(a), "tls.key")
+	pair, err := tls.LoadX509KeyPair(crt, key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s and %s: %w", crt, key, err)
+	}
+	return []tls.Certificate{pair}, err
+}
+
+// ofFeeder returns the settings of a connection from a server; nil without TLS. Without a token the server must show a certificate.
+func (a feedAccess) ofFeeder() (*tls.Config, error) {
+	if a == "" {
+		return nil, nil
+	}
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
+	if cfg.Certificates, err = a.certificate(); err == nil && token == "" {
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+		cfg.ClientCAs, err = a.authority()
+	}
+	return cfg, err
+}
+
+// ofServer returns the settings of a connection to a feeder, and the token to show; nil without TLS.
+func (a feedAccess) ofServer() (cfg *tls.Config, token string, err error) {
+	if a == "" {
+		return nil, "", nil
+	}
+	if token, err = a.token(); err != nil {
+		return nil, "", err
+	}
+	cfg = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: feedTLSName}
+	if cfg.RootCAs, err = a.authority(); err == nil && token == "" {
+		cfg.Certificates, err = a.certificate()
+	}
+	return cfg, token, err
+}
+
+// secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message.
+func (a feedAccess) secure(conn net.Conn) (net.Conn, error) {
+	cfg, err := a.ofFeeder()
+	if err != nil || cfg == nil {
+		return conn, err
+	}
+	return tls.Server(conn, cfg), nil
+}
+
+// admit checks what a server shows.
+func (a feedAccess) admit(token string) error {
+	want, err := a.token()
+	if err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 0 {
+		err = badRequest("the server's token is not the feeder's: both need the same file token in the folder of --tls")
+	}
+	return err
+}
+
+// dial connects to a feeder, and returns the token to show it.
+func (a feedAccess) dial(ctx context.Context, address string) (net.Conn, string, error) {
+	cfg, token, err := a.ofServer()
+	if err != nil {
+		return nil, "", err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil || cfg == nil {
+		return conn, "", err
+	}
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, "", a.explain(err)
+	}
+	return secured, token, nil
+}
+
+// explain says what to do about a greeting that failed.
+func (a feedAccess) explain(err error) error {
+	if alert, isOp := errors.AsType[*net.OpError](err); isOp && alert.Op == "remote error" {
+		return fmt.Errorf("the feeder does not take what %s has: %w", a, alert.Err)
+	}
+	switch {
+	case is[tls.RecordHeaderError](err):
+		return errors.New("the feeder does not speak TLS: start it with --tls")
+	case is[x509.UnknownAuthorityError](err):
+		return fmt.Errorf("the feeder's certificate is not signed by %s: %w", filepath.Join(string(a), "ca.crt"), err)
+	case is[x509.HostnameError](err):
+		return fmt.Errorf("the feeder's certificate is not for the name %s: make it with subjectAltName=DNS:%[1]s: %w", feedTLSName, err)
+	case is[x509.CertificateInvalidError](err):
+		return fmt.Errorf("the feeder's certificate: %w", err)
+	}
+	return fmt.Errorf("the feeder does not answer the greeting: %w", err)
+}

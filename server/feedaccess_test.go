@@ -1,0 +1,213 @@
+package server
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An authority signs certificates for tests.
+type authority struct {
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert.Raw = der
+	return &authority{t, cert, key}
+}
+
+// folder writes the files of [Config].FeedTLS. change may change the certificate before it is signed.
+func (a *authority) folder(change func(*x509.Certificate)) string {
+	a.t.Helper()
+	cert := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{feedTLSName}, NotAfter: time.Now().Add(time.Hour)}
+	if change != nil {
+		change(cert)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	dir := a.t.TempDir()
+	for name, block := range map[string]pem.Block{"ca.crt": {Type: "CERTIFICATE", Bytes: a.cert.Raw}, "tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: secret}} {
+		writeIn(a.t, dir, name, string(pem.EncodeToMemory(&block)))
+	}
+	return dir
+}
+
+// writeIn writes a file of dir, and returns dir.
+func writeIn(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestFeedTLS has servers and feeders with several files meet. All batches are right, and the log says what is wrong.
+func TestFeedTLS(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	want := startServer(t, dir, nil).dial().hello().open(sessions[0]).digest(0, nil)
+	ours, other := newAuthority(t), newAuthority(t)
+	folder := func() string { return ours.folder(nil) }
+	token := func(dir, text string) string { return writeIn(t, dir, "token", text) }
+	const secret, wrong = "sixteen letters.\n", "seventeen letters"
+	onlyAuthority := writeIn(t, t.TempDir(), "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.cert.Raw})))
+	for name, c := range map[string]struct {
+		feeder, server string
+		words          string // "" if the feeder helps
+	}{
+		"certificates":          {folder(), folder(), ""},
+		"token":                 {token(folder(), secret), token(onlyAuthority, secret), ""},
+		"other token":           {token(folder(), secret), token(folder(), wrong), "the server's token is not the feeder's"},
+		"no token":              {token(folder(), secret), folder(), "the server's token is not the feeder's"},
+		"token for certificate": {folder(), token(folder(), secret), "certificate required"},
+		"other feeder":          {other.folder(nil), folder(), "the feeder's certificate is not signed by"},
+		"other server":          {folder(), writeIn(t, other.folder(nil), "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.cert.Raw}))), "the feeder does not take what"},
+		"expired":               {ours.folder(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }), folder(), "certificate has expired"},
+		"other name":            {ours.folder(func(c *x509.Certificate) { c.DNSNames = []string{"example.org"} }), folder(), "subjectAltName=DNS:imgfeed"},
+		"plain feeder":          {"", folder(), "the feeder does not speak TLS"},
+		"plain server":          {folder(), "", "the feeder speaks TLS only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, _ := startFeeder(t, dir, func(cfg *Config) { cfg.FeedTLS = c.feeder })
+			log, await := awaitLog(t)
+			ts := startServer(t, dir, func(cfg *Config) {
+				cfg.Threads, cfg.Feeders, cfg.FeedTLS, cfg.Log = -1, []string{address}, c.server, log
+			})
+			if c.words != "" {
+				await(c.words)
+			}
+			made := ts.awaitFeeders(c.words == "")
+			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
+				t.Error("other batches than without feeders")
+			}
+			if helped := made() > 0; helped != (c.words == "") {
+				t.Errorf("the feeder made samples: %v", helped)
+			}
+		})
+	}
+}
+
+// TestFeedTLSFiles names files that are missing or wrong, before anything is served.
+func TestFeedTLSFiles(t *testing.T) {
+	ours := newAuthority(t)
+	without := func(name string) string {
+		dir := ours.folder(nil)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for words, dir := range map[string]string{
+		"ca.crt: no such file":          without("ca.crt"),
+		"tls.crt: no such file":         without("tls.crt"),
+		"tls.key: no such file":         without("tls.key"),
+		"ca.crt holds no certificate":   writeIn(t, ours.folder(nil), "ca.crt", "hello"),
+		"does not match public key":     writeIn(t, ours.folder(nil), "tls.key", readFile(t, ours.folder(nil), "tls.key")),
+		"token has 5 characters":        writeIn(t, ours.folder(nil), "token", "short\n"),
+		"failed to find any PEM data":   writeIn(t, ours.folder(nil), "tls.crt", "hello"),
+		"nowhere/ca.crt: no such file":  "nowhere",
+		"token has 1025 characters: a ": writeIn(t, ours.folder(nil), "token", strings.Repeat("x", 1025)),
+	} {
+		a := feedAccess(dir)
+		_, _, server := a.ofServer()
+		_, feeder := a.ofFeeder()
+		for _, err := range []error{server, feeder} {
+			if err == nil || !strings.Contains(err.Error(), words) && dir != "nowhere" {
+				t.Errorf("got %v, want %s", err, words)
+			}
+		}
+	}
+	srv := startServer(t, oneSet(t, 2, 1), nil)
+	if _, err := srv.ListenFeed("0.0.0.0:0"); err == nil || !strings.Contains(err.Error(), "give both sides --tls") {
+		t.Errorf("a plain feeder on all addresses: %v", err)
+	}
+}
+
+func readFile(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestHostileTLS has a feeder meet peers that begin as TLS and go on otherwise. Each is gone soon, and a good one is served.
+func TestHostileTLS(t *testing.T) {
+	dir := oneSet(t, 20, 1)
+	folder := newAuthority(t).folder(nil)
+	address, _ := startFeeder(t, dir, func(c *Config) { c.FeedTLS = folder })
+	cfg, _, err := feedAccess(folder).ofServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sends := range map[string]string{
+		"half a record": "\x16\x03\x01\x40\x00\x01",
+		"garbage":       "\x16\x03\x01\x00\x20" + strings.Repeat("x", 32),
+		"silent":        "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(helloTimeout + testTimeout))
+			io.WriteString(conn, sends)
+			if _, err := io.ReadAll(conn); is[net.Error](err) && err.(net.Error).Timeout() {
+				t.Error("the feeder keeps the connection")
+			}
+		})
+	}
+	t.Run("garbage inside", func(t *testing.T) {
+		t.Parallel()
+		conn, err := tls.Dial("tcp", address, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
+		if got, err := io.ReadAll(conn); err != nil || !strings.Contains(string(got), "frame of") {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+	t.Cleanup(func() {
+		near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = -1, []string{address}, folder })
+		near.awaitFeeders(true)
+		checkServes(near)
+	})
+}

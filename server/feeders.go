@@ -1,0 +1,357 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+)
+
+const (
+	// pieceTime is what a piece is to take about, beside twice what the smallest ones take: much more than what it costs to ask for one. The samples that are under way
+	// need slots, so that it is short.
+	pieceTime = 20 * time.Millisecond
+	// lateAfter is how long a feeder may take for a piece before that is made here. A trainer that waits for it waits a bit longer than that.
+	lateAfter = 700 * time.Millisecond
+	// A feeder that fails is dialled again after a pause, which grows.
+	redialMin, redialMax = 100 * time.Millisecond, 5 * time.Second
+	// sayAgainAfter is how long the same trouble with a feeder is not logged again.
+	sayAgainAfter = time.Minute
+)
+
+// A feeder is another machine that makes samples for this one.
+type feeder struct {
+	server  *Server
+	address string
+	stop    func()
+	place   atomic.Uint64 // of all feeders, by address: 32 bits for which one, 32 for how many
+
+	connected, samples, again, late, bytes, arrayBytes atomic.Int64
+
+	mu      sync.Mutex
+	keeping int                  // connections that are kept open
+	said    map[string]time.Time // troubles that were logged, and when
+	trouble string               // the last one
+}
+
+// keep has so many connections kept open, or more.
+func (f *feeder) keep(ctx context.Context, connections int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ; f.keeping < connections; f.keeping++ {
+		f.server.running.Go(func() { f.keepOne(ctx) })
+	}
+}
+
+// keepOne keeps a connection open.
+func (f *feeder) keepOne(ctx context.Context) {
+	pause := redialMin
+	for ctx.Err() == nil {
+		c, err := f.dial(ctx)
+		if err == nil {
+			err = f.serve(ctx, c)
+			if c.least > 0 {
+				pause = redialMin
+			}
+		}
+		if ctx.Err() != nil || errors.Is(err, loader.ErrClosed) {
+			return
+		}
+		f.say(err)
+		select {
+		case <-time.After(time.Duration((0.5 + rand.Float64()) * float64(pause))):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, redialMax)
+	}
+}
+
+// serve gives a connection pieces until it fails or ctx ends.
+func (f *feeder) serve(ctx context.Context, c *feederConn) error {
+	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
+	defer c.conn.Close()
+	f.connected.Add(1)
+	defer f.connected.Add(-1)
+	return f.server.pool.ServeRemote(ctx, c)
+}
+
+// say logs a trouble, unless it was logged lately.
+func (f *feeder) say(err error) {
+	if failed, is := errors.AsType[*net.OpError](err); is { // without the ports
+		err = fmt.Errorf("%s: %w", failed.Op, failed.Err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trouble = err.Error()
+	if at, said := f.said[err.Error()]; said && time.Since(at) < sayAgainAfter {
+		return
+	}
+	f.said[err.Error()] = time.Now()
+	f.server.log.Warn("feeder", "address", f.address, "err", err)
+}
+
+// dial connects to the feeder, which must serve what this server serves.
+func (f *feeder) dial(ctx context.Context) (c *feederConn, err error) {
+	soon, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	conn, token, err := f.server.feedAccess().dial(soon, f.address)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(soon, func() { conn.Close() })()
+	defer func() {
+		if err != nil {
+			conn.Close()
+		}
+	}()
+	c = newFeederConn(f, conn)
+	frame, err := feedRequests.AppendFrame(nil, feedHello{Version: wire.Version, From: f.server.feeders.name, Token: token})
+	if err != nil {
+		return nil, err
+	}
+	if _, err = conn.Write(frame); err != nil {
+		return nil, err
+	}
+	text, err := c.frames.Next()
+	if err != nil {
+		return nil, f.server.feedAccess().explain(err)
+	}
+	hello, err := decodeFeedReply[feedHelloReply](text)
+	if err != nil {
+		return nil, err
+	}
+	if c.sets, err = f.common(hello); err != nil {
+		return nil, err
+	}
+	f.keep(ctx, min(hello.Connections, feedConnectionsMax))
+	return c, nil
+}
+
+// common returns the sets that the feeder and the server both serve. An error is why there are none.
+func (f *feeder) common(hello feedHelloReply) ([]feedSet, error) {
+	if name := f.server.cfg.Name; hello.Server != name {
+		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples", hello.Server, name)
+	}
+	var common []feedSet
+	var differ []error
+	for _, ours := range f.server.feedSets() {
+		i := slices.IndexFunc(hello.Sets, func(s feedSet) bool { return s.Split == ours.Split })
+		switch {
+		case i < 0:
+			differ = append(differ, fmt.Errorf("the feeder does not serve split %s", ours.Split))
+		case hello.Sets[i] != ours:
+			differ = append(differ, &otherDataError{hello.Sets[i], ours})
+		default:
+			common = append(common, ours)
+		}
+	}
+	if len(common) == 0 {
+		return nil, errors.Join(differ...)
+	}
+	for _, err := range differ {
+		f.say(err)
+	}
+	return common, nil
+}
+
+// decodeFeedReply decodes a feeder's message, which must be an M.
+func decodeFeedReply[M any](text []byte) (m M, err error) {
+	_, message, err := feedReplies.DecodeReply(text)
+	if err != nil {
+		return m, err
+	}
+	switch message := message.(type) {
+	case M:
+		return message, nil
+	case errorMessage:
+		return m, fmt.Errorf("the feeder refuses: %s", message.Message)
+	}
+	return m, fmt.Errorf("the feeder sent %.80s", text)
+}
+
+// A sessionFeed is what a stream of a session tells feeders.
+type sessionFeed struct {
+	set    feedSet
+	frames [2][]byte     // of the feedRequest for plain and for compressed images
+	bytes  int64         // of a sample
+	sizes  []image.Point // of images that may be compressed
+}
+
+// feed returns what the session's next stream tells feeders; nil if there are none.
+func (s *session) feed() any {
+	if len(s.server.cfg.Feeders) == 0 {
+		return nil
+	}
+	r := feedRequest{Set: feedSetOf(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params, Rank: s.plan.Rank, World: s.plan.World}
+	for k := range s.fields.Len() {
+		r.Fields = append(r.Fields, s.fields.Field(k).Name)
+	}
+	f := &sessionFeed{set: r.Set, bytes: s.layout.BatchBytes(1), sizes: s.compressible()}
+	for i := range f.frames {
+		var err error
+		r.Compressed = i == 1
+		if f.frames[i], err = feedRequests.AppendFrame(nil, r); err != nil || len(f.frames[i]) > wire.RequestBytesMax { // a transform that a session may have fits
+			s.connection.log.Warn("feeders are not asked for this session", "err", err)
+			return nil
+		}
+	}
+	return f
+}
+
+// A feederConn is a connection to a feeder, as a [loader.Remote].
+type feederConn struct {
+	feeder  *feeder
+	conn    net.Conn
+	in      *bufio.Reader
+	frames  *wire.Reader
+	sets    []feedSet
+	out     []byte
+	parts   [][]byte
+	flags   [loader.PieceSamplesMax]byte
+	samples float64       // of the next piece
+	least   time.Duration // that a piece took lately
+	*compressor
+	gauge linkGauge
+}
+
+func newFeederConn(f *feeder, conn net.Conn) *feederConn {
+	c := &feederConn{feeder: f, conn: conn, in: bufio.NewReaderSize(conn, requestBufferBytes), samples: 4, compressor: newCompressor()}
+	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
+	return c
+}
+
+// Takes implements [loader.Remote].
+func (c *feederConn) Takes(feed any) bool {
+	f, ok := feed.(*sessionFeed)
+	return ok && slices.Contains(c.sets, f.set)
+}
+
+// Prefers implements [loader.Remote]. Each batch is of one feeder rather than the others, the same for all servers with these feeders: what jobs have in common is made there once.
+func (c *feederConn) Prefers(batch int) bool {
+	place := c.feeder.place.Load()
+	which, all := place>>32, place&(1<<32-1)
+	return all > 0 && uint64(batch)%all == which
+}
+
+// Samples implements [loader.Remote].
+func (c *feederConn) Samples() int { return int(c.samples) }
+
+// Make implements [loader.Remote]. After an error the connection is closed, so that nothing is written to the slot any more.
+func (c *feederConn) Make(p *loader.Piece, made []bool) error {
+	f := p.Feed.(*sessionFeed)
+	n := min(len(made), max(1, int(feedBytesMax/f.bytes)))
+	started := time.Now()
+	c.conn.SetDeadline(started.Add(lateAfter))
+	if err := c.exchange(f, p, made[:n]); err != nil {
+		c.conn.Close()
+		c.feeder.again.Add(int64(n))
+		if failed, is := errors.AsType[net.Error](err); is && failed.Timeout() {
+			c.feeder.late.Add(1)
+			return fmt.Errorf("no piece within %v: it is made here", lateAfter)
+		}
+		return err
+	}
+	took := max(1, time.Since(started))
+	if c.least += c.least / 64; c.least == 0 || took < c.least {
+		c.least = took
+	}
+	wanted := float64(n) * float64(pieceTime+2*c.least) / float64(took)
+	c.samples = min(max(1, (c.samples+min(wanted, 2*c.samples))/2), loader.PieceSamplesMax)
+	return nil
+}
+
+// exchange asks for a piece, and reads it into its slot.
+func (c *feederConn) exchange(f *sessionFeed, p *loader.Piece, made []bool) error {
+	started := time.Now()
+	frame, compressed := f.frames[0], f.sizes != nil && c.gauge.compress()
+	if compressed {
+		frame = f.frames[1]
+	}
+	c.out = appendNumbers(append(c.out[:0], frame...), p, len(made))
+	if _, err := c.conn.Write(c.out); err != nil {
+		return err
+	}
+	text, err := c.frames.Next()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(text, madeFrame[4:]) {
+		_, err := decodeFeedReply[madeReply](text)
+		return errors.Join(err, errors.New("the feeder refuses a piece"))
+	}
+	flags := c.flags[:len(made)]
+	if _, err := io.ReadFull(c.in, flags); err != nil {
+		return err
+	}
+	c.parts = p.Slot.AppendPlaces(c.parts[:0], p.First, len(made))
+	if !compressed {
+		err = c.read(c.parts)
+	} else {
+		err = c.readCompressed(f, p.Slot, len(made))
+	}
+	if err != nil {
+		return err
+	}
+	c.gauge.note(compressed, len(made), time.Since(started))
+	good := 0
+	for i, flag := range flags {
+		if made[i] = flag == 1; made[i] {
+			good++
+		}
+	}
+	c.feeder.samples.Add(int64(good))
+	c.feeder.again.Add(int64(len(made) - good))
+	return nil
+}
+
+// read reads parts as they are.
+func (c *feederConn) read(parts [][]byte) error {
+	started, total := time.Now(), 0
+	for _, part := range parts {
+		if _, err := io.ReadFull(c.in, part); err != nil {
+			return err
+		}
+		total += len(part)
+	}
+	c.gauge.slow = time.Since(started) > time.Duration(total)*slowByte
+	c.feeder.bytes.Add(int64(total))
+	c.feeder.arrayBytes.Add(int64(total))
+	return nil
+}
+
+// readCompressed reads c.parts of n samples, whose images are compressed.
+func (c *feederConn) readCompressed(f *sessionFeed, slot *loader.Slot, n int) error {
+	if err := c.readHeader(c.in, n, f.sizes); err != nil {
+		return err
+	}
+	total := 0
+	for i, part := range c.parts {
+		var read int
+		var err error
+		if v := i - 1 - len(slot.Params); v < 0 || v >= len(f.sizes) {
+			read, err = io.ReadFull(c.in, part)
+		} else {
+			read, err = c.readView(c.in, v, n, f.sizes[v], part)
+		}
+		if err != nil {
+			return err
+		}
+		total += read
+		c.feeder.arrayBytes.Add(int64(len(part)))
+	}
+	c.feeder.bytes.Add(int64(total))
+	return nil
+}

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/server/status"
+)
+
+// TestFeedersAreSeen looks at what status.json and the metrics say of a feeder that makes everything, and of one that is away.
+func TestFeedersAreSeen(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	away, stop := startFeeder(t, dir, nil)
+	stop()
+	address, _ := startFeeder(t, dir, nil)
+	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{address, away} })
+	ts.awaitFeeders(true)
+	ts.addMoment(time.Now())
+	ts.dial().hello().open(sessions[0]).digest(3, nil)
+	ts.addMoment(time.Now().Add(time.Second))
+	var st status.Status
+	if err := json.Unmarshal(ts.get("/status.json").Body.Bytes(), &st); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range st.Feeders.Each {
+		if (f.Connections > 0) != (f.Address == address) || (f.Trouble != "") != (f.Address == away) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if all := st.Feeders; len(all.Each) != 2 || all.Samples < 100 || all.Again < 1 || all.Bytes == 0 || all.SamplesPerSecond < 50 || all.BytesPerSecond == 0 || all.Share < 0.9 || all.Share > 1 {
+		t.Errorf("%+v", all) // sample 42 is damaged
+	}
+	metrics := ts.get("/metrics").Body.String()
+	for _, want := range []string{`imgfeed_feeder_connections{feeder="` + away + `"} 0`, `imgfeed_feeder_samples_total{feeder="` + address + `"} `} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}

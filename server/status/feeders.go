@@ -1,0 +1,130 @@
+package status
+
+import (
+	"fmt"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+)
+
+// Feeders are the other machines that make samples for a server, as they are listed now.
+type Feeders struct {
+	FeederWork          // of all
+	Each       []Feeder `json:"each"` // by address
+}
+
+// A Feeder is one of them.
+type Feeder struct {
+	Address     string `json:"address"`
+	Connections int64  `json:"connections"` // 0: it is not connected
+	Trouble     string `json:"trouble"`     // the last one, "" if there was none
+	FeederWork
+}
+
+// FeederWork is what came from feeders.
+type FeederWork struct {
+	FeederCounts
+	SamplesPerSecond float64 `json:"samples_per_second"` // in the last seconds, as are the next two
+	BytesPerSecond   float64 `json:"bytes_per_second"`
+	Share            float64 `json:"share"` // of all samples that were made
+}
+
+// FeederCounts are since a feeder was listed.
+type FeederCounts struct {
+	Samples int64 `json:"samples"`
+	Again   int64 `json:"again"` // samples of pieces that were late or lost, or which it could not read: the server made them
+	Late    int64 `json:"late"`  // pieces
+	Bytes   int64 `json:"bytes"` // that came, of images perhaps compressed
+
+	ArrayBytes int64 `json:"array_bytes"` // that they stand for
+}
+
+var feederCounters = []struct {
+	metric, help string
+	of           func(*FeederCounts) *int64
+}{
+	{"feeder_samples_total", "Samples that came from feeders.", func(c *FeederCounts) *int64 { return &c.Samples }},
+	{"feeder_again_samples_total", "Samples that feeders were asked for and the server made.", func(c *FeederCounts) *int64 { return &c.Again }},
+	{"feeder_late_pieces_total", "Pieces that did not come from feeders in time.", func(c *FeederCounts) *int64 { return &c.Late }},
+	{"feeder_bytes_total", "Bytes that came from feeders, some perhaps compressed.", func(c *FeederCounts) *int64 { return &c.Bytes }},
+	{"feeder_array_bytes_total", "Bytes of the arrays that they stand for.", func(c *FeederCounts) *int64 { return &c.ArrayBytes }},
+}
+
+// Add adds e to c.
+func (c *FeederCounts) Add(e FeederCounts) {
+	for _, counter := range feederCounters {
+		*counter.of(c) += *counter.of(&e)
+	}
+}
+
+// feederMetrics are metrics by the feeder's address.
+func feederMetrics() (list []metric) {
+	each := func(of func(*Feeder) int64) func(*Status) values {
+		return func(st *Status) values {
+			v := values{}
+			if st.Feeders != nil {
+				for i := range st.Feeders.Each {
+					v[st.Feeders.Each[i].Address] = float64(of(&st.Feeders.Each[i]))
+				}
+			}
+			return v
+		}
+	}
+	for _, c := range feederCounters {
+		list = append(list, counter(c.metric, c.help, "feeder", each(func(f *Feeder) int64 { return *c.of(&f.FeederCounts) })))
+	}
+	return append(list, gauge("feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder", each(func(f *Feeder) int64 { return f.Connections })))
+}
+
+// connected returns how many feeders are connected.
+func (fs *Feeders) connected() (n int) {
+	for i := range fs.Each {
+		if fs.Each[i].Connections > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// advice says what to do where threads and feeders do not keep up. The server does not know how much more the client would take, but how much one feeder makes.
+func (fs *Feeders) advice() string {
+	n := fs.connected()
+	if n == 0 {
+		text := "No feeder is connected: start imgfeed feed where --feeders names it."
+		for _, f := range fs.Each {
+			if f.Trouble != "" {
+				return fmt.Sprintf("%s The last trouble with %s: %s.", text, f.Address, f.Trouble)
+			}
+		}
+		return text
+	}
+	if lost := len(fs.Each) - n; lost > 0 {
+		return fmt.Sprintf("%s not connected: the status names why. One feeder makes %s images/s now on average.", bytesize.Counted(lost, "feeder is", "feeders are"), fs.ofOne(n))
+	}
+	return fmt.Sprintf("Add feeders: one makes %s images/s now on average, and another one like it adds about as many. Or give the server more cores (--threads).", fs.ofOne(n))
+}
+
+func (fs *Feeders) ofOne(n int) string {
+	return bytesize.Grouped(int(fs.SamplesPerSecond/float64(n) + 0.5))
+}
+
+// Lines describe the feeders for a terminal.
+func (fs *Feeders) Lines() []string {
+	lines := []string{fmt.Sprintf("feeders: %d of %d connected, %s", fs.connected(), len(fs.Each), fs.line())}
+	for _, f := range fs.Each {
+		line := fmt.Sprintf("  %s: %s", f.Address, f.line())
+		if f.Connections == 0 {
+			line = fmt.Sprintf("  %s: not connected: %s", f.Address, f.Trouble)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (w *FeederWork) line() string {
+	compressed := ""
+	if w.Bytes < w.ArrayBytes {
+		compressed = fmt.Sprintf(" (compressed to %.0f %%)", 100*float64(w.Bytes)/float64(w.ArrayBytes))
+	}
+	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s%s; %s late, %s made again here", bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
+		bytesize.Format(int64(w.BytesPerSecond)), compressed, bytesize.Counted(int(w.Late), "piece", "pieces"), bytesize.Counted(int(w.Again), "sample", "samples"))
+}

@@ -1,0 +1,108 @@
+package shard
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestJoin compares joined sets with their parts, by every method that takes an index.
+func TestJoin(t *testing.T) {
+	options := testOptions(2)
+	options.Classes = []string{"n01484850", "n01440764", "n02000000"}
+	samples := [][]Sample{makeSamples(23), makeSamples(1), makeSamples(30)}
+	dirs := []string{writeSet(t, samples[0], testOptions(3)), writeSet(t, samples[1], testOptions(1)), writeSet(t, samples[2], options)}
+	for _, apart := range []bool{false, true} {
+		classes, labels := []string{"n01440764", "n01443537", "n01484850", "n02000000"}, []int32{2, 0, 3}
+		if apart {
+			classes, labels = slices.Concat(testClasses, testClasses, options.Classes), []int32{6, 7, 8}
+		}
+		found, err := FindJoined(dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found.Apart = apart
+		set, err := found.Open("train", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		if set.Len() != 54 || !slices.Equal(set.Parts(), []int{23, 1, 30}) || !slices.Equal(set.Manifest().Classes, classes) || set.Partitions() != 1 || len(set.Missing()) > 0 {
+			t.Fatalf("%d samples of %v, classes %v", set.Len(), set.Parts(), set.Manifest().Classes)
+		}
+		if err := set.Map(); err != nil {
+			t.Fatal(err)
+		}
+		entries, all := make([]Entry, 50), make([]int32, 54)
+		if err := errors.Join(set.Entries(2, entries), set.Labels(0, all)); err != nil {
+			t.Fatal(err)
+		}
+		i := 0
+		for part, of := range samples {
+			for _, want := range of {
+				label := want.Label
+				switch {
+				case part == 2:
+					label = labels[label]
+				case part == 1 && apart:
+					label += 3
+				}
+				read, _, err := set.Read(i, nil)
+				view, viewErr := set.View(i)
+				got, labelErr := set.Label(i)
+				key, keyErr := set.Key(i)
+				if err := errors.Join(err, viewErr, labelErr, keyErr); err != nil {
+					t.Fatal(err)
+				}
+				if read.Label != label || view.Label != label || got != label || all[i] != label || key != want.Key {
+					t.Fatalf("sample %d (%s) has labels %d, %d, %d, %d, want %d", i, key, read.Label, view.Label, got, all[i], label)
+				}
+				if !bytes.Equal(read.Image, want.Image) || !bytes.Equal(view.Aux, want.Aux) {
+					t.Fatalf("sample %d has another image", i)
+				}
+				if i >= 2 && i < 52 && entries[i-2] != read.Entry {
+					t.Fatalf("entry %d is %v, want %v", i, entries[i-2], read.Entry)
+				}
+				if at, err := set.Find(key); err != nil || at > i {
+					t.Fatalf("%s is found at %d: %v", key, at, err)
+				}
+				i++
+			}
+		}
+		if _, err := set.Label(54); !errors.Is(err, ErrNotFound) {
+			t.Errorf("sample 54: %v", err)
+		}
+		if _, err := set.Find("none"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("no key: %v", err)
+		}
+	}
+}
+
+// TestJoinRefused names what does not go together.
+func TestJoinRefused(t *testing.T) {
+	dir := writeSet(t, makeSamples(5), testOptions(1))
+	other := testOptions(1)
+	other.Encoding.Name = "other"
+	fields := testOptions(1)
+	fields.Fields = Fields{{Name: "score", Type: Float32}}
+	val := testOptions(1)
+	val.Split = "val"
+	with := makeSamples(1)
+	with[0].Fields = make([]byte, 4)
+	for want, second := range map[string]string{
+		"stored as":                 writeSet(t, makeSamples(5), other),
+		"fields are [score":         writeSet(t, with, fields),
+		"only of train, val":        writeSet(t, makeSamples(5), val),
+		"no such file or directory": dir + "-none",
+	} {
+		found, err := FindJoined([]string{dir, second})
+		if err == nil {
+			_, err = found.Open("train", nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// Resized returns the views with a shorter side of the first one's result of size pixels: every size of their operations is multiplied by
+// the same factor, and rounded. "eval" with 160 is Resize(183), CenterCrop(160).
+func (v Views) Resized(size int) (Views, error) {
+	if size < 1 || size > SizeMax {
+		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("a size of %d pixels, want 1 to %d", size, SizeMax)}
+	}
+	var parsed any
+	if err := json.Unmarshal([]byte(v.String()), &parsed); err != nil {
+		return nil, err // it is our own text
+	}
+	height, width := v[0].OutputSize()
+	factor := float64(size) / float64(min(height, width))
+	text, err := json.Marshal(resized(parsed, factor))
+	if err != nil {
+		return nil, err
+	}
+	return ParseViews(string(text), Pillow13)
+}
+
+// resized multiplies the numbers of every size in a JSON value.
+func resized(value any, factor float64) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, of := range value {
+			if name == "size" || name == "max_size" {
+				value[name] = multiplied(of, factor)
+			} else {
+				value[name] = resized(of, factor)
+			}
+		}
+	case []any:
+		for i := range value {
+			value[i] = resized(value[i], factor)
+		}
+	}
+	return value
+}
+
+func multiplied(size any, factor float64) any {
+	switch size := size.(type) {
+	case float64:
+		return max(1, math.Round(size*factor))
+	case []any:
+		for i := range size {
+			size[i] = multiplied(size[i], factor)
+		}
+	}
+	return size
+}
