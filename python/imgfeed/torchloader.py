@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import sys
@@ -17,7 +18,7 @@ from .loader import DataLoader
 from .packing import cache_folder, pack
 from .ranks import rank_batches
 from .torchsets import source_of
-from .vision import ends_in_tensors
+from .vision import by_python, ends_in_tensors, is_torchvisions, split
 
 _DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(DataLoader).parameters.items()}
 #: Arguments of DataLoader that torch's loader says itself.
@@ -69,7 +70,7 @@ def from_torch(
         given["pin_memory"] = False  # the feed's own ring is page-locked
     given.update(changes)
     source, own = source_of(loader.dataset, label)
-    given["transform"] = _transform(own if transform is None else transform, given)
+    given = _with_transform(own if transform is None else transform, given, loader)
     options = arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
     options.operations(options.transform, launcher.operations())
     packed = pack(source, cache_folder(cache))
@@ -164,8 +165,11 @@ def _distributed(sampler: Any) -> dict[str, Any]:
     return {"order": np.arange(len(sampler.dataset))}
 
 
-def _transform(transform: Any, given: dict[str, Any]) -> Any:
-    """Return the transform, unless it leaves images of Pillow, which torch's loader could have put into no batch."""
+def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[str, Any]:
+    """Return arguments with a transform, whose steps that the feed does not know become map=.
+
+    Raises ValueError if it leaves images of Pillow, which torch's loader could have put into no batch.
+    """
     if transform is None:
         raise ValueError(
             "imgfeed: from_torch: the dataset has no transform that can be looked into: say with transform= what is done to "
@@ -176,7 +180,17 @@ def _transform(transform: Any, given: dict[str, Any]) -> Any:
             "imgfeed: from_torch: collate_fn gets tensors of the feed, and here the transform leaves images of Pillow: end it "
             "in PILToTensor or ToTensor"
         )
-    return transform
+    if not is_torchvisions(transform):
+        return {**given, "transform": transform}
+    done, left = split(transform, launcher.operations())
+    if not left:
+        return {**given, "transform": transform}
+    for name in ("map", "map_batch"):
+        if given.get(name) is not None:
+            raise ValueError(f"imgfeed: from_torch: {name} is given, and the transform has a step of its own: {left[0]!r:.80}")
+    workers = {"map_workers": loader.num_workers} if loader.num_workers else {}
+    compose = importlib.import_module("torchvision.transforms").Compose
+    return {**workers, **given, "transform": compose(done), "map": by_python(left)}
 
 
 def _in_set(given: dict[str, Any], loader: Any, places: npt.NDArray[np.int64]) -> dict[str, Any]:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from .numbers import as_json
 from .policies import is_policy, policy_config
@@ -33,6 +36,8 @@ OF_TIMM = {
     "MaybeToTensor": "ToTensor",
 }
 
+#: These give all images one size.
+SIZED = ("CenterCrop", "RandomCrop", "RandomResizedCrop")
 #: These make several images of one.
 CROPS = ("FiveCrop", "TenCrop")
 #: The feed's name for a policy of timm.
@@ -130,6 +135,46 @@ def pipeline(name: str, value: Any) -> Pipeline:
             if tensor and hasattr(step, "interpolation"):
                 resizes = resizes or f"{kind} after {tensor}"
     return Pipeline(steps, tuple(numbers), resizes)
+
+
+def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
+    """Return a pipeline's steps in two lists: those that a server does, and those that are left to Python.
+
+    The second begins with the first step that the server does not know, or with a conversion to numbers before it. It is
+    empty where the server does everything, and where no crop comes before, as images must have one size.
+    """
+    steps = list(_flat(value))
+    kinds = [_kind(step) for step in steps]
+    foreign = next((i for i, kind in enumerate(kinds) if kind not in (*known, *TENSORS, *NUMBERS, *NOTHING)), len(steps))
+    first = next((i for i in range(foreign) if kinds[i] in TENSORS + NUMBERS), foreign)
+    if foreign == len(steps) or not set(kinds[:first]) & set(SIZED) or set(kinds[:first]) & set(CROPS):
+        return steps, []
+    return steps[:first], steps[first:]
+
+
+def by_python(steps: Sequence[Any]) -> Callable[..., Any]:
+    """Return a function for ``map=`` that does steps to an image of Pillow.
+
+    What they draw from random, numpy.random and torch depends on the sample, and the program's own draws stay as they are.
+    """
+    torch, pillow = importlib.import_module("torch"), importlib.import_module("PIL.Image")
+
+    def step(image: Any, rng: np.random.Generator) -> Any:
+        states = random.getstate(), np.random.get_state(), torch.default_generator.get_state()
+        random.seed(int(rng.integers(1 << 63)))
+        np.random.seed(int(rng.integers(1 << 32)))
+        torch.default_generator.manual_seed(int(rng.integers(1 << 63)))
+        try:
+            done = pillow.fromarray(image)
+            for one in steps:
+                done = one(done)
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+            torch.default_generator.set_state(states[2])
+        return done
+
+    return step
 
 
 def ends_in_tensors(value: Any) -> bool:
@@ -264,8 +309,8 @@ def _unknown(name: str, step: Any, known: Known) -> str:
     what = f"{kind.__module__}.{kind.__qualname__}" if isinstance(step, Callable) else repr(step)[:60]  # type: ignore[arg-type]
     return (
         f"imgfeed: {name} holds {what}, which the feed does not do. It does {', '.join(known)} of torchvision, then "
-        f"{', '.join((*TENSORS, *NUMBERS))}. Do others to the batch in the loop, on the GPU where there is one, "
-        "or to single samples in collate_fn="
+        f"{', '.join((*TENSORS, *NUMBERS))}. Do others after a crop by map=, a function of your own, or to the batch in the "
+        "loop, on the GPU where there is one"
         + (". imgfeed.batch.RandomErasing is that for batches" if kind.__name__ == "RandomErasing" else "")
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,40 @@ class Stream(data.IterableDataset):  # type: ignore[type-arg]
 
     def __iter__(self) -> Any:
         return iter(())
+
+
+def inverted(image: Any) -> Any:
+    """A step of a program's own, on images of Pillow."""
+    return image.point(lambda level: 255 - level)
+
+
+def noisy(tensor: Any) -> Any:
+    """A step that draws from all generators that programs take."""
+    return tensor + random.random() + np.random.random() + torch.rand(())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_steps_of_a_programs_own_are_done_by_python(images: Path, cache: Path, workers: int) -> None:
+    steps = [transforms.Resize(40), transforms.CenterCrop(32), inverted, transforms.ToTensor(), transforms.RandomErasing(0)]
+    theirs = datasets.ImageFolder(str(images), transforms.Compose(steps))
+    with made(data.DataLoader(theirs, 8, num_workers=workers), cache, with_index=True) as loader:
+        assert sorted(compare(theirs, loader, loader)) == list(range(SAMPLES))
+        assert loader._options.map_workers == 2
+    with pytest.raises(ValueError, match=r"^imgfeed: from_torch: map is given, and .* a step of its own: <function inverted"):
+        made(data.DataLoader(theirs, 8), cache, map=np.copy)
+
+
+def test_a_programs_own_draws_are_keyed_by_the_sample(images: Path, cache: Path) -> None:
+    theirs = datasets.ImageFolder(str(images), transforms.Compose([transforms.CenterCrop(32), transforms.ToTensor(), noisy]))
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    with made(data.DataLoader(theirs, 8), cache, seed=5) as loader:
+        first, second = (torch.cat([images for images, _ in loader]) for _ in range(2))
+    drawn = random.random(), np.random.random(), float(torch.rand(()))
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    assert drawn == (random.random(), np.random.random(), float(torch.rand(())))
+    assert not torch.equal(first, second)
+    with made(data.DataLoader(theirs, 5), cache, seed=5, map_workers=1) as loader:
+        assert torch.equal(first, torch.cat([images for images, _ in loader]))
 
 
 def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_what_the_feed_does_not_do_is_named(load: Load, t: Any) -> None:
     for steps, words in [
         (
             [t.RandomPerspective()],
-            r"holds torchvision\.transforms\..*RandomPerspective, which the feed does not do.*collate_fn",
+            r"holds torchvision\.transforms\..*RandomPerspective, which the feed does not do.*by map=",
         ),
         ([t.RandomApply([t.CenterCrop(3), t.ToTensor()])], "'s RandomApply holds ToTensor: numbers are made of whole batches"),
         ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which the feed does not do. It does Resize, CenterCrop"),
