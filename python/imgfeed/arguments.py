@@ -431,6 +431,7 @@ class Options:
     drop_last: bool = field(metadata=_row("batches", SWITCH))
     even_batches: bool = field(metadata=_row("batches", SWITCH))
     fields: tuple[str, ...] = field(metadata=_row("batches", Kind("names of fields, or none", _names)))
+    choose: tuple[str, ...] = field(metadata=_row("batches", Kind("names among fields, or none", _names)))
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
     map: Any = field(metadata=_row("batches", having("a function of a sample, or None", callable)))
     map_batch: Any = field(metadata=_row("batches", having("a function of a batch, or None", callable)))
@@ -511,6 +512,8 @@ class Options:
                 "imgfeed: max_bad goes with on_error='blank' or 'substitute': with 'error' the first bad sample raises"
             )
         self._check_map()
+        if strange := [name for name in self.choose if name not in self.fields]:
+            raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         self._check_order()
         if self.generator is not None and self.seed:
             raise ValueError("imgfeed: generator and seed both key the order: give one of them")
@@ -526,6 +529,11 @@ class Options:
             raise ValueError(
                 f"imgfeed: {self.step[0]}'s function has the last word on labels: take the field by fields=, not target="
             )
+
+    @property
+    def keyed(self) -> bool:
+        """Whether Python draws for each sample, and so has to know which it is."""
+        return self.step is not None or bool(self.choose)
 
     @property
     def step(self) -> tuple[str, Any] | None:

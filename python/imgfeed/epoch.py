@@ -14,9 +14,8 @@ from .arguments import ARGUMENTS
 from .client import Batch
 from .feed import Feed
 from .meter import Meter, tell
-from .outputs import Columns, Output, collated
+from .outputs import Columns, Fetch, Output, collated
 from .state import Place, Progress
-from .step import Mapped
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,16 @@ class _At(NamedTuple):
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
-    def __init__(self, needs: Needs, feed: Feed, number: int, mapped: Mapped | None = None) -> None:
-        """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`; mapped changes what feed gives."""
+    def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int) -> None:
+        """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`; fetch gives feed's batches, or
+        what was made of them, and slots is how many of these shared memory holds, 0 for none.
+        """
         self._needs = needs
         self._feed = feed
         self._number = number
         self._at = _At(feed.place, feed.batches, needs.progress.skips)
         self._lock = threading.RLock()  # threads may share an iteration
-        self._next = needs.output.batches(mapped or feed, feed.slots if mapped is None else 0)
+        self._next = needs.output.batches(fetch, slots)
         self._over = False
         self._half = feed.batches // 2  # left when the server is asked; at the end it waits for nothing
         self._verdict = "too short to tell what the server waits for"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from . import arguments, outputs, state
 from .bad import BadSample, BadSamples
+from .choice import Chosen, check_lists
 from .client import Session
 from .cuda import CudaOutput
 from .dataset import INDEX, LoaderDataset
@@ -18,6 +19,7 @@ from .epoch import EpochIterator, Needs
 from .feed import Feed
 from .meter import Meter
 from .numbers import INT64_MAX
+from .outputs import Fetch
 from .ranks import rank_batches
 from .records import Record, ask
 from .sampler import BatchSampler, Sampler
@@ -85,6 +87,8 @@ class DataLoader:
             every sample once over all ranks, for evaluation; ranks may then differ by one batch.
         fields: Names of the set's values beside each label (``imgshard build --field``), to add after the labels in this
             order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
+        choose: Those of the fields that hold lists (JSON), such as several captions: one element of each comes, chosen by the
+            sample's own draw, another one in each epoch.
         target: The name of a field that comes in place of the labels: a multi-hot vector, a number, a text.
         map_batch: The same of a whole batch: it gets images (n, H, W, C) and labels.
         map: A function that gets each sample after the transform and returns its image, or its image and its label. It asks by
@@ -185,6 +189,7 @@ class DataLoader:
         drop_last: bool = False,
         even_batches: bool = True,
         fields: Sequence[str] = (),
+        choose: Sequence[str] = (),
         target: str | None = None,
         map: Callable[..., Any] | None = None,  # noqa: A002
         map_batch: Callable[..., Any] | None = None,
@@ -248,6 +253,7 @@ class DataLoader:
         self._needs = Needs(self._output, collate, self._progress, self.meter, verdict)
         self._selection = Selection(self._service, options)
         self._step = step_of(options)
+        check_lists(options.choose, self._service.served.fields)
         self._steps: Steps | None = None
         self._form: Form | None = None  # of the last iteration
         served = self._service.served
@@ -309,12 +315,17 @@ class DataLoader:
             place,
             selected,
             timeout=options.timeout,
-            with_index=options.with_index or self._step is not None,
+            with_index=options.with_index or options.keyed,
             with_records=options.with_params == "records",
             bad=self._bad,
         )
-        mapped = None if self._steps is None else self._steps.begin(feed, with_index=options.with_index)
-        return EpochIterator(self._needs, feed, progress.begin(place), mapped)
+        fetch: Fetch = feed
+        if self._steps is not None:
+            fetch = self._steps.begin(feed, with_index=options.with_index or bool(options.choose))
+        if options.choose:
+            places = [options.fields.index(name) for name in options.choose]
+            fetch = Chosen(fetch, places, options.order_seed, place.epoch, with_index=options.with_index)
+        return EpochIterator(self._needs, feed, progress.begin(place), fetch, feed.slots if self._steps is None else 0)
 
     def _take(self, form: Form) -> None:
         """Have the iteration that begins give batches of a form."""

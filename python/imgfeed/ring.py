@@ -148,7 +148,7 @@ class Arrays:
     indices: Array | None
     params: Any  # an array, a list of them, or the records that were asked for in their place
     target: Array | Packed | None  # in place of the labels
-    fields: list[Array | Packed]
+    fields: list[Any]  # an array or Packed each, or values that were made of them
     repetitions: Array | None = None
 
     def columns(self) -> tuple[Array | list[Any], ...]:
@@ -176,7 +176,7 @@ def _copied(arrays: Array | list[Array]) -> Array | list[Array]:
     return [array.copy() for array in arrays] if isinstance(arrays, list) else arrays.copy()
 
 
-def _values(column: Array | Packed) -> Array | list[Any]:
+def _values(column: Array | Packed | list[Any]) -> Array | list[Any]:
     return column.values() if isinstance(column, Packed) else column
 
 

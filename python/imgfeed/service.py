@@ -317,7 +317,7 @@ class Service:
         o = self._options
         recorded = o.with_params == "records"
         rank, world = opened_as or (None, None)
-        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or o.step is not None or None}
+        optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or o.keyed or None}
         return {
             **self._largest.request(session),
             "seed": o.order_seed,
