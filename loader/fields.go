@@ -14,8 +14,19 @@ import (
 // bytes each: numbers as they are, little-endian; of a field of another type the length, u32, and so many bytes.
 type Fields struct {
 	schema  shard.Fields
-	wanted  []int // places in the schema
+	wanted  []int // places in the schema; below 0 in sizeFields, from its end
 	strides []int
+}
+
+// sizeFields are fields of every set: the stored image's pixels. One of the set's own hides the one of its name.
+var sizeFields = shard.Fields{{Name: "height", Type: shard.Int64}, {Name: "width", Type: shard.Int64}}
+
+// field returns the field of a place.
+func (f *Fields) field(place int) *shard.Field {
+	if place < 0 {
+		return &sizeFields[len(sizeFields)+place]
+	}
+	return &f.schema[place]
 }
 
 // A FieldError says that fields cannot be delivered as they were asked for.
@@ -40,13 +51,15 @@ func NewFields(schema shard.Fields, names []string) (*Fields, error) {
 	f := &Fields{schema: schema}
 	for _, name := range names {
 		i := schema.Index(name)
-		if i < 0 {
+		if size := sizeFields.Index(name); i < 0 && size >= 0 {
+			i = size - len(sizeFields)
+		} else if i < 0 {
 			return nil, unknownField(name, schema)
 		}
 		if slices.Contains(f.wanted, i) {
 			return nil, &FieldError{fmt.Sprintf("field %q is asked for twice", name)}
 		}
-		stride := schema[i].Width()
+		stride := f.field(i).Width()
 		if stride == 0 {
 			stride = (4 + schema[i].BytesMax + 3) &^ 3 // so that the next length is aligned
 		}
@@ -64,7 +77,7 @@ func (f *Fields) Len() int {
 }
 
 // Field returns the k-th field.
-func (f *Fields) Field(k int) shard.Field { return f.schema[f.wanted[k]] }
+func (f *Fields) Field(k int) shard.Field { return *f.field(f.wanted[k]) }
 
 // Stride returns the bytes that a slot has for a sample's value of the k-th field.
 func (f *Fields) Stride(k int) int { return f.strides[k] }
@@ -79,30 +92,45 @@ func (f *Fields) fit(s *Slot, n int) bool {
 	return true
 }
 
-// of returns the values of a record's field bytes.
-func (f *Fields) of(record []byte) ([][]byte, error) {
+// of returns the values of a record.
+func (f *Fields) of(record *shard.Record) ([][]byte, error) {
 	if f.Len() == 0 {
 		return nil, nil
 	}
-	all, err := f.schema.Split(record, nil)
+	all, err := f.schema.Split(record.Fields, nil)
 	if err != nil {
 		return nil, err
 	}
 	var values [][]byte
 	for _, i := range f.wanted {
+		if i < 0 {
+			values = append(values, sizeValue(record, i, make([]byte, 8)))
+			continue
+		}
 		values = append(values, all[i])
 	}
 	return values, nil
 }
 
-// put writes the values of a record's field bytes to a slot; values is memory for their places, which it returns for the next call.
-func (f *Fields) put(s *Slot, position int, record []byte, values [][]byte) ([][]byte, error) {
-	values, err := f.schema.Split(record, values[:0])
+// sizeValue writes the value of one of sizeFields.
+func sizeValue(record *shard.Record, place int, dst []byte) []byte {
+	pixels := [...]int32{record.Height, record.Width}[len(sizeFields)+place]
+	binary.LittleEndian.PutUint64(dst, uint64(pixels))
+	return dst
+}
+
+// put writes the values of a record to a slot; values is memory for their places, which it returns for the next call.
+func (f *Fields) put(s *Slot, position int, record *shard.Record, values [][]byte) ([][]byte, error) {
+	values, err := f.schema.Split(record.Fields, values[:0])
 	if err != nil {
 		return values, err
 	}
 	for k, i := range f.wanted {
 		dst := s.Fields[k][position*f.strides[k]:][:f.strides[k]]
+		if i < 0 {
+			sizeValue(record, i, dst)
+			continue
+		}
 		if !f.schema[i].Numeric() {
 			binary.LittleEndian.PutUint32(dst, uint32(len(values[i])))
 			dst = dst[4:]
@@ -117,7 +145,7 @@ func (f *Fields) blank(s *Slot, position int) {
 	for k, i := range f.wanted {
 		dst := s.Fields[k][position*f.strides[k]:][:f.strides[k]]
 		clear(dst)
-		if f.schema[i].Type == shard.Float32 {
+		if f.field(i).Type == shard.Float32 {
 			for at := 0; at < len(dst); at += 4 {
 				binary.LittleEndian.PutUint32(dst[at:], math.Float32bits(float32(math.NaN())))
 			}

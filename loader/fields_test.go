@@ -35,14 +35,14 @@ func TestFieldsArePut(t *testing.T) {
 	if !f.fit(s, 3) || f.fit(s, 4) || f.fit(&Slot{}, 1) || !(*Fields)(nil).fit(&Slot{}, 9) {
 		t.Error("slots are taken for larger or smaller than they are")
 	}
-	if _, err := f.put(s, 1, record, nil); err != nil {
+	if _, err := f.put(s, 1, &shard.Record{Fields: record}, nil); err != nil {
 		t.Fatal(err)
 	}
 	age, caption := s.Fields[0][8:16], s.Fields[1][28:56]
 	if int64(binary.LittleEndian.Uint64(age)) != -3 || binary.LittleEndian.Uint32(caption) != 9 || !strings.HasPrefix(string(caption[4:]), "a caption") {
 		t.Errorf("% x, %q", age, caption)
 	}
-	if _, err := f.put(s, 0, record[:100], nil); err == nil {
+	if _, err := f.put(s, 0, &shard.Record{Fields: record[:100]}, nil); err == nil {
 		t.Error("half a record is taken")
 	}
 	floats, err := NewFields(schema, []string{"attributes"})
@@ -71,7 +71,7 @@ func BenchmarkFieldsPut(b *testing.B) {
 	s, values := fieldSlot(f, 256), make([][]byte, 0, 3)
 	b.ReportAllocs()
 	for i := range b.N {
-		if values, err = f.put(s, i%256, record, values); err != nil {
+		if values, err = f.put(s, i%256, &shard.Record{Fields: record}, values); err != nil {
 			b.Fatal(err)
 		}
 	}

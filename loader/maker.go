@@ -114,7 +114,7 @@ func (w *worker) makeOne(cfg *StreamConfig, p *Piece, i int, from Access) (err e
 	}
 	w.pending.Images++
 	w.pending.BytesRead += w.stored()
-	return w.fill(cfg, p.Slot, p.First+i, source, drawKey{p.Seed, p.Epoch, index, p.Repetition(i)})
+	return w.fill(cfg, cfg.Views, p.Slot, p.First+i, source, drawKey{p.Seed, p.Epoch, index, p.Repetition(i)})
 }
 
 // AppendPlaces appends the memory of n places of a slot, from first on, in the order in which it travels from a [Maker] to a [Remote]: labels, then params, images and

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A pendingBatch is a batch from the moment that it has a slot until it is handed out. Its stream fills it in, workers fill its
@@ -16,6 +18,7 @@ type pendingBatch struct {
 	stream  *Stream
 	number  int // the batch's number in the plan
 	slot    *Slot
+	views   transform.Views
 	first   int64 // of the stream's samples, that is the batch's first
 	indices []int
 	again   []int // the plan's repetitions
@@ -151,7 +154,7 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 			return
 		}
 	case Blank:
-		b.slot.blank(position, cfg.Views)
+		b.slot.blank(position, b.views)
 		b.slot.Indices[position] = int64(bad.Index)
 		if cfg.Fields.Len() > 0 {
 			cfg.Fields.blank(b.slot, position)

@@ -185,8 +185,8 @@ func (w *worker) process(b *pendingBatch, position, index, next int, record []by
 	if next != position && from.View {
 		source.Prefetch = cfg.Dataset.Mapped(b.indices[next])
 	}
-	source.NonTemporal = len(slot.Labels)*cfg.Views.OutputBytes() >= nonTemporalFrom
-	return w.fill(cfg, slot, position, source, drawKey{b.stream.seed, b.stream.epoch, index, b.repetition(position)})
+	source.NonTemporal = len(slot.Labels)*b.views.OutputBytes() >= nonTemporalFrom
+	return w.fill(cfg, b.views, slot, position, source, drawKey{b.stream.seed, b.stream.epoch, index, b.repetition(position)})
 }
 
 // substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if none of those

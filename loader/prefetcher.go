@@ -154,8 +154,8 @@ func (p *prefetcher) index(number int64) (index int, local, ok bool) {
 		p.batch, p.indices = batch, plan.Batch(batch, p.indices)
 	}
 	n := len(p.indices)
-	if at >= n {
-		return 0, false, false
+	if at >= n { // a short batch, which in a plan of buckets need not be the last
+		return 0, false, batch+1 < plan.Batches()
 	}
 	share := int(p.local.Load())
 	return p.indices[at], share > 0 && at < n*share*9/8000+n/32, true

@@ -102,7 +102,7 @@ func (p *Previewer) make(shown *Preview, position, side int) (err error) {
 		return err
 	}
 	shown.Label = p.record.Label
-	if shown.Fields, err = cfg.Fields.of(p.record.Fields); err != nil {
+	if shown.Fields, err = cfg.Fields.of(&p.record); err != nil {
 		return cfg.Dataset.Corrupt(shown.Index, err)
 	}
 	return p.draw(shown, position, source, side)
@@ -118,14 +118,15 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 	if len(p.again) > 0 {
 		repetition = p.again[position]
 	}
-	for v, spec := range cfg.Views {
+	views := cfg.viewsOf(p.batch)
+	for v, spec := range views {
 		if v == len(p.images) {
 			p.images = append(p.images, make([]byte, spec.OutputBytes()))
 		}
 		height, width := spec.OutputSize()
 		shown.Views = append(shown.Views, Picture{width, height, p.images[v]})
 	}
-	p.aim(cfg.Views, transform.NHWC, p.images, 0, drawKey{p.stream.seed, p.stream.epoch, shown.Index, repetition})
+	p.aim(views, transform.NHWC, p.images, 0, drawKey{p.stream.seed, p.stream.epoch, shown.Index, repetition})
 	if err := p.engine.ApplyViews(src, p.views); err != nil {
 		return err
 	}

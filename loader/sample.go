@@ -64,13 +64,13 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 }
 
 // fill makes a sample from its record in a place of a slot.
-func (s *sampler) fill(cfg *StreamConfig, slot *Slot, position int, source transform.Source, key drawKey) (err error) {
-	s.aim(cfg.Views, cfg.Layout, slot.Images, position, key)
+func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int, source transform.Source, key drawKey) (err error) {
+	s.aim(views, cfg.Layout, slot.Images, position, key)
 	if err := s.engine.ApplyViews(source, s.views); err != nil {
 		return err
 	}
 	if cfg.Fields.Len() > 0 {
-		if s.values, err = cfg.Fields.put(slot, position, s.record.Fields, s.values); err != nil {
+		if s.values, err = cfg.Fields.put(slot, position, &s.record, s.values); err != nil {
 			return cfg.Dataset.Corrupt(key.index, err)
 		}
 	}

@@ -18,7 +18,9 @@ type StreamConfig struct {
 	Dataset Dataset
 	Plan    *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
 	Views   transform.Views // what becomes of each: one result, or several
-	Layout  transform.Layout
+	// Sized, if not nil, has the views of each of the plan's buckets, in place of Views, which say the most that a slot must hold.
+	Sized  []transform.Views
+	Layout transform.Layout
 	// Fields are those of the set's fields that are delivered; nil: none.
 	Fields *Fields
 	// Feed tells remotes what the stream makes of which set; only they look at it. Nil: the stream has nothing for remotes.
@@ -33,6 +35,14 @@ type StreamConfig struct {
 	Slots *SlotPool
 	// Log receives a line for each of these; nil means slog.Default().
 	Log *slog.Logger
+}
+
+// viewsOf returns the views of a batch of the plan.
+func (c *StreamConfig) viewsOf(batch int) transform.Views {
+	if c.Sized == nil {
+		return c.Views
+	}
+	return c.Sized[c.Plan.Bucket(batch)]
 }
 
 // A Batch is a finished batch in its slot. The slot belongs to the consumer until it is put back into its pool.
@@ -244,8 +254,9 @@ func (s *Stream) dispatch() {
 		if slot == nil {
 			return
 		}
-		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, s.cfg.Views) || !s.cfg.Fields.fit(slot, n) {
-			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, s.cfg.Views.OutputBytes())
+		views := s.cfg.viewsOf(number)
+		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, views) || !s.cfg.Fields.fit(slot, n) {
+			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, views.OutputBytes())
 			s.cfg.Slots.Put(slot)
 			return
 		}
@@ -293,7 +304,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	default:
 		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
 	}
-	b.number, b.slot, b.first = number, slot, int64(number)*int64(s.cfg.Plan.Config().BatchSize)
+	b.number, b.slot, b.views, b.first = number, slot, s.cfg.viewsOf(number), int64(number)*int64(s.cfg.Plan.Config().BatchSize)
 	b.indices, b.again = s.cfg.Plan.Batch(number, b.indices), s.cfg.Plan.Repetitions(number, b.again)
 	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
 	b.bads = nil

@@ -18,10 +18,7 @@ func (c *openConfig) arrays() []ring.Array {
 	var arrays []ring.Array
 	for v, spec := range c.views {
 		height, width := spec.OutputSize()
-		shape := []int{height, width, channels}
-		if c.nchw {
-			shape = []int{channels, height, width}
-		}
+		shape := c.imageShape([2]int{height, width})
 		arrays = append(arrays, ring.Array{Kind: ring.Images, Name: c.viewName(v), Dtype: "uint8", Shape: shape})
 	}
 	none := []int{} // not nil, which JSON would write as null
@@ -46,6 +43,14 @@ func (c *openConfig) arrays() []ring.Array {
 		arrays = append(arrays, a)
 	}
 	return arrays
+}
+
+// imageShape returns the shape of an image of a height and a width.
+func (c *openConfig) imageShape(size [2]int) []int {
+	if c.nchw {
+		return []int{channels, size[0], size[1]}
+	}
+	return []int{size[0], size[1], channels}
 }
 
 // fieldRoomMax bounds what a slot holds of a field whose values have any length, bytes: there is room for the longest of the set for each sample.

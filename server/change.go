@@ -18,6 +18,8 @@ type changedReply struct {
 	Fits   bool         `json:"fits"`
 	Arrays []ring.Array `json:"arrays,omitempty"` // of each slot, from now on
 	Notes  []string     `json:"notes,omitempty"`
+
+	Positions int64 `json:"positions,omitempty"` // as of openedReply
 }
 
 func (s *session) change(m changeRequest) error {
@@ -30,12 +32,13 @@ func (s *session) change(m changeRequest) error {
 	}
 	s.stopEpoch()
 	s.lookMu.Lock()
+	s.sized, s.plan.Selection = next.sized, next.plan.Selection
 	s.views, s.listed, s.viewsText, s.transformName, s.notBitExact = next.views, next.listed, next.viewsText, next.transformName, next.notBitExact
 	s.plan.BatchSize, s.layout = next.plan.BatchSize, next.layout
 	s.lookMu.Unlock()
 	s.slots.lay(next.layout)
 	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", s.plan.BatchSize)
-	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes()})
+	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions()})
 }
 
 // form returns transform, number of views and batch size, for those who look on.

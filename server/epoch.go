@@ -43,6 +43,7 @@ type batchMessage struct {
 	Consumed   int64  `json:"consumed"` // the consumed of a start that goes on after this batch
 	// Bad are the samples that could not be served, by place.
 	Bad   []badPlace `json:"bad,omitempty"`
+	Shape []int      `json:"shape,omitempty"` // of one image, in a session with buckets; the images of all have the room of the largest
 	Slots int        `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
 }
 
@@ -157,7 +158,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		return nil, nil, err
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Dataset: s.samples, Plan: p, Views: s.views, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
+		Dataset: s.samples, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
 		Timed: s.server.chosen, Feed: s.feed(),
 	})
 	return st, p, err
@@ -254,6 +255,9 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, s.layout.BatchBytes(b.Count)
 	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPlaces(b)}
+	if s.buckets != nil {
+		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
+	}
 	if fewer := s.shrunk.Swap(0); fewer > 0 {
 		m.Slots = int(fewer)
 	}

@@ -192,7 +192,7 @@ type sessionFeed struct {
 
 // feed returns what the session's next stream tells feeders; nil if there are none.
 func (s *session) feed() any {
-	if len(s.server.cfg.Feeders) == 0 {
+	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
 		return nil
 	}
 	r := feedRequest{Set: feedSetOf(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params, Rank: s.plan.Rank, World: s.plan.World}

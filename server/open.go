@@ -43,6 +43,8 @@ type openRequest struct {
 	WithRepetitions bool `json:"with_repetitions,omitempty"` // what records takes beside the indices
 
 	Size int `json:"size,omitempty"` // pixels of the shorter side, of the transform with other sizes
+
+	Buckets [][2]int `json:"buckets,omitempty"` // height and width of the images of a batch, one of these by their aspect ratio
 }
 
 // Values of the fields of [openRequest]; the first of each group is the default.
@@ -67,10 +69,11 @@ type openedReply struct {
 	Rank        int          `json:"rank"`
 	World       int          `json:"world"`
 	Slots       int          `json:"slots"`
-	SlotBytes   int64        `json:"slot_bytes"` // slot s lies at s*slot_bytes in the ring
-	Arrays      []ring.Array `json:"arrays"`     // of each slot
-	RingBytes   int64        `json:"ring_bytes"` // 0 when the transport is the socket
-	Notes       []string     `json:"notes"`      // sentences for the user, if any
+	SlotBytes   int64        `json:"slot_bytes"`          // slot s lies at s*slot_bytes in the ring
+	Arrays      []ring.Array `json:"arrays"`              // of each slot
+	RingBytes   int64        `json:"ring_bytes"`          // 0 when the transport is the socket
+	Notes       []string     `json:"notes"`               // sentences for the user, if any
+	Positions   int64        `json:"positions,omitempty"` // of an epoch of buckets
 }
 
 func (c *connection) open(m openRequest) error {
@@ -103,8 +106,10 @@ type openConfig struct {
 	split   string
 	set     *openSet
 	views   transform.Views
-	listed  bool        // the transform is a list of views, were it of one
-	plan    plan.Config // all but epoch and consumed
+	sized   []transform.Views // of each bucket; views then are those of the largest images
+	buckets [][2]int          // sorted
+	listed  bool              // the transform is a list of views, were it of one
+	plan    plan.Config       // all but epoch and consumed
 	nchw    bool
 	shared  bool
 	onErr   loader.OnError
@@ -145,7 +150,9 @@ func (c openConfig) changed(s *Server, r changeRequest) (openConfig, error) {
 			return c, err
 		}
 	}
-	c.plan.Selection = selection
+	if c.buckets == nil {
+		c.plan.Selection = selection
+	}
 	return c, nil
 }
 
@@ -164,6 +171,9 @@ func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
 		if c.views, err = c.views.Resized(m.Size); err != nil {
 			return err
 		}
+	}
+	if err := c.readBuckets(m); err != nil {
+		return err
 	}
 	c.viewsText = c.views.String()
 	if json.Unmarshal(m.Transform, &c.transformName) != nil || strings.ContainsAny(c.transformName, "[{") {
@@ -240,6 +250,9 @@ func (c *openConfig) readPlan(s *Server, m openRequest) error {
 	}
 	if m.Seed != nil {
 		c.plan.Seed = *m.Seed
+	}
+	if err := c.selectBuckets(); err != nil {
+		return err
 	}
 	p, err := plan.New(c.plan)
 	if err != nil || m.Selects {

@@ -225,6 +225,8 @@ func (s *session) records(m recordsRequest) error {
 		return badRequest("records: %d indices, want 1 to %d", len(m.Indices), recordsMax)
 	case m.Repetitions != nil && len(m.Repetitions) != len(m.Indices):
 		return badRequest("records: %d repetitions for %d indices", len(m.Repetitions), len(m.Indices))
+	case s.buckets != nil:
+		return badRequest("records: with buckets only a batch knows its images' size: with_params tells the crops")
 	case m.View < 0 || m.View >= len(s.views):
 		return badRequest("records: view is %d, want 0 to %d", m.View, len(s.views)-1)
 	}

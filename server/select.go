@@ -42,6 +42,9 @@ func (m selectRequest) followed() (int64, error) {
 
 // selectSamples takes a selection, or goes back to the whole set.
 func (s *session) selectSamples(m selectRequest) error {
+	if s.buckets != nil {
+		return badRequest("select: the buckets of this session say which samples a batch holds")
+	}
 	if m.List+m.Weights+m.Positions == 0 && !m.OfRank && m.Repeats == 0 && m.Mix == nil {
 		s.dropSelection()
 		return s.connection.send(selectedReply{Positions: int64(s.set.Len())})

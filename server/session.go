@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -46,6 +47,17 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split)}
 	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
+	}
+	if cfg.buckets != nil {
+		sess.selectionBytes, _ = plan.SelectionBytes(cfg.set.Len(), 0)
+		if err := s.memory.reserve(sess.selectionBytes); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				s.memory.give(sess.selectionBytes)
+			}
+		}()
 	}
 	n, err := s.takeSlots(cfg.asked, cfg.layout.Size)
 	if err != nil {
@@ -124,7 +136,7 @@ func (s *session) opened() openedReply {
 	m := s.set.Manifest()
 	o := openedReply{
 		Session: s.connection.id, Split: s.split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
-		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(),
+		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions(),
 	}
 	if s.shared {
 		o.RingBytes = int64(s.ring.Slots()) * s.slotBytes // of the file: slots may have been given up already

@@ -210,6 +210,12 @@ func (s *Set) Labels(first int, labels []int32) error {
 	return s.eachEntry(first, len(labels), func(k int, e *Entry) { labels[k] = e.Label }, func(k int) { labels[k] = -1 })
 }
 
+// Sizes fills in width and height, in pixels, of consecutive samples, from first on: 0 where a partition is not here.
+func (s *Set) Sizes(first int, sizes [][2]int32) error {
+	clear(sizes)
+	return s.eachEntry(first, len(sizes), func(k int, e *Entry) { sizes[k] = [2]int32{e.Width, e.Height} }, func(int) {})
+}
+
 // eachEntry calls take with the entries of n samples from first on, and absent for those whose partition is not here, with the place after first;
 // a partition's samples come together.
 func (s *Set) eachEntry(first, n int, take func(k int, e *Entry), absent func(k int)) error {

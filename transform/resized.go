@@ -25,6 +25,49 @@ func (v Views) Resized(size int) (Views, error) {
 	return ParseViews(string(text), Pillow13)
 }
 
+// Fitted returns the views with images of another height and width: every RandomResizedCrop gets this size, and the aspect ratio of it. With a
+// scale of 1 it gives the largest crop of that ratio, from the middle. The transform must have no other size.
+func (v Views) Fitted(height, width int) (Views, error) {
+	var parsed any
+	if err := json.Unmarshal([]byte(v.String()), &parsed); err != nil {
+		return nil, err // it is our own text
+	}
+	text, err := json.Marshal(fitted(parsed, height, width))
+	if err != nil {
+		return nil, err
+	}
+	views, err := ParseViews(string(text), Pillow13)
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range views {
+		if h, w := spec.OutputSize(); h != height || w != width {
+			return nil, &SpecError{Op: -1, Reason: "buckets take a transform whose only size is that of a RandomResizedCrop, in each view"}
+		}
+	}
+	return views, nil
+}
+
+// fitted sets size and ratio of every RandomResizedCrop in a JSON value.
+func fitted(value any, height, width int) any {
+	switch value := value.(type) {
+	case map[string]any:
+		if value["op"] == "RandomResizedCrop" {
+			ratio := float64(width) / float64(height)
+			value["size"], value["ratio"] = []int{height, width}, []float64{ratio, ratio}
+			return value
+		}
+		for name, of := range value {
+			value[name] = fitted(of, height, width)
+		}
+	case []any:
+		for i := range value {
+			value[i] = fitted(value[i], height, width)
+		}
+	}
+	return value
+}
+
 // resized multiplies the numbers of every size in a JSON value.
 func resized(value any, factor float64) any {
 	switch value := value.(type) {

@@ -40,3 +40,29 @@ func TestResized(t *testing.T) {
 		}
 	}
 }
+
+// TestFitted compares the text of transforms with another size and ratio.
+func TestFitted(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"train", `[{"op": "RandomResizedCrop", "size": [20, 30], "ratio": [1.5, 1.5]}, {"op": "RandomHorizontalFlip"}]`},
+		{`{"views": ["train", [{"op": "RandomResizedCrop", "size": 8, "scale": [1, 1]}]]}`,
+			`{"views": [[{"op": "RandomResizedCrop", "size": [20, 30], "ratio": [1.5, 1.5]}, {"op": "RandomHorizontalFlip"}], [{"op": "RandomResizedCrop", "size": [20, 30], "scale": [1, 1], "ratio": [1.5, 1.5]}]]}`},
+		{"eval", "whose only size is that of a RandomResizedCrop"},
+		{`[{"op": "RandomResizedCrop", "size": 8}, {"op": "CenterCrop", "size": 4}]`, "whose only size is that of a RandomResizedCrop"},
+	} {
+		views, err := ParseViews(c.text, Pillow13)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := views.Fitted(20, 30)
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.text, err)
+			}
+			continue
+		}
+		if want, err := ParseViews(c.want, Pillow13); err != nil || got.String() != want.String() {
+			t.Errorf("%s is %s, want %s (%v)", c.text, got, want, err)
+		}
+	}
+}

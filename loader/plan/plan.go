@@ -170,6 +170,11 @@ func New(cfg Config) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{cfg: cfg}
+	if s := cfg.Selection; s != nil && s.buckets != nil {
+		p.keyBuckets(s.buckets)
+		p.shareBuckets(s.buckets)
+		return p, nil
+	}
 	left := cfg.positions() - cfg.Consumed
 	switch cfg.Policy {
 	case Pad:
@@ -214,6 +219,9 @@ func (p *Plan) Batches() int { return p.batches }
 
 // BatchLen returns the number of samples in batch b, 0 ≤ b < [Plan.Batches].
 func (p *Plan) BatchLen(b int) int {
+	if s := p.cfg.Selection; s != nil && s.buckets != nil {
+		return s.buckets.length(p.numberOf(s.buckets, b))
+	}
 	return min(p.cfg.BatchSize, p.local-b*p.cfg.BatchSize)
 }
 
@@ -224,6 +232,9 @@ func (p *Plan) Batch(b int, dst []int) []int {
 		panic(fmt.Sprintf("plan: batch %d of %d", b, p.batches))
 	}
 	dst = dst[:0]
+	if s := p.cfg.Selection; s != nil && s.buckets != nil {
+		return p.appendBucketed(s.buckets, b, dst)
+	}
 	first := b * p.cfg.BatchSize
 	for i := first; i < first+p.BatchLen(b); i++ {
 		index, _ := p.pick(p.position(i))
@@ -233,10 +244,10 @@ func (p *Plan) Batch(b int, dst []int) []int {
 }
 
 // Repetitions appends to dst[:0] which repetition of its sample each place of batch b is (see [Selection]), and returns it. It
-// stays empty in a plan without a selection, where each is 0.
+// stays empty in a plan without a selection, and of buckets, where each is 0.
 func (p *Plan) Repetitions(b int, dst []int) []int {
 	dst = dst[:0]
-	if p.cfg.Selection == nil {
+	if s := p.cfg.Selection; s == nil || s.buckets != nil {
 		return dst
 	}
 	first := b * p.cfg.BatchSize

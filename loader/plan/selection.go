@@ -27,6 +27,8 @@ type SelectionConfig struct {
 	// proportion. It takes Positions, and nothing else.
 	Joined []int
 	Mix    []float64
+	// Buckets, if not nil, has every batch hold samples of one bucket. It takes nothing else.
+	Buckets *Buckets
 }
 
 // A Selection says what the positions of an epoch's sequence hold, where that is not each sample of the set once. With M
@@ -36,7 +38,7 @@ type SelectionConfig struct {
 //	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence
 //	unshuffled    the same with perm(b) = b
 //
-// a mixture of joined sets what [mixture] says, and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
+// a mixture of joined sets what [mixture] says, buckets what [Buckets] say, and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
 //
 // A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
 // each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may
@@ -53,6 +55,7 @@ type Selection struct {
 	positions int
 	ofRank    bool
 	mixture   *mixture
+	buckets   *bucketed
 }
 
 // A SelectionError says why there can't be such a selection.
@@ -89,6 +92,10 @@ func NewSelection(cfg SelectionConfig) (*Selection, error) {
 		return nil, selectionError("a rank's own order is a list of samples, without weights, repeats or another length")
 	case cfg.Mix != nil && (cfg.List != nil || cfg.Weights != nil || s.repeats > 1):
 		return nil, selectionError("a mixture of joined sets takes no list, weights or repeats")
+	case cfg.Buckets != nil && (cfg.List != nil || cfg.Weights != nil || cfg.Mix != nil || s.repeats > 1 || cfg.Positions != 0):
+		return nil, selectionError("buckets take no list, weights, mixture, repeats or another length")
+	case cfg.Buckets != nil && len(cfg.Buckets.Of) != cfg.Samples:
+		return nil, selectionError("buckets of %d samples, and there are %d", len(cfg.Buckets.Of), cfg.Samples)
 	case cfg.Weights == nil && cfg.Mix == nil && cfg.Positions > candidates*s.repeats:
 		return nil, selectionError("an epoch of %d samples, and there are %d, each %d times: it takes weights to draw one more often",
 			cfg.Positions, candidates, s.repeats)
@@ -107,6 +114,10 @@ func NewSelection(cfg SelectionConfig) (*Selection, error) {
 		s.alias, err = newAliasTable(cfg.Weights)
 	case cfg.Mix != nil:
 		s.mixture, err = newMixture(cfg.Joined, cfg.Mix, cfg.Positions)
+	case cfg.Buckets != nil:
+		if s.buckets, err = newBucketed(cfg.Buckets); err == nil {
+			s.positions = s.buckets.all() * s.buckets.batch
+		}
 	}
 	return s, err
 }
@@ -162,6 +173,10 @@ func (s *Selection) check(c *Config) error {
 	switch {
 	case s.samples != c.Samples:
 		return &ConfigError{Field: "samples", Value: c.Samples, Reason: fmt.Sprintf("the %d of its selection", s.samples)}
+	case s.buckets != nil && c.BatchSize != s.buckets.batch:
+		return &ConfigError{Field: "batch_size", Value: c.BatchSize, Reason: fmt.Sprintf("the %d of its buckets", s.buckets.batch)}
+	case s.buckets != nil && c.Consumed%c.BatchSize != 0:
+		return &ConfigError{Field: "consumed", Value: c.Consumed, Reason: fmt.Sprintf("a multiple of the batch size, %d, for batches of one bucket", c.BatchSize)}
 	case s.ofRank && c.Shuffle:
 		return selectionError("a rank's own order is not shuffled")
 	case s.ofRank && s.positions > math.MaxInt/c.World:

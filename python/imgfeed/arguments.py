@@ -359,6 +359,36 @@ def _size(name: str, value: Any) -> Any:
     return dict(sorted(sizes.items()))
 
 
+#: Heights and widths by name: those of the paper on SDXL (Podell and others, 2023), appendix I.
+BUCKETS = {
+    "sdxl": tuple(
+        (64 * h, 64 * w)
+        for h, widths in {
+            8: (32, 31, 30, 29), 9: (28, 27, 26), 10: (25, 24), 11: (23, 22, 21), 12: (21, 20), 13: (19, 18), 14: (18, 17),
+            15: (17, 16), 16: (16, 15), 17: (15, 14), 18: (14, 13), 19: (13,), 20: (12,), 21: (12, 11), 22: (11,), 23: (11,),
+            24: (10,), 25: (10,), 26: (9,), 27: (9,), 28: (9,), 29: (8,), 30: (8,), 31: (8,), 32: (8,),
+        }.items()
+        for w in widths
+    )
+}  # fmt: skip
+_BUCKETS = "pairs of height and width, 'sdxl', or None"
+
+
+def _buckets(name: str, value: Any) -> tuple[tuple[int, int], ...] | None:
+    if value is None:
+        return None
+    wrong = f"imgfeed: {name} is {value!r:.80}, want {_BUCKETS}"
+    if isinstance(value, str):
+        if value not in BUCKETS:
+            raise ValueError(wrong)
+        return BUCKETS[value]
+    if not isinstance(value, Sequence) or not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in value):
+        raise TypeError(wrong)
+    if not value:
+        raise ValueError(wrong)
+    return tuple((SIDE.check(f"{name}'s height", h), SIDE.check(f"{name}'s width", w)) for h, w in value)
+
+
 _MIX = "a number for each of the joined sets, a function that gives them for an epoch's number, or None"
 
 
@@ -400,6 +430,9 @@ def _is_sampler(value: Any) -> bool:
     return ordered and not isinstance(value, (set, frozenset, str, bytes, Mapping))
 
 
+_LEAST = Pipeline([{"op": "CenterCrop", "size": 1}], ())  # to decode, where Python takes whole images
+
+
 def _row(group: str, of: Kind) -> dict[str, Any]:
     return {"group": group, "kind": of}
 
@@ -422,6 +455,7 @@ class Options:
         metadata=_row("data", Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform))
     )
     size: Any = field(metadata=_row("data", Kind(_SIZE, _size)))
+    buckets: Any = field(metadata=_row("data", Kind(_BUCKETS, _buckets)))
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", SWITCH))
     on_error: str = field(metadata=_row("data", choice("error", "blank", "substitute")))
@@ -435,6 +469,7 @@ class Options:
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
     map: Any = field(metadata=_row("batches", having("a function of a sample, or None", callable)))
     map_batch: Any = field(metadata=_row("batches", having("a function of a batch, or None", callable)))
+    decode: str = field(metadata=_row("batches", choice("crop", "full")))
     with_index: bool = field(metadata=_row("batches", SWITCH))
     with_params: bool | str = field(metadata=_row("batches", kind("True or False, or 'records'", _params)))
 
@@ -512,15 +547,24 @@ class Options:
                 "imgfeed: max_bad goes with on_error='blank' or 'substitute': with 'error' the first bad sample raises"
             )
         self._check_map()
-        if strange := [name for name in self.choose if name not in self.fields]:
-            raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         self._check_order()
+        if self.buckets is not None:
+            self._check_buckets()
         if self.generator is not None and self.seed:
             raise ValueError("imgfeed: generator and seed both key the order: give one of them")
         if self.framework == "numpy" and self.of_torch:
             raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
 
     def _check_map(self) -> None:
+        if strange := [name for name in self.choose if name not in self.fields]:
+            raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
+        if self.decode == "full":
+            if self.map is None or self.transform not in ("eval", _LEAST) or self.on_error == "blank":
+                raise ValueError(
+                    "imgfeed: decode='full' gives whole images to map=, which does all that is done to them: give map, and "
+                    "leave out transform and on_error='blank'"
+                )
+            object.__setattr__(self, "transform", _LEAST)
         if self.step is None:
             return
         if self.map is not None and self.map_batch is not None:
@@ -529,6 +573,13 @@ class Options:
             raise ValueError(
                 f"imgfeed: {self.step[0]}'s function has the last word on labels: take the field by fields=, not target="
             )
+
+    def _check_buckets(self) -> None:
+        chosen = ("subset", "weights", "order", "sampler", "num_samples", "mixture")
+        clash = [name for name in (*chosen, "size", "map", "map_batch") if getattr(self, name) is not None]
+        clash += [name for name, is_ in (("repeats", self.repeats > 1), ("with_params", self.with_params == "records")) if is_]
+        if clash:
+            raise ValueError(f"imgfeed: buckets say which samples make a batch, and their size: leave out {', '.join(clash)}=")
 
     @property
     def keyed(self) -> bool:
@@ -570,6 +621,8 @@ class Options:
 
     def change(self, name: str, value: Any) -> None:
         """Set transform or batch_size, checked: the only arguments that may change, for iterations that begin after it."""
+        if name == "transform" and self.decode == "full":
+            raise ValueError("imgfeed: with decode='full' map= does all to the images: there is no transform to change")
         checked = ARGUMENTS[name].metadata["kind"].check(name, value)
         if name == "transform" and repr(getattr(checked, "numbers", ())) != repr(getattr(self.transform, "numbers", ())):
             raise ValueError(

@@ -158,6 +158,8 @@ class Session:
         self._running = False
         self._asked = 0  # stats requests on their way that only ask whether the server is there
         self._asked_at = 0.0  # when the first of them went
+        #: The length of an epoch of buckets; 0 without.
+        self.positions = 0
         self._selected: Selected | None = None  # what epochs hold, where that is not each sample once
         try:
             hello = self._ask({"type": "hello", "version": wire.VERSION}, dict, timeout=timeout)
@@ -216,6 +218,7 @@ class Session:
             opened = self._ask({"type": "open", **options, **({"fields": wanted} if wanted else {})}, dict, "opened")
             with _understood(self.connection, opened):
                 self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
+                self.positions = opened.get("positions", 0)
             fd = self.connection.take_fd()
             if options.get("transport", "shm") == "shm":
                 if fd is None:
@@ -477,11 +480,12 @@ class Session:
         count = message["count"]
         if "slots" in message:  # some went to another session
             self._held_max = message["slots"] - _spare(message["slots"])
+        image = tuple(message["shape"]) if "shape" in message else None
         if self._ring is None:
             assert raw is not None
-            arrays = split_raw(raw, count, self._shape)
+            arrays = split_raw(raw, count, self._shape, image)
         else:
-            arrays = self._ring.lend(message["slot"], count)
+            arrays = self._ring.lend(message["slot"], count, image)
             if self._ring.held > self._held_max:
                 arrays = arrays.copy()
         number = message["batch"]

@@ -20,7 +20,6 @@ from .feed import Feed
 from .meter import Meter
 from .numbers import INT64_MAX
 from .outputs import Fetch
-from .ranks import rank_batches
 from .records import Record, ask
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
@@ -69,6 +68,8 @@ class DataLoader:
             ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}`` of these: several results of each image.
         size: Pixels of the result's shorter side: all sizes of the transform change in proportion. A dictionary has one for
             each epoch from which on it holds, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
+        buckets: Heights and widths of images, or ``"sdxl"`` for the sizes of that paper: all images of a batch have one of
+            these, the nearest to their aspect ratios. The transform's only size is that of its RandomResizedCrop.
         resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
             some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
             Operations that name one keep it.
@@ -94,6 +95,8 @@ class DataLoader:
         map: A function that gets each sample after the transform and returns its image, or its image and its label. It asks by
             its parameters' names for image (uint8, (H, W, C), a view that it may change), label, rng (numpy's Generator, keyed
             by the sample), index and view. Images may change shape and type, but must be alike.
+        decode: ``full``: map gets whole images as they are stored, in place of the transform's; each process decodes by a
+            server of its own.
         with_index: Add each sample's index, its place in the shard set's order.
         with_params: Add each sample's draw: top, left, height, width, flip. Or ``"records"``: add everything done to each, see
             :meth:`records`, as a :class:`imgfeed.records.Records`, which asks for those that you look at.
@@ -182,6 +185,7 @@ class DataLoader:
         split: str | None = None,
         transform: Transform = "eval",
         size: int | Mapping[int, int] | Callable[[int], int] | None = None,
+        buckets: str | Sequence[tuple[int, int]] | None = None,
         resampler: str | None = None,
         bit_exact: bool = False,
         on_error: str = "error",
@@ -193,6 +197,7 @@ class DataLoader:
         target: str | None = None,
         map: Callable[..., Any] | None = None,  # noqa: A002
         map_batch: Callable[..., Any] | None = None,
+        decode: str = "crop",
         with_index: bool = False,
         with_params: bool | str = False,
         seed: int = 0,
@@ -279,8 +284,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in a whole epoch."""
-        policy, size = self._options.policy, self._options.batch_size
-        return rank_batches(self._selection.positions(self._progress.start.epoch), self.rank, self.world, policy, size)
+        return self._selection.batches(self._selection.positions(self._progress.start.epoch), self.rank, self.world)
 
     def __repr__(self) -> str:
         """Return data, split, batch size, transform, rank and world."""
@@ -346,7 +350,12 @@ class DataLoader:
         self._options.change("transform", transform)
 
     def set_batch_size(self, batch_size: int) -> None:
-        """Have the next iteration, and those after it, give batches of another size; one that runs goes on as it is."""
+        """Have the next iteration, and those after it, give batches of another size; one that runs goes on as it is.
+
+        Raises ValueError for a loader with buckets, where a place in an epoch is one between batches.
+        """
+        if self._options.buckets is not None:
+            raise ValueError("imgfeed: batch_size can't be changed with buckets=: make another loader")
         self._options.change("batch_size", batch_size)
         super().__setattr__("batch_size", self._options.batch_size)
         self.batch_sampler.batch_size = self._options.batch_size

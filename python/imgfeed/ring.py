@@ -89,9 +89,13 @@ class Shape:
         """Return the content of the same slots with other arrays."""
         return Shape(arrays, self.slot_bytes, *self._caller)
 
-    def parts(self, count: int) -> list[Part]:
-        """Return shape, type and offset in a slot of each array of a batch."""
-        return [((count, *info.shape), info.dtype, info.offset) for info in self._arrays]
+    def parts(self, count: int, image: tuple[int, ...] | None = None) -> list[Part]:
+        """Return shape, type and offset in a slot of each array of a batch.
+
+        image is the shape of its images, if they are smaller than those that a slot has room for.
+        """
+        shapes = [image if image is not None and info.kind == "images" else info.shape for info in self._arrays]
+        return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
 
     def batch(self, views: list[Array]) -> Arrays:
         """Return the batch that is made of these arrays, as many as there are parts."""
@@ -230,7 +234,7 @@ class Ring:
         self._release = release
         self.break_off = break_off
         self._held: dict[int, weakref.ref[_Lease]] = {}
-        self._parts: dict[int, list[Part]] = {}  # by the batch's count
+        self._parts: dict[tuple[int, tuple[int, ...] | None], list[Part]] = {}  # by the batch's count, and its images' shape
         begin = self.memory.__array_interface__["data"][0]
         self._interfaces: list[dict[str, Any]] = [
             {"shape": (shape.slot_bytes,), "typestr": "|u1", "data": (begin + i * shape.slot_bytes, False), "version": 3}
@@ -246,18 +250,21 @@ class Ring:
         """Have call(*args) called just before the memory is unmapped."""
         weakref.finalize(self.memory, call, *args).atexit = False
 
-    def lend(self, slot: int, count: int) -> Arrays:
-        """Return views of the batch of count samples in slot. The slot goes back with the last reference to them."""
+    def lend(self, slot: int, count: int, image: tuple[int, ...] | None = None) -> Arrays:
+        """Return views of the batch of count samples in slot. The slot goes back with the last reference to them.
+
+        image is the shape of its images, if they are smaller than a slot's.
+        """
         if not 0 <= slot < self.slots:
             raise errors.ProtocolError(f"imgfeed: batch in slot {slot} of a ring with {self.slots} slots")
-        parts = self._parts.get(count)
+        parts = self._parts.get((count, image))
         if parts is None:
-            parts = self.shape.parts(count)
+            parts = self.shape.parts(count, image)
             for dims, dtype, offset in parts:  # numpy takes offsets before the buffer, and objects
                 fits = 0 <= offset <= self.shape.slot_bytes - math.prod(dims) * dtype.itemsize
                 if not fits or min(dims) < 0 or dtype.hasobject:
                     raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes")
-            self._parts[count] = parts
+            self._parts[count, image] = parts
         lease = _Lease(self, slot, self._interfaces[slot])
         self._held[slot] = weakref.ref(lease)
         whole = np.asarray(lease)
@@ -289,13 +296,13 @@ class Ring:
                 self.take_back(slot)
 
 
-def split_raw(raw: Array, count: int, shape: Shape) -> Arrays:
-    """Return the arrays of a batch that came as raw bytes, one after the other."""
+def split_raw(raw: Array, count: int, shape: Shape, image: tuple[int, ...] | None = None) -> Arrays:
+    """Return the arrays of a batch that came as raw bytes, one after the other. image is as of :meth:`Ring.lend`."""
     views: list[Array] = []
     start = 0
-    for dims, dtype, _ in shape.parts(count):
-        size = math.prod(dims) * dtype.itemsize
-        part = raw[start : start + size]
+    for (room, dtype, _), (dims, *_) in zip(shape.parts(count), shape.parts(count, image), strict=True):
+        size = math.prod(room) * dtype.itemsize
+        part = raw[start : start + min(size, math.prod(dims) * dtype.itemsize)]
         if part.ctypes.data % dtype.itemsize:
             part = part.copy()  # an odd number of image bytes leaves what follows unaligned
         views.append(part.view(dtype).reshape(dims))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
+from typing import Any
 
 from .arguments import Options
 from .ranks import rank_batches, rank_samples
+from .ring import Array
 from .selection import Selection
 from .service import Service
 from .state import Progress
@@ -31,6 +32,8 @@ class Sampler:
 
     def __len__(self) -> int:
         """Return how many samples this rank gets in an epoch, so none of a batch that drop_last leaves out."""
+        if self._options.buckets is not None:
+            return len(self._order())
         samples, policy, size = self._selection.positions(self.epoch), self._options.policy, self._options.batch_size
         if policy == "drop_last":
             return size * rank_batches(samples, self.rank, self.num_replicas, policy, size)
@@ -38,10 +41,22 @@ class Sampler:
 
     def __iter__(self) -> Iterator[int]:
         """Give the index of every sample of this rank, in the order of the whole epoch that the next iteration is of."""
-        self._service.session_of_rank()
-        order = self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch)))
+        order = self._order()
         pieces = (order[at : at + _PIECE].tolist() for at in range(0, len(order), _PIECE))
         return itertools.chain.from_iterable(pieces)
+
+    def batches(self) -> int:
+        """Return how many batches this rank gets in an epoch."""
+        return self._selection.batches(self._selection.positions(self.epoch), self.rank, self.num_replicas)
+
+    def _order(self) -> Array:
+        self._service.session_of_rank()
+        return self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch)))
+
+    @property
+    def buckets(self) -> Any:
+        """As the loader's."""
+        return self._options.buckets
 
     @property
     def epoch(self) -> int:
@@ -85,10 +100,14 @@ class BatchSampler:
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in an epoch."""
-        return math.ceil(len(self.sampler) / self.batch_size)
+        return self.sampler.batches()
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Give the indices of each batch of the whole epoch that the next iteration is of."""
+        """Give the indices of each batch of the whole epoch that the next iteration is of. Raises TypeError with buckets."""
+        if self.sampler.buckets is not None:
+            raise TypeError(
+                "imgfeed: batch_sampler can't list batches of buckets, some of which are short: with_index=True does"
+            )
         order = list(self.sampler)
         for first in range(0, len(order), self.batch_size):
             yield order[first : first + self.batch_size]

@@ -51,6 +51,9 @@ class Selection:
             return "mix"  # a state goes on under other weights
         if self.anew:
             return "order" if self._options.sampler is None else "sampler"
+        if self._options.buckets is not None:
+            o = self._options
+            return f"batches of {o.batch_size}{', full ones' if o.drop_last else ''}, of the buckets {o.buckets}"
         return self._lasting.digest if self._options.selects else None
 
     def follow(self, progress: Progress) -> None:
@@ -84,8 +87,10 @@ class Selection:
         return Place(place.epoch, min(place.consumed, end), order), selected
 
     def positions(self, epoch: int) -> int:
-        """Return how many samples an epoch has, over all ranks."""
+        """Return how many samples an epoch has, over all ranks; of buckets as many as its batches have room for."""
         o, world = self._options, self._service.rank_and_world[1]
+        if o.buckets is not None:
+            return self._service.session().positions
         if o.sampler is not None:
             return len(o.sampler) * world
         if self._number is not None:
@@ -97,13 +102,20 @@ class Selection:
             return self._service.served.samples
         return len(selected.indices)
 
+    def batches(self, positions: int, rank: int, world: int) -> int:
+        """Return how many batches a rank gets of so many samples."""
+        o, size = self._options, self._options.batch_size
+        if o.buckets is not None:  # whole batches are dealt
+            return rank_batches(positions // size, rank, world, o.policy, 1)
+        return rank_batches(positions, rank, world, o.policy, size)
+
     def after(self, place: Place, batches: int) -> Place:
         """Return the place that many batches after another; beyond the epoch's end it is one of a later epoch."""
         o, world = self._options, self._service.rank_and_world[1]
         stride = o.batch_size * world
 
         def batches_of(positions: int) -> int:
-            return rank_batches(max(0, positions), 0, world, o.policy, o.batch_size)
+            return self.batches(max(0, positions), 0, world)
 
         epoch = place.epoch
         left = batches_of(self.positions(epoch) - place.consumed)

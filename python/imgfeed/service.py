@@ -318,6 +318,7 @@ class Service:
         recorded = o.with_params == "records"
         rank, world = opened_as or (None, None)
         optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or o.keyed or None}
+        optional["buckets"] = o.buckets
         return {
             **self._largest.request(session),
             "seed": o.order_seed,

@@ -71,6 +71,7 @@ class Step:
     seed: int
     wanted: tuple[str, ...]
     fields: tuple[str, ...]  # names
+    full: bool  # whether it takes whole images
 
     @property
     def whole(self) -> bool:
@@ -103,7 +104,7 @@ def step_of(options: Options) -> Step | None:
     ):
         if name in wanted and not given:
             raise TypeError(f"imgfeed: {options.step[0]}'s function wants {name}: give the loader {how}")
-    return Step(*options.step, options.order_seed, wanted, options.fields)
+    return Step(*options.step, options.order_seed, wanted, options.fields, options.decode == "full")
 
 
 def as_array(image: Any) -> Array:
@@ -259,7 +260,9 @@ class Steps:
         if self._step.whole:
             labels, indices = inputs.labels[part].copy(), inputs.indices[part].copy()
             return {"images": looked[view][part], "labels": labels, "indices": indices, "view": view}
-        given = {"image": looked[view][i], "label": int(inputs.labels[i]), "index": int(inputs.indices[i]), "view": view}
+        index = int(inputs.indices[i])
+        image = self._service.ask(lambda session: session.sample(index))[0] if self._step.full else looked[view][i]
+        given = {"image": image, "label": int(inputs.labels[i]), "index": index, "view": view}
         if "fields" in self._step.wanted:
             columns = zip(self._step.fields, self._kinds, looked[self._views :], strict=False)
             given["fields"] = {name: Packed(of[part], kind).values()[0] if kind else of[i] for name, kind, of in columns}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from .packing import cache_folder, pack
 from .ranks import rank_batches
 from .torchsets import source_of
 from .vision import by_python, ends_in_tensors, is_torchvisions, split
+
+log = logging.getLogger("imgfeed")
 
 _DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(DataLoader).parameters.items()}
 #: Arguments of DataLoader that torch's loader says itself.
@@ -180,15 +183,23 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
             "imgfeed: from_torch: collate_fn gets tensors of the feed, and here the transform leaves images of Pillow: end it "
             "in PILToTensor or ToTensor"
         )
-    if not is_torchvisions(transform):
-        return {**given, "transform": transform}
-    done, left = split(transform, launcher.operations())
+    done: list[Any] = []
+    left = [transform]
+    if is_torchvisions(transform):
+        done, left = split(transform, launcher.operations())
+    elif not callable(transform):
+        left = []
     if not left:
         return {**given, "transform": transform}
     for name in ("map", "map_batch"):
         if given.get(name) is not None:
             raise ValueError(f"imgfeed: from_torch: {name} is given, and the transform has a step of its own: {left[0]!r:.80}")
     workers = {"map_workers": loader.num_workers} if loader.num_workers else {}
+    if not done:
+        log.warning(
+            "imgfeed: from_torch: %.80r is no step of the feed, and comes before a crop: Python does all to each image", left[0]
+        )
+        return {**workers, **given, "decode": "full", "map": by_python(left)}
     compose = importlib.import_module("torchvision.transforms").Compose
     return {**workers, **given, "transform": compose(done), "map": by_python(left)}
 

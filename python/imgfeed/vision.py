@@ -140,16 +140,17 @@ def pipeline(name: str, value: Any) -> Pipeline:
 def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
     """Return a pipeline's steps in two lists: those that a server does, and those that are left to Python.
 
-    The second begins with the first step that the server does not know, or with a conversion to numbers before it. It is
-    empty where the server does everything, and where no crop comes before, as images must have one size.
+    The second begins with the first step that the server does not know, or with a conversion to numbers before it. It has
+    all of them where no crop comes before, as a server's images must have one size. It is empty where the server does
+    everything, or one step makes several images.
     """
     steps = list(_flat(value))
     kinds = [_kind(step) for step in steps]
     foreign = next((i for i, kind in enumerate(kinds) if kind not in (*known, *TENSORS, *NUMBERS, *NOTHING)), len(steps))
     first = next((i for i in range(foreign) if kinds[i] in TENSORS + NUMBERS), foreign)
-    if foreign == len(steps) or not set(kinds[:first]) & set(SIZED) or set(kinds[:first]) & set(CROPS):
+    if foreign == len(steps) or set(kinds) & set(CROPS):
         return steps, []
-    return steps[:first], steps[first:]
+    return (steps[:first], steps[first:]) if set(kinds[:first]) & set(SIZED) else ([], steps)
 
 
 def by_python(steps: Sequence[Any]) -> Callable[..., Any]:

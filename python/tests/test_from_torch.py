@@ -326,6 +326,17 @@ def test_steps_of_a_programs_own_are_done_by_python(images: Path, cache: Path, w
         made(data.DataLoader(theirs, 8), cache, map=np.copy)
 
 
+@pytest.mark.parametrize("composed", [True, False])
+def test_steps_before_a_crop_have_python_do_all(
+    images: Path, cache: Path, caplog: pytest.LogCaptureFixture, composed: bool
+) -> None:
+    compose = transforms.Compose([inverted, transforms.Resize((40, 32)), transforms.ToTensor()])
+    theirs = datasets.ImageFolder(str(images), compose if composed else compose.__call__)
+    with made(data.DataLoader(theirs, 8, shuffle=True, num_workers=2), cache, with_index=True) as loader:
+        assert "comes before a crop: Python does all to each image" in caplog.text
+        assert sorted(compare(theirs, loader, loader)) == list(range(SAMPLES))
+
+
 def test_a_programs_own_draws_are_keyed_by_the_sample(images: Path, cache: Path) -> None:
     theirs = datasets.ImageFolder(str(images), transforms.Compose([transforms.CenterCrop(32), transforms.ToTensor(), noisy]))
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
@@ -343,14 +354,14 @@ def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path
     own = Own(images, TO_TENSORS)
     labelled = datasets.ImageFolder(images, TO_TENSORS, target_transform=str)
     arrays = datasets.ImageFolder(images, TO_TENSORS, loader=np.load)
-    jitter = datasets.ImageFolder(images, transforms.Compose([transforms.Lambda(id), transforms.ToTensor()]))
+    several = datasets.ImageFolder(images, transforms.Compose([transforms.FiveCrop(8), transforms.Lambda(id)]))
     pictures = datasets.ImageFolder(images, transforms.CenterCrop(32))
     tensors = data.TensorDataset(torch.zeros(3, 3, 8, 8), torch.zeros(3))
     for theirs, words in [
         (data.DataLoader(own, 8), "Own has code of its own in __getitem__, which the feed can't run. Pack .* imgshard build"),
         (data.DataLoader(labelled, 8), "has target_transform, which the feed can't run: leave it out"),
         (data.DataLoader(arrays, 8), "has loader=<function load.*Leave out loader="),
-        (data.DataLoader(jitter, 8), "transform holds .*Lambda, which the feed does not do"),
+        (data.DataLoader(several, 8), "transform holds .*Lambda, which the feed does not do"),
         (data.DataLoader(datasets.ImageFolder(images), 8), "no transform that can be looked into: say with transform="),
         (data.DataLoader(pictures, 8, collate_fn=list), "collate_fn gets tensors .* end it in PILToTensor or ToTensor"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import signal
@@ -91,6 +92,37 @@ def test_a_lost_server_changes_nothing(shards: Path) -> None:
                 os.kill(loader._service.server.pid, signal.SIGKILL)
         assert same(got, by_hand(shards, 8, 0))
         assert loader.stats()["reconnects"] == 1
+
+
+def test_whole_images(shards: Path) -> None:
+    def corner(image: Array, rng: np.random.Generator, label: int) -> Any:
+        assert image.dtype == np.uint8 and image.shape[2] == 3 and min(image.shape[:2]) > 32
+        image[:2] = 0  # which is the function's own
+        top, left = (int(rng.integers(side - 32)) for side in image.shape[:2])
+        return image[top : top + 32, left : left + 32], label + 1000
+
+    plain = {"framework": "numpy", "shuffle": True, "seed": 3, "num_workers": 1, "with_index": True}
+    with DataLoader(shards, 8, map=corner, decode="full", **plain) as loader:
+        got = [[np.array(column) for column in batch] for batch in loader]
+        for images, labels, indices in got:
+            for image, label, index in zip(images, labels, indices, strict=True):
+                whole = np.array(loader.dataset[int(index)][0])
+                rng = np.random.default_rng([3, 0, int(index), 0, 0])
+                want, want_label = corner(whole, rng, int(loader.dataset.targets[index]))
+                assert np.array_equal(image, want) and label == want_label
+        with pytest.raises(ValueError, match="there is no transform to change"):
+            loader.set_transform("eval")
+        copy.copy(loader).close()
+        assert loader._service.server is not None
+        loader.set_epoch(0)
+        iteration = iter(loader)
+        first = [np.array(column) for column in next(iteration)]
+        loader._service.server.kill()
+        rest = [[np.array(column) for column in batch] for batch in iteration]
+        assert same([first, *rest], got)
+    for given in ({}, {"map": corner, "transform": "train"}, {"map": corner, "on_error": "blank"}, {"map_batch": corner}):
+        with pytest.raises(ValueError, match="decode='full' gives whole images to map="):
+            DataLoader(shards, 8, decode="full", **given)
 
 
 def test_views_and_tensors(shards: Path) -> None:

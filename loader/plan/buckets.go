@@ -1,0 +1,138 @@
+package plan
+
+import "sort"
+
+// Buckets are groups of samples, of which every batch holds one group's only: those of like aspect ratio, for instance.
+//
+// An epoch consists of batches, b samples each: of a bucket of n samples ⌈n/b⌉, of which the last may be short, or with Full
+// ⌊n/b⌋. They are numbered from the first bucket's on. Batch t of a shuffled epoch is that with number perm(t), perm a keyed
+// permutation (see [permutation], with as partition the number of buckets), and rank r of w has the batches r, r + w, ….
+// Place j of a bucket's batch i holds the sample at place perm(i·b + j) of the bucket, perm keyed with the bucket's number.
+//
+// Positions are numbered as if no batch were short: batch t begins at position t·b.
+type Buckets struct {
+	// Of has the bucket of each sample.
+	Of []uint16
+	// BatchSize is that of the plans.
+	BatchSize int
+	// Full leaves out samples that fill no batch.
+	Full bool
+}
+
+// bucketed is what a selection keeps of [Buckets].
+type bucketed struct {
+	batch   int
+	list    []uint32 // the samples, by bucket
+	starts  []int    // of each bucket in list, and its end
+	batches []int    // the number of each bucket's first batch, and of all
+}
+
+func newBucketed(b *Buckets) (*bucketed, error) {
+	if b.BatchSize < 1 || b.BatchSize > BatchSizeMax {
+		return nil, &ConfigError{Field: "batch_size", Value: b.BatchSize, Reason: "1 or more"}
+	}
+	counts := make([]int, 1)
+	for _, k := range b.Of {
+		for int(k) >= len(counts) {
+			counts = append(counts, 0)
+		}
+		counts[k]++
+	}
+	s := &bucketed{batch: b.BatchSize, list: make([]uint32, len(b.Of)), starts: make([]int, 1), batches: make([]int, 1)}
+	for k, n := range counts {
+		batches := ceilDiv(n, b.BatchSize)
+		if b.Full {
+			batches = n / b.BatchSize
+		}
+		s.starts, s.batches = append(s.starts, s.starts[k]+n), append(s.batches, s.batches[k]+batches)
+	}
+	next := append([]int(nil), s.starts...)
+	for i, k := range b.Of {
+		s.list[next[k]] = uint32(i)
+		next[k]++
+	}
+	if s.all() > SamplesMax/b.BatchSize {
+		return nil, selectionError("%d batches of %d samples are too many", s.all(), b.BatchSize)
+	}
+	if s.all() == 0 {
+		return nil, selectionError("no bucket has the %d samples of a batch", b.BatchSize)
+	}
+	return s, nil
+}
+
+// all returns the number of batches of an epoch, over all ranks.
+func (s *bucketed) all() int { return s.batches[len(s.batches)-1] }
+
+// of returns the bucket that the batch with a number is of.
+func (s *bucketed) of(number int) int { return sort.SearchInts(s.batches, number+1) - 1 }
+
+// length returns the number of samples in the batch with a number.
+func (s *bucketed) length(number int) int {
+	k := s.of(number)
+	return min(s.batch, s.starts[k+1]-s.starts[k]-(number-s.batches[k])*s.batch)
+}
+
+// keyBuckets makes the permutations of a shuffled plan of buckets.
+func (p *Plan) keyBuckets(s *bucketed) {
+	c := &p.cfg
+	if !c.Shuffle {
+		return
+	}
+	p.places = newPermutation(c.Fingerprint, c.Seed, c.Epoch, len(s.starts)-1, s.all())
+	p.perms = make(map[int]*permutation)
+	for k := range len(s.starts) - 1 {
+		if n := s.starts[k+1] - s.starts[k]; n > 0 {
+			p.perms[k] = newPermutation(c.Fingerprint, c.Seed, c.Epoch, k, n)
+		}
+	}
+}
+
+// shareBuckets counts this rank's batches and samples.
+func (p *Plan) shareBuckets(s *bucketed) {
+	left := s.all() - p.cfg.Consumed/s.batch
+	switch p.cfg.Policy {
+	case Pad:
+		p.batches = ceilDiv(left, p.cfg.World)
+	case DropLast:
+		p.batches = left / p.cfg.World
+	case Uneven:
+		p.batches = ceilDiv(left-p.cfg.Rank, p.cfg.World)
+	}
+	p.local = 0
+	for b := range p.batches {
+		p.local += s.length(p.numberOf(s, b))
+	}
+}
+
+// numberOf returns the number of this rank's batch b. Batches beyond an epoch's last are padding, and begin anew.
+func (p *Plan) numberOf(s *bucketed, b int) int {
+	number := (p.cfg.Consumed/s.batch + p.cfg.Rank + p.cfg.World*b) % s.all()
+	if p.places != nil {
+		number = p.places.at(number)
+	}
+	return number
+}
+
+// Bucket returns the bucket that batch b, 0 ≤ b < [Plan.Batches], is of; 0 in a plan without buckets.
+func (p *Plan) Bucket(b int) int {
+	if s := p.cfg.Selection; s != nil && s.buckets != nil {
+		return s.buckets.of(p.numberOf(s.buckets, b))
+	}
+	return 0
+}
+
+// appendBucketed appends the samples of batch b.
+func (p *Plan) appendBucketed(s *bucketed, b int, dst []int) []int {
+	number := p.numberOf(s, b)
+	k := s.of(number)
+	perm := p.perms[k]
+	first := (number - s.batches[k]) * s.batch
+	for place := first; place < first+s.length(number); place++ {
+		at := place
+		if perm != nil {
+			at = perm.at(place)
+		}
+		dst = append(dst, int(s.list[s.starts[k]+at]))
+	}
+	return dst
+}

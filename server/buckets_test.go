@@ -1,0 +1,35 @@
+package server
+
+import (
+	"math"
+	"testing"
+)
+
+// TestBucketOf compares with logarithms, and at the boundary.
+func TestBucketOf(t *testing.T) {
+	sorted, err := sortBuckets([][2]int{{20, 40}, {10, 10}, {40, 20}, {30, 25}})
+	if err != nil || sorted[0] != [2]int{40, 20} || sorted[3] != [2]int{20, 40} {
+		t.Fatal(sorted, err)
+	}
+	for w := int32(1); w < 90; w += 4 {
+		for h := int32(1); h < 90; h += 3 {
+			best, nearest := 0, math.Inf(1)
+			for k, b := range sorted {
+				if d := math.Abs(math.Log(float64(w)/float64(h)) - math.Log(float64(b[1])/float64(b[0]))); d < nearest-1e-12 {
+					best, nearest = k, d
+				}
+			}
+			if got := bucketOf(sorted, w, h); got != best {
+				t.Errorf("%d×%d is in bucket %v, want %v", w, h, sorted[got], sorted[best])
+			}
+		}
+	}
+	if got := bucketOf(sorted, math.MaxInt32, 1); got != 3 {
+		t.Error(got)
+	}
+	for _, bad := range [][][2]int{{{0, 1}}, {{1, 1 << 20}}, {{2, 2}, {1, 1}}, make([][2]int, bucketsMax+1)} {
+		if _, err := sortBuckets(bad); err == nil {
+			t.Errorf("%.3v is taken", bad)
+		}
+	}
+}
