@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import io
 import json
+import shutil
+import subprocess
 import tarfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +105,29 @@ def test_fields_beside_it_and_draws_of_repeats(packed: Path) -> None:
             assert set(caption) == {f"no. {n}"} and set(url) == {f"https://example.org/{n}"}
             varied += len(set(captions)) > 1
     assert varied > 0.5 * len(loader)
+
+
+@pytest.mark.skipif(shutil.which("img2dataset") is None, reason="needs img2dataset on PATH: pipx install img2dataset")
+@pytest.mark.parametrize("form", ["webdataset", "files"])
+@pytest.mark.parametrize("command", ["build", "index"])
+def test_what_img2dataset_writes(images: Path, tmp_path: Path, form: str, command: str) -> None:
+    """Its own program fetches images with captions from a server of this machine."""
+    files = sorted(images.rglob("*.JPEG"))[:12]
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(images))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        rows = [{"url": f"{url}/{f.relative_to(images)}", "caption": f"picture {i}"} for i, f in enumerate(files)]
+        (tmp_path / "list.json").write_text(json.dumps(rows))
+        flags = f"--input_format=json --url_col=url --caption_col=caption --output_format={form} --resize_mode=no"
+        places = [f"--url_list={tmp_path / 'list.json'}", f"--output_folder={tmp_path / 'out'}", "--processes_count=1"]
+        subprocess.run(["img2dataset", *flags.split(), *places, "--number_sample_per_shard=5"], check=True, capture_output=True)
+        server.shutdown()
+    imgshard(command, tmp_path / "out", "-o", tmp_path / "set", "--no-labels", "--field=caption=txt")
+    with DataLoader(tmp_path / "set", 5, transform=SMALL, framework="numpy", num_workers=1, fields=["caption"]) as loader:
+        assert len(loader.dataset) == 12
+        captions = [caption for _, labels, captions in loader for caption in captions if (labels == -1).all()]
+        assert set(captions) == {row["caption"] for row in rows}
 
 
 def test_what_can_not_be_chosen_from_is_refused(packed: Path) -> None:
