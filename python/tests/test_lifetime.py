@@ -110,7 +110,7 @@ def test_an_interrupt_loses_no_slot(load: Load) -> None:
     """Ctrl-C may come between the arrival of a batch and the moment at which arrays stand for its slot."""
     loader = load(4, slots=3, timeout=5, **OPTIONS)
 
-    def interrupted(slot: int, count: int) -> Any:
+    def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
 
     for _ in range(3):
