@@ -93,6 +93,7 @@ func mount(folder, mountpoint string, delay time.Duration) (server *fuse.Server,
 	options.MountOptions = fuse.MountOptions{
 		AllowOther: true, DirectMountStrict: true, DirectMountFlags: unix.MS_RDONLY, FsName: "slowfs", Name: "slowfs",
 		MaxWrite: readMax, MaxReadAhead: readMax, MaxBackground: background, CongestionThreshold: background,
+		ExtraCapabilities: fuse.CAP_ASYNC_DIO, // else direct reads that were begun together come one after the other
 	}
 	var failed error
 	options.OnAdd = func(ctx context.Context) { failed = add(ctx, root, folder, delay) }
