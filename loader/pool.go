@@ -20,8 +20,9 @@ type PoolConfig struct {
 	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
-	// Reading, if not nil, is called when the first stream begins to read ahead into memory, and when the last one has ended.
-	Reading func(reading bool)
+	// Reading, if not nil, is called when streams begin to read ahead into memory, with the processors of Go that this takes beside the workers, and
+	// with 0 when the last one has ended.
+	Reading func(processors int)
 	// Level names the kernels; nil means transform.ActiveLevel().
 	Level *transform.Level
 }

@@ -214,7 +214,7 @@ func (p *prefetcher) tryBegin(number, bytes int64, where storage.Range) (e *pref
 	if p.reading >= p.reads {
 		return nil, true
 	}
-	memory, fits := p.memory.take(p, bytes)
+	memory, fits := p.memory.take(p, where.File, bytes)
 	if memory.bytes == nil {
 		return nil, fits
 	}

@@ -306,11 +306,11 @@ func TestPrefetchOfABadSample(t *testing.T) {
 // TestPrefetchFromAStorageThatHangs closes a stream while its reads hang: that does not wait for them, and their memory comes back after them.
 func TestPrefetchFromAStorageThatHangs(t *testing.T) {
 	var mu sync.Mutex
-	var told []bool
-	pool := NewPool(PoolConfig{Threads: 2, ReadAheadBytes: 16 << 20, Reading: func(reading bool) {
+	var told []int
+	pool := NewPool(PoolConfig{Threads: 2, ReadAheadBytes: 16 << 20, Reading: func(processors int) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, reading)
+		told = append(told, processors)
 	}})
 	set := newStoredSet(t, 500)
 	set.block = make(chan struct{})
@@ -328,7 +328,7 @@ func TestPrefetchFromAStorageThatHangs(t *testing.T) {
 	eventually(t, "end of reading", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Equal(told, []bool{true, false})
+		return slices.Equal(told, []int{processorsReading, 0})
 	})
 	eventually(t, "end of the readers", func() bool { return runtime.NumGoroutine() <= goroutines })
 	within(t, "closing the pool", pool.Close)
@@ -374,7 +374,7 @@ func TestPiecesOfMemory(t *testing.T) {
 	var pieces []piece
 	for k := range 5000 {
 		if k%3 != 0 || len(pieces) == 0 {
-			got, fits := m.take(p, int64(1+k*7919%60000))
+			got, fits := m.take(p, nil, int64(1+k*7919%60000))
 			if !fits {
 				t.Fatal("a piece does not fit that is smaller than the memory")
 			}
@@ -399,7 +399,7 @@ func TestPiecesOfMemory(t *testing.T) {
 	if len(m.free) != 1 || m.free[0] != (extent{0, 1 << 20}) {
 		t.Errorf("free is %v", m.free)
 	}
-	if _, fits := m.take(p, 1<<20+1); fits {
+	if _, fits := m.take(p, nil, 1<<20+1); fits {
 		t.Error("more fits than there is")
 	}
 	m.leave(p)

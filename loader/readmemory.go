@@ -10,14 +10,24 @@ import (
 // A readMemory is what all prefetchers of a pool read into. Each of them may hold an equal share of it.
 type readMemory struct {
 	max     int64
-	reading func(bool) // is told when the first prefetcher begins to read, and when the last has ended; or nil
+	reading func(int) // is told how many processors reading takes; or nil
 
 	mu     sync.Mutex
 	bytes  []byte   // nil while nobody reads
 	free   []extent // of bytes, in their order
 	users  []*prefetcher
 	failed error // why there is none
+
+	processors int // that reading takes
 }
+
+const (
+	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
+	processorsReading = 1
+	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two threads came at 0.7 of
+	// the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a fifth (Zen 5). From disks three cost some percent.
+	processorsBlocked = 3
+)
 
 // An extent is a part of the memory.
 type extent struct{ from, to int }
@@ -32,11 +42,11 @@ const pieceAlign = 4096
 
 // take gives a prefetcher a piece of at least so many bytes, or none where none is free or its share is used up: then it is poked once there may be
 // one. fits is false if there never will be.
-func (m *readMemory) take(p *prefetcher, bytes int64) (taken piece, fits bool) {
+func (m *readMemory) take(p *prefetcher, from storage.File, bytes int64) (taken piece, fits bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	bytes = (bytes + pieceAlign - 1) &^ (pieceAlign - 1)
-	if bytes > m.max || !m.openLocked(p) {
+	if bytes > m.max || !m.openLocked(p, from) {
 		return piece{}, false
 	}
 	if p.held > 0 && p.held+bytes > m.max/int64(len(m.users)) {
@@ -58,8 +68,8 @@ func (m *readMemory) take(p *prefetcher, bytes int64) (taken piece, fits bool) {
 	return piece{}, true
 }
 
-// openLocked makes p one of the users.
-func (m *readMemory) openLocked(p *prefetcher) bool {
+// openLocked makes p one of the users, which reads from a file.
+func (m *readMemory) openLocked(p *prefetcher, from storage.File) bool {
 	if slices.Contains(m.users, p) {
 		return true
 	}
@@ -72,9 +82,13 @@ func (m *readMemory) openLocked(p *prefetcher) bool {
 			return false
 		}
 		m.free = append(m.free[:0], extent{0, len(m.bytes)})
-		if m.reading != nil {
-			m.reading(true)
-		}
+	}
+	processors := processorsReading
+	if storage.Blocks(from) {
+		processors = processorsBlocked
+	}
+	if processors > m.processors {
+		m.tell(processors)
 	}
 	m.users = append(m.users, p)
 	return true
@@ -121,7 +135,12 @@ func (m *readMemory) leave(p *prefetcher) {
 		return
 	}
 	storage.Unmap(m.bytes)
-	if m.bytes = nil; m.reading != nil {
-		m.reading(false)
+	m.bytes = nil
+	m.tell(0)
+}
+
+func (m *readMemory) tell(processors int) {
+	if m.processors = processors; m.reading != nil {
+		m.reading(processors)
 	}
 }

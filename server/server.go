@@ -58,8 +58,9 @@ type Config struct {
 	// FeedTLS is a folder with ca.crt, tls.crt and tls.key in PEM, for TLS with feeders, and with the servers of [Server.Feed]. With a file token (16 to 1,024 characters) in it
 	// servers show that instead of a certificate. "" means plain connections, on loopback addresses only.
 	FeedTLS string
-	// Reading, if not nil, is called when the server begins to read samples from the disk, and when it no longer does.
-	Reading func(reading bool)
+	// Reading, if not nil, is called when the server begins to read samples from the disk, with the processors of Go that this takes beside the threads,
+	// and with 0 when it no longer does.
+	Reading func(processors int)
 	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
 	Rank, World int
 	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own.

@@ -173,8 +173,8 @@ func (f *serveFlags) open(places []string, log *slog.Logger) (*server.Server, pl
 		c.Traces = &f.traces
 	}
 	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
-		setProcessors(c.Threads, false)
-		c.Reading = func(reading bool) { setProcessors(c.Threads, reading) }
+		setProcessors(c.Threads, 0)
+		c.Reading = func(more int) { setProcessors(c.Threads, more) }
 	}
 	return openServer(places, f.apart, c)
 }
@@ -269,21 +269,15 @@ func (f *serveFlags) tellReady(socket string) error {
 	return nil
 }
 
-// setProcessors gives Go as many processors as threads decode; 0: one for each CPU. More would be looked for work each time that a batch
-// ends and find none, at the expense of whatever else runs there, the client for one: of a set in memory on two threads, two more cost a fifth. While samples
-// are read from the disk there are three more. A decoding thread can delay the goroutine that asks for the next samples by up to 10 ms, and so can goroutines in
-// reads, which file systems of networks and programs do not begin asynchronously: with one more, JPEGs on two threads came at 0.7 of the rate through one that
-// takes 2 ms for a read, and pixels half of which are in memory at a fifth (Zen 5).
-func setProcessors(threads int, reading bool) {
+// setProcessors gives Go as many processors as threads decode, 0 being one for each CPU, and as many more as reading takes. More would be looked for work each
+// time that a batch ends and find none, at the expense of whatever else runs there, the client for one: of a set in memory on two threads, two more cost a fifth.
+func setProcessors(threads, reading int) {
 	if threads == 0 {
 		runtime.SetDefaultGOMAXPROCS()
 		threads = runtime.GOMAXPROCS(0)
-		if !reading {
+		if reading == 0 {
 			return
 		}
 	}
-	if reading {
-		threads += 3
-	}
-	runtime.GOMAXPROCS(threads)
+	runtime.GOMAXPROCS(threads + reading)
 }

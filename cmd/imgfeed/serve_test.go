@@ -523,13 +523,11 @@ func TestSetProcessors(t *testing.T) {
 	defer runtime.SetDefaultGOMAXPROCS()
 	cpus := runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
-		threads int
-		reading bool
-		want    int
-	}{{3, false, 3}, {3, true, 4}, {0, true, cpus + 1}, {0, false, cpus}} {
+		threads, reading, want int
+	}{{3, 0, 3}, {3, 1, 4}, {0, 3, cpus + 3}, {0, 0, cpus}} {
 		setProcessors(c.threads, c.reading)
 		if got := runtime.GOMAXPROCS(0); got != c.want {
-			t.Errorf("%d threads, reading %v: Go has %d processors, want %d", c.threads, c.reading, got, c.want)
+			t.Errorf("%d threads, reading takes %d: Go has %d processors, want %d", c.threads, c.reading, got, c.want)
 		}
 	}
 }

@@ -235,6 +235,17 @@ func (f *localFile) Ahead(offset, length int64) bool {
 // cachedBelow is well above what a byte in memory takes, and well below what a disk does.
 const cachedBelow = 50 * time.Microsecond
 
+// Blocks reports whether reads of a file have a goroutine wait in the system, which can't begin them: those of networks and programs.
+func Blocks(f File) bool {
+	switch f := f.(type) {
+	case *localFile:
+		return f.isSlow()
+	case *cachedFile:
+		return Blocks(f.local)
+	}
+	return false
+}
+
 // isSlow reports whether the file system is one that cannot start a read without waiting for it.
 func (f *localFile) isSlow() bool {
 	f.classify.Do(func() {
