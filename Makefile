@@ -43,7 +43,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo demo-bucket test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check check-sse check-kubernetes check-monitoring clean FORCE
+.PHONY: help build wheel release demo demo-bucket test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check docs check-sse check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -186,7 +186,7 @@ test-containers: build $(READY) ## the images and compose.yaml on a real engine;
 	  $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir trainer trainer/container_tests; \
 	fi
 
-check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64 and by other releases of Go, linter and types of Python
+check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64 and by other releases of Go, linter and types of Python, prose
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOEXPERIMENT= $(GO) vet ./...
@@ -196,8 +196,13 @@ check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without ac
 	$(GO) run $(ACTIONLINT) -shellcheck= .github/workflows/*.yml
 	$(VENV)/bin/ruff check python trainer bench deploy scripts
 	$(VENV)/bin/ruff format --check python trainer deploy scripts
+	$(VENV)/bin/python scripts/prose.py $$(git ls-files '*.md')
 	cd python && ../$(VENV)/bin/mypy
 	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
+
+docs: build $(READY) ## the site, in build/site: docs/, the commands' help and the docstrings; broken links fail
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-docs.txt
+	$(VENV)/bin/python -m mkdocs build --quiet
 
 check-sse: ## no legacy SSE among AVX in either program, built for x86-64 with the kernels; needs GNU objdump
 	GOARCH=amd64 GOEXPERIMENT=simd $(GO) build -ldflags=-w -o build/sse/ ./cmd/imgfeed ./cmd/imgshard
