@@ -186,11 +186,12 @@ test-containers: build $(READY) ## the images and compose.yaml on a real engine;
 	  $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir trainer trainer/container_tests; \
 	fi
 
-check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64 and by other releases of Go, linter and types of Python, prose
+check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64, of imgshard for macOS, and by other releases of Go, linter and types of Python, prose
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOEXPERIMENT= $(GO) vet ./...
 	GOEXPERIMENT= GOARCH=arm64 $(GO) build ./...
+	GOEXPERIMENT= GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/imgshard
 	for release in $(OTHER_TOOLCHAINS); do GOTOOLCHAIN=$$release $(GO) build ./... || exit 1; done
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(ACTIONLINT) -shellcheck= .github/workflows/*.yml

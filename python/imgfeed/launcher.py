@@ -81,8 +81,13 @@ class OwnServer:
     def __init__(self, *data: str, **flags: object) -> None:
         """Start a server of the set, or folder of sets, at data, or of several joined.
 
-        Flags that are None, 0, False or empty are left out.
+        Flags that are None, 0, False or empty are left out. Raises UnsupportedError on other systems than Linux.
         """
+        if sys.platform != "linux":
+            raise errors.UnsupportedError(
+                f"imgfeed: there is no server for {sys.platform}: it needs the shared memory of Linux. Train on Linux, or in a "
+                "container; imgshard alone can be built for macOS (GOOS=darwin go build ./cmd/imgshard, untried), to pack sets"
+            )
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         for name, value in flags.items():
             if value:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import SAMPLES, SMALL, alive, answers, indices, script, wait_for
@@ -302,3 +303,9 @@ def test_a_server_that_opens_its_data_slowly(
     program.write_text("#!/bin/sh\necho hello >&2; exec sleep 60\n")
     with pytest.raises(imgfeed.TimeoutError, match=r"did not start within 5 s: hello"):
         own(shards)
+
+
+def test_other_systems_are_told_what_works(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "sys", SimpleNamespace(platform="darwin"))
+    with pytest.raises(imgfeed.UnsupportedError, match=r"no server for darwin: .* Train on Linux, or in a container"):
+        DataLoader(shards)
