@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def run(folder: Path, *args: str) -> list[tuple[str, str, str]]:
     return re.findall(r"epoch (\d+): loss (\S+), \d+ of (\d+) right", done.stdout)
 
 
+@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch: apt install patch")
 def test_replace_your_dataloader(tmp_path: Path) -> None:
     imgshard("synth", tmp_path / "data", "--classes", "4", "--train", "12", "--val", "5", "--size", "100")
     (script,), (loaders, resuming) = blocks("replace.md", "python"), blocks("replace.md", "diff")
