@@ -119,12 +119,11 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for slow.WaitingFor() != Client {
-		time.Sleep(time.Millisecond)
-	}
-	if stats := slow.Stats(); stats.InFlight != 2 || stats.Batches != 0 {
-		t.Errorf("the slow stream's stats are %+v", stats)
-	}
+	// Between the first batch's end and the second's beginning the stream waits for nobody else, too.
+	eventually(t, "two batches that wait for the client", func() bool {
+		stats := slow.Stats()
+		return stats.WaitingFor == Client && stats.InFlight == 2 && stats.Batches == 0
+	})
 }
 
 func TestBadSampleFails(t *testing.T) {
