@@ -53,7 +53,7 @@ type taker struct {
 }
 
 // ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes what local workers have not
-// got to: see [PoolConfig]. What it could not make is made here, so that batches are the same with any number of remotes, whatever becomes of them.
+// got to: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with any number of remotes, also where they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
 	var err error

@@ -404,7 +404,7 @@ func TestFeederConnAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestCompressedPieces has a connection find its link slow. What it gets then is the same.
+// TestCompressedPieces has a connection find its link slow. It then gets the same samples, compressed.
 func TestCompressedPieces(t *testing.T) {
 	dir, sessions := feedSessions(t)
 	address, _ := startFeeder(t, dir, nil)
@@ -494,7 +494,7 @@ func TestHostileBlobs(t *testing.T) {
 	}
 }
 
-// TestJobsShareWork has servers with the same session make its epoch at the same time. Feeders make the samples once, in the memory that there is.
+// TestJobsShareWork has servers with the same session make its epoch at the same time. Feeders make the samples once, within their memory.
 func TestJobsShareWork(t *testing.T) {
 	dir, sessions := feedSessions(t)
 	want := startServer(t, dir, nil).dial().hello().open(sessions[1]).digest(3, nil)

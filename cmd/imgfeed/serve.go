@@ -270,7 +270,7 @@ func (f *serveFlags) tellReady(socket string) error {
 }
 
 // setProcessors gives Go as many processors as threads decode, 0 being one for each CPU, and as many more as reading takes. More would be looked for work each
-// time that a batch ends and find none, at the expense of whatever else runs there, the client for one: of a set in memory on two threads, two more cost a fifth.
+// time that a batch ends and find none, at the expense of whatever else runs there, the client for one: of a set in memory on two threads, two more cost a fifth (Zen 5).
 func setProcessors(threads, reading int) {
 	if threads == 0 {
 		runtime.SetDefaultGOMAXPROCS()

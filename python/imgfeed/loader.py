@@ -94,7 +94,7 @@ class DataLoader:
         map_batch: The same of a whole batch: it gets images (n, H, W, C) and labels.
         map: A function that gets each sample after the transform and returns its image, or its image and its label. It asks by
             its parameters' names for image (uint8, (H, W, C), a view that it may change), label, rng (numpy's Generator, keyed
-            by the sample), index and view. Images may change shape and type, but must be alike.
+            by the sample), index, view, fields and params. Images may change shape and type, but must be alike.
         decode: ``full``: map gets whole images as they are stored, in place of the transform's; each process decodes by a
             server of its own.
         with_index: Add each sample's index, its place in the shard set's order.

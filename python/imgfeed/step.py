@@ -64,7 +64,7 @@ def wants(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Step:
-    """What is to be done to each sample, or to each batch."""
+    """A caller's function, for each sample or for each batch."""
 
     name: str  # map or map_batch
     function: Callable[..., Any]
@@ -94,7 +94,7 @@ class Step:
 
 
 def step_of(options: Options) -> Step | None:
-    """Return the step of a loader's arguments. Raises TypeError for a function that wants what there is not."""
+    """Return the step of a loader's arguments. Raises TypeError for a function that wants a value which the batches lack."""
     if options.step is None:
         return None
     wanted = wants(*options.step)
