@@ -1,42 +1,42 @@
 """A loader's arguments: one table of their kinds, checked before anything starts.
 
-Every field of :class:`Options` is an argument of DataLoader, with its group in docs/python.md and its kind: the expected
-values in words, and a function. The function returns the value in its own type or raises TypeError or ValueError, naming
-the argument. :meth:`Options.__post_init__` checks what depends on several arguments.
+Every field of :class:`Options` is an argument of DataLoader, with its group in docs/python.md and its kind, see
+:mod:`imgfeed.kinds`. :meth:`Options.__post_init__` checks what depends on several arguments.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
 import logging
-import math
-import operator
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from .numbers import INT64_MAX, INT64_MIN, as_json, each_number, indices, listed, number, shown
-from .paths import Joined, sources
+from . import kinds
+from .kinds import (
+    BATCH_SIZE_MAX,
+    REPEATS_MAX,
+    SAMPLES_MAX,
+    SIDE,
+    SLOTS_MAX,
+    SWITCH,
+    SWITCH_OR_NONE,
+    THREADS_MAX,
+    Kind,
+    choice,
+    duration,
+    having,
+    kind,
+    text,
+    whole,
+)
+from .numbers import INT64_MAX, INT64_MIN
+from .paths import Joined
 from .ranks import WORLD_MAX
-from .vision import Known, Pipeline, is_torchvisions, operations, pipeline
+from .vision import Known, Pipeline, operations
 
 log = logging.getLogger("imgfeed")
-
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
-
-BATCH_SIZE_MAX = 1 << 24  # of a plan
-SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
-THREADS_MAX = SLOTS_MAX = 4096  # of a server
-TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
-
-#: Types of torch that hold every whole number from 0 to 255, and with which torch computes.
-DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 #: Arguments of torch's DataLoader that can't be honoured unless they have torch's default, and what to do instead.
 REFUSED = {
@@ -45,392 +45,8 @@ REFUSED = {
 }
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What an argument may be, in words and as a function of its name and value."""
-
-    want: str
-    check: Callable[[str, Any], Any]
-
-
-def kind(want: str, convert: Callable[[Any], Any], *, optional: bool = False, told: str = "") -> Kind:
-    """Return the kind of values that convert takes; with optional also None.
-
-    If convert raises TypeError or ValueError, the caller's error names the argument and the expected values: ``told``, if that
-    says more than the document.
-    """
-
-    def check(name: str, value: Any) -> Any:
-        if value is None and optional:
-            return None
-        wrong = f"imgfeed: {name} is {value!r:.80}, want {told or want}"
-        try:
-            return convert(value)
-        except TypeError:
-            raise TypeError(wrong) from None
-        except ValueError:
-            raise ValueError(wrong) from None
-
-    return Kind(want, check)
-
-
-def whole(low: int, high: int, want: str = "", *, optional: bool = False) -> Kind:
-    """Whole numbers from low to high, also numpy's and torch's, but not True and False. want says it in other words."""
-
-    def convert(value: Any) -> int:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        number = operator.index(value)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    return kind(want or f"a whole number, {low:,} to {high:,}{', or None' if optional else ''}", convert, optional=optional)
-
-
-def _truth(value: Any) -> bool:
-    """Return True or False, Python's, numpy's, or 1 and 0. Other values have a truth too, but ``shuffle="no"`` is no yes."""
-    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
-        return bool(value)
-    raise TypeError
-
-
-def _params(value: Any) -> bool | str:
-    return value if isinstance(value, str) and value == "records" else _truth(value)
-
-
-def choice(*names: str) -> Kind:
-    """One of several words."""
-
-    def convert(value: Any) -> str:
-        if not isinstance(value, str):
-            raise TypeError
-        if value not in names:
-            raise ValueError
-        return value
-
-    return kind(f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}", convert)
-
-
-def having(want: str, accepts: Callable[[Any], bool]) -> Kind:
-    """Values that a function accepts, as they are, or None."""
-
-    def convert(value: Any) -> Any:
-        if not accepts(value):
-            raise TypeError
-        return value
-
-    return kind(want, convert, optional=True)
-
-
-def text(want: str) -> Kind:
-    """Any text, or None. The server knows which names exist."""
-    return having(want, lambda value: isinstance(value, str))
-
-
-def _joined(addresses: Any) -> str:
-    return addresses if isinstance(addresses, str) else ",".join(addresses)
-
-
-def duration(none: str) -> Kind:
-    """Seconds; none says what 0 stands for."""
-
-    def convert(value: Any) -> float:
-        seconds = number(value)
-        if not 0 <= seconds <= TIMEOUT_MAX:  # nor NaN
-            raise ValueError
-        return seconds
-
-    return kind(f"seconds, 0 to {TIMEOUT_MAX:,}", convert, told=f"seconds, at most {TIMEOUT_MAX:,}, or 0 {none}")
-
-
-SWITCH = kind("True or False", _truth)
-SWITCH_OR_NONE = kind("True or False, or None", lambda value: value is not None and _truth(value))  # None: False
-_METHODS = choice("fork", "spawn", "forkserver")
-
-
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    """Return names, each once. The server knows which exist."""
-    want = f"imgfeed: {name} is {value!r:.80}, want a list of names"
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise TypeError(want)
-    if not all(isinstance(one, str) for one in value):
-        raise TypeError(want)
-    if len(set(value)) < len(value):
-        raise ValueError(f"{want}, each once")
-    return tuple(value)
-
-
-def _context(name: str, value: Any) -> Any:
-    if value is None or callable(getattr(value, "get_start_method", None)):
-        return value
-    return _METHODS.check(name, value)
-
-
-_TIME = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
-
-
-def parse_seconds(text: str) -> float:
-    """Return the seconds that a flag's text says, as the commands read it: ``30s``, ``1m30s``, ``500ms`` or plain seconds.
-
-    Raises ValueError for other texts; "-1" and "inf" are numbers of seconds.
-    """
-    parts = _TIME.fullmatch(text)
-    if not text or parts is None:
-        return float(text)
-    return sum(float(part) * unit for part, unit in zip(parts.groups(), (3600, 60, 1, 0.001), strict=True) if part)
-
-
-def _transform(name: str, value: Any) -> str | Pipeline:
-    """Return a preset's name, or what server and client do. Which operations there are and what they take, the server knows."""
-    if isinstance(value, (str, Pipeline)):
-        return value
-    if isinstance(value, Mapping) and "views" in value:
-        return _views(name, value)
-    if is_torchvisions(value):
-        return pipeline(name, value)
-    if isinstance(value, Mapping) and "op" in value:
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, one operation, want a list of them: [{value!r:.80}]")
-    ops = value if isinstance(value, Sequence) else [value]
-    foreign = next((op for op in ops if not isinstance(op, Mapping)), None)
-    if foreign is not None or ops is not value:
-        kind = type(value if foreign is None else foreign).__name__
-        raise TypeError(
-            f"imgfeed: {name} holds a {kind}, want the name of a preset, a transform of torchvision, or a "
-            'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}], or {"views": […]}'
-        )
-    return Pipeline([as_json(name, op) for op in ops], ())
-
-
-def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
-    """Return several views of an image: each a transform, or {"repeat": n, "ops": transform}."""
-    given = value["views"]
-    if set(value) != {"views"} or not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
-        raise TypeError(f'imgfeed: {name} is {value!r:.80}, want {{"views": [transform, …]}}')
-    views, ends, resizes = [], [], ""
-    for n, view in enumerate(given):
-        of, repeated = f"{name}'s view {n}", isinstance(view, Mapping) and "ops" in view
-        made = _transform(of, view["ops"] if repeated else view)
-        if isinstance(made, Pipeline) and made.views:
-            raise TypeError(f"imgfeed: {of} is {view!r:.80}: views hold no views")
-        ops = made if isinstance(made, str) else made.operations
-        views.append({**as_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": ops} if repeated else ops)
-        ends.append(() if isinstance(made, str) else made.numbers)
-        resizes = resizes or ("" if isinstance(made, str) else made.resizes_tensors)
-    other = next((n for n, numbers in enumerate(ends) if repr(numbers) != repr(ends[0])), None)
-    if other is not None:
-        raise ValueError(
-            f"imgfeed: {name}'s views 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
-            "let all of them end in the same conversions"
-        )
-    return Pipeline([], ends[0] if ends else (), resizes, {"views": views})
-
-
-def _torch(name: str) -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise ValueError(f"imgfeed: {name} needs torch, which is not installed") from None
-
-
-def _device(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    torch, want = _torch(name), "'cpu', 'cuda', 'cuda:N', a device's number or a torch.device"
-    if isinstance(value, (bool, np.bool_)) or not (isinstance(value, (str, torch.device)) or hasattr(value, "__index__")):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
-    try:
-        device = torch.device(value if isinstance(value, (str, torch.device)) else f"cuda:{operator.index(value)}")
-    except (RuntimeError, TypeError):  # torch's words would list every backend that it knows
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want {want}") from None
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"imgfeed: {name} is {value!r}, want {want}: move batches to any other in the loop")
-    return device
-
-
-def _dtype(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    torch = _torch(name)
-    if not isinstance(value, torch.dtype):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a type of torch such as torch.float16")
-    if str(value).removeprefix("torch.") not in DTYPES:
-        raise ValueError(f"imgfeed: {name} is {value}, want one that holds pixels from 0 to 255: {', '.join(DTYPES)}")
-    return value
-
-
-def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None where none was asked for."""
-    if value is None:
-        return None
-    if isinstance(value, str) and value == "imagenet":
-        return IMAGENET_MEAN, IMAGENET_STD
-    wrong = f"imgfeed: {name} is {value!r:.120}, want 'imagenet' or a pair (mean, std) of three numbers each"
-    if isinstance(value, str):
-        raise ValueError(wrong)
-    try:
-        parts = [tuple(number(v) for v in part) for part in value]
-    except TypeError:
-        raise TypeError(wrong) from None
-    if [len(part) for part in parts] != [3, 3]:
-        raise ValueError(wrong)
-    mean, std = parts
-    if not all(map(math.isfinite, mean + std)) or min(std) <= 0:
-        raise ValueError(f"{wrong}, all finite and the deviations positive")
-    return mean, std
-
-
-class Fraction(NamedTuple):
-    """A share of all samples, and what chooses them."""
-
-    share: float
-    seed: int
-
-
-_SUBSET = "indices, class names, a fraction, a pair (fraction, seed), or None"
-
-
-def _subset(name: str, value: Any) -> Any:
-    """Return an array of indices, a tuple of class names, a Fraction, or None."""
-    if value is None:
-        return None
-    names = (value,) if isinstance(value, str) else value
-    if isinstance(names, (list, tuple)) and names and all(isinstance(of, str) for of in names):
-        return tuple(names)
-    pair = (value, 0) if isinstance(value, (float, np.floating)) else value
-    if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], (float, np.floating)):
-        share = float(pair[0])
-        seed = whole(INT64_MIN, INT64_MAX, _SUBSET).check(name, pair[1])
-        if not 0 < share <= 1:
-            raise ValueError(f"imgfeed: {name} is {value!r:.80}, want a fraction above 0 and up to 1")
-        return Fraction(share, seed)
-    if isinstance(value, tuple) and len(value) == 2:  # (1, 7) is all samples to one, and two of them to another
-        raise ValueError(
-            f"imgfeed: {name} is {shown(value)}, and a tuple of two is a fraction, with a point, and a seed, as (0.5, 7): "
-            "two indices stand in a list, as [1, 7]"
-        )
-    return indices(name, value, _SUBSET)
-
-
-_WEIGHTS = "a number for each sample, a dictionary with one for each class, 'balanced', or None"
-
-
-def _weights(name: str, value: Any) -> Any:
-    """Return an array of weights, a dictionary of them, 'balanced', or None."""
-    if value is None or (isinstance(value, str) and value == "balanced"):
-        return value
-    wrong = f"imgfeed: {name} is {shown(value)}, want {_WEIGHTS if name == 'weights' else _MIX}"
-    if isinstance(value, str):
-        raise ValueError(wrong)
-    of_class = isinstance(value, Mapping)
-    numbers = list(value.values()) if of_class else listed(value)
-    if isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype.kind in "fiu":
-        array = np.array(numbers, np.float64)
-    else:
-        array = each_number(numbers, wrong)
-    wanted = "want finite numbers, 0 or more and not all of them 0"
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if len(bad):
-        whose = repr(list(value)[bad[0]]) if of_class else f"sample {bad[0]}"
-        raise ValueError(f"imgfeed: {name} holds {array[bad[0]]:g} for {whose}, {wanted}")
-    if not array.any():
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}, {wanted}")
-    if of_class:
-        if not all(isinstance(of, str) for of in value):
-            raise TypeError(f"imgfeed: {name} is {value!r:.80}, want the names of classes as its keys")
-        return dict(zip(value, array.tolist(), strict=True))
-    array.flags.writeable = False
-    return array
-
-
-SIDE = whole(1, 1 << 14)
-_SIZE = "a whole number, a dictionary with one for each epoch from which on it holds, a function of the epoch's number, or None"
-
-
-def _size(name: str, value: Any) -> Any:
-    """Return the pixels of a side, a dictionary of them in the order of the epochs, a function that gives them, or None."""
-    if value is None or callable(value):
-        return value
-    if not isinstance(value, Mapping):
-        return SIDE.check(name, value)
-    sizes = {EPOCH.check(f"{name}'s key", epoch): SIDE.check(f"{name}[{epoch!r}]", side) for epoch, side in value.items()}
-    if 0 not in sizes:
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want one for epoch 0 too")
-    return dict(sorted(sizes.items()))
-
-
-#: Heights and widths by name: those of the paper on SDXL (Podell and others, 2023), appendix I.
-BUCKETS = {
-    "sdxl": tuple(
-        (64 * h, 64 * w)
-        for h, widths in {
-            8: (32, 31, 30, 29), 9: (28, 27, 26), 10: (25, 24), 11: (23, 22, 21), 12: (21, 20), 13: (19, 18), 14: (18, 17),
-            15: (17, 16), 16: (16, 15), 17: (15, 14), 18: (14, 13), 19: (13,), 20: (12,), 21: (12,), 22: (11,), 23: (11,),
-            24: (10,), 25: (10,), 26: (9,), 27: (9,), 28: (9,), 29: (8,), 30: (8,), 31: (8,), 32: (8,),
-        }.items()
-        for w in widths
-    )
-}  # fmt: skip
-_BUCKETS = "pairs of height and width, 'sdxl', or None"
-
-
-def _buckets(name: str, value: Any) -> tuple[tuple[int, int], ...] | None:
-    if value is None:
-        return None
-    wrong = f"imgfeed: {name} is {value!r:.80}, want {_BUCKETS}"
-    if isinstance(value, str):
-        if value not in BUCKETS:
-            raise ValueError(wrong)
-        return BUCKETS[value]
-    if not isinstance(value, Sequence) or not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in value):
-        raise TypeError(wrong)
-    if not value:
-        raise ValueError(wrong)
-    return tuple((SIDE.check(f"{name}'s height", h), SIDE.check(f"{name}'s width", w)) for h, w in value)
-
-
-_MIX = "a number for each of the joined sets, a function that gives them for an epoch's number, or None"
-
-
-def _mix(name: str, value: Any) -> Any:
-    """Return an array of weights, a function that gives them, or None."""
-    if value is None or callable(value):
-        return value
-    if isinstance(value, (str, Mapping)):
-        raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_MIX}")
-    return _weights(name, value)
-
-
-_LENGTH = f"a whole number, 1 to {SAMPLES_MAX:,}; of a mixture also 'shortest' or 'longest'; or None"
-
-
-def _length(name: str, value: Any) -> int | str | None:
-    if isinstance(value, str) and value in ("shortest", "longest"):
-        return value
-    length: int | None = whole(1, SAMPLES_MAX, _LENGTH, optional=True).check(name, value)
-    return length
-
-
-_ORDER = "the indices of an epoch, a function that gives them for an epoch's number, or None"
-
-
-def _order(name: str, value: Any) -> Any:
-    return value if value is None or callable(value) else indices(name, value, _ORDER)
-
-
-EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
-
-
-def _is_generator(value: Any) -> bool:
-    return callable(getattr(value, "initial_seed", None))
-
-
-def _is_sampler(value: Any) -> bool:
-    ordered = hasattr(type(value), "__iter__") and hasattr(type(value), "__len__")
-    return ordered and not isinstance(value, (set, frozenset, str, bytes, Mapping))
-
-
-_LEAST = Pipeline([{"op": "CenterCrop", "size": 1}], ())  # to decode, where Python takes whole images
+#: The least to decode, where Python takes whole images.
+LEAST = Pipeline([{"op": "CenterCrop", "size": 1}], ())
 
 
 def _row(group: str, of: Kind) -> dict[str, Any]:
@@ -444,18 +60,14 @@ class Options:
     dataset: str | Joined = field(
         metadata=_row(
             "data",
-            Kind(
-                "a path (str, bytes or PathLike; `~` is expanded), a URL, or `unix:PATH`; a list or dictionary of them", sources
-            ),
+            kinds.DATASET,
         )
     )
     classes_apart: bool = field(metadata=_row("data", SWITCH))
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
-    transform: str | Pipeline = field(
-        metadata=_row("data", Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform))
-    )
-    size: Any = field(metadata=_row("data", Kind(_SIZE, _size)))
-    buckets: Any = field(metadata=_row("data", Kind(_BUCKETS, _buckets)))
+    transform: str | Pipeline = field(metadata=_row("data", kinds.TRANSFORM))
+    size: Any = field(metadata=_row("data", kinds.SIZE))
+    buckets: Any = field(metadata=_row("data", kinds.BUCKET_SIZES))
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", SWITCH))
     on_error: str = field(metadata=_row("data", choice("error", "blank", "substitute")))
@@ -464,27 +76,25 @@ class Options:
     batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX)))
     drop_last: bool = field(metadata=_row("batches", SWITCH))
     even_batches: bool = field(metadata=_row("batches", SWITCH))
-    fields: tuple[str, ...] = field(metadata=_row("batches", Kind("names of fields, or none", _names)))
-    choose: tuple[str, ...] = field(metadata=_row("batches", Kind("names among fields, or none", _names)))
+    fields: tuple[str, ...] = field(metadata=_row("batches", kinds.FIELDS))
+    choose: tuple[str, ...] = field(metadata=_row("batches", kinds.LISTS))
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
     map: Any = field(metadata=_row("batches", having("a function of a sample, or None", callable)))
     map_batch: Any = field(metadata=_row("batches", having("a function of a batch, or None", callable)))
     decode: str = field(metadata=_row("batches", choice("crop", "full")))
     with_index: bool = field(metadata=_row("batches", SWITCH))
-    with_params: bool | str = field(metadata=_row("batches", kind("True or False, or 'records'", _params)))
+    with_params: bool | str = field(metadata=_row("batches", kinds.PARAMS))
 
     shuffle: bool = field(metadata=_row("order", SWITCH_OR_NONE))
     seed: int = field(metadata=_row("order", whole(INT64_MIN, INT64_MAX, "a whole number of 64 bits, signed")))
 
-    subset: Any = field(metadata=_row("order", Kind(_SUBSET, _subset)))
-    weights: Any = field(metadata=_row("order", Kind(_WEIGHTS, _weights)))
+    subset: Any = field(metadata=_row("order", kinds.SUBSET))
+    weights: Any = field(metadata=_row("order", kinds.WEIGHTS))
     repeats: int = field(metadata=_row("order", whole(1, REPEATS_MAX)))
-    mix: Any = field(metadata=_row("order", Kind(_MIX, _mix)))
-    num_samples: int | str | None = field(metadata=_row("order", Kind(_LENGTH, _length)))
-    order: Any = field(metadata=_row("order", Kind(_ORDER, _order)))
-    sampler: Any = field(
-        metadata=_row("order", having("a sampler of torch or another iterable of indices with a length, or None", _is_sampler))
-    )
+    mix: Any = field(metadata=_row("order", kinds.MIX))
+    num_samples: int | str | None = field(metadata=_row("order", kinds.LENGTH))
+    order: Any = field(metadata=_row("order", kinds.ORDER))
+    sampler: Any = field(metadata=_row("order", kinds.SAMPLER))
 
     rank: int | None = field(
         metadata=_row("ranks", whole(0, WORLD_MAX - 1, "a whole number, 0 to world - 1, or None", optional=True))
@@ -493,9 +103,9 @@ class Options:
 
     framework: str = field(metadata=_row("output", choice("auto", "torch", "numpy")))
     layout: str = field(metadata=_row("output", choice("NHWC", "NCHW")))
-    device: Any = field(metadata=_row("output", Kind("'cpu', 'cuda', 'cuda:N', N, a torch.device, or None", _device)))
-    normalize: Any = field(metadata=_row("output", Kind("'imagenet', (mean, std) of three numbers each, or None", _normalize)))
-    dtype: Any = field(metadata=_row("output", Kind(f"None, or torch's {', '.join(DTYPES[:-1])} or {DTYPES[-1]}", _dtype)))
+    device: Any = field(metadata=_row("output", kinds.DEVICE))
+    normalize: Any = field(metadata=_row("output", kinds.NORMALIZE))
+    dtype: Any = field(metadata=_row("output", kinds.DTYPE))
     pin_memory: bool = field(metadata=_row("output", SWITCH))
     verbose: bool = field(metadata=_row("output", SWITCH))
 
@@ -503,9 +113,7 @@ class Options:
     map_workers: int = field(metadata=_row("resources", whole(1, THREADS_MAX)))
     cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
-    feeders: str | None = field(
-        metadata=_row("resources", kind("addresses, as text or a list of texts, or None", _joined, optional=True))
-    )
+    feeders: str | None = field(metadata=_row("resources", kinds.ADDRESSES))
     tls: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
     slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX)))
@@ -516,11 +124,9 @@ class Options:
     persistent_workers: bool = field(metadata=_row("torch compatibility", SWITCH))
     in_order: bool = field(metadata=_row("torch compatibility", SWITCH))
     collate_fn: Any = field(metadata=_row("torch compatibility", having("a function of a list of samples, or None", callable)))
-    generator: Any = field(metadata=_row("torch compatibility", having("a torch.Generator, or None", _is_generator)))
+    generator: Any = field(metadata=_row("torch compatibility", kinds.GENERATOR))
     worker_init_fn: Any = field(metadata=_row("torch compatibility", having("a function, or None", callable)))
-    multiprocessing_context: Any = field(
-        metadata=_row("torch compatibility", Kind("'fork', 'spawn', 'forkserver', their context, or None", _context))
-    )
+    multiprocessing_context: Any = field(metadata=_row("torch compatibility", kinds.CONTEXT))
     prefetch_factor: int | None = field(metadata=_row("torch compatibility", whole(1, SLOTS_MAX, optional=True)))
 
     def __post_init__(self) -> None:
@@ -559,12 +165,12 @@ class Options:
         if strange := [name for name in self.choose if name not in self.fields]:
             raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         if self.decode == "full":
-            if self.map is None or self.transform not in ("eval", _LEAST) or self.on_error == "blank":
+            if self.map is None or self.transform not in ("eval", LEAST) or self.on_error == "blank":
                 raise ValueError(
                     "imgfeed: decode='full' gives whole images to map=, which does all that is done to them: give map, and "
                     "leave out transform and on_error='blank'"
                 )
-            object.__setattr__(self, "transform", _LEAST)
+            object.__setattr__(self, "transform", LEAST)
         if self.step is None:
             return
         if self.map is not None and self.map_batch is not None:

@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import whole
+from .kinds import whole
 from .loader import DataLoader
 from .numbers import INT64_MAX
 

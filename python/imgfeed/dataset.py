@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import whole
 from .client import Session
+from .kinds import whole
 from .numbers import INT64_MAX, INT64_MIN
 from .service import Service
 

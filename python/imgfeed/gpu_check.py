@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from . import DataLoader, ImgfeedError, __version__
-from .arguments import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
+from .kinds import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
 from .launcher import find_binary
 
 _COPIES = 20  # of a batch, whose mean is taken

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import arguments, outputs, state
+from . import arguments, kinds, outputs, state
 from .bad import BadSample, BadSamples
 from .choice import Chosen, check_lists
 from .client import Session
@@ -26,8 +26,8 @@ from .selection import Selection
 from .service import Form, Service
 from .step import Steps, step_of
 
-SKIP = arguments.whole(0, INT64_MAX, "a whole number, 0 or more")
-EPOCH = arguments.whole(0, INT64_MAX, "an epoch's number, 0 or more")
+SKIP = kinds.whole(0, INT64_MAX, "a whole number, 0 or more")
+EPOCH = kinds.whole(0, INT64_MAX, "an epoch's number, 0 or more")
 
 #: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]

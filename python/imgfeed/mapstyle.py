@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from .arguments import LEAST
 from .dataset import Samples
 from .loader import DataLoader
 
@@ -45,10 +46,17 @@ class Dataset(Samples):
         self._open(split)
 
     def _open(self, split: str | None) -> None:
-        least = [{"op": "CenterCrop", "size": 1}]
         workers = 0 if self.source.startswith("unix:") else 1
         loader = DataLoader(
-            self.source, 1, split=split, transform=least, framework="numpy", num_workers=workers, rank=0, world=1, metrics=""
+            self.source,
+            1,
+            split=split,
+            transform=LEAST.operations,
+            framework="numpy",
+            num_workers=workers,
+            rank=0,
+            world=1,
+            metrics="",
         )
         super().__init__(loader._service)
 

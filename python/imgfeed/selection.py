@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import errors
-from .arguments import Fraction, Options
+from .arguments import Options
 from .client import Selected, Session
+from .kinds import Fraction
 from .numbers import indices
 from .ranks import rank_batches
 from .service import Service

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import errors
-from .arguments import EPOCH
+from .kinds import EPOCH
 from .numbers import INT64_MAX
 
 VERSION = 1

@@ -21,7 +21,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from imgfeed.arguments import parse_seconds
+from imgfeed.kinds import parse_seconds
 
 from .errors import TrainError
 
