@@ -118,6 +118,11 @@ func TestRemotes(t *testing.T) {
 							r.pieces = &pieces
 							return r
 						})
+						eventually(t, "three remotes", func() bool { // else workers that stand by may make all before
+							near.scheduler.mu.Lock()
+							defer near.scheduler.mu.Unlock()
+							return len(near.scheduler.takers) == 3
+						})
 						within(t, "the stream", func() {
 							got, err := serve(t, near, config(feed))
 							if err != nil || !got.equals(want) || len(got.batches) != len(want.batches) {
