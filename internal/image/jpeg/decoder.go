@@ -62,8 +62,13 @@ type Decoder struct {
 	batch   []batchQuad // the coefficients of one batch of MCUs, all zero between batches
 	quants  []batchQuad // each component's quantisation steps, for each of four blocks
 	blocks  [batchBlocksMax]plannedBlock
-	quads   [mcuBlocksMax]quadPlace
+	quads   [mcuBlocksMax]QuadPlace
 	entries []rowEntries
+
+	source  QuadSource // gives the coefficients, if there is no file
+	lent    [mcuBlocksMax]*Quad
+	extents [mcuBlocksMax]uint8
+	parts   *parts
 
 	grid   grid
 	planes planes
@@ -86,7 +91,7 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	d.ready = false
 	d.parser.reset(data)
 	d.coefs.release()
-	d.index, d.damage = index, nil
+	d.index, d.damage, d.source = index, nil, nil
 	if err := d.start(); err != nil {
 		return Config{}, err
 	}
@@ -99,6 +104,9 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	if d.batch == nil {
 		d.batch = alignedQuads(mcuBlocksMax)
 		d.quants = alignedQuads(4)
+		for i := range d.lent {
+			d.lent[i] = &d.batch[i].quad
+		}
 	}
 	d.colors = d.model()
 	d.streams = !d.progressive && len(d.scanHeader.components) == len(d.components)
@@ -121,10 +129,13 @@ func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 		panic("jpeg: destination is too small for the region")
 	}
 	d.ready = false
-	d.grid.plan(&d.frame, r, !d.streams)
+	d.grid.plan(&d.frame, r, !d.streams || d.source != nil)
 	d.planes.prepare(&d.frame, &d.grid)
 	out := output{dst: dst, stride: stride, region: r, y: r.Min.Y}
-	if d.streams {
+	switch {
+	case d.source != nil:
+		return d.decodeCoefficients(&out)
+	case d.streams:
 		return d.decodeSequential(&out)
 	}
 	return d.decodeMultiScan(&out)

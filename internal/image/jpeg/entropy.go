@@ -27,6 +27,9 @@ const (
 // each row is one vector of 512 bits with a block in each lane of 128.
 type quad [256]int16
 
+// A Quad is a quad for those who read or give coefficients.
+type Quad = quad
+
 // A batchQuad is a quad with the spill area that takes what lies after coefficient 63.
 type batchQuad struct {
 	quad
@@ -94,10 +97,10 @@ type plannedBlock struct {
 	quad      uint32 // number of the batchQuad, for its extent
 }
 
-// The extent of a quad says which coefficients may be other than zero: a set of these bits.
+// The extent of a quad says which coefficients besides each block's first may be other than zero: a set of these bits.
 const (
-	extentLow     = 1 << iota // some in the first four rows and columns, which those before the tenth are
-	extentFull                // some anywhere
+	ExtentLow     = 1 << iota // some in the first four rows and columns, which those before the tenth are
+	ExtentFull                // some anywhere
 	extentInvalid             // unknown: the data of some block were wrong
 )
 
@@ -108,9 +111,9 @@ var extents = func() (t [256]uint8) {
 		case k == endOfBlock:
 			t[k] = 0
 		case k > endOfBlock && k < endOfBlock+10:
-			t[k] = extentLow
+			t[k] = ExtentLow
 		case k == 63 || k > endOfBlock && k < endOfBlock+63:
-			t[k] = extentFull
+			t[k] = ExtentFull
 		default:
 			t[k] = extentInvalid
 		}

@@ -231,7 +231,7 @@ func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) {
 	dc, ac := &d.tables[0][h.tables[i][0]&3], &d.tables[1][h.tables[i][1]&3]
 	switch {
 	case !d.progressive:
-		k.extent[q] = extentFull
+		k.extent[q] = ExtentFull
 		s.dcFirst(block, dc, h.components[i], 0)
 		s.acFirst(block, ac, 1, 63, 0)
 	case h.ss == 0 && h.ah == 0:
@@ -239,10 +239,10 @@ func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) {
 	case h.ss == 0:
 		block[0] |= int16(s.bits.take(1) << h.al)
 	case h.ah == 0:
-		k.extent[q] = extentFull
+		k.extent[q] = ExtentFull
 		s.acFirst(block, ac, h.ss, h.se, h.al)
 	default:
-		k.extent[q] = extentFull
+		k.extent[q] = ExtentFull
 		s.acRefine(block, ac, h.ss, h.se, h.al)
 	}
 }

@@ -65,7 +65,7 @@ func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 		if !inside {
 			clear(d.batch)
 		} else if slot == batchMCUs-1 || x == g.mcuX1-1 {
-			d.transformRepaired(plan.quads, x-slot-g.mcuX0, y)
+			d.transformBatch(allFull[:plan.quads], x-slot-g.mcuX0, y)
 		}
 	}
 	return nil
@@ -81,14 +81,8 @@ func (d *Decoder) repairMCU(s *blockScan, blocks []plannedBlock) {
 	}
 }
 
-// transformRepaired transforms a batch of MCUs of row y, the first of which is column x of the grid.
-func (d *Decoder) transformRepaired(quads, x, y int) {
-	for q := range quads {
-		place := &d.quads[q]
-		c, p := &d.components[place.component], &d.planes.component[place.component]
-		d.transform(&d.batch[q].quad, place.component, extentFull, p.at(x*c.h*8+place.column, y*c.v*8+place.row), p.stride)
-	}
-}
+// allFull are the extents of quads of which nothing is known.
+var allFull = [mcuBlocksMax]uint8{ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull}
 
 // readBytes is how much of a file Pillow reads at a time.
 const readBytes = 1 << 16

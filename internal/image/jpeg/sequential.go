@@ -2,11 +2,11 @@ package jpeg
 
 import "unsafe"
 
-// A quadPlace says which samples a quad of the batch gives: four neighbouring blocks of one block row.
-type quadPlace struct {
-	component int
-	row       int // of the MCU row's samples in the component: a multiple of 8
-	column    int // sample column within the batch: a multiple of 32
+// A QuadPlace says which samples a quad of the batch gives: four neighbouring blocks of one block row.
+type QuadPlace struct {
+	Component int
+	Row       int // of the MCU row's samples in the component: a multiple of 8
+	Column    int // sample column within the batch: a multiple of 32
 }
 
 // alignedQuads returns n zero quads on 64-byte boundaries, so that no vector crosses a cache line.
@@ -33,17 +33,26 @@ type sequentialScan struct {
 	checkMCU  int // that of check; 0 if there is none
 }
 
-// planScan builds the tables of the scan, and lays out the blocks of a batch of four MCUs. A component of h×v blocks in an
-// MCU has 4h blocks in each of v rows, that is h quads a row: with h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
+// planScan builds the tables of the scan, and lays out its batches.
 func (d *Decoder) planScan(s *sequentialScan) error {
 	h := &d.scanHeader
-	*s = sequentialScan{}
-	for i, c := range h.components {
+	for i := range h.components {
 		for class := range 2 {
 			if err := d.buildTable(class, int(h.tables[i][class])); err != nil {
 				return err
 			}
 		}
+	}
+	d.planBatch(s)
+	return nil
+}
+
+// planBatch lays out the blocks of a batch of four MCUs. A component of h×v blocks in an MCU has 4h blocks in each of v rows,
+// that is h quads a row: with h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
+func (d *Decoder) planBatch(s *sequentialScan) {
+	h := &d.scanHeader
+	*s = sequentialScan{}
+	for _, c := range h.components {
 		d.setQuant(c)
 		s.perMCU += d.components[c].h * d.components[c].v
 	}
@@ -57,11 +66,11 @@ func (d *Decoder) planScan(s *sequentialScan) error {
 					column := m*comp.h + x
 					q := quad + column/4
 					d.blocks[n] = plannedBlock{
-						dc: &d.tables[0][h.tables[i][0]], ac: &d.tables[1][h.tables[i][1]],
+						dc: &d.tables[0][h.tables[i][0]&3], ac: &d.tables[1][h.tables[i][1]&3],
 						out:       unsafe.Pointer(&d.batch[q].quad[column%4*8]),
 						component: uint32(c), quad: uint32(q),
 					}
-					d.quads[q] = quadPlace{component: c, row: row * 8, column: column / 4 * 32}
+					d.quads[q] = QuadPlace{Component: c, Row: row * 8, Column: column / 4 * 32}
 					n++
 				}
 				quad += comp.h
@@ -69,7 +78,6 @@ func (d *Decoder) planScan(s *sequentialScan) error {
 		}
 		s.quads = quad
 	}
-	return nil
 }
 
 // buildTable prepares the table in a slot for a scan.
@@ -273,15 +281,18 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 		if err := d.decodeBatch(s, min(batchMCUs, g.mcuX1-x), &extent); err != nil {
 			return err
 		}
-		for q := range s.quads {
-			place := &d.quads[q]
-			c := place.component
-			p := &d.planes.component[c]
-			dst := p.at((x-g.mcuX0)*d.components[c].h*8+place.column, y*d.components[c].v*8+place.row)
-			d.transform(&d.batch[q].quad, c, extent[q], dst, p.stride)
-		}
+		d.transformBatch(extent[:s.quads], x-g.mcuX0, y)
 	}
 	return nil
+}
+
+// transformBatch makes samples of a batch in MCU row y that begins at MCU column x of the grid. extent has each quad's.
+func (d *Decoder) transformBatch(extent []uint8, x, y int) {
+	for q, e := range extent {
+		place := &d.quads[q]
+		c, p := &d.components[place.Component], &d.planes.component[place.Component]
+		d.transform(&d.batch[q].quad, place.Component, e, p.at(x*c.h*8+place.Column, y*c.v*8+place.Row), p.stride)
+	}
 }
 
 // transform runs the IDCT that fits a quad's extent.
@@ -289,7 +300,7 @@ func (d *Decoder) transform(q *quad, c int, extent uint8, dst []byte, stride int
 	switch quant := &d.quants[c].quad; {
 	case extent == 0:
 		d.kernels.idctDC(q, quant, dst, stride)
-	case extent == extentLow:
+	case extent == ExtentLow:
 		d.kernels.idctLow(q, quant, dst, stride)
 	default:
 		d.kernels.idct(q, quant, dst, stride)
