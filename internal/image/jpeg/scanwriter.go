@@ -1,6 +1,7 @@
 package jpeg
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unsafe"
@@ -9,12 +10,18 @@ import (
 // Huffman coding of a sequential scan (T.81 section F.1.2), as every encoder does it that codes each block's coefficients up
 // to the last that is not zero: zeros by ZRL and in the symbols, then EOB. A file from another kind comes out otherwise.
 
+// noCode marks an entry of a table without a code. It survives in the union of all entries that were used.
+const noCode = 1 << 31
+
 // A codeTable has the codes of one DHT table: length<<16 | code for each symbol, noCode for those without. AC symbols RRRRSSSS
 // stand at RRRR<<5 | SSSS, since a hostile coefficient may have a size of 16; so do DC symbols, which are sizes up to 17.
 type codeTable [16 << 5]uint32
 
-// noCode marks a symbol without code. It survives in the union of all entries that were used.
-const noCode = 1 << 31
+// A valueTable has code and value together for AC coefficients from -32 to 31 after up to 15 zeros: at run<<6 | value&63 stands
+// length<<valueBits | bits, and EOB at 0.
+type valueTable [16 << 6]uint32
+
+const valueBits = 16 + 6
 
 // build assigns the codes, by annex C.2. That of a symbol that comes twice is the first.
 func (t *codeTable) build(spec *huffmanSpec) {
@@ -35,115 +42,152 @@ func (t *codeTable) build(spec *huffmanSpec) {
 	}
 }
 
-// blockBytesWritten is more than a block may take: 64 symbols of 16 bits of code and 17 of value, and a zero stuffed after each byte.
-const blockBytesWritten = 64 * (16 + 17) / 8 * 2
+// build makes the entries of codes.
+func (t *valueTable) build(codes *codeTable) {
+	for i := range t {
+		value, length := codes.symbol(i>>6, int64(i)<<58>>58)
+		t[i] = uint32(length&31)<<valueBits | uint32(length&noCode|value)
+	}
+}
 
-// A scanWriter writes the entropy-coded data of one scan.
+// symbol returns the bits of a value that is not zero after run zeros, or of a DC difference if run is 0, and how many they are.
+func (t *codeTable) symbol(run int, value int64) (code, length uint64) {
+	sign := value >> 63
+	size := uint64(bits.Len64(uint64(value ^ sign - sign)))
+	e := uint64(t[(uint64(run)<<5|size)&uint64(len(t)-1)])
+	return e&0xffff<<(size&63) | uint64(value+sign)&(1<<(size&63)-1), e>>16&31 + size | e&noCode
+}
+
+// blockBytesWritten is the most that a block takes: 64 symbols of 16 bits of code and 17 of value.
+const blockBytesWritten = 64 * (16 + 17) / 8
+
+// blockTables are those of one component.
+type blockTables struct {
+	dc, ac codeTable
+	values valueTable
+}
+
+// A scanWriter writes the entropy-coded data of one scan. Each symbol stores eight bytes and moves on by the whole ones, without a
+// branch; the zeros after each ff come in when a batch is copied to dst.
 type scanWriter struct {
-	tables    [2][4]codeTable // DC, AC
-	slots     [4][2]uint8     // each component's
-	dst       []byte
-	buf       uint64 // the last 64-free bits are to be written
-	free      int
+	tables    [4]blockTables // each component's
 	predictor [4]int32
-	used      uint32 // union of all entries used, which shows noCode
+	used      uint64 // union of all entries used, which shows noCode
+	bits      bitBuffer
+	size      int // bytes in raw
+	raw       [batchBlocksMax*blockBytesWritten + 16]byte
+	dst       []byte
+}
+
+// A bitBuffer holds n bits, up to 7, at the top of buf, of the byte that comes next.
+type bitBuffer struct{ buf, n uint64 }
+
+// put adds length bits, up to 57, stores at next, and returns how many bytes are whole. All is passed by value to stay in registers.
+func (b bitBuffer) put(next unsafe.Pointer, value, length uint64) (bitBuffer, unsafe.Pointer) {
+	n := b.n + length
+	buf := b.buf | value<<((64-n)&63)
+	binary.BigEndian.PutUint64((*[8]byte)(next)[:], buf)
+	return bitBuffer{buf << (n & 56), n & 7}, unsafe.Add(next, n>>3)
 }
 
 // reset begins a scan of the parser's scan header, after dst.
 func (w *scanWriter) reset(p *parser, dst []byte) error {
 	h := &p.scanHeader
 	for i, c := range h.components {
-		for class := range 2 {
-			slot := h.tables[i][class]
-			if slot > 3 || !p.specs[class][slot].present {
-				return formatError(p.pos, "scan uses the Huffman table %d, which is missing", slot)
-			}
-			w.slots[c][class] = slot
-			w.tables[class][slot].build(&p.specs[class][slot])
+		dc, ac := h.tables[i][0], h.tables[i][1]
+		if dc > 3 || ac > 3 || !p.specs[0][dc].present || !p.specs[1][ac].present {
+			return formatError(p.pos, "scan uses Huffman tables that are missing")
 		}
+		t := &w.tables[c]
+		t.dc.build(&p.specs[0][dc])
+		t.ac.build(&p.specs[1][ac])
+		t.values.build(&t.ac)
 	}
-	w.dst, w.buf, w.free, w.predictor, w.used = dst, 0, 64, [4]int32{}, 0
+	w.dst, w.predictor, w.used, w.size, w.bits = dst, [4]int32{}, 0, 0, bitBuffer{}
 	return nil
 }
 
-// write appends some blocks.
+// write appends the blocks of a batch or of a part of it.
 func (w *scanWriter) write(blocks []plannedBlock, extents []uint8) {
-	if need := len(w.dst) + (len(blocks)+1)*blockBytesWritten; need > cap(w.dst) {
-		w.dst = append(make([]byte, 0, need+need/2), w.dst...)
-	}
 	for i := range blocks {
 		b := &blocks[i]
-		q := (*[quadBlockSpan]int16)(b.out)
-		slots := &w.slots[b.component&3]
-		w.writeDC(&w.tables[0][slots[0]&3], int32(q[0])-w.predictor[b.component&3])
-		w.predictor[b.component&3] = int32(q[0])
-		ac := &w.tables[1][slots[1]&3]
-		if extents[b.quad] == 0 {
-			w.put(uint64(ac[0]&0xffff), ac[0])
-			continue
+		q, c := (*[quadBlockSpan]int16)(b.out), b.component&3
+		diff := int32(q[0]) - w.predictor[c]
+		w.predictor[c] = int32(q[0])
+		mask := uint64(0)
+		if extents[b.quad] != 0 {
+			mask = zigzagMask(q) &^ 1
 		}
-		w.writeAC(ac, q)
+		w.writeBlock(&w.tables[c], q, diff, mask)
 	}
+	w.flush()
 }
 
 // quadBlockSpan is how many coefficients of a quad lie from a block's first to its last.
 const quadBlockSpan = 7*32 + 8
 
-// writeDC writes a DC difference (F.1.2.1).
-func (w *scanWriter) writeDC(t *codeTable, diff int32) {
-	sign := diff >> 31
-	size := bits.Len32(uint32(diff ^ sign - sign))
-	e := t[size]
-	w.put(uint64(e&0xffff)<<size|uint64(uint32(diff+sign))&(1<<size-1), e+uint32(size)<<16)
-}
-
-// put writes as many bits as entry counts, up to 33, and notes the entry.
-func (w *scanWriter) put(value uint64, entry uint32) {
-	w.used |= entry
-	length := int(entry >> 16 & 63)
-	if w.free -= length; w.free < 0 {
-		w.dst = appendStuffed(w.dst, w.buf<<(length+w.free)|value>>-w.free)
-		w.free += 64
-	}
-	w.buf = w.buf<<length | value
-}
-
-// writeAC writes a block's AC coefficients (F.1.2.2).
-func (w *scanWriter) writeAC(t *codeTable, q *[quadBlockSpan]int16) {
-	buf, free, used, dst := w.buf, w.free, w.used, w.dst
-	mask := zigzagMask(q) &^ 1
-	eob := mask>>63 == 0
-	for before := 0; mask != 0; mask &= mask - 1 {
+// writeBlock writes a DC difference (F.1.2.1) and the AC coefficients, of which mask has those that are not zero (F.1.2.2).
+func (w *scanWriter) writeBlock(t *blockTables, q *[quadBlockSpan]int16, diff int32, mask uint64) {
+	b, next := w.writeSymbol(w.bits, unsafe.Pointer(&w.raw[w.size]), &t.dc, 0, int64(diff))
+	used, before := uint32(0), 0
+	for ; mask != 0; mask &= mask - 1 {
 		k := bits.TrailingZeros64(mask)
 		run := k - before - 1
 		before = k
-		for ; run > 15; run -= 16 {
-			e := t[15<<5]
-			used |= e
-			length := int(e >> 16 & 31)
-			if free -= length; free < 0 {
-				dst = appendStuffed(dst, buf<<(length+free)|uint64(e&0xffff)>>-free)
-				free += 64
-			}
-			buf = buf<<length | uint64(e&0xffff)
-		}
 		value := int64(q[quadIndex[k&63]])
-		sign := value >> 63
-		size := bits.Len64(uint64(value ^ sign - sign))
-		e := t[(run<<5|size)&(len(t)-1)]
-		used |= e
-		length := int(e>>16&31) + size
-		value = int64(e&0xffff)<<(size&31) | (value+sign)&(1<<(size&31)-1)
-		if free -= length; free < 0 {
-			dst = appendStuffed(dst, buf<<((length+free)&63)|uint64(value)>>(-free&63))
-			free += 64
+		if run > 15 || uint64(value+32) > 63 {
+			b, next = w.writeSymbol(b, next, &t.ac, run, value)
+			continue
 		}
-		buf = buf<<(length&63) | uint64(value)
+		e := t.values[uint64(run)<<6&(15<<6)|uint64(value)&63]
+		used |= e
+		b, next = b.put(next, uint64(e&(1<<valueBits-1)), uint64(e>>valueBits&31))
 	}
-	w.buf, w.free, w.used, w.dst = buf, free, used, dst
-	if eob {
-		w.put(uint64(t[0]&0xffff), t[0])
+	if before < 63 {
+		e := t.values[0] // EOB
+		used |= e
+		b, next = b.put(next, uint64(e&(1<<valueBits-1)), uint64(e>>valueBits&31))
 	}
+	w.bits, w.size = b, int(uintptr(next)-uintptr(unsafe.Pointer(&w.raw)))
+	w.used |= uint64(used)
+}
+
+// writeSymbol writes a value after run zeros, any of both.
+//
+//go:noinline
+func (w *scanWriter) writeSymbol(b bitBuffer, next unsafe.Pointer, t *codeTable, run int, value int64) (bitBuffer, unsafe.Pointer) {
+	for ; run > 15; run -= 16 {
+		code, length := t.symbol(15, 0) // ZRL
+		w.used |= length
+		b, next = b.put(next, code, length&63)
+	}
+	code, length := t.symbol(run, value)
+	w.used |= length
+	return b.put(next, code, length&63)
+}
+
+// flush copies the whole bytes to dst, with a zero after each ff (F.1.2.3).
+func (w *scanWriter) flush() {
+	raw := w.raw[:w.size]
+	for {
+		i := bytes.IndexByte(raw, 0xff)
+		if i < 0 {
+			break
+		}
+		w.dst = append(append(w.dst, raw[:i+1]...), 0)
+		raw = raw[i+1:]
+	}
+	w.dst = append(w.dst, raw...)
+	w.size = 0
+}
+
+// finish fills the last byte with bits like pad, 0 or 1, and ends a restart segment.
+func (w *scanWriter) finish(pad uint64) {
+	count := -w.bits.n & 7
+	w.bits, _ = w.bits.put(unsafe.Pointer(&w.raw), -pad&(1<<count-1), count)
+	w.size = int(count+7) / 8
+	w.flush()
+	w.predictor = [4]int32{}
 }
 
 // zigzagMask returns the set of a block's coefficients that are not zero, in the order of the scan.
@@ -179,32 +223,3 @@ var rowMasks = func() (t [8][256]uint64) {
 	}
 	return t
 }()
-
-// appendStuffed appends eight bytes, and a zero after each ff. There is room.
-func appendStuffed(dst []byte, v uint64) []byte {
-	// A byte is ff if its complement is zero: then the subtraction borrows into its top bit.
-	if c := ^v; (c-0x0101010101010101)&^c&0x8080808080808080 == 0 {
-		return binary.BigEndian.AppendUint64(dst, v)
-	}
-	for shift := 56; shift >= 0; shift -= 8 {
-		dst = append(dst, byte(v>>shift))
-		if byte(v>>shift) == 0xff {
-			dst = append(dst, 0)
-		}
-	}
-	return dst
-}
-
-// finish pads the last byte with bits like pad, 0 or 1, and ends a segment: the predictors begin anew (F.1.2.3).
-func (w *scanWriter) finish(pad uint64) {
-	count := w.free & 7
-	w.buf = w.buf<<count | (1<<count-1)&-pad
-	for left := 64 - w.free + count; left > 0; left -= 8 {
-		b := byte(w.buf >> (left - 8))
-		w.dst = append(w.dst, b)
-		if b == 0xff {
-			w.dst = append(w.dst, 0)
-		}
-	}
-	w.buf, w.free, w.predictor = 0, 64, [4]int32{}
-}
