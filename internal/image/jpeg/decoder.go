@@ -9,6 +9,9 @@
 // of a sequential file, entropy decoding starts near the region in each row; without one it starts at the scan's
 // beginning. The IDCT and all that follows run inside the region only.
 //
+// A sequential file can also be taken apart into its coefficients and the rest, decoded from these, and put together again to the byte:
+// [Decoder.ReadCoefficients], [Decoder.ResetCoefficients] and [Decoder.AppendFile].
+//
 // Files that libjpeg patches up with a warning (an invalid code, data that end too early, a restart marker out of turn) give
 // the pixels that it makes of them, grey ones and garbage included, since those who train with Pillow have them; [Decoder.Damage]
 // tells. Files that Pillow refuses give a [FormatError], with one exception: a sequential file that lacks EOI and nothing else
