@@ -100,3 +100,8 @@ type Doubles = archsimd.Float64x2
 
 // StoreDoubles stores a vector of float64.
 func StoreDoubles(v Doubles, p unsafe.Pointer) { v.StoreArray((*[2]float64)(p)) }
+
+// Negative returns bytes of ones where those of v are negative, and zeros elsewhere.
+func Negative(v Bytes) Bytes {
+	return archsimd.Int8x16{}.Greater(v.BitsToInt8()).ToInt8x16().ToBits()
+}

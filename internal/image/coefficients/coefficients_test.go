@@ -1,0 +1,343 @@
+package coefficients
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"image"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// files returns the small files of package jpeg, and those of IMGFEED_TEST_IMAGES.
+func files(t testing.TB) map[string][]byte {
+	all := map[string][]byte{}
+	paths, err := filepath.Glob("../jpeg/testdata/files/*.jpg")
+	if err != nil || len(paths) < 20 {
+		t.Fatal(err, len(paths))
+	}
+	if dir := os.Getenv("IMGFEED_TEST_IMAGES"); dir != "" {
+		more, _ := filepath.Glob(filepath.Join(dir, "*.JPEG"))
+		paths = append(paths, more...)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(path)] = data
+	}
+	return all
+}
+
+// regions returns the whole image, its centre, a narrow strip and its last pixel.
+func regions(c jpeg.Config) []image.Rectangle {
+	w, h := c.Width, c.Height
+	return []image.Rectangle{image.Rect(0, 0, w, h), image.Rect(w/4, h/4, w-w/4, h-h/5), image.Rect(w/2, 0, w/2+1, h), image.Rect(w-1, h-1, w, h)}
+}
+
+func decode(t testing.TB, decode func([]byte, int, image.Rectangle) error, r image.Rectangle) []byte {
+	pix := make([]byte, 3*r.Dx()*r.Dy())
+	if err := decode(pix, 3*r.Dx(), r); err != nil {
+		t.Fatal(err)
+	}
+	return pix
+}
+
+// TestSameAsFile compares the pixels and the file that a record gives with the file's, by all kernels.
+func TestSameAsFile(t *testing.T) {
+	e := NewEncoder(kernel.Active())
+	var decoders []*Decoder
+	for _, level := range kernel.Available() {
+		decoders = append(decoders, NewDecoder(level))
+	}
+	reference := jpeg.New(kernel.Active())
+	taken := 0
+	bytesIn, bytesOut := 0, 0
+	for name, data := range files(t) {
+		record, config, err := e.Encode(nil, data)
+		if err != nil {
+			if _, _, err := reference.AppendIndex(nil, data); err == nil && reference.Damage() == nil && !config.Progressive && config.Components != 4 {
+				t.Logf("%s: %v", name, err)
+			}
+			continue
+		}
+		taken++
+		bytesIn, bytesOut = bytesIn+len(data), bytesOut+len(record)
+		for _, r := range regions(config) {
+			if _, err := reference.Reset(data, nil); err != nil {
+				t.Fatal(err)
+			}
+			want := decode(t, reference.Decode, r)
+			for i, d := range decoders {
+				if _, err := d.Reset(record); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if !bytes.Equal(decode(t, d.Decode, r), want) {
+					t.Errorf("%s: %v differs with kernels %v", name, r, kernel.Available()[i])
+				}
+			}
+		}
+		for _, d := range decoders {
+			if _, err := d.Reset(bytes.Clone(record)); err != nil { // without slack
+				t.Fatal(err)
+			}
+			if file, err := d.AppendFile(nil); err != nil || !bytes.Equal(file, data) {
+				t.Errorf("%s: another file comes back: %v", name, err)
+			}
+		}
+	}
+	t.Logf("%d files of %d bytes in records of %d", taken, bytesIn, bytesOut)
+	if taken < 15 {
+		t.Errorf("%d files were taken", taken)
+	}
+}
+
+// noise makes a file whose coefficients are as large as can be, in a tile more than a row has.
+func noise(t testing.TB) []byte {
+	data, err := os.ReadFile("testdata/noise.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestLargeCoefficients takes a file with patches, high bytes of DC differences, and rows of two tiles.
+func TestLargeCoefficients(t *testing.T) {
+	e := NewEncoder(kernel.Active())
+	data := noise(t)
+	record, config, err := e.Encode(nil, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patches, tiles int
+	high := false
+	for i := 0; i < len(e.entries); i += entryBytes {
+		entry := readEntry(e.entries[i:])
+		patches, high = patches+entry.patches, high || entry.high
+		tiles++
+	}
+	if patches == 0 || !high || tiles < 2 {
+		t.Errorf("%d patches, high bytes %v, %d tiles: the file tests nothing", patches, high, tiles)
+	}
+	reference := jpeg.New(kernel.Generic)
+	for _, r := range regions(config) {
+		reference.Reset(data, nil)
+		want := decode(t, reference.Decode, r)
+		for _, level := range kernel.Available() {
+			d := NewDecoder(level)
+			if _, err := d.Reset(record); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(decode(t, d.Decode, r), want) {
+				t.Errorf("%v differs with kernels %v", r, level)
+			}
+		}
+	}
+}
+
+// TestGolden compares records with those that were made when the format was new.
+func TestGolden(t *testing.T) {
+	e := NewEncoder(kernel.Active())
+	for _, name := range []string{"baseline-2x2", "baseline-1x1", "grey"} {
+		data, err := os.ReadFile("../jpeg/testdata/files/" + name + ".jpg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, _, err := e.Encode(nil, data)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		path := filepath.Join("testdata", name+".coefficients")
+		if *update {
+			if err := os.WriteFile(path, record, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(record, want) {
+			t.Errorf("%s: the record is not that of testdata", name)
+		}
+		d := NewDecoder(kernel.Active())
+		if _, err := d.Reset(want); err != nil {
+			t.Fatal(err)
+		}
+		if file, err := d.AppendFile(nil); err != nil || !bytes.Equal(file, data) {
+			t.Errorf("%s: testdata gives another file: %v", name, err)
+		}
+	}
+}
+
+// TestKernels compares every kernel with the generic one on random input.
+func TestKernels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func(n int) []byte {
+		b := make([]byte, n, n+SlackBytes)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		return b
+	}
+	const quads = 40
+	for _, level := range kernel.Available() {
+		k := kernelsFor(level)
+		codes, cells := random(quads), random(quads*32)
+		masks, want := make([]pairMasks, quads), make([]pairMasks, quads)
+		k.spread(masks, codes, withSlack(cells))
+		generic.spread(want, codes, cells)
+		for i := range want {
+			if masks[i] != want[i] {
+				t.Fatalf("%v: spread: %x, want %x", level, masks[i], want[i])
+			}
+		}
+		for more := range int8(2) {
+			widths, planes := random(quads*widthsBytes), random(quads*bundleValues)
+			got, want := make([]byte, quads*bundleValues), make([]byte, quads*bundleValues)
+			k.unpack(got, widths, withSlack(planes), more)
+			generic.unpack(want, widths, planes, more)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%v: unpack differs", level)
+			}
+		}
+		for i := range masks {
+			masks[i][0] &^= 0xffff
+			if i%3 == 0 {
+				masks[i][1+i%2] = 0
+			}
+		}
+		values, firsts := random(quads*256), random(quads*firstValues)
+		dcs := make([][4]int16, quads, quads+8)
+		for i := range dcs {
+			dcs[i] = [4]int16{int16(rng.Uint32()), int16(i), -1, int16(rng.Uint32())}
+		}
+		var got, expected [quads]*jpeg.Quad
+		for i := range quads {
+			got[i], expected[i] = new(jpeg.Quad), new(jpeg.Quad)
+		}
+		n, m := k.expand(got[:], masks, values, withSlack(firsts), dcs), generic.expand(expected[:], masks, values, firsts, dcs)
+		for i := range quads {
+			if *got[i] != *expected[i] || n != m {
+				t.Fatalf("%v: expand: quad %d differs; %d values, want %d", level, i, n, m)
+			}
+		}
+	}
+}
+
+// TestDamaged cuts and changes a record: each time there is an error of its own kind, or pixels.
+func TestDamaged(t *testing.T) {
+	e := NewEncoder(kernel.Active())
+	record, config, err := e.Encode(nil, noise(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	d := NewDecoder(kernel.Active())
+	pix := make([]byte, 3*config.Width*config.Height)
+	try := func(record []byte) error {
+		c, err := d.Reset(record)
+		if err != nil || c.Width*c.Height > config.Width*config.Height {
+			return err
+		}
+		if err := d.Decode(pix, 3*c.Width, image.Rect(0, 0, c.Width, c.Height)); err != nil {
+			return err
+		}
+		if _, err := d.Reset(record); err != nil {
+			return err
+		}
+		_, err = d.AppendFile(nil)
+		return err
+	}
+	check := func(err error) {
+		var format *FormatError
+		var file *jpeg.FormatError
+		var unsupported *jpeg.UnsupportedError
+		var limit *jpeg.LimitError
+		if err != nil && !errors.As(err, &format) && !errors.As(err, &file) && !errors.As(err, &unsupported) && !errors.As(err, &limit) {
+			t.Fatal(err)
+		}
+	}
+	for range 300 {
+		if err := try(record[:rng.IntN(len(record))]); err == nil {
+			t.Fatal("a part of a record is taken for one")
+		} else {
+			check(err)
+		}
+		b := bytes.Clone(record)
+		for range 1 + rng.IntN(3) {
+			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+		}
+		check(try(b))
+	}
+	if err := try(record); err != nil {
+		t.Fatal("after the damaged ones:", err)
+	}
+}
+
+// TestSteadyState checks that decoding allocates nothing.
+func TestSteadyState(t *testing.T) {
+	e := NewEncoder(kernel.Active())
+	record, config, err := e.Encode(nil, noise(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDecoder(kernel.Active())
+	pix := make([]byte, 3*config.Width*config.Height)
+	n := testing.AllocsPerRun(20, func() {
+		if _, err := d.Reset(record); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Decode(pix, 3*config.Width, image.Rect(0, 0, config.Width, config.Height)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("decoding a record allocates %v times", n)
+	}
+}
+
+// FuzzRecord decodes any bytes: by all kernels to the same pixels, or with an error.
+func FuzzRecord(f *testing.F) {
+	e := NewEncoder(kernel.Active())
+	for _, data := range files(f) {
+		if record, _, err := e.Encode(nil, data); err == nil && len(record) < 1<<12 {
+			f.Add(bytes.Clone(record))
+		}
+	}
+	var decoders []*Decoder
+	for _, level := range kernel.Available() {
+		decoders = append(decoders, NewDecoder(level))
+	}
+	f.Fuzz(func(t *testing.T, record []byte) {
+		var want []byte
+		var wantErr error
+		for i, d := range decoders {
+			c, err := d.Reset(record)
+			if err != nil {
+				return
+			}
+			if c.Width*c.Height > 1<<18 {
+				return
+			}
+			pix := make([]byte, 3*c.Width*c.Height)
+			err = d.Decode(pix, 3*c.Width, image.Rect(0, 0, c.Width, c.Height))
+			if i == 0 {
+				want, wantErr = pix, err
+			} else if (err == nil) != (wantErr == nil) || err == nil && !bytes.Equal(pix, want) {
+				t.Fatalf("%v: %v, the generic kernels: %v", kernel.Available()[i], err, wantErr)
+			}
+			if _, err := d.Reset(record); err == nil {
+				d.AppendFile(nil)
+			}
+		}
+	})
+}

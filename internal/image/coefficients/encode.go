@@ -1,0 +1,242 @@
+package coefficients
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// An Encoder makes records of files. It keeps its buffers. It must not be used by two goroutines at a time.
+type Encoder struct {
+	jpeg     *jpeg.Decoder
+	check    *Decoder
+	presence presenceFinder
+	geometry
+
+	tile    tileParts
+	entries []byte
+	body    []byte
+	header  []byte
+	rest    []byte
+	file    []byte // made again
+	err     error
+}
+
+// tileParts are the parts of the tile at hand.
+type tileParts struct {
+	dcs            [][4]int16
+	codes          []byte
+	cells, patches []byte
+	firsts, values []byte // as the lists have them
+	fixed          []byte // the first list
+	widths, planes []byte
+}
+
+// NewEncoder returns an Encoder with the kernels of a level.
+func NewEncoder(level kernel.Level) *Encoder {
+	return &Encoder{jpeg: jpeg.New(level), check: NewDecoder(level), presence: make(presenceFinder)}
+}
+
+// ErrNotSame is the error of a file that the record would not give back byte for byte: it is coded otherwise than encoders do.
+var ErrNotSame = errors.New("coefficients: the file made again is another")
+
+// Encode appends the record of a file to dst, with [SlackBytes] of capacity behind it. It takes files that [jpeg.Decoder.ReadCoefficients] takes, and
+// makes sure that the very file can be had back. An error means that the file should be stored as it is.
+func (e *Encoder) Encode(dst, file []byte) ([]byte, jpeg.Config, error) {
+	e.entries, e.body, e.err = e.entries[:0], e.body[:0], nil
+	config, err := e.jpeg.ReadCoefficients(file, e.begin, e.addBatch)
+	if err == nil {
+		err = e.err
+	}
+	if err == nil {
+		e.header, e.rest, err = e.jpeg.AppendSplit(e.header[:0], e.rest[:0])
+	}
+	if err == nil && len(e.header) > math.MaxUint16 {
+		err = errTooLarge
+	}
+	if err != nil {
+		return dst, config, err
+	}
+	record := append(dst, version, 0)
+	record = binary.LittleEndian.AppendUint16(record, uint16(len(e.header)))
+	record = binary.LittleEndian.AppendUint32(record, uint32(len(e.rest)))
+	record = append(append(append(append(record, e.header...), e.rest...), e.entries...), e.body...)
+	record = append(record, make([]byte, SlackBytes)...)[:len(record)]
+	if _, err := e.check.Reset(record[len(dst):]); err != nil {
+		return dst, config, err
+	}
+	if e.file, err = e.check.AppendFile(e.file[:0]); err == nil && !bytes.Equal(e.file, file) {
+		err = ErrNotSame
+	}
+	if err != nil {
+		return dst, config, err
+	}
+	return record, config, nil
+}
+
+var errTooLarge = errors.New("coefficients: a part is larger than a record has room for")
+
+func (e *Encoder) begin(l jpeg.Layout) { e.geometry.set(l) }
+
+// addBatch adds a batch to the tile at hand, and ends that if it is whole.
+func (e *Encoder) addBatch(_, x int, quads []*jpeg.Quad, extents []uint8) {
+	b := x / batchMCUs
+	for i, q := range quads {
+		e.addQuad(q, extents[i])
+	}
+	if b+1 == e.batches || (b+1)%tileBatches == 0 {
+		e.endTile()
+	}
+}
+
+// addQuad adds a quad's coefficients.
+func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
+	t := &e.tile
+	t.dcs = append(t.dcs, [4]int16{q[0], q[8], q[16], q[24]})
+	var first [firstValues]byte
+	for i := range first {
+		at := pairPlace[4+i]
+		v := q[at]
+		if v != int16(int8(v)) {
+			v = e.patch(at, v)
+		}
+		first[i] = byte(v)
+	}
+	t.firsts = append(t.firsts, first[:]...)
+	var cells uint16
+	var masks pairMasks
+	for pair := range [...]int{0, 2, 4, 4}[extent&3] {
+		rows := (*[64]int16)(q[64*pair:])
+		m := pairMask(rows)
+		if pair == 0 {
+			m &^= 0xffff
+		}
+		masks[pair] = m
+		for x := range 4 {
+			if m>>(16*x)&0xffff != 0 {
+				cells |= 1 << (4*pair + x)
+			}
+		}
+		n := len(t.values)
+		t.values = slices.Grow(t.values, 64)
+		list := (*[64]byte)(t.values[n : n+64])
+		count, all := listValues(list, rows, m)
+		t.values = t.values[:n+count]
+		if all > 127 {
+			e.patchValues(list, rows, m, byte(64*pair))
+		}
+	}
+	code := e.presence.find(cells)
+	t.codes = append(t.codes, code)
+	for stored := presences[code]; stored != 0; stored &= stored - 1 {
+		cell := bits.TrailingZeros16(stored)
+		t.cells = binary.LittleEndian.AppendUint16(t.cells, uint16(masks[cell>>2]>>(16*(cell&3))))
+	}
+}
+
+// listValues writes to list the coefficients that have bits in a pair's mask, those from one on less one. all has the bits of all, negative ones
+// turned. It is alone so that everything it uses stays in registers.
+//
+//go:noinline
+func listValues(list *[64]byte, rows *[64]int16, m uint64) (n int, all int16) {
+	for ; m != 0; m &= m - 1 {
+		v := rows[pairPlace[bits.TrailingZeros64(m)&63]&63]
+		sign := v >> 15
+		list[n&63] = byte(v - 1 - sign)
+		all |= v ^ sign
+		n++
+	}
+	return n, all
+}
+
+// patchValues makes patches for those of a list that take more than eight bits.
+func (e *Encoder) patchValues(list *[64]byte, rows *[64]int16, m uint64, place byte) {
+	for n := 0; m != 0; m &= m - 1 {
+		at := pairPlace[bits.TrailingZeros64(m)]
+		if v := rows[at]; v != int16(int8(v)) {
+			list[n] = byte(e.patch(place+at, v-1))
+		}
+		n++
+	}
+}
+
+// patch adds a patch for a coefficient that takes more than eight bits, and returns what is left for the list.
+func (e *Encoder) patch(place byte, v int16) int16 {
+	rest := v & (patchUnit - 1)
+	times := (v - rest) / patchUnit
+	if times != int16(int8(times)) {
+		e.err = errTooLarge
+	}
+	t := &e.tile
+	t.patches = append(t.patches, byte(len(t.dcs)-1), place, byte(times))
+	return rest
+}
+
+// pairMask returns the bits of the coefficients that are not zero, of a pair of rows.
+func pairMask(rows *[64]int16) (m uint64) {
+	words := (*[16]uint64)(unsafe.Pointer(rows)) // of four coefficients, half a row of a block
+	for half := range 2 {
+		var two uint64 // cells: bits 0 to 15, and 32 to 47
+		for y := range 2 {
+			for b := range 4 {
+				const low = 0x7fff7fff7fff7fff
+				x := words[8*y+2*b+half]
+				x = (x&low + low | x) &^ low >> 15
+				two |= (x | x>>12) & (1 | 1<<4 | 1<<32 | 1<<36) << (8*y + b)
+			}
+		}
+		m |= (two&0xffff | two>>16&0xffff0000) << (32 * half)
+	}
+	return m
+}
+
+// endTile writes the tile.
+func (e *Encoder) endTile() {
+	t := &e.tile
+	quads := len(t.dcs)
+	t.fixed = append(t.fixed[:0], make([]byte, 8*quads)...)
+	entry := tileEntry{bundles: bundles(len(t.values)), cells: len(t.cells) / 2, patches: len(t.patches) / patchBytes}
+	for _, c := range e.chains {
+		carry := t.dcs[c.quad][0]
+		e.body = binary.LittleEndian.AppendUint16(e.body, uint16(carry))
+		for q := c.quad; q < quads; q += e.layout.Quads {
+			for x := q; x < q+c.wide; x++ {
+				for lane, dc := range t.dcs[x] {
+					diff := dc - carry
+					carry = dc
+					high := byte((diff - int16(int8(diff))) >> 8)
+					t.fixed[4*x+lane], t.fixed[4*(quads+x)+lane] = byte(diff), high
+					entry.high = entry.high || high != 0
+				}
+			}
+		}
+	}
+	if !entry.high {
+		t.fixed = t.fixed[:4*quads]
+	}
+	t.fixed = append(t.fixed, t.firsts...)
+	t.widths, t.planes = appendList(t.widths[:0], t.planes[:0], t.fixed)
+	t.widths, t.planes = appendList(t.widths, t.planes, t.values)
+	entry.planes = len(t.planes)
+	if max(entry.cells, entry.patches, entry.planes) > math.MaxUint16 {
+		e.err = errTooLarge
+	}
+	flags := uint16(entry.bundles)
+	if entry.high {
+		flags |= highFlag
+	}
+	for _, n := range [...]uint16{flags, uint16(entry.cells), uint16(entry.patches), uint16(entry.planes)} {
+		e.entries = binary.LittleEndian.AppendUint16(e.entries, n)
+	}
+	for _, part := range [][]byte{t.codes, t.widths, t.cells, t.patches, t.planes} {
+		e.body = append(e.body, part...)
+	}
+	t.codes, t.cells, t.patches, t.dcs, t.firsts, t.values = t.codes[:0], t.cells[:0], t.patches[:0], t.dcs[:0], t.firsts[:0], t.values[:0]
+}

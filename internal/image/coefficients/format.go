@@ -1,0 +1,131 @@
+// Package coefficients stores the quantised coefficients of JPEG files so that vector instructions unpack them: the pixels are
+// those of the file, without the time that Huffman codes take. From what is stored the file can be made again, byte for byte.
+// docs/format/coefficients.md specifies every byte.
+//
+// Package jpeg takes files apart and puts them together, and turns coefficients into pixels. It goes over an image in batches of four
+// MCUs side by side. Four neighbouring blocks of a component in a batch are a quad. A quad has four pairs of rows, and a pair four cells: two
+// rows and two columns of the four blocks, 16 coefficients. There are stored
+//
+//   - which cells have coefficients other than zero, and 16 bits for each of these cells that say which;
+//   - these coefficients, in one list for all quads of a tile, eight of one width together: a byte of signs, then one for
+//     each lower bit, the highest first;
+//   - apart from these, all coefficients of each quad's first cell, and DC coefficients as differences from the block to the left.
+//
+// A tile is up to 16 batches of an MCU row, and can be decoded by itself.
+package coefficients
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+)
+
+const (
+	version     = 1
+	headBytes   = 8  // version, a zero, length of the header, length of the rest
+	entryBytes  = 8  // a tile's entry in the directory
+	tileBatches = 16 // in a whole tile
+	batchMCUs   = 4
+	quadsMax    = tileBatches * 10 // in a tile: the standard allows ten blocks in an MCU
+	valuesMax   = quadsMax * (256 - 4 - firstValues)
+
+	// SlackBytes must be readable after a record: vectors are loaded whole.
+	SlackBytes = 128
+)
+
+// A FormatError reports a record that is not what an [Encoder] makes.
+type FormatError struct {
+	Offset int // in the record, of what is wrong
+	Msg    string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("coefficients: invalid record at byte %d: %s", e.Offset, e.Msg)
+}
+
+// A pairMasks has a bit for each coefficient of a quad that is in the list: 64 for each pair of rows, the first pair's first. Bit
+// 16·x + 8·y + 4·c + b is row y of the pair and column 2x+c of block b. Those of the first cell are never set.
+type pairMasks [4]uint64
+
+// pairPlace is where the coefficient of a bit stands in its pair of rows.
+var pairPlace = func() (t [64]uint8) {
+	for bit := range t {
+		x, y, c, b := bit>>4, bit>>3&1, bit>>2&1, bit&3
+		t[bit] = uint8(32*y + 8*b + 2*x + c)
+	}
+	return t
+}()
+
+// A quad has twelve coefficients beside DC in its first cell, which is stored whole.
+const firstValues = 12
+
+// A patch adds to a coefficient that takes more than eight bits: the number of the quad in the tile, the coefficient's place in it, and
+// an eighth of what is added.
+const (
+	patchBytes = 3
+	patchUnit  = 8
+)
+
+// A chain is a row of a component's blocks in an MCU row: each DC coefficient is stored as the difference from the one to the left.
+type chain struct {
+	quad int // its first in a batch
+	wide int // quads in a batch
+}
+
+// A geometry is what the header says of the places of everything.
+type geometry struct {
+	layout  jpeg.Layout
+	batches int // in an MCU row
+	tiles   int // in an MCU row
+	chains  []chain
+}
+
+func (g *geometry) set(l jpeg.Layout) {
+	g.layout = l
+	g.batches = (l.MCUsWide + batchMCUs - 1) / batchMCUs
+	g.tiles = (g.batches + tileBatches - 1) / tileBatches
+	g.chains = g.chains[:0]
+	for q := 0; q < l.Quads; {
+		wide := 1
+		for q+wide < l.Quads && l.Places[q+wide].Component == l.Places[q].Component && l.Places[q+wide].Row == l.Places[q].Row {
+			wide++
+		}
+		g.chains = append(g.chains, chain{q, wide})
+		q += wide
+	}
+}
+
+// batchesIn returns how many batches tile t of a row has.
+func (g *geometry) batchesIn(t int) int { return min(tileBatches, g.batches-t*tileBatches) }
+
+// A tileEntry is what the directory has of a tile: the lengths of those of its parts that do not follow from the header.
+type tileEntry struct {
+	bundles int  // of the list of coefficients
+	high    bool // DC differences have high bytes
+	cells   int
+	patches int
+	planes  int // bytes
+}
+
+const highFlag = 1 << 15
+
+func readEntry(b []byte) tileEntry {
+	n := binary.LittleEndian.Uint64(b)
+	return tileEntry{int(n & (highFlag - 1)), n&highFlag != 0, int(n >> 16 & 0xffff), int(n >> 32 & 0xffff), int(n >> 48)}
+}
+
+// fixedValues is the length of a tile's first list: the low bytes of all DC differences, if there are any their high bytes, and then the first
+// cells, the values of each coefficient of a quad together.
+func (e tileEntry) fixedValues(quads int) int {
+	if e.high {
+		return (4 + 4 + firstValues) * quads
+	}
+	return (4 + firstValues) * quads
+}
+
+// bytes is the length of a tile.
+func (g *geometry) bytes(e tileEntry, batches int) int {
+	quads := batches * g.layout.Quads
+	return 2*len(g.chains) + quads + widthsBytes*(bundles(e.fixedValues(quads))+e.bundles) + 2*e.cells + patchBytes*e.patches + e.planes
+}

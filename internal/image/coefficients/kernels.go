@@ -1,0 +1,42 @@
+package coefficients
+
+//go:generate go run ../../lanes/generate -neon unpack_avx2.go
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// kernels are the inner loops of decoding; every set does exactly what the generic one does. They trust their callers, who have checked that
+// all they read is there: [SlackBytes] behind it may be read too.
+type kernels struct {
+	// spread makes quads' masks of the codes of their cells and of these cells' bits.
+	spread func(masks []pairMasks, codes, cells []byte)
+
+	// unpack unpacks bundles, as many as have widths. It adds more, 0 or 1, to values from zero on.
+	unpack func(values, widths, planes []byte, more int8)
+
+	// expand sets quads, which are zero, from values, as the masks say, from the values of the first cells, and from the four DC coefficients
+	// of each. It returns how many values it took.
+	expand func(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int
+}
+
+var (
+	byLevel = kernel.Table[kernels]{kernel.Generic: &generic}
+	generic = kernels{spread: spreadGeneric, unpack: unpackGeneric, expand: expandGeneric}
+)
+
+func kernelsFor(level kernel.Level) kernels {
+	if k := byLevel[level]; k != nil {
+		return *k
+	}
+	return generic
+}
+
+func start(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
+
+// countOnes is [bits.OnesCount64] without the look at what the processor has, which costs a loop of vectors its registers.
+func countOnes(x uint64) int { return bits.OnesCount64(x) }

@@ -1,0 +1,72 @@
+package coefficients
+
+// Tables of the vector kernels that look bytes up; 128 for a byte gives zero.
+const noByte = 128
+
+// A spreadTable says which byte each of 16 is taken from, and how many bytes they are taken of.
+type spreadTable struct {
+	from  [16]uint8
+	bytes int
+}
+
+// spreadWords spreads words to those of eight places whose bits are set.
+var spreadWords = func() (t [256]spreadTable) {
+	for mask := range t {
+		s := &t[mask]
+		for bit := range 8 {
+			s.from[2*bit], s.from[2*bit+1] = noByte, noByte
+			if mask>>bit&1 != 0 {
+				s.from[2*bit], s.from[2*bit+1] = uint8(s.bytes), uint8(s.bytes+1)
+				s.bytes += 2
+			}
+		}
+	}
+	return t
+}()
+
+// planesOfTwo brings the planes of two chunks, by the six bits of their widths, to those bytes that transposing them as matrices
+// makes bits of.
+var planesOfTwo = func() (t [64]spreadTable) {
+	for widths := range t {
+		s := &t[widths]
+		for chunk := range 2 {
+			w := widths>>(3*chunk)&7 + 1
+			for bit := range 8 {
+				s.from[8*chunk+bit] = noByte
+				if bit < w-1 {
+					s.from[8*chunk+bit] = uint8(s.bytes + w - 1 - bit)
+				}
+			}
+			s.from[8*chunk+7] = uint8(s.bytes)
+			s.bytes += w
+		}
+	}
+	return t
+}()
+
+// spreadBytes spreads values to those of eight places whose bits are set, two columns of four blocks, and brings each block's together.
+var spreadBytes = func() (t [256][8]uint8) {
+	for mask := range t {
+		n := uint8(0)
+		for bit := range 8 {
+			at := bit&3*2 + bit>>2
+			t[mask][at] = noByte
+			if mask>>bit&1 != 0 {
+				t[mask][at] = n
+				n++
+			}
+		}
+	}
+	return t
+}()
+
+// firstRows makes the rows of a first cell of its twelve values, in the order of spreadBytes.
+var firstRows = func() (t [2][16]uint8) {
+	for i := range 32 {
+		t[i/16][i%16] = noByte
+	}
+	for bit := 4; bit < 16; bit++ {
+		t[bit>>3][bit&3*2+bit>>2&1] = uint8(bit - 4)
+	}
+	return t
+}()

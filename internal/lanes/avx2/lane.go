@@ -1,0 +1,36 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && amd64
+
+package lanes
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// A Lane is a lane by itself: 16 bytes.
+type Lane = archsimd.Uint8x16
+
+// LoadLane loads 16 bytes, LoadHalfLane eight.
+func LoadLane(p unsafe.Pointer) Lane { return archsimd.LoadUint8x16Array((*[16]uint8)(p)) }
+
+func LoadHalfLane(p unsafe.Pointer) Lane {
+	return archsimd.Uint64x2{}.SetElem(0, *(*uint64)(p)).ReshapeToUint8s()
+}
+
+// StoreLane stores 16 bytes.
+func StoreLane(v Lane, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
+
+// TakeLane is Take for a lane.
+func TakeLane(v, indices Lane) Lane { return v.PermuteOrZero(indices.BitsToInt8()) }
+
+// TakeLanes loads the lanes of a vector from p0 and p1, and takes of each the bytes that the indices at i0 and i1 name.
+func TakeLanes(p0, p1, i0, i1 unsafe.Pointer) Bytes { return Take(loadLanes(p0, p1), loadLanes(i0, i1)) }
+
+// StoreRow joins a, b, c and d, each of which has two bytes of each of four blocks in its lower half, to eight bytes for each block, and
+// stores them as signed words.
+func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
+	left := a.ReshapeToUint16s().InterleaveLo(b.ReshapeToUint16s()).ReshapeToUint32s()
+	right := c.ReshapeToUint16s().InterleaveLo(d.ReshapeToUint16s()).ReshapeToUint32s()
+	left.InterleaveLo(right).ReshapeToUint8s().BitsToInt8().ExtendToInt16().StoreArray((*[16]int16)(p))
+	left.InterleaveHi(right).ReshapeToUint8s().BitsToInt8().ExtendToInt16().StoreArray((*[16]int16)(unsafe.Add(p, 32)))
+}

@@ -1,0 +1,39 @@
+//go:build goexperiment.simd && go1.27 && !go1.28 && arm64
+
+package lanes
+
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// A Lane is a lane by itself: 16 bytes, which here is a vector.
+type Lane = archsimd.Uint8x16
+
+// LoadLane loads 16 bytes, LoadHalfLane eight.
+func LoadLane(p unsafe.Pointer) Lane { return Load(p) }
+
+func LoadHalfLane(p unsafe.Pointer) Lane {
+	return archsimd.Float64x2{}.SetElem(0, *(*float64)(p)).ToBits().ReshapeToUint8s()
+}
+
+// StoreLane stores 16 bytes.
+func StoreLane(v Lane, p unsafe.Pointer) { Store(v, p) }
+
+// TakeLane is Take for a lane.
+func TakeLane(v, indices Lane) Lane { return Take(v, indices) }
+
+// TakeLanes loads the lanes of a vector from p0 and p1, and takes of each the bytes that the indices at i0 and i1 name; here there is one.
+func TakeLanes(p0, _, i0, _ unsafe.Pointer) Bytes { return Take(Load(p0), Load(i0)) }
+
+// StoreRow joins a, b, c and d, each of which has two bytes of each of four blocks in its lower half, to eight bytes for each block, and
+// stores them as signed words.
+func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
+	left := a.ReshapeToUint16s().InterleaveLo(b.ReshapeToUint16s()).ReshapeToUint32s()
+	right := c.ReshapeToUint16s().InterleaveLo(d.ReshapeToUint16s()).ReshapeToUint32s()
+	lo, hi := left.InterleaveLo(right).ReshapeToUint8s().BitsToInt8(), left.InterleaveHi(right).ReshapeToUint8s().BitsToInt8()
+	lo.ExtendLo8ToInt16().StoreArray((*[8]int16)(p))
+	lo.HiToLo().ExtendLo8ToInt16().StoreArray((*[8]int16)(unsafe.Add(p, 16)))
+	hi.ExtendLo8ToInt16().StoreArray((*[8]int16)(unsafe.Add(p, 32)))
+	hi.HiToLo().ExtendLo8ToInt16().StoreArray((*[8]int16)(unsafe.Add(p, 48)))
+}
