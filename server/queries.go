@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -172,7 +173,15 @@ func (s *session) file(m fileRequest) error {
 	if err != nil {
 		return err
 	}
-	return s.connection.send(fileReply{Index: m.Index, Bytes: len(record.Image)}, record.Image)
+	stored, err := registry.Open(s.set.Manifest().Encoding)
+	if err != nil {
+		return err
+	}
+	file, err := stored.File(&record)
+	if err != nil {
+		return s.set.Corrupt(m.Index, err)
+	}
+	return s.connection.send(fileReply{Index: m.Index, Bytes: len(file)}, file)
 }
 
 // valuesRequest asks for the values of one sample's fields.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
 func newCatCommand() *cobra.Command {
@@ -14,7 +15,7 @@ func newCatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat SET INDEX|KEY",
 		Short: "Write one sample's stored image, or a field's value, to standard output",
-		Long: `Write the stored image of one sample of the shard set SET: with the encoding "original" the bytes of the file.
+		Long: `Write the stored image of one sample of the shard set SET: with the encodings "original" and "coefficients" the bytes of the file.
 
 A sample is named by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
 With --field NAME the value of that field is written: text, JSON and bytes as they are, numbers as a line of JSON.
@@ -35,11 +36,12 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 			if err != nil {
 				return err
 			}
-			content := record.Image
+			content, err := storedFile(set, index, &record)
 			if field != "" {
-				if content, err = fieldContent(set, index, &record, field); err != nil {
-					return err
-				}
+				content, err = fieldContent(set, index, &record, field)
+			}
+			if err != nil {
+				return err
 			}
 			if file != "" {
 				return os.WriteFile(file, content, 0o666)
@@ -51,6 +53,19 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 	cmd.Flags().StringVar(&field, "field", "", "write this field's value instead of the image")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
 	return cmd
+}
+
+// storedFile returns the file that a record was made of, or what is stored where that is not kept.
+func storedFile(set *shard.Set, i int, record *shard.Record) ([]byte, error) {
+	stored, err := registry.Open(set.Manifest().Encoding)
+	if err != nil || !stored.HoldsOriginals() {
+		return record.Image, err
+	}
+	file, err := stored.File(record)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
+	}
+	return file, nil
 }
 
 // fieldContent returns what cat writes of a sample's field.

@@ -44,8 +44,11 @@ type Encoding interface {
 	// NotBitExact explains to the user, in a sentence, why a transform gives other bits for the stored images than for the originals;
 	// "" if the bits are the same.
 	NotBitExact(*transform.Spec) string
-	// HoldsOriginals reports whether records are the files' own bytes, so that a set can be packed anew from them.
+	// HoldsOriginals reports whether records give the files back, so that a set can be packed anew from them.
 	HoldsOriginals() bool
+	// File returns the file that a record was made of, if the encoding holds originals, with shard.SlackBytes of capacity after it. It may
+	// lie in the record.
+	File(*shard.Record) ([]byte, error)
 }
 
 // A Worker makes and checks records, one at a time.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
@@ -135,7 +136,8 @@ func (f *folderInput) values(im *inFlight) (err error) {
 // setInput is the samples of a set, in another order or for another encoding.
 type setInput struct {
 	itemList
-	set *shard.Set
+	set    *shard.Set
+	stored encoding.Encoding
 	// asStored says that records are taken as they are, of a set that stores images in the same way.
 	asStored bool
 }
@@ -175,8 +177,11 @@ func (s *setInput) load(im *inFlight) error {
 		im.takeStored(&record)
 		return nil
 	}
-	im.data, im.label = record.Image, record.Label
+	im.label = record.Label
 	im.fields = append(im.fields[:0], record.Fields...)
+	if im.data, err = s.stored.File(&record); err != nil {
+		return s.set.Corrupt(im.index, err)
+	}
 	return nil
 }
 

@@ -202,7 +202,7 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	if err := o.Select.Resolve(set.Len(), set.Key); err != nil {
 		return Summary{}, err
 	}
-	return newBuilder(m.Split, &setInput{set: set}, o).build(ctx, out)
+	return newBuilder(m.Split, &setInput{set: set, stored: stored}, o).build(ctx, out)
 }
 
 func sameFile(a, b string) bool {

@@ -112,7 +112,7 @@ func (r *repair) builder(from Originals, o RepairOptions) (*builder, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", from.Set.Dir(), err)
 		}
-		in, fields = &setInput{set: from.Set, asStored: same}, other.Fields
+		in, fields = &setInput{set: from.Set, stored: kept, asStored: same}, other.Fields
 	} else {
 		in, fields = newInput(from.Split), from.Split.Fields()
 	}

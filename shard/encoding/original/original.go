@@ -37,6 +37,8 @@ func (Encoding) Mapped() bool                       { return false }
 func (Encoding) NotBitExact(*transform.Spec) string { return "" }
 func (Encoding) HoldsOriginals() bool               { return true }
 
+func (Encoding) File(r *shard.Record) ([]byte, error) { return r.Image, nil }
+
 // NewDecoder returns nil: every record is an image file.
 func (Encoding) NewDecoder(transform.Level) transform.Decoder { return nil }
 

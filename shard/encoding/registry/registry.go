@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 )
@@ -17,6 +18,7 @@ import (
 // methods is the list. The first is how files are stored unless somebody says otherwise.
 var methods = []*encoding.Method{
 	&original.Method,
+	&coefficients.Method,
 	&pixels.Method,
 }
 

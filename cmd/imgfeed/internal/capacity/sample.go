@@ -124,7 +124,9 @@ func (s *Sample) ofSet(ctx context.Context) (err error) {
 		readers.Go(func() error {
 			if ctx.Err() == nil {
 				record, _, err := s.set.Read(here[k*len(here)/n], nil)
-				images[k], errs[k] = record.Image, err
+				if images[k], errs[k] = record.Image, err; err == nil && stored.HoldsOriginals() {
+					images[k], errs[k] = stored.File(&record)
+				}
 			}
 			return ctx.Err()
 		})
