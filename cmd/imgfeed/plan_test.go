@@ -72,7 +72,7 @@ func TestPlanCommand(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &p)); err != nil {
 		t.Fatal(err)
 	}
-	if p.Split != "val" || p.Samples != 1 || p.Need.GPUs != 1 || p.Bottleneck == capacity.LimitGPU || len(p.Encodings) != 5 || p.Encodings[0].Flags != nil || p.FeedCores != 1 || p.Feeders.Machines != 3 || p.Feeders.Needed < 4 {
+	if p.Split != "val" || p.Samples != 1 || p.Need.GPUs != 1 || p.Bottleneck == capacity.LimitGPU || len(p.Encodings) != 6 || p.Encodings[0].Flags != nil || p.FeedCores != 1 || p.Feeders.Machines != 3 || p.Feeders.Needed < 4 {
 		t.Errorf("%s", out)
 	}
 	out, _, err = runPlanCommand(t.Context(), append(quick, set)...)
@@ -100,7 +100,7 @@ func TestPlanStore(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &p)); err != nil {
 		t.Fatal(err)
 	}
-	if p.Store != web.URL+"/val" || p.Link == nil || p.Link.BytesPerSecond <= 0 || !p.Link.Measured || p.Link.Requests != 1 || len(p.Encodings) != 5 || p.Encodings[0].Flags != nil || !strings.Contains(told, "measuring the link") {
+	if p.Store != web.URL+"/val" || p.Link == nil || p.Link.BytesPerSecond <= 0 || !p.Link.Measured || p.Link.Requests != 1 || len(p.Encodings) != 6 || p.Encodings[0].Flags != nil || !strings.Contains(told, "measuring the link") {
 		t.Errorf("%s: %s", told, out)
 	}
 	out, told, err = runPlanCommand(t.Context(), append(quick, "--link", "1Mbit/s")...)

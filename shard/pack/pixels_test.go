@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -220,6 +221,37 @@ func TestPixelsRejects(t *testing.T) {
 	if refused == 0 {
 		t.Error("nothing was refused")
 	}
+}
+
+// TestRepackToCoefficientsAndBack checks that baseline JPEGs become coefficients and other files stay, and that a set is the same again afterwards.
+func TestRepackToCoefficientsAndBack(t *testing.T) {
+	src := writeSource(t)
+	o := Options{Partitions: 2, Seed: 5}
+	files := buildSet(t, src, o)
+	o.Encoding = coefficients.Encoding{}
+	built := buildSet(t, src, o)
+	set := openSet(t, built)
+	formats := map[shard.Format]int{}
+	for i := range set.Len() {
+		entry, err := set.Entry(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		formats[entry.Format]++
+	}
+	if formats[imagefile.Encoded] < 8 || formats[imagefile.PNG] == 0 || formats[imagefile.JPEG] == 0 { // among them a progressive one
+		t.Errorf("records are %v", formats)
+	}
+	repacked, back := filepath.Join(t.TempDir(), "set"), filepath.Join(t.TempDir(), "set")
+	if _, err := Repack(t.Context(), openSet(t, files), repacked, o); err != nil {
+		t.Fatal(err)
+	}
+	sameFiles(t, built, repacked)
+	o.Encoding = original.Encoding{}
+	if _, err := Repack(t.Context(), set, back, o); err != nil {
+		t.Fatal(err)
+	}
+	sameFiles(t, files, back)
 }
 
 // TestRepackRefuses checks what cannot be repacked.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -114,11 +115,12 @@ func TestRepairGivesWhatWasBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	sourcetest.Write(t, tar, sourcetest.TarOfTree(t, files, "train/", 3))
-	for _, e := range []encoding.Encoding{original.Encoding{}, mustPixels(t, "bitpack", "64", "bilinear")} {
+	coefficientsSet := buildSet(t, src, Options{Partitions: 3, Seed: 1, Encoding: coefficients.Encoding{}})
+	for _, e := range []encoding.Encoding{original.Encoding{}, coefficients.Encoding{}, mustPixels(t, "bitpack", "64", "bilinear")} {
 		built := buildSet(t, src, Options{Partitions: 2, Seed: 5, Encoding: e})
 		other := buildSet(t, src, Options{Partitions: 3, Seed: 1})
 		for how := range brokenIn {
-			for from, path := range map[string]string{"folder": src, "tar": tar, "copy": copySet(t, built), "set of originals": other} {
+			for from, path := range map[string]string{"folder": src, "tar": tar, "copy": copySet(t, built), "set of originals": other, "set of coefficients": coefficientsSet} {
 				if how != "records" && (from == "copy" || e.Mapped()) && (how != "missing" || from == "tar") {
 					continue // for which the same is done as of another source, or of the other encoding
 				}

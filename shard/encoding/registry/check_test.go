@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 )
@@ -97,6 +98,10 @@ func TestCheckFindsForgedRecords(t *testing.T) {
 		{"width", "201×100", original.Encoding{}, func(s *shard.Sample) { s.Width++ }},
 		{"format", "the entry says png", original.Encoding{}, func(s *shard.Sample) { s.Format = imagefile.PNG }},
 		{"half an image", "jpeg", original.Encoding{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
+		{"nothing", "", coefficients.Encoding{}, func(*shard.Sample) {}},
+		{"width", "201×100", coefficients.Encoding{}, func(s *shard.Sample) { s.Width++ }},
+		{"format", "not an image", coefficients.Encoding{}, func(s *shard.Sample) { s.Format = imagefile.JPEG }},
+		{"half an image", "coefficients", coefficients.Encoding{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
 		{"nothing", "", stored, func(*shard.Sample) {}},
 		{"height", "200×99", stored, func(s *shard.Sample) { s.Height-- }},
 		{"format", "the entry says jpeg", stored, func(s *shard.Sample) { s.Format = imagefile.JPEG }},

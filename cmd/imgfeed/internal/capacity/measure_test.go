@@ -80,9 +80,9 @@ func TestMeasure(t *testing.T) {
 		names             string
 		note              string
 	}{
-		{source, 13, 1, "original, pixels bitpack, pixels zstd, pixels lz4, pixels none", ""},
-		{tarred, 13, 1, "original, pixels bitpack, pixels zstd, pixels lz4, pixels none", ""},
-		{packed, 12, 0, "original, pixels bitpack, pixels zstd, pixels lz4, pixels none", ""},
+		{source, 13, 1, "original, coefficients, pixels bitpack, pixels zstd, pixels lz4, pixels none", ""},
+		{tarred, 13, 1, "original, coefficients, pixels bitpack, pixels zstd, pixels lz4, pixels none", ""},
+		{packed, 12, 0, "original, coefficients, pixels bitpack, pixels zstd, pixels lz4, pixels none", ""},
 		{small, 12, 0, "pixels bitpack", "other encodings are not compared"},
 	} {
 		s, err := TakeSample(ctx, c.path, "")
