@@ -72,7 +72,7 @@ def said(command: Sequence[str | Path]) -> str:
     """Return a program's help, in a block."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'trainer'}", "COLUMNS": "120"}
     done = subprocess.run([*command, "--help"], check=True, capture_output=True, text=True, env=env)
-    return f"```text\n{done.stdout}```"
+    return f"``` {{.text .help}}\n{done.stdout}```"
 
 
 def helps(title: str, *parts: tuple[str, Sequence[str | Path]]) -> str:
@@ -96,7 +96,6 @@ def commands(program: str) -> str:
 def api() -> str:
     """Return a page of the package's classes and functions, made of their docstrings."""
     module = (ROOT / "python/imgfeed/__init__.py").read_text()
-    names = re.findall(r'"(\w+)"', module[module.index("__all__") :])
-    return "# Classes and functions\n\n" + "\n".join(
-        f"::: imgfeed.{name}\n" for name in [n for n in names if not n.startswith("__")] + list(MODULES)
-    )
+    names = [name for name in re.findall(r'"(\w+)"', module[module.index("__all__") :]) if not name.startswith("__")]
+    names.sort(key=lambda name: (name.endswith("Error"), name != "DataLoader"))
+    return "# Classes and functions\n\n" + "\n".join(f"::: imgfeed.{name}\n" for name in [*names, *MODULES])
