@@ -197,7 +197,7 @@ check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without ac
 	$(GO) run $(ACTIONLINT) -shellcheck= .github/workflows/*.yml
 	$(VENV)/bin/ruff check python trainer bench deploy scripts
 	$(VENV)/bin/ruff format --check python trainer deploy scripts
-	$(VENV)/bin/python scripts/prose.py $$(git ls-files '*.md')
+	$(VENV)/bin/python scripts/prose.py $$(git ls-files '*.md' 'python/imgfeed/*.py' 'trainer/imgfeed_train/*.py')
 	cd python && ../$(VENV)/bin/mypy
 	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,16 @@ PAGES = {
     "examples.md": "examples/README.md",
     "trainer.md": "trainer/README.md",
     "kubernetes.md": "deploy/kubernetes/README.md",
+    "dashboards.md": "deploy/monitoring/README.md",
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
 }
+PYTHON = (sys.executable, "-m")
+#: The trainer's commands; bench needs torch for its help.
+TRAIN = ("", "compare", "report", "prepare")
+#: Modules of the Python package whose functions are not in the package itself, and those that are programs.
+MODULES = ("batch", "callbacks", "ray")
+CHECKS = ("check", "gpu_check", "demo")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
 COMMAND = re.compile(r"^  ([a-z]+) +\S", re.MULTILINE)
 
@@ -27,7 +37,11 @@ COMMAND = re.compile(r"^  ([a-z]+) +\S", re.MULTILINE)
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
     made = {page: (ROOT / source).read_text() for page, source in PAGES.items()}
-    made |= {f"{program}.md": help_of(program) for program in ("imgfeed", "imgshard")}
+    made |= {f"{program}.md": commands(program) for program in ("imgfeed", "imgshard")}
+    made["imgfeed-train.md"] = helps(
+        "imgfeed-train", *((f"imgfeed-train {c}".rstrip(), [*PYTHON, "imgfeed_train", *c.split()]) for c in TRAIN)
+    )
+    made["checks.md"] = helps("Checks", *((f"python -m imgfeed.{m}", [*PYTHON, f"imgfeed.{m}"]) for m in CHECKS))
     made["api.md"] = api()
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
@@ -54,22 +68,34 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     return LINK.sub(lead, text)
 
 
-def help_of(program: str) -> str:
-    """Return a page with a program's help and that of its commands."""
+def said(command: Sequence[str | Path]) -> str:
+    """Return a program's help, in a block."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'trainer'}", "COLUMNS": "120"}
+    done = subprocess.run([*command, "--help"], check=True, capture_output=True, text=True, env=env)
+    return f"``` {{.text .help}}\n{done.stdout}```"
 
-    def said(*command: str) -> str:
-        return subprocess.run([ROOT / "bin" / program, *command, "--help"], check=True, capture_output=True, text=True).stdout
 
-    whole = said()
-    parts = [f"# {program}", f"```text\n{whole}```"]
-    commands = [c for c in COMMAND.findall(whole) if c not in ("completion", "help")]
-    for command in commands:
-        parts.append(f"## {program} {command}\n\n```text\n{said(command)}```")
-    return "\n\n".join(parts) + "\n"
+def helps(title: str, *parts: tuple[str, Sequence[str | Path]]) -> str:
+    """Return a page with the help of some commands, each below its name."""
+    return "\n\n".join([f"# {title}", *(f"## {name}\n\n{said(command)}" for name, command in parts)]) + "\n"
+
+
+def commands(program: str) -> str:
+    """Return a page with a program's help and that of its commands, and of theirs."""
+
+    def below(*words: str) -> Iterator[tuple[str, Sequence[str | Path]]]:
+        command = [ROOT / "bin" / program, *words]
+        yield " ".join([program, *words]), command
+        for name in COMMAND.findall(said(command).partition("Commands:")[2].partition("\nFlags:")[0]):
+            if name not in ("completion", "help"):
+                yield from below(*words, name)
+
+    return helps(program, *below())
 
 
 def api() -> str:
     """Return a page of the package's classes and functions, made of their docstrings."""
     module = (ROOT / "python/imgfeed/__init__.py").read_text()
-    names = re.findall(r'"(\w+)"', module[module.index("__all__") :])
-    return "# Classes and functions\n\n" + "\n".join(f"::: imgfeed.{name}\n" for name in names if not name.startswith("__"))
+    names = [name for name in re.findall(r'"(\w+)"', module[module.index("__all__") :]) if not name.startswith("__")]
+    names.sort(key=lambda name: (name.endswith("Error"), name != "DataLoader"))
+    return "# Classes and functions\n\n" + "\n".join(f"::: imgfeed.{name}\n" for name in [*names, *MODULES])

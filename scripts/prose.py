@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Names sentences of the documents that are hard to read, by length or turn: prose.py FILE… exits with 1 if there are any.
+"""Names sentences of documents and docstrings that are hard to read, by length or turn: prose.py FILE… exits with 1 for any.
 
 A sentence ends at a full stop, question mark or exclamation mark, with a paragraph, an item of a list or a cell of a table. In
 tables and lists it ends at a colon or semicolon too.
@@ -8,6 +8,7 @@ Code blocks and the targets of links do not count; code within a sentence counts
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,11 @@ from pathlib import Path
 
 WORDS_MAX = 35
 #: Turns that CONTRIBUTING.md asks to avoid.
-TURNS = re.compile(r"^What is [^?]*$|\bthat there (?:is|are)\b|\b(?:is|are) (?:told so|had|borne)\b|\bhalf as much again\b")
-CUT = re.compile(r"\n\s*\n|\n\s*(?:[-*#|>]|\d+\.)\s|\||(?<=[.?!])[)\"”*_]*(?=\s)|<br>")
+TURNS = re.compile(
+    r"^What (?:is|are) [^?]*$|\bthat there (?:is|are)\b|\b(?:is|are) (?:told|had|borne)\b"
+    r"|\bhalf as much again\b|\bno readable\b|\bas far as there\b"
+)
+CUT = re.compile(r"\n\s*\n|\n\s*(?:[-*#|>]|\d+\.)\s|\||(?<=[.?!])[)\"”*_]*(?=\s)|<br>|(?<=\S) {3,}(?=\S)")
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
@@ -38,11 +42,21 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
         begin = end if cut is None else cut.end()
 
 
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield a document, or the docstrings of a Python file, each with the lines before it."""
+    if path.suffix != ".py":
+        yield 0, path.read_text()
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield node.body[0].lineno - 1, text
+
+
 def main() -> int:
     """Check the files; print where long sentences are."""
     found = counted = words = 0
     for name in sys.argv[1:]:
-        for line, sentence in sentences(Path(name).read_text()):
+        for line, sentence in ((before + line, said) for before, text in texts(Path(name)) for line, said in sentences(text)):
             count = len(re.findall(r"[\w’'-]+", sentence))
             if count < 3:
                 continue

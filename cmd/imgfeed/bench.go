@@ -62,7 +62,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(durationFlag(&c.Duration, time.Millisecond), "seconds", "time to measure for")
 	flags.Var(durationFlag(&c.WarmUp, 0), "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
 	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
-	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform whose results from the stored images are not those of the originals")
+	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform that gives other bits from the stored images than from the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	f.store.register(flags)
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")

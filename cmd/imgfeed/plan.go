@@ -104,7 +104,7 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&f.samples, 1, plan.SamplesMax), "samples", "number of samples, where counting them takes too long")
 	flags.Var(cliutil.Int(&f.batchSize, 1, plan.BatchSizeMax), "batch-size", "samples in a batch")
 	flags.StringVar(&f.resize, "resize", "", "size that pixels are stored in, as imgshard build's --resize")
-	flags.BoolVar(&f.bitExact, "bit-exact", false, "take no encoding whose results are not those of the originals")
+	flags.BoolVar(&f.bitExact, "bit-exact", false, "take no encoding that gives other bits than the originals")
 	flags.Var(durationFlag(&f.seconds, 100*time.Millisecond), "seconds", "time to measure for; packing the sample comes on top")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.rates, "rates", false, "list the published training rates and where they stand, and measure nothing")

@@ -50,11 +50,11 @@ Clients connect to a Unix socket, which only this user can open unless --socket-
 $XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server
 left behind is replaced.
 
-What is damaged, as a partition of which only some shards were copied, is named in the log and in the errors of those who
-ask for it; everything else is served.
+Damaged and incomplete partitions are named in the log, and in the errors of clients that ask for them. Everything else
+is served.
 
-SIGHUP, or imgfeed reload, has it look again: what is whole by then is served, to sessions from their next epoch on; other data
-than before is refused. A socket that vanishes is put back within a second or two, but not with --owner.
+SIGHUP, or imgfeed reload, makes it read its data again. Repaired data is served from a session's next epoch on; other data is
+refused. If the socket is deleted, the server makes it again within two seconds, but not with --owner.
 
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
@@ -96,18 +96,18 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory into which records are read before they are due (default a sixteenth, up to 256MiB)")
 	f.store.register(flags)
 	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
-	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, as host:7400,host:7400, that make samples where threads do not keep up; --threads 0 leaves all to them")
+	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. host:7400,host:7400: they make samples when the threads do not keep up; --threads 0 leaves all to them")
 	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
-	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "how many sessions to deal --memory to, a loader of each rank for instance (default $LOCAL_WORLD_SIZE; else each takes up to half of what is left, and gives some up for later ones)")
+	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "divide --memory among this many sessions, e.g. one for each rank (default $LOCAL_WORLD_SIZE; else each takes up to half of the rest, and gives some up for later ones)")
 	f.metricsFlags.register(flags)
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
-	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to the collector at this URL, as http://localhost:4318, by OTLP over HTTP (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
+	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to this collector by OTLP over HTTP, e.g. http://localhost:4318 (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
 	flags.Var(shareFlag(&f.traces.Share), "traces-share", "share of the batches that are traced, chosen at random")
 	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")
-	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse sessions whose transform of the stored images does not give the bits that it gives of the originals")
+	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse transforms that give other bits from the stored images than from the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
-	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop when no client has been connected for so long, as 30s, counted from the start and from the last one's end (default never)")
+	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
 	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
 	f.log.register(flags)
 }

@@ -25,7 +25,7 @@ import (
 
 const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 
-What SRC is, is told by what it holds:
+The format of SRC is detected from its contents:
 
 %s
 Several SRC are files of one dataset, as WebDataset's tars; the shell makes them of imagenet1k-train-{0000..1023}.tar.

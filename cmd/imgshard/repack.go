@@ -102,7 +102,7 @@ type packFlags struct {
 func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
 	f.size = shard.ShardBytesDefault
 	f.encoding = registry.AddFlags(fl, repack)
-	fl.Var(&f.size, "shard-size", fmt.Sprintf("most bytes of a shard, as 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax)))
+	fl.Var(&f.size, "shard-size", fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax)))
 }
 
 func addForceFlag(fl *pflag.FlagSet, force *bool) {

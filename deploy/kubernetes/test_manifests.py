@@ -282,3 +282,24 @@ def test_kustomization_names_the_images(tmp_path: Path, overlay: str) -> None:
     assert "image: registry.example/imgfeed-trainer:latest" in done.stdout
     built = json.loads(json.dumps(pod_of(runtime)).replace("registry.example/", ""))
     assert built == training_pod(overlay), "the other tests change the runtime as kustomize does"
+
+
+def test_the_tutorial_names_what_is_here(tmp_path: Path) -> None:
+    """Its changes of the manifests put every image into the registry, and its commands name files and labels that are here."""
+    shutil.copytree(HERE, tmp_path / "deploy" / "kubernetes")
+    page = (ROOT / "docs" / "tutorials" / "kubernetes.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (changes,) = [block for block in blocks if block.startswith("sed ")]
+    subprocess.run(["sh", "-ec", changes], cwd=tmp_path, check=True)
+    for name, images in (("kustomization.yaml", 2), ("pack.yaml", 1)):
+        text = (tmp_path / "deploy" / "kubernetes" / name).read_text()
+        assert len(re.findall(r"(?:newName|image): registry\.example/imgfeed", text)) == images
+        assert not re.search(r"(?:newName|image): imgfeed", text)
+    commands = "".join(blocks)
+    for path in re.findall(r"-[fk] (\S+)", commands.replace("-f -l", "")):
+        assert (ROOT / path).exists(), path
+    assert f"jobset-name={documents('trainjob.yaml')[0]['metadata']['name']}" in commands
+    pod = training_pod()
+    assert f" -c {pod['containers'][0]['name']}\n" in commands
+    (port,) = pod["initContainers"][0]["ports"]
+    assert commands.endswith(f" {port['containerPort']}\n")

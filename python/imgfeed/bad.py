@@ -38,7 +38,7 @@ class BadSamples:
     """The bad samples that a loader has met, each once, and how many of them it bears."""
 
     def __init__(self, most: int | None) -> None:
-        """Begin with none. most is how many are borne; None: any number."""
+        """Begin with none. most is how many may be bad; None: any number."""
         self.most = most
         self.met: dict[int, BadSample] = {}
 

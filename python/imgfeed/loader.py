@@ -41,8 +41,8 @@ def _verdict(stats: dict[str, Any]) -> str:
 class DataLoader:
     """Iterates over batches of one split, for this process's rank.
 
-    Each batch is a tuple: images (uint8), labels (int64, shape (B,)), then, if asked for, fields (see below), indices
-    (int64, (B,)) and params (int32, (B, 5): top, left, height, width, flip), or records in their place. With torch, images
+    Each batch is a tuple: images (uint8) and labels (int64, shape (B,)). If asked for, fields (see below), indices (int64,
+    (B,)) and params (int32, (B, 5): top, left, height, width, flip; or records) follow. With torch, images
     have the shape (B, 3, H, W), in memory channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As
     numpy arrays they have the shape (B, H, W, 3) or (B, 3, H, W).
 

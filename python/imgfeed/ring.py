@@ -1,7 +1,7 @@
 """The client's side of the shared-memory ring: views of slots, and the moment at which a slot goes back.
 
 A batch's arrays are views of one :class:`_Lease`, an object that stands for the lent slot. numpy keeps it as the arrays'
-base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent; so the lease goes
+base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent. So the lease goes
 when the last of them goes, and sends the slot back.
 
 The code for each batch runs with cold caches, as decoding threads sweep them: a line of Python costs several times as much

@@ -1,9 +1,9 @@
 """torchvision's transforms as the feed's: the server does the operations on images; conversions to numbers are
 done to whole batches.
 
-A pipeline of torchvision is a list: operations on images, which the server does if it knows them, with the same names and
-parameters; then a conversion to a tensor; then changes of the tensor's type and scale. These are torchvision's own objects,
-called with a batch, on the device where it is: they do to each pixel what they did to a single image's.
+A pipeline of torchvision is a list. It begins with operations on images, which the server does if it knows them. Then come a
+conversion to a tensor, and changes of the tensor's type and scale. These are torchvision's own objects, called with a batch,
+on the device where it is: they do to each pixel what they did to a single image's.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -203,3 +204,19 @@ def test_a_transform_of_one_operation_and_one_that_is_too_long(load: Load) -> No
     flip = {"op": "RandomHorizontalFlip"}
     with pytest.raises(imgfeed.BadRequestError, match=r"transform is [\d,]+ bytes of JSON, at most 60,000 are taken"):
         load(transform=[{"op": "RandomOrder", "transforms": [flip] * 3000}, {"op": "CenterCrop", "size": 32}])
+
+
+def test_messages_of_the_page_stand_in_the_code() -> None:
+    """docs/errors.md quotes the constant parts of messages; … stands for the rest."""
+    root = Path(__file__).parents[2]
+    sources = [
+        path.read_text()
+        for folder, kind in (("python/imgfeed", "py"), ("trainer/imgfeed_train", "py"), ("", "go"))
+        for path in sorted((root / folder).rglob(f"*.{kind}"))
+        if not path.name.endswith("_test.go") and ".venv" not in path.parts
+    ]
+    code = re.sub(r'"\s*(?:\+\s*)?f?"', "", "\n".join(sources))
+    quoted = re.findall(r"^\| `([^`]+)` \|", (root / "docs" / "errors.md").read_text(), re.MULTILINE)
+    assert len(quoted) > 40
+    gone = [q for q in quoted if not re.search(".{0,80}?".join(re.escape(part) for part in q.strip("…").split("…")), code)]
+    assert gone == []

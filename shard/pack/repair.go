@@ -177,7 +177,7 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 		for i := range from.Set.Len() {
 			key, err := from.Set.Key(i)
 			if err != nil {
-				return nil, fmt.Errorf("a shard of %s is lost, and which samples it had is told by all keys of the originals: %w", r.dir, err)
+				return nil, fmt.Errorf("a shard of %s is lost, and only all keys of the originals say which samples it had: %w", r.dir, err)
 			}
 			add(key, "")
 		}
@@ -188,7 +188,7 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 		}
 	}
 	if len(items) != r.manifest.Samples {
-		return nil, fmt.Errorf("a shard of %s is lost, and which samples it had is told by all keys of the originals, of which there are %d: the set was built of %d",
+		return nil, fmt.Errorf("a shard of %s is lost, and only all keys of the originals say which samples it had: there are %d, and the set was built of %d",
 			r.dir, len(items), r.manifest.Samples)
 	}
 	return items, sortItems(r.dir, items)

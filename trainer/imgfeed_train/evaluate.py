@@ -73,7 +73,7 @@ def criterion(s: Settings, classes: int) -> nn.Module:
 def correct(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return how many samples of an output (B, classes) have their label first, have it among the first five, have one at all.
 
-    labels are (B,), or (B, classes) with more than a half for each of a sample's labels. What is returned are scalars.
+    labels are (B,), or (B, classes) with more than a half for each of a sample's labels. Returns scalars.
     """
     top = output.topk(min(5, output.shape[1]), dim=1).indices
     if labels.dim() == 1:

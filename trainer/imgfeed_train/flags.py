@@ -116,7 +116,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def add(parser: argparse.ArgumentParser, settings: type) -> None:
-    """Add the flags of a dataclass. What is not given on the command line is not in the parsed namespace."""
+    """Add the flags of a dataclass. The parsed namespace has those that the command line gives."""
     kinds = typing.get_type_hints(settings)
     group: Any = parser
     for f in fields(settings):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -197,6 +199,34 @@ def test_packing_as_an_array(slurm: Slurm, tmp_path: Path) -> None:
         merge = slurm.run(*env, "sbatch", "--parsable", "--cpus-per-task=1", f"--dependency=afterok:{job}", script).strip()
         slurm.wait(merge)
         assert contents(out) == contents(tmp_path / "one")
+
+
+def test_the_tutorial(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
+    """The commands of the page pack and train here, with nodes as small as these."""
+    page = (SCRIPT.parents[2] / "docs" / "tutorials" / "slurm.md").read_text()
+    _, pack, train, feed = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for script in SCRIPT.parent.glob("*.sbatch"):
+        shutil.copy(script, tmp_path)
+    (tmp_path / "imagenet").symlink_to(sets.parent / "raw")
+    security = (SCRIPT.parents[2] / "docs" / "scaling.md").read_text().partition("```sh\nmkdir tls\n")[2].partition("```")[0]
+    subprocess.run(["sh", "-ec", f"mkdir tls\n{security}"], cwd=tmp_path, check=True, capture_output=True)
+    tiny = " ".join([*(word for word in TINY if word not in {"--workers", "1"}), *PLAIN, "--batch-size", "8"])
+    one = "--nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --time=30"
+    recipe = {"--recipe resnet50-modern": tiny}
+    gpus = {"--nodes=2 --gpus-per-node=4 --ntasks-per-node=4": f"{one} --gpus-per-node=1", "--nodes=4 --exclusive": one}
+    for commands, here in (
+        (pack, {"sbatch --": "sbatch --cpus-per-task=1 --"}),
+        (train, {**recipe, "sbatch train": f"sbatch {one} --nodes=2 --gpus-per-node=1 train"}),
+        (feed, {**recipe, **gpus}),
+    ):
+        small = commands
+        for there, words in {"/shared": str(tmp_path), **here}.items():
+            assert there in small
+            small = small.replace(there, words)
+        slurm.wait(slurm.run("sh", "-ec", small).split()[-1])
+    for file in sets.rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "sets" / file.relative_to(sets)).read_bytes()
+    assert events(tmp_path / "runs" / "a", "epoch")[-1]["epoch"] == events(tmp_path / "runs" / "b", "epoch")[-1]["epoch"] == 1
 
 
 def test_feeders_beside_a_training(slurm: Slurm, sets: Path, tmp_path: Path) -> None:

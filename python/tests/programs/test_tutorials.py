@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from conftest import imgshard
 
+from imgfeed.launcher import find_binary
+
 pytest.importorskip("torch", minversion="2.0")
 pytest.importorskip("torchvision")
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "tutorials"
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs" / "tutorials"
+#: Classes of ILSVRC2012_val_00000001 to 4.
+WNIDS = ["n01751748", "n09193705", "n02105855", "n04263257"]
 
 
 def blocks(page: str, kind: str) -> list[str]:
@@ -22,11 +30,31 @@ def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}[^\n]*\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+def shell(commands: str, folder: Path, **replaced: str) -> str:
+    """Run commands in a folder, with other words in the place of some; return what they print."""
+    for words, others in replaced.items():
+        assert words in commands
+        commands = commands.replace(words, others)
+    (folder / "bin").mkdir(exist_ok=True)
+    for name, command in (
+        ("imgshard", find_binary("imgshard")),
+        ("imgfeed", find_binary()),
+        ("python", sys.executable),
+        ("imgfeed-train", f"{sys.executable} -m imgfeed_train"),
+    ):
+        (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (folder / "bin" / name).chmod(0o755)
+    path = f"{ROOT / 'python'}:{ROOT / 'trainer'}"
+    env = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["sh", "-ec", commands], check=False, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, f"{commands}{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def run(folder: Path, *args: str) -> list[tuple[str, str, str]]:
     """Run the script; return what it prints of each epoch: its number, the loss, how many samples were counted."""
-    done = subprocess.run([sys.executable, "train.py", *args], check=False, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return re.findall(r"epoch (\d+): loss (\S+), \d+ of (\d+) right", done.stdout)
+    printed = shell(" ".join(["python", "train.py", *args]), folder)
+    return re.findall(r"epoch (\d+): loss (\S+), \d+ of (\d+) right", printed)
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch: apt install patch")
@@ -35,9 +63,7 @@ def test_replace_your_dataloader(tmp_path: Path) -> None:
     (script,), (loaders, resuming) = blocks("replace.md", "python"), blocks("replace.md", "diff")
     (tmp_path / "train.py").write_text(script)
     before = run(tmp_path, "data")
-    shell = (blocks("replace.md", "sh"))[0]
-    programs = str(Path(os.environ["IMGFEED_BIN"]).parent)
-    subprocess.run(shell, shell=True, check=True, cwd=tmp_path, env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"})
+    shell("".join(blocks("replace.md", "sh")), tmp_path)
     for diff in (loaders, resuming):
         subprocess.run(["patch", "--fuzz=0", "train.py"], input=diff, text=True, check=True, cwd=tmp_path)
     after = run(tmp_path, "data")
@@ -51,3 +77,56 @@ def test_replace_your_dataloader(tmp_path: Path) -> None:
     assert [epoch for epoch, _, _ in run(tmp_path, "data")] == ["0"]
     ((epoch, loss, seen),) = run(tmp_path, "data", "checkpoint.pt")
     assert (epoch, seen) == ("1", "20") and float(loss) > 0
+
+
+@pytest.mark.long
+def test_from_kaggles_zip(tmp_path: Path) -> None:
+    pytest.importorskip("torch", minversion="2.6")
+    imgshard("synth", tmp_path / "synth", "--classes", "4", "--train", "12", "--val", "1", "--size", "100")
+    with zipfile.ZipFile(tmp_path / "imagenet-object-localization-challenge.zip", "w") as made:
+        for split in ("train", "val"):
+            for place, folder in enumerate(sorted((tmp_path / "synth" / split).iterdir())):
+                for number, image in enumerate(sorted(folder.iterdir())):
+                    name = f"ILSVRC2012_val_{place + 1:08}" if split == "val" else f"{WNIDS[place]}/{WNIDS[place]}_{number}"
+                    made.write(image, f"ILSVRC/Data/CLS-LOC/{split}/{name}.JPEG")
+        rows = [f"ILSVRC2012_val_{number:08},{wnid} 1 1 9 9\n" for number, wnid in enumerate(WNIDS, 1)]
+        made.writestr("LOC_val_solution.csv", "ImageId,PredictionString\n" + "".join(rows))
+    small = "--recipe resnet50-modern --device cpu --amp off --size 32 --size-start 0 --eval-size 32 --batch-size 8 --lr 0.01"
+    small += " --epochs 2 --no-tensorboard"
+    train = "--output runs/resnet50 --recipe resnet50-modern"
+    printed = shell(
+        "".join(blocks("kaggle.md", "sh")),
+        tmp_path,
+        **{f"{train}\n": f"{train} --max-steps 3\n", "--recipe resnet50-modern": small},
+    )
+    assert "label 0    n01751748 (sea snake)" in printed and "sets/train: split train, 48 samples of 4 classes" in printed
+    assert "nothing was written" in printed and "stopped in epoch 0 after 3 batches; go on with --resume auto" in printed
+    assert "resumed runs/resnet50/checkpoints/last.pt: epoch 0, batch 3" in printed
+    assert "Finished: 2 epochs, 12 steps" in printed
+    log = [json.loads(line) for line in (tmp_path / "runs" / "resnet50" / "log.jsonl").read_text().splitlines()]
+    best = max(row["acc1"] for row in log if row["event"] == "epoch")
+    (again,) = re.findall(r"^ \* Acc@1 (\S+) .* on 4 samples$", printed, re.MULTILINE)
+    assert math.isclose(float(again), best, abs_tol=1e-3)
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch: apt install patch")
+@pytest.mark.long
+def test_self_supervised_views(tmp_path: Path) -> None:
+    imgshard("synth", tmp_path / "photos", "--classes", "4", "--train", "8", "--val", "0", "--size", "100")
+    pack, train = blocks("views.md", "sh")
+    shell(pack, tmp_path)
+    (script,), (views,) = blocks("views.md", "python"), blocks("views.md", "diff")
+    losses = []
+    for change in ("", views):
+        (tmp_path / "pretrain.py").write_text(script)
+        if change:
+            subprocess.run(["patch", "--fuzz=0", "pretrain.py"], input=change, text=True, check=True, cwd=tmp_path)
+        changed = (tmp_path / "pretrain.py").read_text()
+        changed = changed.replace("(data, 256, ", "(data, 16, size=32, ").replace("sys.argv[1], 100", "sys.argv[1], 4")
+        (tmp_path / "pretrain.py").write_text(changed)
+        printed = shell(train, tmp_path)
+        assert "look at the views: http://127.0.0.1:" in printed
+        losses.append([float(loss) for loss in re.findall(r"loss (\S+)", printed)])
+        assert (tmp_path / "pretrained.pt").exists()
+    for printed in losses:
+        assert len(printed) == 4 and printed[-1] < printed[0] < 2 * math.log(31)

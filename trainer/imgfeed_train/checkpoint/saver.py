@@ -6,8 +6,8 @@ checkpoints at a URL writes each on this machine's disk, and a thread sends it w
     training   step step [save 1] step step step [save 2] step step [save 3] step ... end [wait]
     thread                        1 last, 1 best ----------> 3 last ------------------>
 
-One file is under way at a time. What is due meanwhile waits, and under each name only the newest: 2 never left. Files leave in
-the order in which they were saved, a save's ``last.pt`` before its ``best.pt``.
+One file is under way at a time. Checkpoints that are due meanwhile wait, and under each name only the newest: 2 never left.
+Files leave in the order in which they were saved, a save's ``last.pt`` before its ``best.pt``.
 
 A store that fails does not end the run. Each save tries again, and the end for some time; what it then has not taken stays on
 this machine.
@@ -50,8 +50,8 @@ class Saver:
     def save(self, state: dict[str, Any], *names: str) -> None:
         """Keep a state under these names; it may change once this returns.
 
-        Raises StorageError where a folder does not take it. For a URL that is told when the upload has failed, by a line on
-        standard error; the next save tries again.
+        Raises StorageError where a folder does not take it. If the upload to a URL fails, a line on standard error
+        says so, and the next save tries again.
         """
         if not storage.is_url(self._folder):
             files.save(state, self._folder, *names)
@@ -92,7 +92,8 @@ class Saver:
     def wait(self) -> None:
         """Return when everything is where it belongs. What failed is tried again for PATIENCE seconds.
 
-        What is not taken then, or when this is interrupted, is kept on this machine. Raises StorageError that says where.
+        Checkpoints that the store has not taken then, or when this is interrupted, stay on this machine. Raises StorageError,
+        which says where.
         """
         kept, until = "", time.monotonic() + PATIENCE
         try:

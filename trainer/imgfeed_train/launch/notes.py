@@ -6,7 +6,7 @@ own passes the note on to the others each second, also while the rank itself is 
     rank 0   beat 41   epoch 3, batch 17: computes, for 12 s
     rank 1   beat 29   epoch 3, batch 17: waits for its data, for 0 s      <- its beats stand still: it is stopped, or gone
 
-The others read the notes in the store of the rendezvous; the parent of a node's ranks reads them in a file for each child, and
+The others read the notes in the store of the rendezvous. The parent of a node's ranks reads them in a file for each child, and
 a child's error in the file that torch's elastic launcher has for it.
 """
 

@@ -28,7 +28,7 @@ class Stop:
     """Whether the run was asked to stop. As a context it takes the two signals, and gives them back if it was not.
 
     A launcher tells one rank after another, and the ranks agree faster: the signal may reach a rank that has stopped already.
-    Its process has a report to write and a status to exit with, and must not die of it; so after a stop SIGTERM is ignored
+    Its process has a report to write and a status to exit with, and must not die of it. So after a stop SIGTERM is ignored
     until the process ends, and Ctrl-C means the same as before.
 
     A feed that is lost may be waited for for minutes. Once the run was asked to stop, an alarm each second ends such a wait.

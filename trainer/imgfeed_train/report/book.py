@@ -17,7 +17,7 @@ Event = dict[str, Any]
 
 
 class NothingLoggedError(TrainError):
-    """A run has logged no line of training, so that there is nothing to report."""
+    """A run has logged no line of training, so it has nothing to report."""
 
 
 @dataclass

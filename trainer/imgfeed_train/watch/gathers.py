@@ -7,9 +7,9 @@ take the time:
     forward     enter [gather weights] leave   compute
     backward    enter [gather weights] leave   compute   enter [reduce gradients, gather those of the module before] leave
 
-Both marks are made where the rank computes: on a GPU, events on its stream, which there waits for what it still lacks, so a
-collective that runs beside the computing and is ready in time counts for nothing. What is gathered is also copied in there, on
-all ranks alike.
+Both marks are made where the rank computes: on a GPU, events on its stream, which waits there for what it still lacks. So a
+collective that runs beside the computing and is ready in time counts for nothing. The gathered weights are also copied in
+there, on all ranks alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is told every ``--log-every`` batches and after each epoch: gathered from all ranks, printed, and logged by rank 0."""
+"""The report of every ``--log-every`` batches and after each epoch: gathered from all ranks, printed, and logged by rank 0."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Meters:
 class Lines:
     """Measures between lines, and writes them. Every rank has one and calls it at the same batches.
 
-    One clock: the lines of an epoch divide the time from its beginning to the end of its last batch among them, so images/s of
+    One clock: the lines of an epoch divide the time from its beginning to the end of its last batch among them. So images/s of
     a line, of an epoch and of a run are images over seconds of training, and nothing else.
     """
 
