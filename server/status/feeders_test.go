@@ -22,7 +22,7 @@ func TestJudgeFeeders(t *testing.T) {
 		{&Feeders{work, []Feeder{here, here}}, "2 threads and 2 feeders do not keep up", "Add feeders: one makes 750 images/s now on average"},
 	} {
 		s := Session{WaitingFor: loader.CPU}
-		if s.Judge(2, false, nil, tt.feeders); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
+		if s.Judge(2, &ServedSet{}, nil, tt.feeders); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
 			t.Errorf("%s. %s\nwant %s. %s", s.Verdict, s.Advice, tt.verdict, tt.advice)
 		}
 	}

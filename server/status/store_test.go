@@ -37,9 +37,20 @@ func TestJudgeStore(t *testing.T) {
 		{"the store is away", &Store{SetBytes: set, CacheUsed: set / 2, CacheMax: 60 << 30, UnderWay: 1, Rates: StoreRates{CacheBytes: 1}}, loader.Store, "The cache is being filled"},
 	} {
 		s := Session{WaitingFor: loader.Disk}
-		s.Judge(2, true, tt.store, nil)
+		s.Judge(2, &ServedSet{KeepsFiles: true, Stored: "original"}, tt.store, nil)
 		if s.WaitingFor != tt.waits || !strings.Contains(s.Advice, tt.want) || !strings.HasPrefix(s.Verdict, "the "+string(tt.waits)+" is the limit") {
 			t.Errorf("%s: %s: %s. %s\nwant %s", tt.name, s.WaitingFor, s.Verdict, s.Advice, tt.want)
+		}
+	}
+}
+
+// TestJudgeCPU looks at which encodings a session is advised that waits for processors.
+func TestJudgeCPU(t *testing.T) {
+	for stored, want := range map[string][2]bool{"original": {true, true}, "coefficients": {false, true}, "pixels (bitpack, resize none)": {false, false}} {
+		s := Session{WaitingFor: loader.CPU}
+		s.Judge(2, &ServedSet{Stored: stored, KeepsFiles: want[1]}, nil, nil)
+		if got := [2]bool{strings.Contains(s.Advice, "--encoding coefficients"), strings.Contains(s.Advice, "--encoding pixels")}; got != want {
+			t.Errorf("%s: %s", stored, s.Advice)
 		}
 	}
 }

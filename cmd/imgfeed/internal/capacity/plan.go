@@ -85,7 +85,7 @@ type Option struct {
 	Rejected    int           `json:"rejected"` // images of the sample that could not be packed
 	Reasons     []pack.Reason `json:"reasons,omitempty"`
 
-	keepsFiles bool // records are the files' own bytes
+	keepsFiles bool // records give the files back
 }
 
 // rate returns the rate of every epoch but the first, and its bottleneck.
@@ -144,7 +144,7 @@ func (o *Option) compute(p *Plan) {
 	o.ReadRate = wanted * o.ImageBytes
 }
 
-// choose says what to pack: of the encodings that feed the GPUs the files themselves, as nothing is lost by them, or else the smallest; if none
+// choose says what to pack: of the encodings that feed the GPUs the first that keeps the files, as nothing is lost by it, or else the smallest; if none
 // does, the fastest. It reports whether there is any that may be taken.
 func (p *Plan) choose(bitExact bool) bool {
 	enough, best := -1, -1
@@ -167,7 +167,7 @@ func (p *Plan) choose(bitExact bool) bool {
 	}
 	switch {
 	case enough >= 0 && p.Encodings[enough].keepsFiles:
-		p.Chosen, p.Reason = enough, "it feeds the GPUs, and keeps the files as they are"
+		p.Chosen, p.Reason = enough, "it feeds the GPUs, and keeps the files"
 	case enough >= 0:
 		p.Chosen, p.Reason = enough, "it is the smallest of those that feed the GPUs"
 	case p.Need.ImagesPerSecond > 0:
