@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -109,7 +108,7 @@ With --json it is one object; with -o FILE.html a page with plots, complete in i
 			switch out := cmd.OutOrStdout(); {
 			case err != nil:
 			case output != "":
-				err = writeFile(output, out, func(w io.Writer) error { return pages.ExecuteTemplate(w, "stats", stats) })
+				err = writeFile(output, out, stats.writePage)
 			case asJSON:
 				err = cliutil.PrintJSON(out, stats)
 			default:

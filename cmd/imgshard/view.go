@@ -128,7 +128,7 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 	if len(sheet.Samples) == 0 {
 		return fmt.Errorf("%s: no sample of that kind is there", path)
 	}
-	write := func(w io.Writer) error { return pages.ExecuteTemplate(w, "view", sheet) }
+	write := sheet.writePage
 	if strings.HasSuffix(f.output, ".png") {
 		write = sheet.writePNG
 	}

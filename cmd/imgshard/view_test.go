@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"image"
 	"image/png"
 	"os"
@@ -18,7 +19,7 @@ func picturesOf(t *testing.T, page string) []image.Image {
 	t.Helper()
 	var list []image.Image
 	for _, m := range regexp.MustCompile(`src="data:image/(?:jpeg|png);base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
-		data, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(m[1], "&#43;", "+"))
+		data, err := base64.StdEncoding.DecodeString(m[1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,6 +30,35 @@ func picturesOf(t *testing.T, page string) []image.Image {
 		list = append(list, img)
 	}
 	return list
+}
+
+// TestPagesEscape has a class and a file whose names are markup.
+func TestPagesEscape(t *testing.T) {
+	tree := imageTree(t)
+	class := filepath.Join(tree, `<script>&"'`)
+	if err := errors.Join(os.Mkdir(class, 0o777), os.Rename(filepath.Join(tree, "dog", "1.png"), filepath.Join(class, `"><b>.png`))); err != nil {
+		t.Fatal(err)
+	}
+	set := filepath.Join(t.TempDir(), "a<b>")
+	build(t, tree, "-o", set)
+	const name = "&lt;script&gt;&amp;&#34;&#39;"
+	for _, tt := range []struct {
+		command string
+		want    []string
+	}{
+		{"view", []string{"a&lt;b&gt;</title>", ": " + name + "</h2>", `data-search="` + name + " " + name + `/&#34;&gt;&lt;b&gt;.png `}},
+		{"stats", []string{"a&lt;b&gt;</title>", "<td>" + name + "<td"}},
+	} {
+		page, diag, status := imgshard(t, tt.command, set, "-o", "-")
+		if status != 0 || strings.Contains(page, `<script>&`) || strings.Contains(page, "<b>") {
+			t.Errorf("%s: status %d, %s\n%s", tt.command, status, diag, page)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: no %q in the page", tt.command, want)
+			}
+		}
+	}
 }
 
 func TestViewOfASet(t *testing.T) {
