@@ -1,4 +1,4 @@
-package main
+package imgshard
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 
 // trainSet is the committed set of format version 1; see package shard.
 const (
-	goldenSets = "../../shard/testdata/v1"
+	goldenSets = "../../../shard/testdata/v1"
 	trainSet   = goldenSets + "/train-shards"
-	images     = "../../shard/testdata/images"
+	images     = "../../../shard/testdata/images"
 )
 
 // imgshard runs a command line and returns what it prints and its exit status.

@@ -1,4 +1,4 @@
-package main
+package imgshard
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const roleEnv = "IMGSHARD_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) != "" {
-		main()
+		Main(os.Args[1:])
 	}
 	os.Exit(m.Run())
 }

@@ -1,4 +1,4 @@
-package main
+package imgshard
 
 import (
 	"encoding/json"
