@@ -103,6 +103,8 @@ class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
         self.temporary.cleanup()
 
     def _add_program(self, sources: Path, build_data: dict[str, Any]) -> None:
+        if sys.platform == "win32":
+            sys.exit("imgfeed: it needs Linux: install it in WSL 2, a virtual machine or a container")
         work = Path(self.temporary.name)
         linux = sys.platform == "linux"
         name = "imgfeed" if linux else "imgshard"
