@@ -58,7 +58,7 @@ bin/imgshard: bin/imgfeed
 
 wheel: build $(READY) ## dist/imgfeed-*.whl, with the program in it
 	rm -rf dist/*.whl
-	cd python && ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
+	cd python && IMGFEED_WHEEL_BIN=$(CURDIR)/bin ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
 
 # Everything in it bears the commit's time, so that the same commit gives the same bytes.
 release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, the sdist, manual pages, SBOMs, checksums; SOURCE_DATE_EPOCH= another time

@@ -1,9 +1,9 @@
 """Puts the program into the wheel under both its names, with its manual pages, and its sources into the sdist.
 
-The program is bin/imgfeed of a checkout if that is there. Else Go builds it, from the sources in an sdist or from the checkout.
-On other systems than Linux, where imgfeed can't run, it is imgshard alone.
+Go builds the program, from the sources in an sdist or a checkout; where none are, as in an image, it lies in ../bin. On other
+systems than Linux, where imgfeed can't run, it is imgshard alone.
 
-IMGFEED_WHEEL_BIN names another folder of the program, IMGFEED_WHEEL_MACHINE another machine that it is for (as `uname -m`
+IMGFEED_WHEEL_BIN names a folder that holds the program, IMGFEED_WHEEL_MACHINE another machine that it is for (as `uname -m`
 says it), IMGFEED_WHEEL_MANUAL the folder that `imgfeed manual` and `imgshard manual` wrote to on this one.
 """
 
@@ -109,7 +109,7 @@ class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
         linux = sys.platform == "linux"
         name = "imgfeed" if linux else "imgshard"
         program = Path(os.environ.get("IMGFEED_WHEEL_BIN", sources / "bin"), name)
-        if not program.is_file():
+        if "IMGFEED_WHEEL_BIN" not in os.environ and (sources / "go.mod").is_file():
             program = work / name
             _build(sources, program, self.metadata.version)
         _check_version(program, self.metadata.version)
