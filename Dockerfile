@@ -1,4 +1,4 @@
-# The feed: two static binaries and the certificates of the public authorities. Build it with the repository's root as context:
+# The feed: its static binary, under both names, and the certificates of the public authorities. Build it with the repository's root as context:
 #
 #   docker build -t imgfeed .
 #   docker run --rm -v /data:/data:ro -v /run/imgfeed:/run/imgfeed imgfeed       # serves /data on /run/imgfeed/imgfeed.sock
@@ -22,11 +22,11 @@ COPY transform transform
 COPY python/imgfeed/__init__.py version.py
 ARG COMMIT=
 RUN stamp=github.com/imgfeed/imgfeed/internal/version && number=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' version.py) && \
-    go build -trimpath -ldflags "-s -w -X $stamp.number=$number -X $stamp.commit=$COMMIT" -o /out/ ./cmd/imgfeed ./cmd/imgshard
+    go build -trimpath -ldflags "-s -w -X $stamp.number=$number -X $stamp.commit=$COMMIT" -o /out/ ./cmd/imgfeed
 
-# An empty folder for the socket, which clients of any user may look into: a new volume takes its permissions over.
+# An empty folder for the socket, which clients of any user may look into: a new volume takes its permissions over; and the second name.
 FROM build AS folders
-RUN mkdir -p -m 1777 /empty/run/imgfeed /empty/tmp
+RUN mkdir -p -m 1777 /empty/run/imgfeed /empty/tmp && ln -s imgfeed /empty/imgshard
 
 FROM scratch
 LABEL org.opencontainers.image.title="imgfeed" \
@@ -36,7 +36,7 @@ LABEL org.opencontainers.image.title="imgfeed" \
 COPY --from=folders /empty /
 # The authorities that vouch for https:// and buckets.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/imgfeed /out/imgshard /
+COPY --from=build /out/imgfeed /
 USER 65532:65532
 EXPOSE 9090
 HEALTHCHECK --interval=5s --timeout=6s --start-period=60s --retries=3 \

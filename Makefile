@@ -48,19 +48,20 @@ RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/p
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-build: $(BIN) ## static binaries bin/imgfeed and bin/imgshard
+build: $(BIN) ## bin/imgfeed, a static binary, and bin/imgshard, a link to it
 
-bin/%: FORCE
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+bin/imgfeed: FORCE
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/imgfeed
 
-wheel: build $(READY) ## dist/imgfeed-*.whl, with both binaries in it
-	rm -rf dist/*.whl build/manual
-	bin/imgfeed manual build/manual
-	bin/imgshard manual build/manual
-	cd python && IMGFEED_WHEEL_MANUAL=$(CURDIR)/build/manual ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
+bin/imgshard: bin/imgfeed
+	ln -sf imgfeed $@
+
+wheel: build $(READY) ## dist/imgfeed-*.whl, with the program in it
+	rm -rf dist/*.whl
+	cd python && IMGFEED_WHEEL_BIN=$(CURDIR)/bin ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
 
 # Everything in it bears the commit's time, so that the same commit gives the same bytes.
-release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, manual pages, SBOMs, checksums; SOURCE_DATE_EPOCH= another time
+release: $(READY) ## dist/release: archives and wheels for amd64 and arm64, the sdist, manual pages, SBOMs, checksums; SOURCE_DATE_EPOCH= another time
 	GO='$(GO)' PYTHON=$(CURDIR)/$(VENV)/bin/python VERSION=$(VERSION) LDFLAGS='$(LDFLAGS)' \
 	  SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)} scripts/release.sh
 
@@ -205,9 +206,9 @@ docs: build $(READY) ## the site, in build/site: docs/, the commands' help and t
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-docs.txt
 	$(VENV)/bin/python -m mkdocs build --quiet
 
-check-sse: ## no legacy SSE among AVX in either program, built for x86-64 with the kernels; needs GNU objdump
-	GOARCH=amd64 GOEXPERIMENT=simd $(GO) build -ldflags=-w -o build/sse/ ./cmd/imgfeed ./cmd/imgshard
-	$(PYTHON) scripts/check_sse.py build/sse/imgfeed build/sse/imgshard
+check-sse: ## no legacy SSE among AVX in the program, built for x86-64 with the kernels; needs GNU objdump
+	GOARCH=amd64 GOEXPERIMENT=simd $(GO) build -ldflags=-w -o build/sse/ ./cmd/imgfeed
+	$(PYTHON) scripts/check_sse.py build/sse/imgfeed
 
 check-kubernetes: build $(READY) ## the manifests in deploy/kubernetes against the published schemas of Kubernetes and Kubeflow
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/kubernetes/requirements.txt

@@ -1,7 +1,10 @@
-"""Puts the static binaries of ../bin into the wheel, with their manual pages, and tags it for this machine's platform.
+"""Puts the program into the wheel under both its names, with its manual pages, and its sources into the sdist.
 
-IMGFEED_WHEEL_BIN names another folder of binaries, IMGFEED_WHEEL_MACHINE another machine that they are for (as `uname -m`
-says it), IMGFEED_WHEEL_MANUAL the folder that their command `manual` wrote to.
+Go builds the program, from the sources in an sdist or a checkout; where none are, as in an image, it lies in ../bin. On other
+systems than Linux, where imgfeed can't run, it is imgshard alone.
+
+IMGFEED_WHEEL_BIN names a folder that holds the program, IMGFEED_WHEEL_MACHINE another machine that it is for (as `uname -m`
+says it), IMGFEED_WHEEL_MANUAL the folder that `imgfeed manual` and `imgshard manual` wrote to on this one.
 """
 
 from __future__ import annotations
@@ -9,13 +12,53 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
+import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-BINARIES = ("imgfeed", "imgshard")
+NAMES = ("imgfeed", "imgshard")
+SOURCES = ("cmd", "internal", "loader", "server", "shard", "transform")
+STAMP = "github.com/imgfeed/imgfeed/internal/version"
+# A wheel holds no links.
+IMGSHARD = '#!/bin/sh\nexec "${0%/*}/imgfeed" imgshard "$@"\n'
+
+
+def _sources(folder: Path) -> dict[str, str]:
+    """Return where in an sdist each file goes that the program is built of."""
+    files = [folder / "go.mod", folder / "go.sum"]
+    for name in SOURCES:
+        files += sorted(file for file in (folder / name).rglob("*") if file.is_file())
+    inside = {file: file.relative_to(folder) for file in files}
+    return {str(f): f"go/{name}" for f, name in inside.items() if not name.match("*_test.go") and "testdata" not in name.parts}
+
+
+def _build(folder: Path, program: Path, version: str) -> None:
+    """Build the program of the sources in a folder. The release of Go that go.mod names is fetched by any Go from 1.21 on."""
+    toolchain = re.search(r"^toolchain (.*)$", (folder / "go.mod").read_text(), re.MULTILINE)
+    env = {"GOTOOLCHAIN": toolchain[1] if toolchain else "auto", "GOEXPERIMENT": "simd", **os.environ, "CGO_ENABLED": "0"}
+    command = [
+        "go",
+        "build",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        f"-s -w -X {STAMP}.number={version}",
+        "-o",
+        str(program),
+        f"./cmd/{program.name}",
+    ]
+    try:
+        subprocess.run(command, cwd=folder, env=env, check=True)
+    except FileNotFoundError:
+        sys.exit("imgfeed: a build needs Go 1.21 or later: install it from https://go.dev/dl, or a wheel, which needs none")
+    except subprocess.CalledProcessError:
+        sys.exit(f"imgfeed: Go could not build the program (see above): this takes Go 1.21, which fetches {env['GOTOOLCHAIN']}")
 
 
 def _check_version(binary: Path, want: str) -> None:
@@ -31,33 +74,59 @@ def _check_version(binary: Path, want: str) -> None:
 def _manual(folder: Path) -> dict[str, str]:
     """Return where under an environment's prefix the files go that `imgfeed manual` and `imgshard manual` wrote."""
     places = {str(page): f"share/man/man1/{page.name}" for page in sorted((folder / "man" / "man1").iterdir())}
-    for name in BINARIES:
+    for name in NAMES:
         for file, place in (
             (f"{name}.bash", f"bash-completion/completions/{name}"),
             (f"_{name}", f"zsh/site-functions/_{name}"),
             (f"{name}.fish", f"fish/vendor_completions.d/{name}.fish"),
         ):
-            places[str(folder / "completions" / file)] = f"share/{place}"
+            if (folder / "completions" / file).is_file():
+                places[str(folder / "completions" / file)] = f"share/{place}"
     return places
 
 
 class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds imgfeed/bin/ to the wheel."""
+    """Adds imgfeed/bin/ to the wheel, and go/ to the sdist."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Set the wheel's tag and its extra files; fails if the binaries were not built."""
-        if version == "editable":
-            return
-        folder = Path(os.environ.get("IMGFEED_WHEEL_BIN", Path(self.root).parent / "bin"))
-        for name in BINARIES:
-            binary = folder / name
-            if not binary.is_file():
-                raise FileNotFoundError(f"{binary}: run `make build` first")
-            _check_version(binary, self.metadata.version)
-            build_data["force_include"][str(binary)] = f"imgfeed/bin/{name}"
-        if manual := os.environ.get("IMGFEED_WHEEL_MANUAL"):
-            build_data["shared_data"].update(_manual(Path(manual)))
+        """Set the wheel's tag and its extra files; fails if the program is not there and can't be built."""
+        root = Path(self.root)
+        sources = root / "go" if (root / "go").is_dir() else root.parent
+        self.temporary = tempfile.TemporaryDirectory()
+        if self.target_name == "sdist":
+            build_data["force_include"].update(_sources(sources))
+        elif version != "editable":
+            self._add_program(sources, build_data)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was made for the archive."""
+        self.temporary.cleanup()
+
+    def _add_program(self, sources: Path, build_data: dict[str, Any]) -> None:
+        if sys.platform == "win32":
+            sys.exit("imgfeed: it needs Linux: install it in WSL 2, a virtual machine or a container")
+        work = Path(self.temporary.name)
+        linux = sys.platform == "linux"
+        name = "imgfeed" if linux else "imgshard"
+        program = Path(os.environ.get("IMGFEED_WHEEL_BIN", sources / "bin"), name)
+        if "IMGFEED_WHEEL_BIN" not in os.environ and (sources / "go.mod").is_file():
+            program = work / name
+            _build(sources, program, self.metadata.version)
+        _check_version(program, self.metadata.version)
+        build_data["force_include"][str(program)] = f"imgfeed/bin/{name}"
+        if linux:
+            script = work / "imgshard"
+            script.write_text(IMGSHARD)
+            script.chmod(0o755)
+            build_data["force_include"][str(script)] = "imgfeed/bin/imgshard"
+
+        manual = Path(os.environ.get("IMGFEED_WHEEL_MANUAL", work / "manual"))
+        if not manual.is_dir():
+            for words in ([], ["imgshard"]) if linux else ([],):
+                subprocess.run([program, *words, "manual", manual], check=True)
+        build_data["shared_data"].update(_manual(manual))
         machine = os.environ.get("IMGFEED_WHEEL_MACHINE", platform.machine())
-        # Static binaries need no libc: the oldest tags of glibc and of musl are both true.
-        build_data["tag"] = f"py3-none-manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"
+        # A static binary needs no libc: the oldest tags of glibc and of musl are both true.
+        tags = f"manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"
+        build_data["tag"] = f"py3-none-{tags if linux else re.sub('[-.]', '_', sysconfig.get_platform())}"
         build_data["pure_python"] = False

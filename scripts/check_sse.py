@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails where legacy SSE meets AVX in a program for x86-64: `make check-sse` runs it over imgfeed and imgshard.
+"""Fails where legacy SSE meets AVX in a program for x86-64: `make check-sse` runs it over imgfeed.
 
 An SSE instruction without the VEX or EVEX encoding leaves bits 128 and up of its register as they are. While the upper halves
 of vector registers hold something, that costs tens to hundreds of cycles on Zen 2, Zen 3 and Intel's processors. Zen 4 and 5

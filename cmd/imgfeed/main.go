@@ -1,13 +1,16 @@
-// Command imgfeed serves shard sets, made by imgshard, to training processes.
+// Command imgfeed serves shard sets, made by imgshard, to training processes. It is imgshard, too: under that name, as of a link, or with that name as
+// its first argument.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/cmd/internal/imgshard"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
@@ -15,6 +18,12 @@ import (
 )
 
 func main() {
+	switch {
+	case filepath.Base(os.Args[0]) == "imgshard":
+		imgshard.Main(os.Args[1:])
+	case len(os.Args) > 1 && os.Args[1] == "imgshard":
+		imgshard.Main(os.Args[2:])
+	}
 	cmd, err := newRootCommand().ExecuteC()
 	os.Exit(cliutil.Report(os.Stderr, cmd, err))
 }

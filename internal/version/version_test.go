@@ -51,18 +51,18 @@ func TestMakefileStamps(t *testing.T) {
 	if want == nil {
 		t.Fatal("no __version__ in the Python package")
 	}
-	out, err := exec.Command(gnuMake, "-C", root, "--no-print-directory", "--dry-run", "bin/imgshard").Output()
+	out, err := exec.Command(gnuMake, "-C", root, "--no-print-directory", "--dry-run", "bin/imgfeed").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "imgshard")
-	line := strings.Replace(strings.TrimSpace(string(out)), "-o bin/imgshard", "-o "+program, 1)
+	program := filepath.Join(t.TempDir(), "imgfeed")
+	line := strings.Replace(strings.TrimSpace(string(out)), "-o bin/imgfeed", "-o "+program, 1)
 	build := exec.Command("sh", "-c", line)
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, text)
 	}
-	if got, err := exec.Command(program, "version").Output(); err != nil || !strings.HasPrefix(string(got), "imgshard "+string(want[1])) {
+	if got, err := exec.Command(program, "version").Output(); err != nil || !strings.HasPrefix(string(got), "imgfeed "+string(want[1])) {
 		t.Errorf("%q, %v; want version %s, by %s", got, err, want[1], line)
 	}
 }

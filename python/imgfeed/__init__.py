@@ -8,6 +8,8 @@ for epoch in range(90):
         ...
 """
 
+import warnings
+
 from .errors import (
     BadRequestError,
     BinaryNotFoundError,
@@ -23,12 +25,16 @@ from .errors import (
     TooManyBadError,
     UnsupportedError,
 )
+from .launcher import limits_here
 from .loader import DataLoader
 from .mapstyle import Dataset
 from .replay import reference
 from .torchloader import from_torch
 
 __version__ = "0.1.0"
+
+if limits_here():
+    warnings.warn(limits_here(), RuntimeWarning, stacklevel=2)
 
 __all__ = [
     "BadRequestError",

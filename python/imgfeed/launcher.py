@@ -57,6 +57,16 @@ def find_binary(name: str = "imgfeed") -> str:
     )
 
 
+def limits_here() -> str:
+    """Return what does not work on this system, "" on Linux."""
+    if sys.platform == "linux":
+        return ""
+    return (
+        f"imgfeed: there is no server for {sys.platform}: it needs the shared memory of Linux. Train on Linux, or in a "
+        "container; here imgshard packs sets and shows them (untried)"
+    )
+
+
 def operations() -> vision.Known:
     """Return the operations of the server that is installed here."""
     said = subprocess.run([find_binary(), "version", "--json"], check=True, capture_output=True).stdout
@@ -83,11 +93,8 @@ class OwnServer:
 
         Flags that are None, 0, False or empty are left out. Raises UnsupportedError on other systems than Linux.
         """
-        if sys.platform != "linux":
-            raise errors.UnsupportedError(
-                f"imgfeed: there is no server for {sys.platform}: it needs the shared memory of Linux. Train on Linux, or in a "
-                "container; imgshard alone can be built for macOS (GOOS=darwin go build ./cmd/imgshard, untried), to pack sets"
-            )
+        if limits := limits_here():
+            raise errors.UnsupportedError(limits)
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         for name, value in flags.items():
             if value:

@@ -309,3 +309,7 @@ def test_other_systems_are_told_what_works(shards: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(launcher, "sys", SimpleNamespace(platform="darwin"))
     with pytest.raises(imgfeed.UnsupportedError, match=r"no server for darwin: .* Train on Linux, or in a container"):
         DataLoader(shards)
+    script = "import sys; sys.platform = 'darwin'; import imgfeed; print(imgfeed.__version__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{imgfeed.__version__}\n"
+    assert "RuntimeWarning: imgfeed: there is no server for darwin" in done.stderr and "imgshard packs sets" in done.stderr

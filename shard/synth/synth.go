@@ -105,6 +105,10 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 		}
 		*s.count, sum.Bytes = o.Classes*s.each, sum.Bytes+n
 	}
+	// Rename takes the place of no folder, not even of an empty one; and Remove takes none that is not empty.
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sum, err
+	}
 	return sum, os.Rename(partial, dir)
 }
 

@@ -134,7 +134,7 @@ func TestWriteRemovesWhatAKilledProcessLeft(t *testing.T) {
 	}
 }
 
-func TestWriteRefusesAFolderInUseAndCleansUp(t *testing.T) {
+func TestWriteTakesAnEmptyFolderAndNoOther(t *testing.T) {
 	dir := t.TempDir()
 	sourcetest.Write(t, filepath.Join(dir, "used/file"), nil)
 	if _, err := Write(context.Background(), filepath.Join(dir, "used"), Options{}); !errors.Is(err, fs.ErrExist) {
@@ -153,5 +153,8 @@ func TestWriteRefusesAFolderInUseAndCleansUp(t *testing.T) {
 		if _, err := Write(context.Background(), filepath.Join(dir, "new"), o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
+	}
+	if sum, err := Write(context.Background(), t.TempDir(), Options{Classes: 1, Train: 1, Val: -1, Size: 16}); err != nil || sum.Train != 1 {
+		t.Errorf("an empty folder: %+v, %v", sum, err)
 	}
 }

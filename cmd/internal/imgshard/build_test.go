@@ -1,0 +1,444 @@
+package imgshard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/synth"
+)
+
+// TestAdvice writes to a full device: what to do stands after the system's words.
+func TestAdvice(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	_, diag, status := imgshard(t, "cat", trainSet, "0", "-o", "/dev/full")
+	if status != 1 || !strings.Contains(diag, "no space left on device") || !strings.Contains(diag, "make room") {
+		t.Errorf("status %d, %q", status, diag)
+	}
+}
+
+// TestWordsOfMistakes says of a mistake in the command line what is wanted.
+func TestWordsOfMistakes(t *testing.T) {
+	for want, args := range map[string][]string{
+		`unknown command "buidl" (is build meant?)`:                         {"buidl", "x"},
+		`unknown flag: --jbos (is --jobs meant?)`:                           {"build", "x", "--jbos", "2"},
+		`--seed "-1": want a whole number from 0 to 9223372036854775807`:    {"build", "x", "--seed", "-1"},
+		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
+		"imgshard diff with 1 argument: want imgshard diff A B":             {"diff", "x"},
+		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
+		`--part "5/4": want I/N, the I-th of N parts, as 1/4`:               {"build", "x", "-o", "y", "--part", "5/4"},
+		"--part needs -o OUT":                                               {"index", "x", "--part", "1/4"},
+		"--output ~/x would go to a folder with the name ~":                 {"build", "x", "--output=~/x"},
+		"--output ~/y would go to a folder with the name ~":                 {"repack", trainSet, "--output=~/y"},
+		"OUT ~/z would go to a folder with the name ~":                      {"synth", "~/z"},
+		`--jobs "99999999999999999999": want a whole number from 0 to 4096`: {"build", "x", "--jobs", "99999999999999999999"},
+		`--val "99999999999999999999": the number is too large`:             {"synth", "x", "--val", "99999999999999999999"},
+		`--resize "0": want 256 (the shorter side)`:                         {"build", "x", "--resize", "0"},
+		`--codec "zip": want one of bitpack, `:                              {"build", "x", "--encoding", "pixels", "--codec", "zip"},
+		`--interpolation: resample: unknown interpolation "cube"`:           {"build", "x", "--interpolation", "cube"},
+		"--shard-size 1: a shard has at least 1MiB":                         {"repack", trainSet, "-o", "nowhere", "--shard-size", "1"},
+		`--classes "0": want a whole number, 1 or more`:                     {"synth", "z", "--classes", "0"},
+	} {
+		if _, diag, status := imgshard(t, args...); status != 2 || !strings.HasPrefix(diag, "imgshard: "+want) {
+			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)
+		}
+	}
+}
+
+// TestParts makes the sets of two splits by parts.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	part := func(text string) string {
+		t.Helper()
+		_, diag, status := imgshard(t, "build", src, "-o", out, "--part", text)
+		if status > 1 {
+			t.Fatalf("part %s: status %d, %s", text, status, diag)
+		}
+		return diag
+	}
+	part("2/2")
+	if _, diag, status := imgshard(t, "merge", out); status != 1 || !strings.Contains(diag, "lacks parts of 2: 1. Run each, as imgshard build SRC -o "+out+" --part 1/2") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	part("1/2")
+	if text, diag, status := imgshard(t, "merge", out); status != 0 || !strings.Contains(text, "train: 9 images of 3 classes") || !strings.Contains(text, "val: 3 images") {
+		t.Errorf("status %d, %s%s", status, text, diag)
+	}
+	if diag := part("1/2"); !strings.Contains(diag, "is finished: --force makes its parts again") {
+		t.Error(diag)
+	}
+}
+
+// TestSelect takes some of the samples, by their keys and by their indices: labels stay as they are.
+func TestSelect(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	build := func(name string, args ...string) map[string]int32 {
+		t.Helper()
+		out := filepath.Join(dir, name)
+		if _, diag, status := imgshard(t, append(args, "-o", out)...); status != 0 {
+			t.Fatalf("%s: status %d, %s", name, status, diag)
+		}
+		set, err := shard.OpenSet(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		labels := make(map[string]int32)
+		for i := range set.Len() {
+			key, err1 := set.Key(i)
+			label, err2 := set.Label(i)
+			if err1 != nil || err2 != nil || len(set.Manifest().Classes) != 3 {
+				t.Fatal(err1, err2, set.Manifest().Classes)
+			}
+			labels[key] = label
+		}
+		return labels
+	}
+	train := filepath.Join(src, "train")
+	all := build("all", "build", train)
+	keys := slices.Sorted(maps.Keys(all))
+	list := sourcetest.Write(t, filepath.Join(dir, "keys"), []byte(strings.Join(keys[2:5], "\n")+"\n"))
+	only, rest := build("only", "build", train, "--only", list), build("rest", "build", train, "--exclude", list)
+	if len(only) != 3 || len(rest) != len(all)-3 {
+		t.Errorf("%d and %d samples of %d", len(only), len(rest), len(all))
+	}
+	zeros := filepath.Join(dir, "zeros")
+	if err := os.WriteFile(zeros, []byte("000\n01\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left := build("left", "repack", filepath.Join(dir, "all"), "--only", zeros); len(left) != 2 {
+		t.Errorf("indices with zeros choose %d samples", len(left))
+	}
+	if again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list); !maps.Equal(again, rest) {
+		t.Errorf("repack takes %v, build %v", again, rest)
+	}
+	set, err := shard.OpenSet(filepath.Join(dir, "all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	first, _ := set.Key(0)
+	indices := sourcetest.Write(t, filepath.Join(dir, "indices"), []byte("0\n"))
+	one := build("one", "repack", filepath.Join(dir, "all"), "--only", indices)
+	for key, label := range rest {
+		if all[key] != label || slices.Contains(keys[2:5], key) {
+			t.Errorf("%s has the label %d, and %d in all", key, label, all[key])
+		}
+	}
+	if label, ok := one[first]; len(one) != 1 || !ok || label != all[first] {
+		t.Errorf("the sample 0 is %v, want %s", one, first)
+	}
+	far := sourcetest.Write(t, filepath.Join(dir, "far"), []byte("9\n1\n"))
+	if _, diag, status := imgshard(t, "repack", filepath.Join(dir, "all"), "-o", filepath.Join(dir, "x"), "--only", far); status != 1 || !strings.Contains(diag, "1 of its 2 indices are not from 0 to 8") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	// A build that was made of other samples is not taken for this one.
+	if _, diag, status := imgshard(t, "build", train, "-o", filepath.Join(dir, "rest")); status != 1 || !strings.Contains(diag, "finished shard set") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+}
+
+// TestClassesOfValAreCheckedFirst lays out a val whose classes are not train's: nothing is packed.
+func TestClassesOfValAreCheckedFirst(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(src, "val", "other"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	classes, _ := os.ReadDir(filepath.Join(src, "val"))
+	image, err := os.ReadDir(filepath.Join(src, "val", classes[0].Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(src, "val", classes[0].Name(), image[0].Name()), filepath.Join(src, "val", "other", image[0].Name())); err != nil {
+		t.Fatal(err)
+	}
+	_, diag, status := imgshard(t, "build", src, "--force-classes")
+	if _, err := os.Stat(filepath.Join(src, "train-shards")); status != 1 || !strings.Contains(diag, "not among the 3 of the other split (other)") || !os.IsNotExist(err) {
+		t.Errorf("status %d, %v, %s", status, err, diag)
+	}
+}
+
+// TestClassesOfTrain builds val by itself: other classes than those of train beside it are told, and --classes takes train's.
+func TestClassesOfTrain(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	classes, err := os.ReadDir(filepath.Join(src, "val"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(src, "val", classes[0].Name())); err != nil {
+		t.Fatal(err)
+	}
+	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
+	const warning = "has other classes than "
+	for _, built := range []bool{false, true} { // beside the folder, and beside the set of train
+		if built {
+			if _, diag, status := imgshard(t, "build", train); status != 0 || strings.Contains(diag, warning) {
+				t.Fatalf("status %d, %s", status, diag)
+			}
+		}
+		_, diag, status := imgshard(t, "build", val, "--force")
+		if status != 0 || !strings.Contains(diag, "warning: "+val+" "+warning) || !strings.Contains(diag, "label 0 is "+classes[1].Name()+" here and "+classes[0].Name()+" there") {
+			t.Errorf("train is built: %v; status %d, %s", built, status, diag)
+		}
+	}
+	if _, diag, status := imgshard(t, "build", val, "--force", "--classes", train+"-shards"); status != 0 || strings.Contains(diag, "warning") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	m, err := shard.ReadManifest(val + "-shards")
+	if err != nil || len(m.Classes) != 4 || m.Classes[0] != classes[0].Name() {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// TestHomeIsNoFolder names a path as a shell leaves it after an equals sign.
+func TestHomeIsNoFolder(t *testing.T) {
+	for _, args := range [][]string{{"ls", "~/nowhere"}, {"build", "~/nowhere"}, {"view", trainSet, "--output=~/nowhere/sheet.html"}} {
+		if _, diag, status := imgshard(t, args...); status != 1 || !strings.Contains(diag, "write $HOME") {
+			t.Errorf("%q: status %d, %q", args, status, diag)
+		}
+	}
+}
+
+// TestProgressPrintsALineNowAndThen shows progress where there is no terminal, and none with --quiet.
+func TestProgressPrintsALineNowAndThen(t *testing.T) {
+	for flag, want := range map[string]string{"--quiet=false": "train: packing 69 of 1,500 images, 3.2 MiB/s, 7m3s left", "--quiet": ""} {
+		imgshard(t, "ls", trainSet, flag)
+		var out bytes.Buffer
+		clock := time.Unix(0, 0)
+		p := newProgress(&out)
+		p.now = func() time.Time { return clock }
+		for i := range 100 {
+			clock = clock.Add(300 * time.Millisecond)
+			p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: i + 1, Bytes: int64(i+1) * 1e6, Total: 1500, Rejected: i / 90})
+		}
+		p.finish()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if lines[len(lines)-1] != want || len(lines) != 1+min(1, len(want)) {
+			t.Errorf("%s: printed %q", flag, lines)
+		}
+	}
+	quiet = false
+}
+
+// TestDumbTerminal draws no bar where a terminal cannot go back on its line.
+func TestDumbTerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("needs /dev/ptmx: ", err)
+	}
+	defer terminal.Close()
+	for name, want := range map[string]bool{"xterm": true, "dumb": false} {
+		t.Setenv("TERM", name)
+		if draws := newProgress(terminal).terminal; draws != want {
+			t.Errorf("TERM=%s: draws %v, want %v", name, draws, want)
+		}
+	}
+}
+
+func TestBuildPrintsWhatItMade(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run := func(flags ...string) (out, diag string, status int) {
+		return imgshard(t, append([]string{"build", filepath.Join(dir, "demo")}, flags...)...)
+	}
+	out, diag, status := run("--partitions", "2", "--shard-size", "1MiB")
+	if status != 0 {
+		t.Fatal(diag)
+	}
+	for _, want := range []string{"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 file not readable", "n90000000/x.txt: not an image",
+		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards")} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(diag, "is a folder of class folders") {
+		t.Errorf("stderr: %s", diag)
+	}
+	if out, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 0 || strings.Count(out, "is finished already, with the same options, and is kept (--force") != 2 {
+		t.Errorf("a second time: status %d, %s%s", status, out, diag)
+	}
+	if _, diag, status := run("--partitions", "1"); status != 1 || !strings.Contains(diag, "built with other options: --force replaces it") {
+		t.Errorf("with other options: status %d, %s", status, diag)
+	}
+	for _, flags := range [][]string{{"--partitions", "0"}, {"--jobs", "-1"}, {"--shard-size", "512"}} {
+		if _, diag, status := run(flags...); status != 2 {
+			t.Errorf("%v: status %d, %s", flags, status, diag)
+		}
+	}
+}
+
+func TestSmallImagesArePackedAsPixels(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "cifar-10-batches-bin")
+	if err := os.Mkdir(src, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"batches.meta.txt": []byte("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")}
+	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
+		files[name+".bin"] = bytes.Repeat([]byte{3}, 2*3073) // two grey images of the class d
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(src, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type stored struct{ Codec, Resize string }
+	for _, tc := range []struct {
+		flags    []string
+		encoding string
+		want     stored
+	}{
+		{nil, "pixels", stored{"bitpack", "none"}},
+		{[]string{"--codec", "zstd"}, "pixels", stored{"zstd", "none"}},
+		{[]string{"--encoding", "pixels"}, "pixels", stored{"bitpack", "none"}},
+		{[]string{"--resize", "16"}, "pixels", stored{"bitpack", "16"}},
+		{[]string{"--encoding", "original"}, "jpeg", stored{}},
+	} {
+		set := filepath.Join(t.TempDir(), "set")
+		_, diag, status := imgshard(t, append([]string{"build", src, "-o", set}, tc.flags...)...)
+		if status != 0 {
+			t.Fatal(diag)
+		}
+		m, err := shard.ReadManifest(filepath.Join(set, "val"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got stored
+		if len(m.Encoding.Params) > 0 {
+			if err := json.Unmarshal(m.Encoding.Params, &got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m.Encoding.Name != tc.encoding || got != tc.want {
+			t.Errorf("%+v: packed as %s %+v, want %s %+v", tc.flags, m.Encoding.Name, got, tc.encoding, tc.want)
+		}
+		if said := strings.Contains(diag, "small images"); said != !slices.Contains(tc.flags, "--encoding") {
+			t.Errorf("%+v: stderr %s", tc.flags, diag)
+		}
+	}
+	for _, flags := range [][]string{{"--encoding", "original", "--codec", "zstd"}, {"--encoding", "jpeg"}} {
+		if _, diag, status := imgshard(t, append([]string{"build", src}, flags...)...); status != 2 {
+			t.Errorf("%v: status %d, %s", flags, status, diag)
+		}
+	}
+}
+
+// TestBuildRefusesEmptyPaths gives what an unset variable gives, and values that mean nothing.
+func TestBuildRefusesEmptyPaths(t *testing.T) {
+	for _, args := range [][]string{{""}, {"x", "-o", ""}, {"x", "--classes-from", "0"}, {"x", "--class-order", "length"}} {
+		if _, diag, status := imgshard(t, append([]string{"build"}, args...)...); status != 2 {
+			t.Errorf("%q: status %d, %s", args, status, diag)
+		}
+	}
+}
+
+// TestBuildTakesAnEmptyFolder packs to where an empty folder is, and insists on classes by flags.
+func TestBuildTakesAnEmptyFolder(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	if err := os.Mkdir(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")); err != nil {
+		t.Fatal(err)
+	}
+	src := filepath.Join(dir, "demo")
+	if _, diag, status := imgshard(t, "build", src, "-o", out); status != 1 || !strings.Contains(diag, "build "+src+"/classes, or --classes-from 2") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	if _, diag, status := imgshard(t, "build", src, "-o", out, "--classes-from", "2"); status != 0 {
+		t.Error(diag)
+	}
+	if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 2 || m.Samples != 4 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestBuildOfStandardInput packs a tar from a pipe, and wants to be told where to.
+func TestBuildOfStandardInput(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stdin
+	os.Stdin = read
+	defer func() { os.Stdin = was }()
+	go func() {
+		write.Write(sourcetest.TarOfTree(t, sourcetest.ReadTree(t, filepath.Join(dir, "demo/train")), "", 1))
+		write.Close()
+	}()
+	for _, args := range [][]string{{"build", "-"}, {"inspect", "-"}} {
+		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, "standard input") {
+			t.Errorf("%q: status %d, %s", args, status, diag)
+		}
+	}
+	set := filepath.Join(dir, "set")
+	if _, diag, status := imgshard(t, "build", "-", "-o", set); status != 0 || !strings.Contains(diag, "train: standard input is a tar of class folders") {
+		t.Errorf("status %d, %s", status, diag)
+	}
+	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "demo/train"), "-o", set+"2"); status != 0 {
+		t.Error(diag)
+	}
+	if !reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")) {
+		t.Error("another set than that of the folder")
+	}
+}
+
+// TestDedupeIsPrinted packs an image twice, and leaves it out.
+func TestDedupeIsPrinted(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	for key, data := range sourcetest.ReadTree(t, filepath.Join(dir, "demo/train/n90000000")) {
+		sourcetest.Write(t, filepath.Join(dir, "demo/train/n90000001/0"+key), data)
+	}
+	src := filepath.Join(dir, "demo/train")
+	out, diag, status := imgshard(t, "build", src, "-o", filepath.Join(dir, "all"))
+	if status != 0 || !strings.Contains(out, "note      2 images have the same bytes as another") || !strings.Contains(out, "2 of them another label") {
+		t.Errorf("status %d, %s%s", status, out, diag)
+	}
+	out, diag, status = imgshard(t, "build", src, "--dedupe", "-o", filepath.Join(dir, "few"))
+	if status != 0 || !strings.Contains(out, "train: 4 images") || !strings.Contains(out, "left out  2 images with the same bytes as others, listed in "+dir) {
+		t.Errorf("status %d, %s%s", status, out, diag)
+	}
+}

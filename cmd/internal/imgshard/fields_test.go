@@ -1,0 +1,74 @@
+package imgshard
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// TestFields packs the images with values beside them, and looks at these.
+func TestFields(t *testing.T) {
+	parent := t.TempDir()
+	src, set := filepath.Join(parent, "train"), filepath.Join(parent, "set")
+	if err := os.CopyFS(src, os.DirFS(images)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(src, "*/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		stem := strings.TrimSuffix(file, filepath.Ext(file))
+		meta := `{"name": "` + filepath.Base(file) + `", "score": 0.5, "box": [1, -2], "gap": "<\t>"}`
+		for extension, text := range map[string]string{".json": meta, ".txt": "a caption\n", ".dat": "\x00\xff"} {
+			if err := os.WriteFile(stem+extension, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flags := []string{"--field", "score=json.score:float32", "--field", "caption=txt", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=dat:bytes"}
+	if _, diag, status := imgshard(t, append([]string{"build", src, "-o", set}, flags...)...); status != 0 {
+		t.Fatal(diag)
+	}
+	if out, diag, status := imgshard(t, "inspect", set); status != 0 || !strings.Contains(out, "  fields    score float32\n            caption text\n") {
+		t.Error(out, diag)
+	}
+	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 5 || len(m.Fields) != 5 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	const want = `{"score":0.5,"caption":"a caption","box":[1,-2],"gap":"<\t>","raw":"AP8="}`
+	text, diag, status := imgshard(t, "ls", set, "--fields")
+	if status != 0 || strings.Count(text, "\t"+want+"\n") != 5 {
+		t.Errorf("%s %s", text, diag)
+	}
+	text, _, _ = imgshard(t, "ls", set, "--fields", "--json")
+	for line := range strings.Lines(text) {
+		var one struct{ Fields json.RawMessage }
+		if err := json.Unmarshal([]byte(line), &one); err != nil || string(one.Fields) != want {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\xff"} {
+		if got, diag, status := imgshard(t, "cat", set, "3", "--field", field); status != 0 || got != want {
+			t.Errorf("%s: %q, want %q; %s", field, got, want, diag)
+		}
+	}
+	if _, diag, status := imgshard(t, "cat", set, "3", "--field", "colour"); status != 1 || !strings.Contains(diag, `no field "colour": the set has [score float32 caption text box int64[2]`) {
+		t.Error(diag)
+	}
+	if text, _, _ := imgshard(t, "ls", trainSet, "--fields"); strings.Count(text, "\t{}\n") != 5 {
+		t.Error(text)
+	}
+	if out, diag, status := imgshard(t, "verify", set, "--images"); status != 0 {
+		t.Errorf("%s %s", out, diag)
+	}
+	for _, flag := range []string{"caption", "caption=txt:words", "=txt"} {
+		if _, diag, status := imgshard(t, "build", src, "-o", set, "--field", flag); status != 2 {
+			t.Errorf("%s: status %d, %s", flag, status, diag)
+		}
+	}
+}

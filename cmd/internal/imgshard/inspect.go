@@ -1,0 +1,244 @@
+package imgshard
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/source"
+)
+
+const (
+	// inspectSamples is how many samples of a split are shown.
+	inspectSamples = 10
+	// inspectLimit is how long the images of a split are counted.
+	inspectLimit = time.Second
+)
+
+// inspection is what inspect says of a path: the sets there, or the splits of a dataset that build would pack.
+type inspection struct {
+	Sets    []inspectedSet    `json:"sets"`
+	Sources []inspectedSource `json:"sources"`
+	Build   string            `json:"build,omitempty"` // the command that packs the sources
+}
+
+type inspectedSet struct {
+	Split       string         `json:"split"`
+	Path        string         `json:"path"`
+	Samples     int            `json:"samples"`
+	Encoding    shard.Encoding `json:"encoding"`
+	Partitions  int            `json:"partitions"`
+	Fingerprint string         `json:"fingerprint"`
+	Content     string         `json:"content,omitempty"`
+	Classes     []string       `json:"classes"`
+	Fields      shard.Fields   `json:"fields,omitempty"`
+}
+
+type inspectedSource struct {
+	Split    string            `json:"split"`
+	Path     string            `json:"path"`
+	Layout   string            `json:"layout"`
+	Output   string            `json:"output"` // where build would put the set
+	Images   int               `json:"images"` // how many were met
+	Counted  bool              `json:"counted"`
+	Bytes    int64             `json:"bytes"`   // of the tars; 0 for folders
+	Classes  []string          `json:"classes"` // null when not Counted
+	First    []inspectedSample `json:"first"`
+	Warnings []string          `json:"warnings"`
+	Refused  string            `json:"refused,omitempty"` // why build would not pack it
+}
+
+type inspectedSample struct {
+	Key    string `json:"key"`
+	Label  *int32 `json:"label"` // null: only the whole split tells
+	Class  string `json:"class"`
+	Words  string `json:"words,omitempty"` // that WordNet has for it, if it is one of ILSVRC2012's wnids
+	Format string `json:"format"`
+}
+
+func newInspectCommand() *cobra.Command {
+	var asJSON bool
+	var options source.Options
+	cmd := &cobra.Command{
+		Use:     "inspect PATH...",
+		Aliases: []string{"info"},
+		Short:   "Say what is at PATH: shard sets, or a dataset to pack",
+		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, or else the splits of a dataset that
+imgshard build would pack: how they are laid out, their images and classes as far as a second of counting tells, the first
+ten keys with labels and classes (of ILSVRC2012's wnids WordNet's words too), what build would warn of or refuse, and the command that packs them. Nothing is changed.
+The images of tars are not counted, and their labels not known before all is read where names stand for classes.
+
+Several PATHs are files of one dataset, as build takes them.
+
+With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
+"content", "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
+"label", "class", "words", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
+Where neither is there, a set is damaged, or build would refuse a dataset, the exit status is 1.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSourceFlags(options); err != nil {
+				return cliutil.Usage(err)
+			}
+			report, err := inspect(cmd.Context(), args, options)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = cliutil.PrintJSON(cmd.OutOrStdout(), report)
+			} else {
+				report.print(cmd.OutOrStdout())
+			}
+			if i := slices.IndexFunc(report.Sources, func(s inspectedSource) bool { return s.Refused != "" }); i >= 0 && err == nil {
+				err = fmt.Errorf("%s cannot be packed as it is: imgshard build would refuse it", report.Sources[i].Path)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	addSourceFlags(cmd.Flags(), &options)
+	return cmd
+}
+
+// inspect looks for sets, and without one for datasets.
+func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
+	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
+	found, splits, err := cliutil.FindData(paths, options)
+	if err != nil {
+		return report, err
+	}
+	for _, split := range slices.Sorted(maps.Keys(found)) {
+		m, err := shard.ReadManifest(found[split])
+		if err != nil {
+			return report, err
+		}
+		report.Sets = append(report.Sets, inspectedSet{
+			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: registry.Named(m.Encoding), Partitions: m.Partitions,
+			Fingerprint: m.Fingerprint, Content: m.Content, Classes: m.Classes, Fields: m.Fields,
+		})
+	}
+	if splits != nil {
+		err = report.addSources(ctx, paths, splits)
+	}
+	return report, err
+}
+
+// addSources looks into the splits of a dataset. The classes of the first are those of the others, as in a build.
+func (r *inspection) addSources(ctx context.Context, paths []string, splits []*source.Split) error {
+	refused := false
+	var classes []string
+	for _, s := range splits {
+		if classes != nil {
+			s.ExpectClasses(classes)
+		}
+		p, err := s.Preview(ctx, inspectSamples, inspectLimit)
+		if err != nil {
+			return err
+		}
+		if classes == nil {
+			classes = p.Classes
+		}
+		one := inspectedSource{
+			Split: s.Name, Path: s.Path, Layout: s.Layout(), Output: s.Output,
+			Images: p.Images, Counted: p.Whole, Bytes: s.Bytes(), Classes: p.Classes,
+			First: []inspectedSample{}, Warnings: append([]string{}, p.Notes...),
+		}
+		if p.Refused != nil {
+			one.Refused, refused = p.Refused.Error(), true
+		}
+		for _, sample := range p.Samples {
+			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: wordnet.Words(sample.Class), Format: sample.Format}
+			if sample.Known {
+				line.Label = &sample.Label
+			}
+			one.First = append(one.First, line)
+		}
+		r.Sources = append(r.Sources, one)
+	}
+	if !refused {
+		r.Build = "imgshard build"
+		for _, path := range paths {
+			r.Build += " " + shellQuoted(path)
+		}
+	}
+	return nil
+}
+
+// shellQuoted writes a path as a shell takes it.
+func shellQuoted(s string) string {
+	bare := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,=:@", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !bare(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// printFields names the fields of a set.
+func printFields(w io.Writer, fields shard.Fields) {
+	for i, f := range fields {
+		title := ""
+		if i == 0 {
+			title = "fields"
+		}
+		fmt.Fprintf(w, "  %-9s %s\n", title, f)
+	}
+}
+
+// print writes what people read.
+func (r inspection) print(w io.Writer) {
+	for _, s := range r.Sets {
+		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
+			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), termsafe.Text(s.Path))
+		fmt.Fprintf(w, "  data      %s\n", shard.Identity(s.Fingerprint, s.Content))
+		printFields(w, s.Fields)
+	}
+	for _, s := range r.Sources {
+		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,
+			termsafe.Text(s.Path), termsafe.Text(source.ShownPath(s.Output)))
+		s.print(w)
+	}
+	if r.Build != "" {
+		fmt.Fprintf(w, "pack it: %s\n", r.Build)
+	}
+}
+
+func (s inspectedSource) print(w io.Writer) {
+	switch {
+	case s.Counted:
+		fmt.Fprintf(w, "  holds     %s of %s\n", bytesize.Counted(s.Images, "image", "images"), bytesize.Counted(len(s.Classes), "class", "classes"))
+	case s.Bytes > 0:
+		fmt.Fprintf(w, "  holds     %s, not counted\n", bytesize.Format(s.Bytes))
+	case s.Refused == "":
+		fmt.Fprintf(w, "  holds     %s images and more, not all counted\n", bytesize.Grouped(s.Images))
+	}
+	for _, sample := range s.First {
+		label := "?"
+		if sample.Label != nil {
+			label = fmt.Sprint(*sample.Label)
+		}
+		class := termsafe.Text(sample.Class)
+		if sample.Words != "" {
+			class += " (" + sample.Words + ")"
+		}
+		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, termsafe.Text(sample.Key), sample.Format)
+	}
+	for _, n := range s.Warnings {
+		fmt.Fprintf(w, "  note      %s\n", n)
+	}
+	if s.Refused != "" {
+		fmt.Fprintf(w, "  refused   %s\n", s.Refused)
+	}
+}

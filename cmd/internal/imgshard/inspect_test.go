@@ -1,0 +1,128 @@
+package imgshard
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// report runs inspect --json on a path.
+func report(t *testing.T, path string) inspection {
+	t.Helper()
+	text, diag, status := imgshard(t, "inspect", "--json", path)
+	var r inspection
+	if err := json.Unmarshal([]byte(text), &r); status != 0 || diag != "" || err != nil {
+		t.Fatalf("status %d, %v, %q\n%s", status, err, diag, text)
+	}
+	return r
+}
+
+func TestInspectOfSets(t *testing.T) {
+	r := report(t, trainSet)
+	if len(r.Sets) != 1 || r.Sources == nil || len(r.Sources) != 0 {
+		t.Fatalf("%+v", r)
+	}
+	s := r.Sets[0]
+	if s.Split != "train" || s.Path != trainSet || s.Samples != 5 || s.Partitions != 2 || len(s.Fingerprint) != 64 || s.Encoding.Name != "original" {
+		t.Errorf("%+v", s)
+	}
+	if !slices.Equal(s.Classes, report(t, filepath.Dir(trainSet)).Sets[0].Classes) || len(s.Classes) == 0 {
+		t.Errorf("the set, and the folder that holds it: %+v", s)
+	}
+	text, _, status := imgshard(t, "inspect", trainSet)
+	if status != 0 || !strings.HasPrefix(text, "train: set of 5 images in ") || !strings.Contains(text, "2 partitions, at "+trainSet) {
+		t.Errorf("status %d: %s", status, text)
+	}
+}
+
+func TestInspectOfADataset(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{"train/cat/a.jpg", "train/dog/b.jpg", "val/cat/c.jpg", "val/dog/d.jpg"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, path), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := report(t, dir)
+	if r.Sets == nil || len(r.Sets) != 0 || len(r.Sources) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	if s := r.Sources[0]; s.Split != "train" || s.Path != filepath.Join(dir, "train") || s.Output != s.Path+"-shards" || s.Layout == "" {
+		t.Errorf("%+v", s)
+	}
+	text, _, status := imgshard(t, "inspect", dir)
+	if status != 0 || strings.Count(text, "not packed yet") != 2 {
+		t.Errorf("status %d: %s", status, text)
+	}
+}
+
+func TestInspectOfNeither(t *testing.T) {
+	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
+		text, diag, status := imgshard(t, "inspect", path)
+		if status != 1 || text != "" || !strings.Contains(diag, path) {
+			t.Errorf("%s: status %d, %q, %q", path, status, text, diag)
+		}
+	}
+	damaged := copySet(t)
+	if err := os.WriteFile(filepath.Join(damaged, "manifest.json"), []byte(`{"format": "imgshard", "crc32c": "00000000"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, diag, status := imgshard(t, "inspect", damaged); status != 1 || !strings.Contains(diag, "manifest") {
+		t.Errorf("damaged: status %d, %q", status, diag)
+	}
+}
+
+// TestInspectSaysLabels looks into a folder, which is counted, and a tar, which is not, and into what build refuses.
+func TestInspectSaysLabels(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string][]byte{"0/a.png": []byte("\x89PNG\r\n\x1a\n"), "2/b.jpg": []byte("\xff\xd8\xff\xe0"), "10/c.jpg": []byte("x")}
+	for path, data := range files {
+		sourcetest.Write(t, filepath.Join(dir, "it's", path), data)
+	}
+	r := report(t, filepath.Join(dir, "it's"))
+	s := r.Sources[0]
+	if !s.Counted || s.Images != 3 || !slices.Equal(s.Classes, []string{"0", "2", "10"}) || len(s.First) != 3 || s.Refused != "" {
+		t.Errorf("%+v", s)
+	}
+	for _, sample := range s.First {
+		want := map[string]string{"0": "png", "2": "jpeg", "10": "not an image"}[sample.Class]
+		if sample.Format != want || sample.Label == nil || s.Classes[*sample.Label] != sample.Class {
+			t.Errorf("%+v, want %s", sample, want)
+		}
+	}
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "numeric order") || r.Build != `imgshard build '`+dir+`/it'\''s'` {
+		t.Errorf("warnings %q, build %s", s.Warnings, r.Build)
+	}
+	sourcetest.Write(t, filepath.Join(dir, "wnids/n01440764/a.jpg"), files["2/b.jpg"])
+	sourcetest.Write(t, filepath.Join(dir, "wnids/n02012849/a.jpg"), files["2/b.jpg"])
+	if s = report(t, filepath.Join(dir, "wnids")).Sources[0]; s.First[0].Words != "tench, Tinca tinca" || s.First[1].Words != "crane" {
+		t.Errorf("words of wnids: %+v", s.First)
+	}
+	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "wnids"))
+	if status != 0 || !strings.Contains(text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg  (jpeg)") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	tar := sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("7")},
+		sourcetest.File{Name: "a.jpg", Data: files["2/b.jpg"]}, sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Data: files["2/b.jpg"]}))
+	s = report(t, tar).Sources[0]
+	if len(s.First) != 2 || *s.First[0].Label != 7 || s.First[0].Key != "a" || s.First[0].Format != "jpeg" || s.Bytes == 0 {
+		t.Errorf("%+v", s)
+	}
+	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)
+	sourcetest.Write(t, filepath.Join(dir, "G/data/dog/2.jpg"), nil)
+	text, _, status = imgshard(t, "inspect", filepath.Join(dir, "G"))
+	if status != 1 || !strings.Contains(text, "refused   ") || !strings.Contains(text, "--classes-from 2") || strings.Contains(text, "pack it") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	text, _, status = imgshard(t, "info", filepath.Join(dir, "G"), "--classes-from", "2")
+	if status != 0 || !strings.Contains(text, "holds     2 images of 2 classes") || !strings.Contains(text, "label 1    dog  data/dog/2.jpg") {
+		t.Errorf("status %d: %s", status, text)
+	}
+}

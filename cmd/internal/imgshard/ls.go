@@ -1,0 +1,168 @@
+package imgshard
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// An lsLine is the line of ls for a sample.
+type lsLine struct {
+	Index     int    `json:"index"`
+	Key       string `json:"key"`
+	Label     int32  `json:"label"`
+	Class     string `json:"class"`
+	Width     int32  `json:"width"`
+	Height    int32  `json:"height"`
+	Bytes     uint32 `json:"bytes"`
+	Shard     string `json:"shard"`
+	Partition int    `json:"partition"`
+	Format    string `json:"format"`
+
+	Fields *json.RawMessage `json:"fields,omitempty"` // an object of the values, with --fields
+}
+
+func newLsCommand() *cobra.Command {
+	var l lister
+	cmd := &cobra.Command{
+		Use:   "ls SET [INDEX|KEY]...",
+		Short: "List the samples of a shard set",
+		Long: `List the samples of the shard set SET, a line for each, in the order of their index, or those that are named by index or key.
+
+The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
+With --json each line is an object with these names, and "format" (jpeg, png, ...; pixels).
+With --fields the values of the set's fields are added, as one object of JSON; every record is read and checked for that. Bytes are in base64.
+Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0], args[1:]) },
+	}
+	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print a JSON object for each sample")
+	cmd.Flags().BoolVar(&l.fields, "fields", false, "add the values that each sample has beside its label")
+	return cmd
+}
+
+// A lister writes lines of samples.
+type lister struct {
+	asJSON, fields bool
+	set            *shard.Set
+	out            io.Writer
+}
+
+// run lists the named samples, for which few shards are opened, or all.
+func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error) {
+	open := shard.OpenSet
+	if len(names) > 0 {
+		open = shard.OpenLazily
+	}
+	if l.set, err = openSet(path, open); err != nil {
+		return err
+	}
+	defer l.set.Close()
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	l.out = out
+	for _, name := range names {
+		if err = l.named(name); err != nil {
+			break
+		}
+	}
+	if len(names) == 0 {
+		err = eachEntry(cmd.Context(), l.set, l.line)
+	}
+	if err = cmp.Or(err, out.Flush()); err != nil {
+		return err
+	}
+	if missing := l.set.Missing(); len(missing) > 0 && len(names) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %s, not here\n", len(missing), bytesize.Counted(l.set.Partitions(), "partition", "partitions"))
+	}
+	return nil
+}
+
+// named writes the line of a sample that is named by index or key.
+func (l *lister) named(name string) error {
+	index, err := findSample(l.set, name)
+	if err != nil {
+		return err
+	}
+	entry, err := l.set.Entry(index)
+	if err != nil {
+		return err
+	}
+	return l.line(index, &entry)
+}
+
+// line writes the line of sample i with the entry e.
+func (l *lister) line(i int, e *shard.Entry) error {
+	line, err := describe(l.set, i, e)
+	if err == nil && l.fields {
+		line.Fields, err = fieldsJSON(l.set, i)
+	}
+	if err != nil {
+		return err
+	}
+	if l.asJSON {
+		return cliutil.PrintJSON(l.out, line)
+	}
+	fields := ""
+	if l.fields {
+		fields = "\t" + string(*line.Fields)
+	}
+	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d%s\n", line.Index, termsafe.Text(line.Key), line.Label,
+		termsafe.Text(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition, fields)
+	return err
+}
+
+// describe makes the line of sample i.
+func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
+	key, err := set.Key(i)
+	if err != nil {
+		return lsLine{}, err
+	}
+	at, err := set.Locate(i)
+	return lsLine{
+		Index: i, Key: key, Label: entry.Label, Class: set.Manifest().Class(entry.Label),
+		Width: entry.Width, Height: entry.Height, Bytes: entry.ImageLength,
+		Shard: at.Path, Partition: at.Partition, Format: formatName(entry.Format, set.Manifest().Encoding),
+	}, err
+}
+
+// formatName names the content of a set's record: the format of an image file, or the encoding that has made something else of it.
+func formatName(f shard.Format, e shard.Encoding) string {
+	if f == imagefile.Encoded {
+		return e.Name
+	}
+	return f.String()
+}
+
+// fieldsJSON is an object of a sample's fields and their values.
+func fieldsJSON(set *shard.Set, i int) (*json.RawMessage, error) {
+	record, _, err := set.Read(i, nil)
+	if err != nil {
+		return nil, err
+	}
+	fields := set.Manifest().Fields
+	values, err := fields.Split(record.Fields, nil)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for k, v := range values {
+		if k > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:%s", fields[k].Name, fields[k].JSON(v))
+	}
+	b.WriteByte('}')
+	return (*json.RawMessage)(new(b.Bytes())), nil
+}

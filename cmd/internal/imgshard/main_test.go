@@ -1,0 +1,255 @@
+package imgshard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// trainSet is the committed set of format version 1; see package shard.
+const (
+	goldenSets = "../../../shard/testdata/v1"
+	trainSet   = goldenSets + "/train-shards"
+	images     = "../../../shard/testdata/images"
+)
+
+// imgshard runs a command line and returns what it prints and its exit status.
+func imgshard(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, diag bytes.Buffer
+	status = run(context.Background(), args, &out, &diag)
+	return out.String(), diag.String(), status
+}
+
+// copySet returns a copy of trainSet to damage.
+func copySet(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "train-shards")
+	if err := os.CopyFS(dir, os.DirFS(trainSet)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestLs(t *testing.T) {
+	text, diag, status := imgshard(t, "ls", trainSet)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if status != 0 || diag != "" || len(lines) != 5 {
+		t.Fatalf("status %d, %q\n%s", status, diag, text)
+	}
+	asJSON, _, status := imgshard(t, "ls", "--json", trainSet)
+	objects := strings.Split(strings.TrimSuffix(asJSON, "\n"), "\n")
+	if status != 0 || len(objects) != 5 {
+		t.Fatalf("status %d\n%s", status, asJSON)
+	}
+	for i := range lines {
+		var line lsLine
+		if err := json.Unmarshal([]byte(objects[i]), &line); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(images, line.Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line.Index != i || line.Partition != i%2 || int64(line.Bytes) != info.Size() || !strings.HasPrefix(line.Key, line.Class+"/") {
+			t.Errorf("line %d: %+v", i, line)
+		}
+		if !strings.HasPrefix(lines[i], strings.Join([]string{objects[i][len(`{"index":`):strings.Index(objects[i], ",")], line.Key}, "\t")) {
+			t.Errorf("line %d: %s", i, lines[i])
+		}
+		if columns := strings.Split(lines[i], "\t"); len(columns) != 9 || columns[7] != line.Shard {
+			t.Errorf("line %d: %q", i, columns)
+		}
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(objects[0]), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "shard", "partition"} {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("no %q in %s", name, objects[0])
+		}
+	}
+}
+
+func TestLsOfAPart(t *testing.T) {
+	dir := copySet(t)
+	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	text, diag, status := imgshard(t, "ls", dir)
+	if status != 0 || strings.Count(text, "\n") != 3 || !strings.Contains(diag, "1 of 2 partitions") {
+		t.Errorf("status %d, %q\n%s", status, diag, text)
+	}
+}
+
+// TestLsNamed lists some samples, of a set of which another shard is damaged.
+func TestLsNamed(t *testing.T) {
+	all, _, _ := imgshard(t, "ls", trainSet)
+	lines := strings.SplitAfter(all, "\n")
+	last := strings.Split(lines[3], "\t")
+	if text, diag, status := imgshard(t, "ls", trainSet, last[1], "1"); status != 0 || text != lines[3]+lines[1] {
+		t.Errorf("status %d, %q\n%s", status, diag, text)
+	}
+	if _, diag, status := imgshard(t, "ls", trainSet, "1", "nonsense"); status != 1 || !strings.Contains(diag, `"nonsense"`) {
+		t.Errorf("status %d, %q", status, diag)
+	}
+	dir := copySet(t)
+	for _, name := range []string{"rank-0000/00000.imgshard", "rank-0000/00001.imgshard"} {
+		if err := os.Truncate(filepath.Join(dir, name), 10); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if text, diag, status := imgshard(t, "ls", dir, "1"); status != 0 || text != lines[1] {
+		t.Errorf("status %d, %q\n%s", status, diag, text)
+	}
+	if _, _, status := imgshard(t, "cat", dir, "1"); status != 0 {
+		t.Errorf("cat: status %d", status)
+	}
+	if _, diag, status := imgshard(t, "ls", dir, "0"); status != 1 || !strings.Contains(diag, "rank-0000/00000.imgshard") {
+		t.Errorf("status %d, %q", status, diag)
+	}
+}
+
+func TestCat(t *testing.T) {
+	key := "n01443537/n01443537_2.JPEG" // a PNG, whatever its name
+	want, err := os.ReadFile(filepath.Join(images, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, status := imgshard(t, "cat", trainSet, key)
+	if status != 0 || got != string(want) {
+		t.Fatalf("status %d, %d bytes, want %d", status, len(got), len(want))
+	}
+	var byIndex []string
+	for _, index := range []string{"0", "1", "2", "3", "4"} {
+		got, _, status := imgshard(t, "cat", trainSet, index)
+		if status != 0 {
+			t.Fatalf("index %s: status %d", index, status)
+		}
+		byIndex = append(byIndex, got)
+	}
+	if !slices.Contains(byIndex, string(want)) {
+		t.Error("no index gives the bytes of", key)
+	}
+	file := filepath.Join(t.TempDir(), "image")
+	if _, _, status := imgshard(t, "cat", "-o", file, trainSet, key); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("-o wrote %d bytes, %v", len(got), err)
+	}
+	for _, name := range []string{"5", "99999999999999999999", "n01443537/none.JPEG"} {
+		if out, diag, status := imgshard(t, "cat", trainSet, name); status != 1 || out != "" || !strings.Contains(diag, "no such sample") {
+			t.Errorf("cat %s: status %d, %q, %q", name, status, out, diag)
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	if text, diag, status := imgshard(t, "verify", trainSet); status != 0 || diag != "" || !strings.Contains(text, "5 samples in 3 shards") {
+		t.Fatalf("status %d, %q, %q", status, diag, text)
+	}
+	if text, _, status := imgshard(t, "verify", "--images", images); status != 1 {
+		t.Errorf("a folder without a set: status %d, %q", status, text)
+	}
+	built := filepath.Join(t.TempDir(), "built")
+	if _, diag, status := imgshard(t, "build", images, "-o", built); status != 0 {
+		t.Fatal(diag)
+	}
+	if text, diag, status := imgshard(t, "verify", "--images", built); status != 0 || diag != "" || !strings.Contains(text, "every image decodes") {
+		t.Errorf("--images: status %d, %q, %q", status, diag, text)
+	}
+	dir := copySet(t)
+	path := filepath.Join(dir, "rank-0001/00000.imgshard")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[150] ^= 1 // in the first record
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, diag, status := imgshard(t, "verify", dir)
+	if status != 1 || !strings.Contains(diag, path+": record 0 (sample 1) at byte") || !strings.Contains(diag, "problems found: 1") {
+		t.Errorf("status %d, %q", status, diag)
+	}
+	if out, diag, status := imgshard(t, "cat", dir, "1"); status != 1 || out != "" || !strings.Contains(diag, "CRC-32C") {
+		t.Errorf("cat of the bad record: status %d, %q, %q", status, out, diag)
+	}
+	if err := os.Truncate(path, 500); err != nil {
+		t.Fatal(err)
+	}
+	if _, diag, status := imgshard(t, "verify", dir); status != 1 || !strings.Contains(diag, path+": ") {
+		t.Errorf("a file cut short: status %d, %q", status, diag)
+	}
+	if _, diag, status := imgshard(t, "ls", dir); status != 1 || !strings.Contains(diag, path+": ") {
+		t.Errorf("ls of it: status %d, %q", status, diag)
+	}
+}
+
+// TestVerifyNamesAll verifies a folder with a good set, one copied in part, and one without its manifest.
+func TestVerifyNamesAll(t *testing.T) {
+	parent := t.TempDir()
+	for from, to := range map[string]string{trainSet: "train", filepath.Join(goldenSets, "val-shards"): "val", copySet(t): "lost"} {
+		if err := os.CopyFS(filepath.Join(parent, to), os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, _, status := imgshard(t, "verify", filepath.Join(parent, "val")); status != 0 {
+		t.Fatalf("status %d, %q", status, text)
+	}
+	for _, path := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json"} {
+		if err := os.Remove(filepath.Join(parent, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, diag, status := imgshard(t, "verify", parent)
+	if status != 1 || !strings.Contains(text, filepath.Join(parent, "val")+": every checksum is right") || strings.Contains(text, "train: every checksum") {
+		t.Errorf("status %d, %q", status, text)
+	}
+	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
+		if !strings.Contains(diag, filepath.Join(parent, want)) {
+			t.Errorf("%q does not name %s", diag, want)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(parent, "train/rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	if text, diag, status := imgshard(t, "verify", filepath.Join(parent, "train")); status != 0 || !strings.Contains(text, "not verified: rank-0001") {
+		t.Errorf("without a partition: status %d, %q, %q", status, text, diag)
+	}
+	if _, diag, status := imgshard(t, "verify", "--complete", filepath.Join(parent, "train")); status != 1 || !strings.Contains(diag, "not complete: 1 partition is missing: copy rank-0001") {
+		t.Errorf("without a partition, which must be there: status %d, %q", status, diag)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"nonsense"}, {"ls"}, {"ls", "--nonsense", trainSet}, {"cat", trainSet}, {"verify"},
+		{"verify", "--jobs", "-1", trainSet}, {"ls", goldenSets}, {"build", images, "--seed", "9223372036854775808"},
+		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"}, {"synth", "nowhere", "--seed", "9223372036854775808"},
+		{"view", trainSet, "-o", "nowhere.html", "--seed", "9223372036854775808"},
+		{"build", images, "-o", "nowhere", "--jobs", "4097"}, {"repack", trainSet, "-o", "nowhere", "--jobs", "4097"},
+		{"repair", trainSet, "--from", images, "--jobs", "4097"}, {"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
+		{"repack", trainSet, "-o", "nowhere", "--shard-size", "1"}, {"ls", ""}, {"ls", trainSet, ""}, {"ls", trainSet, "-1"}, {"build", images, "-o", ""}, {"build", images, "-o", "https://host/x"}, {"synth", "s3://bucket/x"},
+		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"}, {"repair", trainSet, "--from", ""}, {"repair", trainSet, "--from", "s3://bucket/x"},
+	} {
+		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
+			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)
+		}
+	}
+	for _, args := range [][]string{{}, {"--help"}, {"ls", "--help"}, {"--version"}} {
+		if out, diag, status := imgshard(t, args...); status != 0 || !strings.Contains(out, "imgshard") || diag != "" {
+			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)
+		}
+	}
+	if _, diag, status := imgshard(t, "ls", t.TempDir()); status != 1 || !strings.Contains(diag, "not a shard set") {
+		t.Errorf("an empty folder: status %d, %q", status, diag)
+	}
+}

@@ -1,0 +1,101 @@
+// Package imgshard is the program of that name, which packs datasets into shard sets and looks into them. It stands apart from its main function,
+// because imgfeed holds it, too: as two files they would have most code twice.
+package imgshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/version"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// Main is the main function: it takes the command line without the program's name, and ends the process.
+func Main(args []string) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() {
+		endAtOnce(os.Interrupt, syscall.SIGTERM)
+		stop()
+	})
+	storage.Remote.Context = ctx
+	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
+}
+
+// interruptedStatus is the exit status of a command that a signal has ended, as in shells. 1 would say something else: of diff, that two sets differ.
+const interruptedStatus = 130
+
+// unfinished holds the names of files to remove when the program ends at once.
+var unfinished sync.Map
+
+// endAtOnce makes the next signal end the program as the system does it, after the removal of locks and unfinished files.
+func endAtOnce(signals ...os.Signal) {
+	next := make(chan os.Signal, 1)
+	signal.Notify(next, signals...)
+	go func() {
+		number := (<-next).(syscall.Signal)
+		shard.RemoveLocks()
+		unfinished.Range(func(name, _ any) bool {
+			os.Remove(name.(string))
+			return true
+		})
+		signal.Reset(number)
+		syscall.Kill(os.Getpid(), number)
+	}()
+}
+
+// run executes a command line and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	status := cliutil.Report(stderr, cmd, err)
+	if status == 1 && ctx.Err() != nil {
+		return interruptedStatus
+	}
+	return status
+}
+
+// newRoot makes the command with all its subcommands; each is in the file of its name.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
+	return cliutil.Root(root, cliutil.Manual{
+		Environment: "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_*, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to web servers.",
+		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
+	},
+		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
+		newStatsCommand(), newDiffCommand(), newVerifyCommand(), newRepairCommand(), newVersionCommand())
+}
+
+func newVersionCommand() *cobra.Command {
+	return cliutil.NewVersionCommand("Print the version", func() (string, any) {
+		v := version.Get()
+		return fmt.Sprintf("imgshard %s\n%s, %s", v, v.Go, v.Platform), v
+	})
+}
+
+// untilHangup ends a context also when the terminal goes away, unless the program was started to outlive it (nohup). Once the context has ended, by
+// that or by Ctrl-C, the next signal ends the program at once.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	stop := func() {}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	context.AfterFunc(ctx, func() { endAtOnce(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
+	return ctx, stop
+}

@@ -1,0 +1,62 @@
+package imgshard
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// TestRepack makes pixels sets by build and by repack, and checks what their manifests keep.
+func TestRepack(t *testing.T) {
+	parent := t.TempDir()
+	original, small := filepath.Join(parent, "jpeg"), filepath.Join(parent, "pixels")
+	if _, diag, status := imgshard(t, "build", images, "-o", original, "--partitions", "2", "--seed", "3"); status != 0 {
+		t.Fatal(diag)
+	}
+	out, diag, status := imgshard(t, "repack", original, "-o", small, "--resize", "8x9", "--interpolation", "bicubic", "--resampler", "pillow-12", "--codec", "lz4")
+	if status != 0 || !strings.Contains(out, "pixels") {
+		t.Fatalf("%q %q", out, diag)
+	}
+	a, errA := shard.ReadManifest(original)
+	b, errB := shard.ReadManifest(small)
+	if errA != nil || errB != nil || a.Fingerprint != b.Fingerprint || b.Partitions != 2 || b.Seed != 3 {
+		t.Fatalf("%v, %v: %d partitions, seed %d", errA, errB, b.Partitions, b.Seed)
+	}
+	for _, want := range []string{`"codec":"lz4"`, `"resize":"8x9"`, `"interpolation":"bicubic"`, `"resampler":"pillow-12"`} {
+		if got := strings.Join(strings.Fields(string(b.Encoding.Params)), ""); !strings.Contains(got, want) {
+			t.Errorf("%s has no %s", got, want)
+		}
+	}
+	other := filepath.Join(parent, "other")
+	if _, diag, status := imgshard(t, "build", images, "-o", other, "--encoding", "pixels", "--partitions", "3"); status != 0 {
+		t.Error(diag)
+	}
+	if m, err := shard.ReadManifest(other); err != nil || !strings.Contains(string(m.Encoding.Params), `"256"`) || !strings.Contains(string(m.Encoding.Params), `"pillow-13"`) {
+		t.Errorf("%v, %v", m, err)
+	}
+	if out, diag, status := imgshard(t, "verify", small); status != 0 {
+		t.Errorf("%q %q", out, diag)
+	}
+}
+
+// TestRepackUsage lists mistakes.
+func TestRepackUsage(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	for want, args := range map[string][]string{
+		"-o OUT": {"repack", trainSet},
+		`--partitions "0": want a whole number from 1 to`: {"repack", trainSet, "-o", out, "--partitions", "0"},
+		"--jobs": {"repack", trainSet, "-o", out, "--jobs", "-1"},
+		"--codec \"gzip\": want one of bitpack, ": {"repack", trainSet, "-o", out, "--codec", "gzip"},
+		"max:500":        {"repack", trainSet, "-o", out, "--resize", "big"},
+		"interpolation":  {"repack", trainSet, "-o", out, "--interpolation", "sharp"},
+		"resampler":      {"repack", trainSet, "-o", out, "--resampler", "rez"},
+		"--encoding png": {"build", images, "-o", out, "--encoding", "png"},
+		"for --encoding": {"build", images, "-o", out, "--resampler", "pillow-12"},
+	} {
+		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, want) {
+			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package imgshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// onlySet returns the folder of the only set of those that were found at path.
+func onlySet(path string, sets map[string]string) (string, error) {
+	dirs := slices.Sorted(maps.Values(sets))
+	if len(dirs) > 1 {
+		return "", cliutil.Usagef("%s holds %d sets, name one: %s", path, len(dirs), strings.Join(dirs, ", "))
+	}
+	return dirs[0], nil
+}
+
+// setDir returns the folder of the one set that path means: itself, or the only set in it.
+func setDir(path string) (string, error) {
+	sets, err := shard.FindSets(path)
+	if err != nil {
+		return "", err
+	}
+	return onlySet(path, sets)
+}
+
+// openSet opens the one set that path means: by [shard.OpenSet], or, to look at some of its samples only, by [shard.OpenLazily].
+func openSet(path string, open func(dir string) (*shard.Set, error)) (*shard.Set, error) {
+	dir, err := setDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return open(dir)
+}
+
+// eachEntry calls do for every sample that is on this machine, in the order of their index, with the sample's entry in the shard's index.
+func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entry) error) error {
+	const some = 1 << 13
+	entries := make([]shard.Entry, min(some, set.Len()))
+	for first := 0; first < set.Len(); first += some {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		piece := entries[:min(some, set.Len()-first)]
+		if err := set.Entries(first, piece); err != nil {
+			return err
+		}
+		for k := range piece {
+			if i := first + k; set.Has(i % set.Partitions()) {
+				if err := do(i, &piece[k]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// findSample returns the index of the sample that name means: a number is an index, unless it is a sample's key.
+func findSample(set *shard.Set, name string) (int, error) {
+	index, numErr := strconv.Atoi(name)
+	if numErr == nil && index >= 0 && index < set.Len() {
+		return index, nil
+	}
+	found, err := set.Find(name)
+	if numErr == nil && errors.Is(err, shard.ErrNotFound) {
+		return 0, fmt.Errorf("index %d: %w: the set has %s, the first of which is 0", index, shard.ErrNotFound, bytesize.Counted(set.Len(), "sample", "samples"))
+	}
+	return found, err
+}

@@ -1,0 +1,316 @@
+package imgshard
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/pack"
+)
+
+const (
+	// statsExtremes is how many classes are named at each end.
+	statsExtremes = 10
+	// statsHeads is how many JPEGs are looked into: the index does not say how they are coded, nor whether they are damaged.
+	statsHeads = 1000
+)
+
+// setStats are the statistics of a set, of the samples on this machine.
+type setStats struct {
+	Set        string         `json:"set"`
+	Split      string         `json:"split"`
+	Data       string         `json:"data"` // shard.Identity
+	Encoding   shard.Encoding `json:"encoding"`
+	Samples    int            `json:"samples"` // of the set
+	Here       int            `json:"here"`    // of them on this machine
+	Partitions int            `json:"partitions"`
+	Fields     shard.Fields   `json:"fields,omitempty"`
+
+	Classes    int          `json:"classes"`
+	Unlabelled int          `json:"unlabelled"`
+	PerClass   distribution `json:"per_class"` // samples of a class
+	Empty      int          `json:"empty"`     // classes without samples here
+	Rarest     []classCount `json:"rarest"`
+	Commonest  []classCount `json:"commonest"`
+
+	Formats []formatCount `json:"formats"`
+	Width   distribution  `json:"width"` // pixels, as stored
+	Height  distribution  `json:"height"`
+	Aspect  distribution  `json:"aspect"` // width / height
+	Bytes   distribution  `json:"bytes"`  // of an image as stored
+
+	ImageBytes int64 `json:"image_bytes"` // of all
+	ExtraBytes int64 `json:"extra_bytes"` // row indexes and fields
+
+	JPEG    *jpegStats  `json:"jpeg,omitempty"`
+	Rejects rejectStats `json:"rejects"`
+}
+
+type classCount struct {
+	Class   string `json:"class"`
+	Label   int32  `json:"label"`
+	Samples int    `json:"samples"`
+}
+
+type formatCount struct {
+	Format  string `json:"format"`
+	Samples int    `json:"samples"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// jpegStats are of some of the set's JPEGs, evenly spread.
+type jpegStats struct {
+	LookedAt    int            `json:"looked_at"`
+	Subsampling map[string]int `json:"subsampling"` // 4:2:0, 4:4:4, …; 4:0:0 has no colour
+	Progressive int            `json:"progressive"`
+	FourColours int            `json:"four_colours"` // CMYK or YCCK
+	Unreadable  int            `json:"unreadable"`
+	// Repaired are images that are damaged and have the pixels that libjpeg, and so Pillow, gives them.
+	Repaired []pack.Reason `json:"repaired"`
+}
+
+// rejectStats are the statistics of files that the build left out.
+type rejectStats struct {
+	Samples int           `json:"samples"`
+	Reasons []pack.Reason `json:"reasons"`
+}
+
+func newStatsCommand() *cobra.Command {
+	var asJSON bool
+	var output string
+	cmd := &cobra.Command{
+		Use:   "stats SET",
+		Short: "Say what a shard set holds: classes, sizes, formats, what was left out",
+		Long: `Say what the shard set SET holds: samples and how evenly classes have them, the ten rarest and the ten commonest, sizes and
+aspect ratios, formats and bytes, how a thousand of its JPEGs are coded and which of them are repaired by libjpeg's rules, and what the build left out, by reason.
+
+It reads the index, and decodes a thousand images. Only samples in partitions that are on this machine count.
+With --json it is one object; with -o FILE.html a page with plots, complete in itself.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := openSet(args[0], shard.OpenSet)
+			if err != nil {
+				return err
+			}
+			defer set.Close()
+			stats, err := collectStats(cmd.Context(), set)
+			switch out := cmd.OutOrStdout(); {
+			case err != nil:
+			case output != "":
+				err = writeFile(output, out, stats.writePage)
+			case asJSON:
+				err = cliutil.PrintJSON(out, stats)
+			default:
+				stats.print(out)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write a page of HTML to this file; - is standard output")
+	return cmd
+}
+
+// collectStats goes through the index.
+func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
+	m := set.Manifest()
+	st := &setStats{
+		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: registry.Named(m.Encoding), Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
+		Rarest: []classCount{}, Commonest: []classCount{},
+	}
+	perClass := make([]int, len(m.Classes))
+	formats := map[shard.Format]*formatCount{}
+	sizes, bytes := map[[2]int32]int{}, tally{}
+	var jpegs []uint32
+	err := eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+		st.Here++
+		if e.Label >= 0 && int(e.Label) < len(perClass) {
+			perClass[e.Label]++
+		} else {
+			st.Unlabelled++
+		}
+		f := formats[e.Format]
+		if f == nil {
+			f = &formatCount{Format: formatName(e.Format, m.Encoding)}
+			formats[e.Format] = f
+		}
+		f.Samples++
+		f.Bytes += int64(e.ImageLength)
+		st.ImageBytes += int64(e.ImageLength)
+		st.ExtraBytes += int64(e.AuxLength) + int64(e.FieldsLength)
+		sizes[[2]int32{e.Width, e.Height}]++
+		bytes[float64(e.ImageLength)]++
+		if e.Format == imagefile.JPEG {
+			jpegs = append(jpegs, uint32(i))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	st.countSizes(sizes)
+	st.Bytes = bytes.distribution()
+	st.countClasses(m, perClass)
+	for _, f := range formats {
+		st.Formats = append(st.Formats, *f)
+	}
+	slices.SortFunc(st.Formats, func(a, b formatCount) int {
+		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Format, b.Format))
+	})
+	if err := st.lookAtJPEGs(ctx, set, jpegs); err != nil {
+		return nil, err
+	}
+	st.Rejects, err = readRejects(set.Dir())
+	return st, err
+}
+
+// countSizes says how large the images are.
+func (st *setStats) countSizes(sizes map[[2]int32]int) {
+	width, height, aspect := tally{}, tally{}, tally{}
+	for size, n := range sizes {
+		w, h := float64(size[0]), float64(size[1])
+		width[w] += n
+		height[h] += n
+		aspect[w/max(h, 1)] += n
+	}
+	st.Width, st.Height, st.Aspect = width.distribution(), height.distribution(), aspect.distribution()
+}
+
+// countClasses says how evenly the classes have samples.
+func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
+	counts := tally{}
+	var classes []classCount
+	for label, n := range perClass {
+		classes = append(classes, classCount{m.Classes[label], int32(label), n})
+		counts[float64(n)]++
+		if n == 0 {
+			st.Empty++
+		}
+	}
+	st.PerClass = counts.distribution()
+	slices.SortStableFunc(classes, func(a, b classCount) int { return a.Samples - b.Samples })
+	n := min(statsExtremes, len(classes))
+	st.Rarest = append(st.Rarest, classes[:n]...)
+	st.Commonest = append(st.Commonest, classes[len(classes)-n:]...)
+	slices.Reverse(st.Commonest)
+}
+
+// lookAtJPEGs decodes some, evenly spread.
+func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []uint32) error {
+	if len(indices) == 0 {
+		return nil
+	}
+	j := &jpegStats{LookedAt: min(statsHeads, len(indices)), Subsampling: map[string]int{}}
+	var repaired pack.Reasons
+	decoder := imagefile.NewDecoder(kernel.Active())
+	var buf, rows []byte
+	for k := range j.LookedAt {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		i := int(indices[k*len(indices)/j.LookedAt])
+		record, grown, err := set.Read(i, buf)
+		if err != nil {
+			return err
+		}
+		buf = grown
+		config, err := jpeg.DecodeConfig(record.Image)
+		if err != nil {
+			j.Unreadable++
+			continue
+		}
+		j.Subsampling[config.Subsampling]++
+		if config.Progressive {
+			j.Progressive++
+		}
+		if config.Components == 4 {
+			j.FourColours++
+		}
+		if _, rows, err = decoder.Check(rows[:0], record.Image); err == nil && decoder.Repaired() != nil {
+			key, err := set.Key(i)
+			if err != nil {
+				return err
+			}
+			repaired.Add(key, decoder.Repaired().Error())
+		}
+	}
+	j.Repaired = repaired.List()
+	st.JPEG = j
+	return nil
+}
+
+// readRejects counts the files that a build left out, by reason.
+func readRejects(dir string) (rejectStats, error) {
+	var st rejectStats
+	var reasons pack.Reasons
+	err := pack.ReadLeftOut(dir, shard.RejectsName, func(key, reason string) {
+		st.Samples++
+		reasons.Add(key, reason)
+	})
+	st.Reasons = reasons.List()
+	return st, err
+}
+
+// A distribution describes numbers: how many, from where to where, and a histogram.
+type distribution struct {
+	Count  int     `json:"count"`
+	Min    float64 `json:"min"`
+	P5     float64 `json:"p5"` // 5 in 100 are below
+	Median float64 `json:"median"`
+	P95    float64 `json:"p95"`
+	Max    float64 `json:"max"`
+	Mean   float64 `json:"mean"`
+	// Histogram counts the numbers in bins of equal width from Low to High, which leave out the farthest hundredth at each end.
+	Histogram []int   `json:"histogram"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+}
+
+// histogramBins is as many columns as fit beside a name in a terminal of 80.
+const histogramBins = 40
+
+// A tally counts how often each number occurs: among a set's millions of samples few sizes or lengths are unique.
+type tally map[float64]int
+
+// distribution describes the numbers.
+func (t tally) distribution() distribution {
+	numbers := slices.Sorted(maps.Keys(t))
+	if len(numbers) == 0 {
+		return distribution{Histogram: []int{}}
+	}
+	n, sum := 0, 0.0
+	below := make([]int, len(numbers)) // how many numbers are as small as each, or smaller
+	for i, x := range numbers {
+		n += t[x]
+		below[i] = n
+		sum += x * float64(t[x])
+	}
+	at := func(share float64) float64 {
+		i, _ := slices.BinarySearch(below, int(math.Round(share*float64(n-1)))+1)
+		return numbers[i]
+	}
+	d := distribution{Count: n, Min: numbers[0], P5: at(0.05), Median: at(0.5), P95: at(0.95), Max: numbers[len(numbers)-1], Low: at(0.01), High: at(0.99)}
+	d.Mean = sum / float64(n)
+	d.Histogram = make([]int, histogramBins)
+	if d.Low == d.High {
+		d.Histogram[0] = n
+		return d
+	}
+	for _, x := range numbers {
+		if x >= d.Low && x <= d.High {
+			d.Histogram[min(int(float64(histogramBins)*(x-d.Low)/(d.High-d.Low)), histogramBins-1)] += t[x]
+		}
+	}
+	return d
+}

@@ -1,0 +1,98 @@
+package imgshard
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/pack"
+)
+
+// writePage writes the statistics as a page.
+func (st *setStats) writePage(out io.Writer) error {
+	p := page{bufio.NewWriter(out)}
+	p.begin(st.Set, "stats.css", "")
+	p.add("<h1>%s</h1>\n<p>Split %s: samples %d, classes %d, partitions %d, stored as %s; images %s, row indexes and fields %s.\n",
+		st.Set, st.Split, st.Samples, st.Classes, st.Partitions, st.Stored(), bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
+	if st.Here != st.Samples {
+		p.add("Of them %d are on this machine, and counted here.\n", st.Here)
+	}
+	if st.Unlabelled > 0 {
+		p.add("%d samples have no label.\n", st.Unlabelled)
+	}
+	if st.Empty > 0 {
+		p.add("%d classes have no sample.\n", st.Empty)
+	}
+	p.add("</p>\n<div class=\"plots\">\n")
+	for _, row := range st.Rows() {
+		if row.Of.Count > 0 {
+			p.histogram(row)
+		}
+	}
+	p.add("</div>\n<div class=\"two\">\n<section><h2>Rarest classes</h2>")
+	p.classes(st.Rarest)
+	p.add("</section>\n<section><h2>Commonest classes</h2>")
+	p.classes(st.Commonest)
+	p.add("</section>\n</div>\n<h2>Formats</h2>\n" + `<table><tr><th>format<th class="n">images<th class="n">bytes</tr>`)
+	for _, f := range st.Formats {
+		p.add(`<tr><td>%s<td class="n">%d<td class="n">%s</tr>`, f.Format, f.Samples, bytesize.Format(f.Bytes))
+	}
+	p.add("</table>\n")
+	if st.JPEG != nil {
+		p.add("<p>%s</p>\n", st.JPEG)
+		p.reasons(st.JPEG.Repaired)
+	}
+	p.add("<h2>Left out by the build</h2>\n")
+	if st.Rejects.Samples == 0 {
+		p.add("<p>Nothing.</p>\n")
+	}
+	p.reasons(st.Rejects.Reasons)
+	return p.end("")
+}
+
+// histogram adds a plot of a distribution: bars in an SVG of 400 × 100.
+func (p page) histogram(row namedDistribution) {
+	d := row.Of
+	p.add("<figure>\n<figcaption>%s: median %s, from %s to %s</figcaption>\n", row.Name, row.Write(d.Median), row.Write(d.Min), row.Write(d.Max))
+	p.add(`<svg viewBox="0 0 400 100" preserveAspectRatio="none" role="img" aria-label="histogram of %s">`, row.Name)
+	highest := slices.Max(append([]int{1}, d.Histogram...))
+	step := (d.High - d.Low) / histogramBins
+	for i, n := range d.Histogram {
+		height := 100 * float64(n) / float64(highest)
+		title := fmt.Sprintf("%s to %s: %d", row.Write(d.Low+float64(i)*step), row.Write(d.Low+float64(i+1)*step), n)
+		p.add(`<rect x="%d" y="%.4g" width="9" height="%.4g"><title>%s</title></rect>`, 10*i, 100-height, height, title)
+	}
+	p.add("</svg>\n"+`<div class="ends"><span>%s</span><span>98 in 100 lie between</span><span>%s</span></div>`+"\n</figure>\n", row.Write(d.Low), row.Write(d.High))
+}
+
+// classes adds a table of classes, each with a bar for its share of the largest one's samples.
+func (p page) classes(list []classCount) {
+	p.add(`<table><tr><th>class<th class="n">label<th class="n">samples<th></tr>`)
+	most := 1
+	for _, c := range list {
+		most = max(most, c.Samples)
+	}
+	for _, c := range list {
+		p.add("<tr><td>%s", c.Class)
+		if word := firstWord(c.Class); word != "" {
+			p.add(` <span class="faint">%s</span>`, word)
+		}
+		p.add(`<td class="n">%d<td class="n">%d<td class="share"><span class="bar" style="width:%.4g%%"></span></tr>`,
+			c.Label, c.Samples, 100*float64(c.Samples)/float64(most))
+	}
+	p.add("</table>")
+}
+
+// reasons adds a table of them, if there are any.
+func (p page) reasons(list []pack.Reason) {
+	if len(list) == 0 {
+		return
+	}
+	p.add(`<div class="scroll"><table><tr><th>reason<th class="n">images<th>as</tr>`)
+	for _, r := range list {
+		p.add(`<tr><td>%s<td class="n">%d<td>%s</tr>`, r.Reason, r.Samples, r.Example)
+	}
+	p.add("</table></div>\n")
+}

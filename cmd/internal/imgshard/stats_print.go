@@ -1,0 +1,133 @@
+package imgshard
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+)
+
+// print writes the statistics for people.
+func (st *setStats) print(out io.Writer) {
+	fmt.Fprintf(out, "%s: split %s, %s of %s in %s, stored as %s\n", st.Set, st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
+		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), st.Stored())
+	fmt.Fprintf(out, "  data %s\n", st.Data)
+	if st.Here != st.Samples {
+		fmt.Fprintf(out, "  of them %s on this machine, and counted here\n", bytesize.Counted(st.Here, "is", "are"))
+	}
+	if st.Unlabelled > 0 {
+		fmt.Fprintf(out, "  %s no label\n", bytesize.Counted(st.Unlabelled, "sample has", "samples have"))
+	}
+	if st.Empty > 0 {
+		fmt.Fprintf(out, "  %s no sample\n", bytesize.Counted(st.Empty, "class has", "classes have"))
+	}
+	fmt.Fprintf(out, "  images %s, row indexes and fields %s\n\n", bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
+
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tmin\t5 %\tmedian\t95 %\tmax\t")
+	for _, row := range st.Rows() {
+		d := row.Of
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Write(d.Min), row.Write(d.P5), row.Write(d.Median), row.Write(d.P95), row.Write(d.Max), sparkline(d.Histogram))
+	}
+	table.Flush()
+
+	fmt.Fprintln(out)
+	for _, f := range st.Formats {
+		fmt.Fprintf(out, "%s: %s, %s\n", f.Format, bytesize.Counted(f.Samples, "image", "images"), bytesize.Format(f.Bytes))
+	}
+	if st.JPEG != nil {
+		fmt.Fprintln(out, st.JPEG)
+		printReasons(out, st.JPEG.Repaired)
+	}
+	if len(st.Rarest) > 0 {
+		fmt.Fprintf(out, "rarest classes: %s\ncommonest classes: %s\n", classList(st.Rarest), classList(st.Commonest))
+	}
+	fmt.Fprintf(out, "left out by the build: %s\n", bytesize.Grouped(st.Rejects.Samples))
+	printReasons(out, st.Rejects.Reasons)
+}
+
+// Stored says how images are stored, in a few words.
+func (st *setStats) Stored() string { return registry.Describe(st.Encoding) }
+
+// A namedDistribution is a row of the table of distributions.
+type namedDistribution struct {
+	Name  string
+	Of    distribution
+	Write func(float64) string // a value, for people
+}
+
+// Rows are the distributions, as the table and the page have them.
+func (st *setStats) Rows() []namedDistribution {
+	return []namedDistribution{
+		{"samples of a class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number}, {"width / height", st.Aspect, number},
+		{"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
+	}
+}
+
+// String says how the JPEGs are coded, in a line.
+func (j *jpegStats) String() string {
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(j.Subsampling), func(a, b string) int { return j.Subsampling[b] - j.Subsampling[a] }) {
+		parts = append(parts, fmt.Sprintf("%s %s", bytesize.Grouped(j.Subsampling[name]), name))
+	}
+	parts = append(parts, fmt.Sprintf("%s progressive", bytesize.Grouped(j.Progressive)))
+	if j.FourColours > 0 {
+		parts = append(parts, fmt.Sprintf("%s of four colours", bytesize.Grouped(j.FourColours)))
+	}
+	if j.Unreadable > 0 {
+		parts = append(parts, fmt.Sprintf("%s with a header that cannot be read", bytesize.Grouped(j.Unreadable)))
+	}
+	repaired := 0
+	for _, r := range j.Repaired {
+		repaired += r.Samples
+	}
+	parts = append(parts, fmt.Sprintf("%s damaged and repaired as libjpeg does", bytesize.Grouped(repaired)))
+	return fmt.Sprintf("of %s: %s", bytesize.Counted(j.LookedAt, "JPEG", "JPEGs"), strings.Join(parts, ", "))
+}
+
+func classList(classes []classCount) string {
+	parts := make([]string, len(classes))
+	for i, c := range classes {
+		parts[i] = fmt.Sprintf("%s %d", termsafe.Text(c.Class), c.Samples)
+		if word := firstWord(c.Class); word != "" {
+			parts[i] = fmt.Sprintf("%s (%s) %d", termsafe.Text(c.Class), word, c.Samples)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// firstWord returns the first of the words for a wnid, "" for other classes.
+func firstWord(class string) string {
+	first, _, _ := strings.Cut(wordnet.Words(class), ",")
+	return first
+}
+
+// number writes one without more digits than it needs.
+func number(x float64) string {
+	if x == float64(int64(x)) || x >= 1000 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
+
+// sparkline draws a histogram in a line of text.
+func sparkline(histogram []int) string {
+	const bars = "▁▂▃▄▅▆▇█"
+	highest := slices.Max(append([]int{1}, histogram...))
+	var b strings.Builder
+	for _, n := range histogram {
+		if n == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune([]rune(bars)[(n*8-1)/highest])
+	}
+	return strings.TrimRight(b.String(), " ")
+}

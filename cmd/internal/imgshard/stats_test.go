@@ -1,0 +1,277 @@
+package imgshard
+
+import (
+	"bytes"
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// imageTree writes a folder of class folders: cat with 3 JPEGs (one grey), dog with a PNG of 20 × 10 and a file that is no image.
+func imageTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, content []byte) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	encode := func(img image.Image, asPNG bool) []byte {
+		var b bytes.Buffer
+		var err error
+		if asPNG {
+			err = png.Encode(&b, img)
+		} else {
+			err = jpeg.Encode(&b, img, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	colour := func(w, h int, c uint8) image.Image {
+		img := image.NewNRGBA(image.Rect(0, 0, w, h))
+		for i := range img.Pix {
+			img.Pix[i] = c + uint8(i*7)
+		}
+		return img
+	}
+	gray := image.NewGray(image.Rect(0, 0, 10, 40))
+	gray.SetGray(3, 3, color.Gray{200})
+	write("cat/1.jpg", encode(colour(40, 40, 1), false))
+	write("cat/2.jpg", encode(colour(80, 40, 2), false))
+	write("cat/3.jpg", encode(gray, false))
+	write("dog/1.png", encode(colour(20, 10, 3), true))
+	write("dog/2.jpg", []byte("this is no image"))
+	return dir
+}
+
+func build(t *testing.T, args ...string) {
+	t.Helper()
+	if _, diag, status := imgshard(t, append([]string{"build"}, args...)...); status != 0 {
+		t.Fatal(diag)
+	}
+}
+
+func TestStats(t *testing.T) {
+	set := filepath.Join(t.TempDir(), "train-shards")
+	build(t, imageTree(t), "-o", set, "--partitions", "2")
+	out, diag, status := imgshard(t, "stats", set, "--json")
+	var st setStats
+	if err := json.Unmarshal([]byte(out), &st); status != 0 || err != nil {
+		t.Fatal(err, diag)
+	}
+	if st.Samples != 4 || st.Here != 4 || st.Classes != 2 || st.Unlabelled != 0 || st.Empty != 0 || st.Partitions != 2 {
+		t.Errorf("%+v", st)
+	}
+	if st.Rarest[0] != (classCount{"dog", 1, 1}) || st.Commonest[0] != (classCount{"cat", 0, 3}) {
+		t.Errorf("rarest %v, commonest %v", st.Rarest, st.Commonest)
+	}
+	if len(st.Formats) != 2 || st.Formats[0].Format != "jpeg" || st.Formats[0].Samples != 3 || st.Formats[1].Format != "png" {
+		t.Errorf("formats %v", st.Formats)
+	}
+	if st.Width.Min != 10 || st.Width.Max != 80 || st.Height.Max != 40 || st.Aspect.Min != 0.25 || st.Aspect.Max != 2 || st.Width.Mean != 37.5 {
+		t.Errorf("width %+v, height %+v, aspect %+v", st.Width, st.Height, st.Aspect)
+	}
+	if j := st.JPEG; j == nil || j.LookedAt != 3 || j.Subsampling["4:2:0"] != 2 || j.Subsampling["4:0:0"] != 1 || j.Progressive != 0 {
+		t.Errorf("JPEGs %+v", j)
+	}
+	if r := st.Rejects; r.Samples != 1 || len(r.Reasons) != 1 || r.Reasons[0].Example != "dog/2.jpg" || !strings.Contains(r.Reasons[0].Reason, "not an image") {
+		t.Errorf("rejects %+v", r)
+	}
+
+	text, _, status := imgshard(t, "stats", set)
+	for _, want := range []string{"split train, 4 samples of 2 classes in 2 partitions", "width / height", "of 3 JPEGs: 2 4:2:0, 1 4:0:0, 0 progressive", "rarest classes: dog 1, cat 3", "left out by the build: 1", "dog/2.jpg: not an image"} {
+		if status != 0 || !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	page := filepath.Join(t.TempDir(), "stats.html")
+	if _, diag, status := imgshard(t, "stats", set, "-o", page); status != 0 {
+		t.Fatal(diag)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(html), "<td>dog<td class=\"n\">1<td class=\"n\">1") || strings.Contains(strings.Replace(string(html), "http-equiv", "", 1), "http") {
+		t.Errorf("%v\n%s", err, html)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(page)); len(left) != 1 {
+		t.Errorf("beside the page lie %v", left)
+	}
+}
+
+// TestBuildCountsWhatWasRepaired damages photographs' data: libjpeg, and with it Pillow, shows them all the same.
+func TestBuildCountsWhatWasRepaired(t *testing.T) {
+	tree, set := imageTree(t), filepath.Join(t.TempDir(), "train-shards")
+	for _, name := range []string{"cat/1.jpg", "cat/2.jpg"} {
+		data := mustRead(t, filepath.Join(tree, name))
+		if err := os.WriteFile(filepath.Join(tree, name), data[:len(data)-2], 0o666); err != nil { // the EOI marker
+			t.Fatal(err)
+		}
+	}
+	for _, encoding := range []string{"original", "pixels"} {
+		out, diag, status := imgshard(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
+		for _, want := range []string{"repaired  images that are damaged", "2: jpeg: invalid format at byte 1539: no EOI marker after the scan; the first is cat/", "dog/2.jpg: not an image (it begins 74 68 69 73"} {
+			if status != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s%s", encoding, want, out, diag)
+			}
+		}
+		if encoding != "original" {
+			continue
+		}
+		page := filepath.Join(t.TempDir(), "page.html")
+		if out, diag, status := imgshard(t, "stats", set, "-o", page); status != 0 {
+			t.Error(out, diag)
+		}
+		out, diag, status = imgshard(t, "stats", set)
+		for _, text := range []string{out, string(mustRead(t, page))} {
+			for _, want := range []string{"2 damaged and repaired as libjpeg does", "jpeg: invalid format at byte 1539: no EOI marker after the scan"} {
+				if status != 0 || !strings.Contains(text, want) {
+					t.Errorf("no %q in\n%s%s", want, text, diag)
+				}
+			}
+		}
+	}
+}
+
+// TestStatsOfAPart counts what is on this machine.
+func TestStatsOfAPart(t *testing.T) {
+	set := copySet(t)
+	if err := os.RemoveAll(filepath.Join(set, "rank-0001")); err != nil {
+		t.Fatal(err)
+	}
+	text, diag, status := imgshard(t, "stats", set)
+	if status != 0 || !strings.Contains(text, "of them 3 are on this machine") {
+		t.Errorf("%s%s", text, diag)
+	}
+}
+
+func TestDistribution(t *testing.T) {
+	once, twice := tally{}, tally{}
+	for i := range 1001 {
+		once[float64(i)] = 1
+		twice[float64(i)] = 2
+	}
+	d := once.distribution()
+	if d.Count != 1001 || d.Min != 0 || d.P5 != 50 || d.Median != 500 || d.P95 != 950 || d.Max != 1000 || d.Mean != 500 || d.Low != 10 || d.High != 990 {
+		t.Errorf("%+v", d)
+	}
+	sum := 0
+	for _, n := range d.Histogram {
+		sum += n
+	}
+	if sum != 981 || slices.Min(d.Histogram) < 24 || slices.Max(d.Histogram) > 26 {
+		t.Errorf("histogram %v", d.Histogram)
+	}
+	if e := twice.distribution(); e.Count != 2002 || e.Median != 500 || e.P5 != 50 || e.P95 != 950 || e.Mean != 500 || e.Histogram[7] != 2*d.Histogram[7] {
+		t.Errorf("of each twice: %+v", e)
+	}
+	if d := (tally{1: 3, 2: 1}).distribution(); d.Median != 1 || d.P95 != 2 || d.P5 != 1 {
+		t.Errorf("of three and one: %+v", d)
+	}
+	if d := (tally{}).distribution(); d.Count != 0 || math.IsNaN(d.Mean) {
+		t.Errorf("of nothing: %+v", d)
+	}
+	if line := sparkline([]int{0, 1, 4, 8, 0, 0}); line != " ▁▄█" {
+		t.Errorf("%q", line)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	tree, dir := imageTree(t), t.TempDir()
+	a, b, pixels := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "p")
+	build(t, tree, "-o", a)
+	build(t, tree, "-o", pixels, "--encoding", "pixels")
+	for _, change := range []error{
+		os.Rename(filepath.Join(tree, "cat/1.jpg"), filepath.Join(tree, "dog/9.jpg")), // removed and added
+		os.WriteFile(filepath.Join(tree, "cat/2.jpg"), mustRead(t, filepath.Join(tree, "cat/3.jpg")), 0o666),
+		os.Rename(filepath.Join(tree, "cat"), filepath.Join(tree, "lynx")),
+	} {
+		if change != nil {
+			t.Fatal(change)
+		}
+	}
+	build(t, tree, "-o", b)
+	out, _, status := imgshard(t, "diff", a, b)
+	lines := strings.Split(out, "\n")
+	slices.Sort(lines)
+	for _, want := range []string{"added\tdog/9.jpg", "added\tlynx/2.jpg", "removed\tcat/1.jpg", "removed\tcat/2.jpg",
+		"relabelled\tcat/3.jpg\tcat\tlynx\tlynx/3.jpg", "same 1, added 2, removed 2, relabelled 1, changed 0"} {
+		if status != 1 || !slices.Contains(lines, want) {
+			t.Errorf("status %d, no %q in\n%s", status, want, out)
+		}
+	}
+	if out, diag, status := imgshard(t, "diff", a, a, "-q"); status != 0 || out != "same 4, added 0, removed 0, relabelled 0, changed 0; served in the same order\n"+
+		"images were compared by their recorded checksums: --content reads them\n" {
+		t.Errorf("a set and itself: %d, %s%s", status, out, diag)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := os.CopyFS(damaged, os.DirFS(a)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(damaged, "rank-0000/00000.imgshard")
+	bytes := mustRead(t, file)
+	copy(bytes[len(bytes)/3:], "damage damage damage")
+	if err := os.WriteFile(file, bytes, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, status := imgshard(t, "diff", a, damaged, "-q"); status != 0 {
+		t.Errorf("by checksums: %d, %s", status, out)
+	}
+	if _, diag, status := imgshard(t, "diff", a, damaged, "--content"); status != 1 || !strings.Contains(diag, "damaged/rank-0000/00000.imgshard") {
+		t.Errorf("by content: %d, %s", status, diag)
+	}
+	out, _, status = imgshard(t, "diff", a, pixels)
+	if status != 0 || !strings.Contains(out, "images were not compared") {
+		t.Errorf("another encoding: %d, %s", status, out)
+	}
+}
+
+// TestDiffSaysWhatChanged compares sets whose samples have the same keys.
+func TestDiffSaysWhatChanged(t *testing.T) {
+	tree, dir := imageTree(t), t.TempDir()
+	list := filepath.Join(tree, "list.csv")
+	pack := func(name, lines string) string {
+		if err := os.WriteFile(list, []byte(lines), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		set := filepath.Join(dir, name)
+		build(t, list, "-o", set)
+		return set
+	}
+	a := pack("a", "path,label\ncat/1.jpg,cat\ncat/2.jpg,cat\ndog/1.png,dog\n")
+	if err := os.WriteFile(filepath.Join(tree, "cat/2.jpg"), mustRead(t, filepath.Join(tree, "cat/3.jpg")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b := pack("b", "path,label\ncat/1.jpg,dog\ncat/2.jpg,cat\ndog/1.png,dog\n")
+	out, _, status := imgshard(t, "diff", a, b, "--json")
+	objects := strings.Split(strings.TrimSpace(out), "\n")
+	if status != 1 || len(objects) != 3 || !slices.Contains(objects, `{"kind":"relabelled","key":"cat/1.jpg","before":"cat","after":"dog"}`) ||
+		!slices.Contains(objects, `{"kind":"changed","key":"cat/2.jpg"}`) {
+		t.Fatalf("status %d\n%s", status, out)
+	}
+	var sum diffSummary
+	if err := json.Unmarshal([]byte(objects[2]), &sum); err != nil || sum.Same != 1 || sum.Relabelled != 1 || sum.Changed != 1 || !sum.Compared || sum.SameOrder {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,128 @@
+package imgshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var jobs int
+	var images, complete bool
+	cmd := &cobra.Command{
+		Use:   "verify SET",
+		Short: "Check every checksum of a shard set",
+		Long: `Read every byte of the shard set SET, or of every set in the folder SET, and check every checksum, the order of the
+samples, and the fingerprint.
+
+Each missing file, and each damaged record or section, is one line on stderr that names file, record and offset; then the
+exit status is 1. Of a set without all its partitions, those that are here are verified.
+
+Checksums tell damage. With --images each image is decoded too, and the row index of each JPEG made anew and compared
+with the stored one: for sets of somebody that you do not trust.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], func(ctx context.Context, out, diag io.Writer, dir string) error {
+				return verify(ctx, out, diag, dir, jobs, images, complete)
+			})
+		},
+	}
+	addJobsFlag(cmd.Flags(), &jobs, "shards to read at a time (default one for each CPU)")
+	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
+	cmd.Flags().BoolVar(&complete, "complete", false, "fail if a partition is not here")
+	return cmd
+}
+
+// verifyAll verifies every set at path, even if one has faults.
+func verifyAll(ctx context.Context, out, diag io.Writer, path string, verify func(ctx context.Context, out, diag io.Writer, dir string) error) error {
+	found, err := shard.FindAll(path)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range found.Damaged {
+		errs = append(errs, d.Err)
+	}
+	for _, dir := range slices.Sorted(maps.Values(found.Sets)) {
+		if err := verify(ctx, out, diag, dir); err != nil {
+			errs = append(errs, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// verify verifies the set in dir, prints each problem to diag, and a summary to out.
+func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, images, complete bool) error {
+	options := shard.VerifyOptions{Jobs: jobs}
+	if images {
+		m, err := shard.ReadManifest(dir)
+		if err != nil {
+			return err
+		}
+		stored, err := registry.Open(m.Encoding)
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
+	}
+	clearBar := func() {}
+	if isTerminal(diag) {
+		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true),
+			progressbar.OptionSetDescription("verifying"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		options.Progress = func(p shard.VerifyProgress) {
+			bar.ChangeMax64(p.BytesTotal)
+			bar.Set64(p.Bytes)
+		}
+		clearBar = func() { bar.Clear() }
+	}
+	options.Problem = func(err error) {
+		clearBar()
+		fmt.Fprintln(diag, "imgshard:", err)
+	}
+	began := time.Now()
+	report, err := shard.Verify(ctx, dir, options)
+	clearBar()
+	if err != nil {
+		return err
+	}
+	if n := len(report.Missing); n > 0 {
+		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
+	}
+	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(report.Samples, "sample", "samples"),
+		bytesize.Counted(report.Shards, "shard", "shards"), bytesize.Format(report.Bytes), time.Since(began).Seconds())
+	if report.Problems > 0 {
+		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
+	}
+	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
+	if n := len(report.Missing); complete && n > 0 {
+		return fmt.Errorf("%s: not complete: %s missing: copy %s", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
+	}
+	if images {
+		fmt.Fprintf(out, "%s: every image decodes, and is what its entry says\n", dir)
+	}
+	return nil
+}
+
+// partitionNames names the folders of partitions.
+func partitionNames(partitions []int) string {
+	names := make([]string, len(partitions))
+	for i, p := range partitions {
+		names[i] = fmt.Sprintf("rank-%04d", p)
+	}
+	return bytesize.Listed(names, 8)
+}

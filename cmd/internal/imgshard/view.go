@@ -1,0 +1,347 @@
+package imgshard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	_ "image/jpeg"
+	"image/png"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/basicfont"
+	"golang.org/x/image/math/fixed"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+const (
+	// thumbnailSide is the longer side of a picture on a sheet, in pixels, if nothing larger is beside it; thumbnailSideMax limits
+	// any picture.
+	thumbnailSide    = 160
+	thumbnailSideMax = 320
+	// viewLimit is how long view looks for the samples of a dataset that is not packed.
+	viewLimit = 3 * time.Second
+	// viewSamplesMax bounds a sheet: each picture takes some kilobytes in it.
+	viewSamplesMax = 20000
+	viewDrawsMax   = 100
+)
+
+// viewFlags are the flags of imgshard view.
+type viewFlags struct {
+	output, transform, find, class string
+	samples, draws                 int
+	indices                        []int
+	seed                           int64
+	epoch                          int
+	source                         source.Options
+}
+
+func newViewCommand() *cobra.Command {
+	f := viewFlags{samples: 100}
+	cmd := &cobra.Command{
+		Use:   "view SET|SRC",
+		Short: "Make a sheet of samples to look at: HTML or PNG",
+		Long: `Make a sheet of samples of the shard set SET, or of the dataset SRC before it is packed: each with its picture, key, label, class, size
+and where it lies; and beside it, with --transform, what a training would get, drawn --draws times.
+
+-o FILE.html is a page that is complete in itself, with a field that searches by class, key and index; -o FILE.png one picture;
+-o - the page on standard output. Samples are spread evenly over the set, or are those that --class, --find and --index name.
+Of a dataset that is not packed those count that three seconds of looking find.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cmp.Or(f.check(), checkSourceFlags(f.source)); err != nil {
+				return cliutil.Usage(err)
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "sheet.html", "file to write: .html or .png; - is standard output")
+	flags.VarP(cliutil.Int(&f.samples, 1, viewSamplesMax), "samples", "n", "how many samples")
+	flags.StringVar(&f.class, "class", "", "samples of this class only, by name")
+	flags.StringVar(&f.find, "find", "", "samples whose key contains this")
+	flags.IntSliceVar(&f.indices, "index", nil, "these samples of a set, by index")
+	flags.StringVar(&f.transform, "transform", "", "show what it gives too: a preset, or a JSON list of operations")
+	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "how often the transform is drawn (default 8, or 1 if it draws nothing)")
+	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the draws, as the loader's")
+	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first draw; the others are those of the epochs after it")
+	addSourceFlags(flags, &f.source)
+	cmd.RegisterFlagCompletionFunc("class", classNames)
+	return cmd
+}
+
+// classNames offers shells the classes of the set that the command line names.
+func classNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	for _, path := range args {
+		if dir, err := setDir(path); err == nil {
+			if m, err := shard.ReadManifest(dir); err == nil {
+				return m.Classes, cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (f *viewFlags) check() error {
+	switch {
+	case f.draws > 0 && f.transform == "":
+		return fmt.Errorf("--draws needs --transform")
+	case f.output != "-" && !strings.HasSuffix(f.output, ".html") && !strings.HasSuffix(f.output, ".png"):
+		return fmt.Errorf("-o %s: a sheet is a file that ends in .html or .png, or - for the page on standard output", f.output)
+	}
+	return nil
+}
+
+func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
+	v := viewer{flags: f, engine: transform.NewEngine(transform.ActiveLevel())}
+	if f.transform != "" {
+		var err error
+		if v.spec, err = transform.Parse(f.transform); err != nil {
+			return cliutil.Usage(err)
+		}
+		if f.draws == 0 {
+			f.draws = 1
+			if v.spec.Random() {
+				f.draws = 8
+			}
+		}
+	}
+	sheet, err := v.look(ctx, path)
+	if err != nil {
+		return err
+	}
+	if len(sheet.Samples) == 0 {
+		return fmt.Errorf("%s: no sample of that kind is there", path)
+	}
+	write := sheet.writePage
+	if strings.HasSuffix(f.output, ".png") {
+		write = sheet.writePNG
+	}
+	if err := writeFile(f.output, out, write); err != nil {
+		return err
+	}
+	if f.output != "-" {
+		fmt.Fprintf(out, "%s of %s on %s\n", bytesize.Counted(len(sheet.Samples), "sample", "samples"), bytesize.Grouped(sheet.All), f.output)
+	}
+	return nil
+}
+
+// A viewSheet is what view shows.
+type viewSheet struct {
+	Title     string
+	All       int // samples found
+	Transform string
+	Samples   []viewSample // by class, then by index
+}
+
+// A viewSample is a sample on the sheet. An unpacked one has the index -1, and instead of its shard the file or folder that holds it.
+type viewSample struct {
+	lsLine
+	Original *thumbnail.Picture
+	Draws    []*thumbnail.Picture
+	Done     []string // what each draw did, a JSON list of operations
+	Error    string
+
+	read func(*lsLine) (transform.Source, error)
+}
+
+// Size is the stored image's, for people.
+func (s viewSample) Size() string { return bytesize.Format(int64(s.Bytes)) }
+
+// A viewer makes the pictures.
+type viewer struct {
+	flags  *viewFlags
+	engine *transform.Engine
+	spec   *transform.Spec // nil without --transform
+	pix    []byte
+}
+
+// look finds a set at path, or else a dataset, and shows samples of it.
+func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
+	sets, splits, err := cliutil.FindData([]string{path}, v.flags.source)
+	if err != nil {
+		return nil, err
+	}
+	choose := func() (*viewSheet, error) { return v.ofDataset(ctx, splits) }
+	if splits == nil {
+		dir, err := onlySet(path, sets)
+		if err != nil {
+			return nil, err
+		}
+		set, err := shard.OpenSet(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer set.Close()
+		choose = func() (*viewSheet, error) { return v.ofSet(ctx, set) }
+	}
+	sheet, err := choose()
+	if err != nil {
+		return nil, err
+	}
+	if v.spec != nil {
+		sheet.Transform = v.spec.String()
+	}
+	for i := range sheet.Samples {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		sample := &sheet.Samples[i]
+		src, err := sample.read(&sample.lsLine)
+		if err == nil {
+			err = v.draw(sample, src)
+		}
+		if err != nil {
+			sample.Error = err.Error()
+		}
+	}
+	slices.SortStableFunc(sheet.Samples, func(a, b viewSample) int { return int(a.Label) - int(b.Label) })
+	return sheet, nil
+}
+
+// draw makes the pictures of a sample: the stored image, and the transform's results.
+func (v *viewer) draw(sample *viewSample, src transform.Source) error {
+	side := thumbnailSide
+	if v.spec != nil { // as large as the pictures beside it
+		height, width := v.spec.OutputSize()
+		side = min(max(side, height, width), thumbnailSideMax)
+	}
+	small := func(w, h int) (int, int, error) {
+		sample.Width, sample.Height = int32(w), int32(h)
+		w, h = thumbnail.Fit(w, h, side)
+		return w, h, nil
+	}
+	pix, w, h, err := v.engine.DecodeResized(src, small, transform.Bilinear, transform.Pillow13)
+	if err != nil {
+		return err
+	}
+	if sample.Original, err = thumbnail.New(pix, w, h, side); err != nil || v.spec == nil {
+		return err
+	}
+	v.pix = append(v.pix[:0], make([]byte, v.spec.OutputBytes())...)
+	h, w = v.spec.OutputSize()
+	for draw := range v.flags.draws {
+		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, max(sample.Index, 0))
+		_, done, err := v.engine.ApplyRecorded(v.spec, transform.Output{Pix: v.pix}, src, draws)
+		if err != nil {
+			return err
+		}
+		t, err := thumbnail.New(v.pix, w, h, thumbnailSideMax)
+		if err != nil {
+			return err
+		}
+		sample.Draws, sample.Done = append(sample.Draws, t), append(sample.Done, done)
+	}
+	return nil
+}
+
+// A viewClass is the samples of one class.
+type viewClass struct {
+	Label   int32
+	Class   string
+	Samples []viewSample
+}
+
+// ByClass groups the samples for the page.
+func (s *viewSheet) ByClass() []viewClass {
+	var classes []viewClass
+	for _, sample := range s.Samples {
+		last := len(classes) - 1
+		if last < 0 || classes[last].Label != sample.Label || classes[last].Class != sample.Class {
+			classes = append(classes, viewClass{Label: sample.Label, Class: sample.Class})
+			last++
+		}
+		classes[last].Samples = append(classes[last].Samples, sample)
+	}
+	return classes
+}
+
+const (
+	sheetColumns = 8  // of a sheet without draws
+	captionLines = 2  // under each picture
+	captionLine  = 13 // pixels
+	cellGap      = 6
+)
+
+// writePNG writes one picture: a row for each sample with its draws, or, without draws, samples in rows.
+func (s *viewSheet) writePNG(out io.Writer) error {
+	columns, cells := sheetColumns, [][]*thumbnail.Picture{}
+	draws := len(s.Samples[0].Draws)
+	if draws > 0 {
+		columns = 1 + draws
+	}
+	height := thumbnailSide
+	for _, sample := range s.Samples {
+		row := append([]*thumbnail.Picture{sample.Original}, sample.Draws...)
+		for _, t := range row {
+			if t != nil {
+				height = max(height, t.Height)
+			}
+		}
+		cells = append(cells, row)
+	}
+	width := height
+	cellHeight := height + captionLines*captionLine + cellGap
+	rows := len(cells)
+	if draws == 0 {
+		rows = (len(cells) + sheetColumns - 1) / sheetColumns
+	}
+	sheet := image.NewRGBA(image.Rect(0, 0, columns*(width+cellGap), rows*cellHeight))
+	draw.Draw(sheet, sheet.Bounds(), image.White, image.Point{}, draw.Src)
+	for i, row := range cells {
+		left, top := 0, i*cellHeight
+		if draws == 0 {
+			left, top = i%sheetColumns*(width+cellGap), i/sheetColumns*cellHeight
+		}
+		for k, t := range row {
+			if err := drawThumbnail(sheet, t, left+k*(width+cellGap), top); err != nil {
+				return err
+			}
+		}
+		sample := s.Samples[i]
+		caption := fmt.Sprintf("%d %s", sample.Label, sample.Class)
+		if sample.Error != "" {
+			caption = sample.Error
+		}
+		drawText(sheet, left, top+height+captionLine-2, width, caption)
+		drawText(sheet, left, top+height+2*captionLine-2, width, sample.Key)
+	}
+	return png.Encode(out, sheet)
+}
+
+func drawThumbnail(sheet *image.RGBA, p *thumbnail.Picture, left, top int) error {
+	if p == nil {
+		return nil
+	}
+	picture, _, err := image.Decode(bytes.NewReader(p.Data))
+	if err != nil {
+		return err
+	}
+	draw.Draw(sheet, image.Rect(left, top, left+p.Width, top+p.Height), picture, image.Point{}, draw.Src)
+	return nil
+}
+
+// drawText writes as much of a text as fits, its end if that is not all: the end of a key tells more.
+func drawText(sheet *image.RGBA, left, baseline, width int, text string) {
+	face := basicfont.Face7x13
+	if fits := width / face.Advance; len(text) > fits {
+		text = ".." + text[len(text)-fits+2:] // the face has no other ellipsis
+	}
+	d := font.Drawer{Dst: sheet, Src: image.NewUniform(color.Black), Face: face, Dot: fixed.P(left, baseline)}
+	d.DrawString(text)
+}

@@ -1,0 +1,68 @@
+package imgshard
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+)
+
+// writePage writes the sheet as a page.
+func (s *viewSheet) writePage(out io.Writer) error {
+	p, script := page{bufio.NewWriter(out)}, pageFile("view.js")
+	p.begin(s.Title, "view.css", script)
+	p.add("<header>\n<h1>%s</h1>\n"+`<label>Class, key or index: <input id="search" type="search" autofocus></label> `+
+		`<span id="shown" class="faint" role="status">%d samples of %d</span>`+"\n</header>\n", s.Title, len(s.Samples), s.All)
+	if s.Transform != "" {
+		p.add("<p><code>%s</code></p>\n", s.Transform)
+	}
+	for _, class := range s.ByClass() {
+		p.add("<section>\n<h2>")
+		if class.Label >= 0 {
+			p.add("%d: ", class.Label)
+		}
+		p.add("%s", class.Class)
+		words := wordnet.Words(class.Class)
+		if words != "" {
+			p.add(` <span class="faint">%s</span>`, words)
+		}
+		p.add("</h2>\n<div class=\"samples\">\n")
+		for _, sample := range class.Samples {
+			p.sample(sample, words)
+		}
+		p.add("</div>\n</section>\n")
+	}
+	return p.end(script)
+}
+
+// sample adds the pictures of a sample and their caption. words are those for its class.
+func (p page) sample(s viewSample, words string) {
+	index := ""
+	if s.Index >= 0 {
+		index = strconv.Itoa(s.Index)
+	}
+	p.add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, strings.Join([]string{s.Class, s.Key, index, words}, " "))
+	if s.Original != nil {
+		p.picture(s.Original, "as it is stored", "as it is stored")
+	}
+	for i, draw := range s.Draws {
+		name := "draw " + strconv.Itoa(i)
+		p.picture(draw, name, name+": "+s.Done[i])
+	}
+	p.add("</div>\n<figcaption>")
+	if index != "" {
+		p.add("%s · ", index)
+	}
+	p.add(`%s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Key, s.Width, s.Height, s.Format, s.Size(), s.Shard)
+	if s.Error != "" {
+		p.add(`<br><span class="error">%s</span>`, s.Error)
+	}
+	p.add("</figcaption>\n</figure>\n")
+}
+
+func (p page) picture(picture *thumbnail.Picture, name, title string) {
+	p.add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`, picture.URL(), picture.Width, picture.Height, name, title)
+}

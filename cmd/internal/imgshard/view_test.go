@@ -1,0 +1,177 @@
+package imgshard
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// picturesOf decodes the pictures in a page.
+func picturesOf(t *testing.T, page string) []image.Image {
+	t.Helper()
+	var list []image.Image
+	for _, m := range regexp.MustCompile(`src="data:image/(?:jpeg|png);base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		data, err := base64.StdEncoding.DecodeString(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, _, err := image.Decode(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, img)
+	}
+	return list
+}
+
+// TestPagesEscape has a class and a file whose names are markup.
+func TestPagesEscape(t *testing.T) {
+	tree := imageTree(t)
+	class := filepath.Join(tree, `<script>&"'`)
+	if err := errors.Join(os.Mkdir(class, 0o777), os.Rename(filepath.Join(tree, "dog", "1.png"), filepath.Join(class, `"><b>.png`))); err != nil {
+		t.Fatal(err)
+	}
+	set := filepath.Join(t.TempDir(), "a<b>")
+	build(t, tree, "-o", set)
+	const name = "&lt;script&gt;&amp;&#34;&#39;"
+	for _, tt := range []struct {
+		command string
+		want    []string
+	}{
+		{"view", []string{"a&lt;b&gt;</title>", ": " + name + "</h2>", `data-search="` + name + " " + name + `/&#34;&gt;&lt;b&gt;.png `}},
+		{"stats", []string{"a&lt;b&gt;</title>", "<td>" + name + "<td"}},
+	} {
+		page, diag, status := imgshard(t, tt.command, set, "-o", "-")
+		if status != 0 || strings.Contains(page, `<script>&`) || strings.Contains(page, "<b>") {
+			t.Errorf("%s: status %d, %s\n%s", tt.command, status, diag, page)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: no %q in the page", tt.command, want)
+			}
+		}
+	}
+}
+
+func TestViewOfASet(t *testing.T) {
+	dir := t.TempDir()
+	set, page := filepath.Join(dir, "train-shards"), filepath.Join(dir, "sheet.html")
+	build(t, imageTree(t), "-o", set)
+	out, diag, status := imgshard(t, "view", set, "-o", page, "--transform", `[{"op":"RandomCrop","size":[8,9]}]`, "--draws", "3")
+	if status != 0 || out != "4 samples of 4 on "+page+"\n" {
+		t.Fatalf("%s%s", out, diag)
+	}
+	html := string(mustRead(t, page))
+	pictures := picturesOf(t, html)
+	if len(pictures) != 4*(1+3) {
+		t.Fatalf("%d pictures", len(pictures))
+	}
+	if size := pictures[1].Bounds().Size(); size != image.Pt(9, 8) {
+		t.Errorf("a draw of %v", size)
+	}
+	for _, want := range []string{"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`, `title="draw 2: [{&#34;op&#34;: &#34;crop&#34;`} {
+		if !strings.Contains(html, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	before, after, found := strings.Cut(html, `http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; `)
+	if !found || strings.Contains(before+after, "http") {
+		t.Error("the page asks elsewhere, or may")
+	}
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{{[]string{"--class", "dog"}, 1}, {[]string{"--find", "2.jpg"}, 1}, {[]string{"--index", "0,3"}, 2}, {[]string{"-n", "2"}, 2}} {
+		page, diag, status := imgshard(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
+		if status != 0 || strings.Count(page, "<figure") != tt.want {
+			t.Errorf("%v: %d figures, want %d; %s", tt.args, strings.Count(page, "<figure"), tt.want, diag)
+		}
+	}
+}
+
+// TestViewPicture makes one picture of a set's samples, and one with a row for each.
+func TestViewPicture(t *testing.T) {
+	dir := t.TempDir()
+	set := filepath.Join(dir, "train-shards")
+	build(t, imageTree(t), "-o", set)
+	for name, args := range map[string][]string{"plain": nil, "drawn": {"--transform", "eval", "--draws", "2"}} {
+		path := filepath.Join(dir, name+".png")
+		if _, diag, status := imgshard(t, append([]string{"view", set, "-o", path}, args...)...); status != 0 {
+			t.Fatal(diag)
+		}
+		sheet, err := png.Decode(bytes.NewReader(mustRead(t, path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := image.Pt(8*166, 192)
+		if name == "drawn" {
+			want = image.Pt(3*230, 4*256)
+		}
+		if size := sheet.Bounds().Size(); size != want {
+			t.Errorf("%s: %v, want %v", name, size, want)
+		}
+	}
+}
+
+// TestViewOfADataset looks at folders and at a file that is no image before they are packed.
+func TestViewOfADataset(t *testing.T) {
+	tree := imageTree(t)
+	page, diag, status := imgshard(t, "view", tree, "-o", "-")
+	if status != 0 || strings.Count(page, "<figure") != 5 || !strings.Contains(page, "(not packed)") || !strings.Contains(page, "<h2>1: dog</h2>") ||
+		!strings.Contains(page, "not an image") || len(picturesOf(t, page)) != 4 {
+		t.Errorf("status %d, %d figures; %s", status, strings.Count(page, "<figure"), diag)
+	}
+	page, _, _ = imgshard(t, "view", tree, "-o", "-", "--class", "cat")
+	if strings.Count(page, "<figure") != 3 {
+		t.Errorf("%d figures of cat", strings.Count(page, "<figure"))
+	}
+}
+
+// TestCompletions offers shells the values of flags, and of --class those of the set.
+func TestCompletions(t *testing.T) {
+	for want, args := range map[string][]string{
+		"n01440764": {"view", trainSet, "--class"}, "dino": {"view", "--transform"}, "pixels": {"repack", "--encoding"}, "zstd": {"build", "--codec"},
+	} {
+		out, diag, status := imgshard(t, append(append([]string{"__complete"}, args...), "")...)
+		if status != 0 || !slices.Contains(strings.Fields(out), want) {
+			t.Errorf("%q: status %d, %s, %s, want %s among them", args, status, out, diag, want)
+		}
+	}
+	if out, _, _ := imgshard(t, "__complete", "view", t.TempDir(), "--class", ""); out != ":4\n" {
+		t.Errorf("without a set: %q", out)
+	}
+}
+
+func TestViewMistakes(t *testing.T) {
+	tree := imageTree(t)
+	for _, tt := range []struct {
+		args   []string
+		want   string
+		status int
+	}{
+		{[]string{tree, "-n", "0"}, `--samples "0": want a whole number from 1 to 20000`, 2},
+		{[]string{tree, "--draws", "3"}, "--draws needs --transform", 2},
+		{[]string{tree, "--transform", "nosuch"}, `unknown transform "nosuch"`, 2},
+		{[]string{tree, "-o", "sheet.gif"}, "ends in .html or .png", 2},
+		{[]string{tree, "-o", filepath.Join(tree, "no", "such.html")}, "no such file", 1},
+		{[]string{tree, "--class", "horse", "-o", "-"}, "no sample of that kind", 1},
+		{[]string{filepath.Join(tree, "nothing")}, "no such file", 1},
+		{[]string{trainSet, "--index", "99", "-o", "-"}, "99", 1},
+	} {
+		out, diag, status := imgshard(t, append([]string{"view"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(diag, tt.want) || out != "" {
+			t.Errorf("view %v: status %d, %s", tt.args, status, diag)
+		}
+	}
+	if _, err := os.Stat("sheet.html"); err == nil {
+		t.Error("a sheet was left behind")
+	}
+}
