@@ -34,6 +34,9 @@ The set stands beside SRC unless -o says otherwise: /data/train becomes /data/tr
 beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become
 /data/imagenet-train-shards and /data/imagenet-val-shards.
 
+With --encoding coefficients JPEGs are stored without their Huffman codes: the same pixels come in about half the time,
+and imgshard cat and repack give the very files. They take a seventh more bytes.
+
 With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
 Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
 makes such a set of one that keeps the original files. Small images, as those of CIFAR, are packed so unless told

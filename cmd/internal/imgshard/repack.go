@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-const repackHelp = `Make another set of the samples of one that keeps the original files: as pixels, in other partitions, or in another order.
+const repackHelp = `Make another set of the samples of one that keeps the original files: in another encoding, other partitions, or another order.
 
 The set is what imgshard build makes of the original files with the same flags, to the byte. Partitions and seed are those
 of SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`

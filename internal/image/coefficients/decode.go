@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
-	"math/bits"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -27,6 +26,7 @@ type Decoder struct {
 	next, end int // batches
 	tile      openTile
 	masks     [quadsMax]pairMasks
+	extents   [quadsMax]uint8
 	dcs       [quadsMax + 8][4]int16             // vectors may read beyond, here and in the next two
 	fixed     [quadsMax*20 + 2*bundleValues]byte // values of the first list
 	values    [valuesMax + 2*bundleValues]byte   // of the second
@@ -119,9 +119,7 @@ func (d *Decoder) Batch(quads []*jpeg.Quad, extents []uint8) error {
 	masks := d.masks[t.quad : t.quad+len(quads)]
 	firsts := t.firsts[firstValues*t.quad:]
 	t.value += d.kernels.expand(quads, masks, d.values[t.value:], firsts, d.dcs[t.quad:])
-	for i := range masks {
-		extents[i] = extent(&masks[i], (*[firstValues]byte)(firsts[firstValues*i:]))
-	}
+	copy(extents, d.extents[t.quad:])
 	for len(t.patches) > 0 && int(t.patches[0]) < t.quad+len(quads) {
 		i := int(t.patches[0]) - t.quad
 		if i < 0 {
@@ -134,18 +132,6 @@ func (d *Decoder) Batch(quads []*jpeg.Quad, extents []uint8) error {
 	t.quad += len(quads)
 	d.next++
 	return nil
-}
-
-// extent returns what the inverse transform must take notice of besides DC.
-func extent(m *pairMasks, first *[firstValues]byte) uint8 {
-	low := m[0] | m[1]
-	switch {
-	case m[2]|m[3]|low>>32 != 0:
-		return jpeg.ExtentFull
-	case low|binary.LittleEndian.Uint64(first[:])|uint64(binary.LittleEndian.Uint32(first[8:])) != 0:
-		return jpeg.ExtentLow
-	}
-	return 0
 }
 
 // errTile reports what is wrong with the tile of the next batch.
@@ -215,14 +201,17 @@ func (d *Decoder) addDifferences(carries, low, high []byte, used int) {
 		carry := int16(binary.LittleEndian.Uint16(carries[2*i:]))
 		for q := c.quad; q < used; q += d.layout.Quads {
 			for x := q; x < q+c.wide; x++ {
-				dc, l := &d.dcs[x], (*[4]byte)(low[4*x:])
-				for lane := range 4 {
-					carry += int16(int8(l[lane]))
-					if high != nil {
-						carry += int16(high[4*x+lane]) << 8
-					}
-					dc[lane] = carry
+				l := binary.LittleEndian.Uint32(low[4*x:])
+				d0, d1, d2, d3 := int16(int8(l)), int16(int8(l>>8)), int16(int8(l>>16)), int16(int8(l>>24))
+				if high != nil {
+					h := high[4*x:][:4]
+					d0, d1, d2, d3 = d0+int16(h[0])<<8, d1+int16(h[1])<<8, d2+int16(h[2])<<8, d3+int16(h[3])<<8
 				}
+				d0 += carry
+				d1 += d0
+				d2 += d1
+				carry = d2 + d3
+				d.dcs[x] = [4]int16{d0, d1, d2, carry}
 			}
 		}
 	}
@@ -231,8 +220,16 @@ func (d *Decoder) addDifferences(carries, low, high []byte, used int) {
 // unpackList unpacks the values of the used quads, but not the bundles that lie before the next quad.
 func (d *Decoder) unpackList(widths, planes []byte, used int) error {
 	t := &d.tile
-	before := countBits(d.masks[:t.quad])
-	total := before + countBits(d.masks[t.quad:used])
+	before := 0
+	for i := range d.masks[:t.quad] {
+		before += d.masks[i].count()
+	}
+	total := before
+	for i := t.quad; i < used; i++ {
+		m := &d.masks[i]
+		total += m.count()
+		d.extents[i] = m.extent((*[firstValues]byte)(t.firsts[firstValues*i:]))
+	}
 	first := before / bundleValues
 	if bundles(total)*widthsBytes > len(widths) {
 		return d.errTile("widths end early")
@@ -245,13 +242,4 @@ func (d *Decoder) unpackList(widths, planes []byte, used int) error {
 	t.value = before - first*bundleValues
 	d.kernels.unpack(d.values[:], widths, withSlack(planes[at:]), 1)
 	return nil
-}
-
-// countBits counts the bits of masks.
-func countBits(masks []pairMasks) (n int) {
-	for i := range masks {
-		m := &masks[i]
-		n += bits.OnesCount64(m[0]) + bits.OnesCount64(m[1]) + bits.OnesCount64(m[2]) + bits.OnesCount64(m[3])
-	}
-	return n
 }

@@ -17,6 +17,7 @@ package coefficients
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 )
@@ -47,6 +48,23 @@ func (e *FormatError) Error() string {
 // A pairMasks has a bit for each coefficient of a quad that is in the list: 64 for each pair of rows, the first pair's first. Bit
 // 16·x + 8·y + 4·c + b is row y of the pair and column 2x+c of block b. Those of the first cell are never set.
 type pairMasks [4]uint64
+
+// count returns how many bits there are.
+func (m *pairMasks) count() int {
+	return bits.OnesCount64(m[0]) + bits.OnesCount64(m[1]) + bits.OnesCount64(m[2]) + bits.OnesCount64(m[3])
+}
+
+// extent returns what the inverse transform must take notice of besides DC, by the masks and the first cell.
+func (m *pairMasks) extent(first *[firstValues]byte) uint8 {
+	low := m[0] | m[1]
+	switch {
+	case m[2]|m[3]|low>>32 != 0:
+		return jpeg.ExtentFull
+	case low|binary.LittleEndian.Uint64(first[:])|uint64(binary.LittleEndian.Uint32(first[8:])) != 0:
+		return jpeg.ExtentLow
+	}
+	return 0
+}
 
 // pairPlace is where the coefficient of a bit stands in its pair of rows.
 var pairPlace = func() (t [64]uint8) {
