@@ -1,6 +1,6 @@
 #!/bin/sh
 # Counts instructions an image on arm64, on a machine of any kind, under QEMU's user-mode emulation: of imgfeed bench at the levels
-# neon and generic, for eval and train, and of TurboJPEG's bare decode of the same files (Debian's library, ../turbojpeg/decode.c).
+# neon and generic, for eval and train, and of TurboJPEG's bare decode of the same files (Debian's library, decode.c).
 # Then it says in which functions those of eval and train at level neon are.
 #
 # Usage: bench/arm64/count.sh FOLDER [SECONDS]     FOLDER holds *.JPEG files; SECONDS of emulation for each count (default 30)
@@ -22,7 +22,7 @@ GOARCH=arm64 go build -o "$out/" ./cmd/imgfeed
 cc -O2 -Wall -shared -fPIC -o "$out/count.so" bench/arm64/count.c
 (cd "$out" && apt-get -qq -o APT::Sandbox::User=root download libturbojpeg0:arm64 libturbojpeg0-dev:arm64 libc6:arm64 libgcc-s1:arm64)
 for package in "$out"/*.deb; do dpkg-deb -x "$package" "$out/arm64"; done
-aarch64-linux-gnu-gcc -O2 -I "$out/arm64/usr/include" -o "$out/decode" bench/turbojpeg/decode.c \
+aarch64-linux-gnu-gcc -O2 -I "$out/arm64/usr/include" -o "$out/decode" bench/arm64/decode.c \
     -L "$out/arm64/usr/lib/aarch64-linux-gnu" -l:libturbojpeg.so.0
 mkdir -p "$out/photos/all" "$out/photos/one"
 cp "$photos"/*.JPEG "$out/photos/all"

@@ -20,6 +20,10 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 for name in ("OMP_NUM_THREADS", "OPENCV_NUM_THREADS"):
     os.environ[name] = "1"
@@ -87,6 +91,20 @@ def pillow(files: Iterator[bytes], name: str) -> Step:
 def tensors(files: Iterator[bytes], name: str) -> Step:
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg
+
+    return on_tensors(
+        files, name, lambda data: decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
+    )
+
+
+def torchcodec(files: Iterator[bytes], name: str) -> Step:
+    from torchcodec.decoders import decode_jpeg
+
+    return on_tensors(files, name, decode_jpeg)
+
+
+def on_tensors(files: Iterator[bytes], name: str, decode: Callable[[bytes], "torch.Tensor"]) -> Step:
+    import torch
     from torchvision.transforms import v2
 
     torch.set_num_threads(1)
@@ -97,8 +115,18 @@ def tensors(files: Iterator[bytes], name: str) -> Step:
     }[name]
 
     def one(data: bytes) -> np.ndarray | None:
-        image = decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
+        image = decode(data)
         return transform(image).numpy().transpose(1, 2, 0) if transform else None
+
+    return into_batch(files, one)
+
+
+def simplejpeg(files: Iterator[bytes], name: str) -> Step:
+    """A decoder and no more: the pixels of libjpeg-turbo, as a numpy array."""
+    from simplejpeg import decode_jpeg
+
+    def one(data: bytes) -> None:
+        decode_jpeg(data, "RGB")
 
     return into_batch(files, one)
 
@@ -222,6 +250,8 @@ def dali(files: Iterator[bytes], name: str) -> Step:
 PEERS = {
     "pillow": ("torchvision on Pillow", ("torchvision", "pillow"), pillow),
     "tensors": ("torchvision on tensors (decode_jpeg, v2)", ("torchvision",), tensors),
+    "torchcodec": ("torchvision on tensors (torchcodec, v2)", ("torchcodec", "torchvision"), torchcodec),
+    "simplejpeg": ("simplejpeg", ("simplejpeg",), simplejpeg),
     "opencv": ("OpenCV (imdecode, area)", ("opencv-python-headless",), opencv),
     "tensorflow": ("TensorFlow (tf.io, tf.image)", ("tensorflow-cpu",), tensorflow),
     "spdl": ("SPDL", ("spdl-io",), spdl),

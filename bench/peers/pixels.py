@@ -16,7 +16,12 @@ do; a ratio is that of two medians. How far rounds lie apart is said below the t
 takes of the caches and of the memory's bandwidth. The JPEGs' `train` is cut out of the originals, that of pixels and FFCV out of
 the resized images.
 
-Needs Go, and for FFCV's rows a Python with ffcv and torchvision (--ffcv-python).
+Needs Go, and for FFCV's rows a Python with ffcv and torchvision (--ffcv-python). On Debian 12 install python3-numba,
+python3-opencv, python3-torch, python3-torchvision, libopencv-dev, libturbojpeg0-dev, pkg-config and g++. Then, in a virtual
+environment with --system-site-packages:
+
+    pip install --no-deps pytorch_pfn_extras fastargs assertpy terminaltables
+    pip install --no-build-isolation --no-deps ffcv
 """
 
 import argparse

@@ -8,9 +8,10 @@ after round:
 
   imgfeed        `imgfeed bench --threads 1` at each level of kernels: read from the shard set, check the checksum,
                  decode, resize, write the batch
-  libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here)
+  libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here): the system's
+                 release, and each of --turbojpeg
   Python's       what training programs use today, out of memory into a batch (loaders.py): torchvision on Pillow and on
-                 tensors, OpenCV, TensorFlow, SPDL, DALI
+                 tensors of torchvision.io and of torchcodec, simplejpeg, OpenCV, TensorFlow, SPDL, DALI
   Go             image/jpeg, and x/image's bilinear scaler, out of memory (baselines stdlib)
 
 Each process is pinned to one core. A figure is the median of the rounds, in images per second of CPU time; a ratio is the
@@ -18,14 +19,22 @@ median of each round's ratio to the bare decode that opened the same column of t
 runs with two threads on both, and what that brings is said below the table.
 
 Needs Go, a C compiler, libturbojpeg0-dev, and a Python with the peers (--python, which may be given several times, for peers
-that cannot be installed beside each other): torchvision, opencv-python-headless, tensorflow-cpu, spdl (which wants the
-libraries of ffmpeg 4 to 7), nvidia-dali-cuda120. What is missing is left out, and standard error says so.
+that cannot be installed beside each other): torchvision, torchcodec, simplejpeg, opencv-python-headless, tensorflow-cpu, spdl
+(which wants the libraries of ffmpeg 4 to 7), nvidia-dali-cuda120. --peers names the ones to run. What is missing is left out,
+and standard error says so.
+
+Another release of libjpeg-turbo is built as its BUILDING.md says, with cmake and nasm (apt install cmake nasm), and named by
+the folder of its libturbojpeg.so.0:
+
+    git clone --branch 3.2.0 https://github.com/libjpeg-turbo/libjpeg-turbo && mkdir build && cd build
+    cmake -G"Unix Makefiles" ../libjpeg-turbo && make               # then --turbojpeg build
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -38,8 +47,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LEVELS = ("avx512", "avx2", "generic")
 TRANSFORMS = ("eval", "train", "full")
-TURBO = "libjpeg-turbo, bare decode to RGB"
-PEERS = ("pillow", "tensors", "opencv", "tensorflow", "spdl", "dali")  # of loaders.py
+TURBO = "libjpeg-turbo"  # how the names of its rows begin
+PEERS = ("pillow", "tensors", "torchcodec", "simplejpeg", "opencv", "tensorflow", "spdl", "dali")  # of loaders.py
+DECODERS = ("simplejpeg",)  # of these, those that only decode
 
 
 @dataclass
@@ -104,6 +114,14 @@ def build_turbo(to: Path) -> Path | None:
     return to
 
 
+def turbo_version(turbo: Path, env: dict[str, str]) -> str:
+    """Return the release of the library that the program loads."""
+    libraries = subprocess.run(["ldd", str(turbo)], env={**os.environ, **env}, capture_output=True, text=True, check=True).stdout
+    path = re.search(r"libturbojpeg\S* => (\S+)", libraries)
+    found = path and re.search(rb"libjpeg-turbo version ([0-9.]+)", Path(path[1]).read_bytes())
+    return found[1].decode() if found else "of unknown version"
+
+
 def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
     """Pack the JPEG files below images as one class, and return the set and the files that it holds."""
     files = sorted(p for p in images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
@@ -143,7 +161,11 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
     one, seconds = (args.cores[0],), str(args.seconds)
     rows = []
     if turbo := build_turbo(work / "turbo"):
-        rows.append(Contender(TURBO, {t: [str(turbo), str(listing), seconds] for t in TRANSFORMS}, cores=one))
+        for folder in (None, *args.turbojpeg):
+            env = {} if folder is None else {"LD_LIBRARY_PATH": str(folder.resolve())}
+            name = f"{TURBO} {turbo_version(turbo, env)}, bare decode to RGB"
+            measured = TRANSFORMS if folder is None else ("full",)
+            rows.append(Contender(name, {t: [str(turbo), str(listing), seconds] for t in measured}, env, one))
 
     def bench(threads: int) -> dict[str, list[str]]:
         base = [str(args.imgfeed), "bench", str(data), "--threads", str(threads), "--seconds", seconds, "--json"]
@@ -156,13 +178,14 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
     if len(args.cores) > 1:
         two = tuple(args.cores[:2])
         rows.append(Contender(f"imgfeed, {highest}, two threads on two cores", bench(2), {"IMGFEED_KERNELS": highest}, two))
-    for peer in PEERS:
+    for peer in args.peers:
         about = find_peer(args.python, peer)
         if not about:
             say(f"LEFT OUT: {peer} (none of {', '.join(args.python)} can run it; see --python)")
             continue
         command = [about["python"], str(HERE / "loaders.py"), peer, str(listing), seconds]
-        rows.append(Contender(about["title"], {t: [*command, t] for t in TRANSFORMS}, cores=one, versions=about["versions"]))
+        measured = ("full",) if peer in DECODERS else TRANSFORMS
+        rows.append(Contender(about["title"], {t: [*command, t] for t in measured}, cores=one, versions=about["versions"]))
     command = [str(build_go("./bench/peers/baselines", work / "baselines")), "stdlib", str(listing), seconds]
     name = "Go: image/jpeg, x/image bilinear"
     rows.append(Contender(name, {t: [*command, t] for t in ("eval", "full")}, cores=one))
@@ -171,7 +194,7 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
 
 def measure(rows: list[Contender], rounds: int) -> None:
     """Run all rows round after round; the order of those after the bare decode rotates."""
-    baseline, others = (rows[0], rows[1:]) if rows[0].name == TURBO else (None, rows)
+    baseline, others = (rows[0], rows[1:]) if rows[0].name.startswith(TURBO) else (None, rows)
     for number in range(rounds):
         turn = number % len(others)
         for transform in TRANSFORMS:
@@ -199,7 +222,7 @@ def table(rows: list[Contender]) -> str:
         cells = [row.name]
         for transform in TRANSFORMS:
             figures, ratios = row.figures[transform], row.ratios[transform]
-            if row.name == TURBO:
+            if row is rows[0] and row.name.startswith(TURBO):
                 figures, ratios = (row.figures["full"], [1.0]) if transform == "full" else ([], [])
             cells.append(f"{statistics.median(figures):,.0f}" if figures else "–")
             cells.append(f"{statistics.median(ratios):.2f}" if ratios else "–")
@@ -259,14 +282,13 @@ def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) ->
     commit = output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
     dirty = ", with changes not committed" if output("git", "-C", str(ROOT), "status", "--porcelain", "-uno") else ""
     compiler = output(os.environ.get("CC", "cc"), "--version").partition("\n")[0] or "no compiler"
-    turbo = output("pkg-config", "--modversion", "libturbojpeg") or "version unknown"
     peers = "; ".join(row.versions for row in rows if row.versions)
     lines = [
         f"- processor: {processor()}",
         f"- system: {platform.system()} {platform.release()}; each process on core {args.cores[0]}",
         f"- imgfeed: commit {commit}{dirty}, {version['go']}, batches of 256 NHWC, shard set in the page cache",
         f"- resampler of imgfeed: {resampler(args.python[0])}",
-        f"- peers: libjpeg-turbo {turbo} by TurboJPEG, called from C by {compiler}" + (f"; {peers}" if peers else ""),
+        f"- peers: libjpeg-turbo by TurboJPEG, called from C by {compiler}" + (f"; {peers}" if peers else ""),
         f"- images: {len(files)} JPEG files, {mean:.0f} KB on average",
         f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds are {spread(rows)} apart",
         idle(rows),
@@ -283,6 +305,8 @@ def parse() -> argparse.Namespace:
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=2, help="measured in each cell of each round")
     p.add_argument("--cores", default="0", help="core to pin to; two, as 0,1, also measure two threads")
+    p.add_argument("--turbojpeg", type=Path, action="append", default=[], help="folder of another libturbojpeg.so.0 to measure")
+    p.add_argument("--peers", type=lambda s: s.split(","), default=PEERS, help="of Python's, as pillow,torchcodec (default: all)")
     p.add_argument("--python", action="append", help="a Python that has peers; several times for several (default: this one)")
     args = p.parse_args()
     args.python = args.python or [sys.executable]

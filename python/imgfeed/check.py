@@ -5,6 +5,9 @@
 It takes the first samples of a shuffled epoch as batches give them, asks for the record of each, and repeats that on the
 original. It needs torchvision, and prints how many samples are identical; the exit code is 1 if one is not. Images that
 torchvision blurs in float32 may differ by one level in less than a thousandth of the values: it counts them, as no failure.
+
+Where torchcodec is installed, it also prints how many of the samples' files torchcodec decodes to the pixels of Pillow. The
+others are no failure either: imgfeed's bits are Pillow's.
 """
 
 from __future__ import annotations
@@ -14,57 +17,63 @@ import importlib
 import importlib.metadata
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .errors import ImgfeedError
-from .launcher import find_binary
 from .loader import DataLoader
 from .replay import reference
 
 _INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
 _NAMED = 5  # differing samples that are described
+_ORIENTATION = 0x0112  # EXIF's tag
 _ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round to the next level
 
 
 @dataclass
 class Report:
     """The result of a comparison. A difference has the sample's index, the share of its values that differ, by how much at
-    most, and its record. Those that come only from torchvision's rounding in blurs are in rounded.
+    most, and its record. Those that come only from torchvision's rounding in blurs are in rounded. decoded has why
+    torchcodec's pixels are not Pillow's, by the index of the file; it is None where torchcodec decoded nothing.
     """
 
     compared: int = 0
     differ: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
     rounded: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
+    decoded: dict[int, str] | None = None
 
 
-def check(
-    loader: DataLoader,
-    samples: int = 200,
-    epoch: int = 0,
-    original: Callable[[int], Any] | None = None,
-    report: Report | None = None,
-) -> Report:
+def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report | None = None) -> Report:
     """Compare the first samples of an epoch of a loader, in all their views, with torchvision's results for their records.
 
-    The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. original
-    gives the RGB image of Pillow for an index; by default ``loader.dataset[index][0]``, as the set has it.
+    The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. Pillow
+    reads the files that the set keeps; of one that keeps none, the stored images are the originals.
     report collects the counts and is returned; by default a new one. Pass your own to read it after Ctrl-C.
     """
     report = Report() if report is None else report
+    pil, keeps_files = importlib.import_module("PIL.Image"), loader._service.served.keeps_files
+    torchcodec = _torchcodec() if keeps_files else None
+    report.decoded = {} if torchcodec else None
     loader.set_epoch(epoch)
     for images, _, indices, *_ in loader:
         count = min(len(indices), samples - report.compared)
+        originals, decoded = {}, {}
+        for index in indices[:count].tolist():
+            if not keeps_files:
+                originals[index] = loader.dataset[index][0]
+                continue
+            file = loader.dataset.file(index)
+            originals[index] = pil.open(io.BytesIO(file)).convert("RGB")
+            if torchcodec and (why := _apart(torchcodec, file, originals[index])):
+                decoded[index] = why
         for number, view in enumerate(images if isinstance(images, list) else [images]):
             records = loader.records(indices[:count], epoch, view=number)
             for image, index, record in zip(view, indices.tolist(), records, strict=False):
-                want = np.asarray(reference(original(index) if original else loader.dataset[index][0], record))
+                want = np.asarray(reference(originals[index], record))
                 got = image if image.shape == want.shape else image.transpose(1, 2, 0)
                 if not np.array_equal(got, want):
                     apart = np.abs(got.astype(int) - want)
@@ -72,22 +81,33 @@ def check(
                     rounding = most == 1 and share < _ROUNDED and any(call["op"] == "gaussian_blur" for call in record)
                     (report.rounded if rounding else report.differ).append((index, share, most, record))
         report.compared += count
+        if report.decoded is not None:
+            report.decoded.update(decoded)
         if report.compared >= samples:
             break
     return report
 
 
-def originals(data: str, keeps_files: bool) -> Callable[[int], Any] | None:
-    """Return what reads a set's original files with Pillow; None where they can't be had from here, or are not kept."""
-    if not keeps_files or not Path(data, "manifest.json").is_file():
+def _torchcodec() -> Callable[..., Any] | None:
+    """Return torchcodec's decoder of images, which it has from 0.16 on; None where there is none."""
+    try:
+        decode: Callable[..., Any] = importlib.import_module("torchcodec.decoders").decode_image
+    except (ImportError, AttributeError, OSError, RuntimeError):  # the latter two where a library of its own is missing
         return None
-    pil, program = importlib.import_module("PIL.Image"), find_binary("imgshard")
+    return decode
 
-    def read(index: int) -> Any:
-        file = subprocess.run([program, "cat", data, str(index)], stdout=subprocess.PIPE, check=True).stdout
-        return pil.open(io.BytesIO(file)).convert("RGB")
 
-    return read
+def _apart(torchcodec: Callable[..., Any], file: bytes, image: Any) -> str:
+    """Say how torchcodec's pixels of a file differ from the image that Pillow made of it; "" if they don't."""
+    try:
+        pixels = torchcodec(file, mode="RGB").numpy()
+    except (ValueError, RuntimeError) as e:
+        return f"torchcodec refuses it: {e}"
+    first = pixels[0] if pixels.ndim == 4 else pixels  # of an animation
+    if np.array_equal(first.transpose(1, 2, 0), np.asarray(image)):
+        return ""
+    turned = image.getexif().get(_ORIENTATION, 1) != 1
+    return "torchcodec turns it as its EXIF orientation says" if turned else "torchcodec gives other pixels"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -129,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ) as loader:
             stopped = False
             try:
-                check(loader, args.samples, args.epoch, originals(args.data, loader._service.served.keeps_files), report)
+                check(loader, args.samples, args.epoch, report)
             except KeyboardInterrupt:
                 stopped = True
             _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on Pillow {pillow}")
@@ -166,6 +186,12 @@ def _tell(report: Report, loader: DataLoader, other: str) -> None:
     if rounded:
         share = max(share for _, share, *_ in report.rounded)
         print(f"{len(rounded)} differ by one level in up to {share:.4%} of the values: torchvision's float blur rounds so")
+    if report.decoded is None:
+        return
+    for index, why in list(report.decoded.items())[:_NAMED]:
+        print(f"{loader.dataset.key(index)}: {why}")
+    same, version = report.compared - len(report.decoded), importlib.metadata.version("torchcodec")
+    print(f"{same} of {report.compared} files have the same pixels by torchcodec {version} as by Pillow")
 
 
 if __name__ == "__main__":
