@@ -24,7 +24,9 @@ func StoreLane(v Lane, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
 func TakeLane(v, indices Lane) Lane { return v.PermuteOrZero(indices.BitsToInt8()) }
 
 // TakeLanes loads the lanes of a vector from p0 and p1, and takes of each the bytes that the indices at i0 and i1 name.
-func TakeLanes(p0, p1, i0, i1 unsafe.Pointer) Bytes { return Take(loadLanes(p0, p1), loadLanes(i0, i1)) }
+func TakeLanes(p0, p1, i0, i1 unsafe.Pointer) Bytes {
+	return Take(loadLanes(p0, p1), loadLanes(i0, i1))
+}
 
 // StoreRow joins a, b, c and d, each of which has two bytes of each of four blocks in its lower half, to eight bytes for each block, and
 // stores them as signed words.
