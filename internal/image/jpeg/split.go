@@ -115,9 +115,9 @@ func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, e
 	}
 	buffer := bytes.NewBuffer(rest)
 	if p.deflate == nil {
-		p.deflate, err = flate.NewWriterDict(buffer, flate.BestCompression, restDictionary())
+		p.deflate, err = flate.NewWriterDict(buffer, flate.BestCompression, restDictionary)
 	} else {
-		p.deflate.ResetDict(buffer, restDictionary())
+		p.deflate.ResetDict(buffer, restDictionary)
 	}
 	if err == nil {
 		_, err = p.deflate.Write(p.plain)
@@ -135,8 +135,8 @@ func errRest(what string) error { return formatError(0, "the rest of the file is
 func (p *parts) inflateRest(rest []byte) ([]byte, error) {
 	source := bytes.NewReader(rest)
 	if p.inflate == nil {
-		p.inflate = flate.NewReaderDict(source, restDictionary())
-	} else if err := p.inflate.(flate.Resetter).Reset(source, restDictionary()); err != nil {
+		p.inflate = flate.NewReaderDict(source, restDictionary)
+	} else if err := p.inflate.(flate.Resetter).Reset(source, restDictionary); err != nil {
 		return nil, err
 	}
 	buffer := bytes.NewBuffer(p.plain[:0])
