@@ -22,7 +22,8 @@ import (
 //	          this one, as a varint, and these bytes; DHT, DRI, COM and APPn are there
 //	trailer   what follows the entropy-coded data
 //
-// The codes and the restart interval are read from the file's beginning once that is together again.
+// The codes and the restart interval are read from the file's beginning once that is together again. docs/format/coefficients.md specifies
+// both parts.
 
 // restMax is the size of the largest rest, inflated. A file with more beside its scan is not split.
 const restMax = 1 << 24
