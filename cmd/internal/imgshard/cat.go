@@ -36,9 +36,11 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 			if err != nil {
 				return err
 			}
-			content, err := storedFile(set, index, &record)
+			var content []byte
 			if field != "" {
 				content, err = fieldContent(set, index, &record, field)
+			} else {
+				content, err = storedFile(set, index, &record)
 			}
 			if err != nil {
 				return err
@@ -55,11 +57,11 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 	return cmd
 }
 
-// storedFile returns the file that a record was made of, or what is stored where that is not kept.
+// storedFile returns the file that a record was made of, or what is stored where that is not kept or the encoding is unknown.
 func storedFile(set *shard.Set, i int, record *shard.Record) ([]byte, error) {
 	stored, err := registry.Open(set.Manifest().Encoding)
 	if err != nil || !stored.HoldsOriginals() {
-		return record.Image, err
+		return record.Image, nil
 	}
 	file, err := stored.File(record)
 	if err != nil {

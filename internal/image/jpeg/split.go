@@ -22,7 +22,8 @@ import (
 //	          this one, as a varint, and these bytes; DHT, DRI, COM and APPn are there
 //	trailer   what follows the entropy-coded data
 //
-// The codes and the restart interval are read from the file's beginning once that is together again.
+// The codes and the restart interval are read from the file's beginning once that is together again. docs/format/coefficients.md specifies
+// both parts.
 
 // restMax is the size of the largest rest, inflated. A file with more beside its scan is not split.
 const restMax = 1 << 24
@@ -115,9 +116,9 @@ func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, e
 	}
 	buffer := bytes.NewBuffer(rest)
 	if p.deflate == nil {
-		p.deflate, err = flate.NewWriterDict(buffer, flate.BestCompression, restDictionary())
+		p.deflate, err = flate.NewWriterDict(buffer, flate.BestCompression, restDictionary)
 	} else {
-		p.deflate.ResetDict(buffer, restDictionary())
+		p.deflate.ResetDict(buffer, restDictionary)
 	}
 	if err == nil {
 		_, err = p.deflate.Write(p.plain)
@@ -135,8 +136,8 @@ func errRest(what string) error { return formatError(0, "the rest of the file is
 func (p *parts) inflateRest(rest []byte) ([]byte, error) {
 	source := bytes.NewReader(rest)
 	if p.inflate == nil {
-		p.inflate = flate.NewReaderDict(source, restDictionary())
-	} else if err := p.inflate.(flate.Resetter).Reset(source, restDictionary()); err != nil {
+		p.inflate = flate.NewReaderDict(source, restDictionary)
+	} else if err := p.inflate.(flate.Resetter).Reset(source, restDictionary); err != nil {
 		return nil, err
 	}
 	buffer := bytes.NewBuffer(p.plain[:0])
