@@ -26,7 +26,7 @@ type recording struct {
 	header, rest   []byte
 	quads          []Quad
 	extents        []uint8
-	y, next, x, x1 int
+	next, x, x1    int
 }
 
 func (r *recording) batchesWide() int { return ceilDiv(r.layout.MCUsWide, batchMCUs) }
