@@ -22,11 +22,11 @@ import (
 
 // A recording is a QuadSource of what ReadCoefficients has given.
 type recording struct {
-	layout         Layout
-	header, rest   []byte
-	quads          []Quad
-	extents        []uint8
-	next, x, x1    int
+	layout       Layout
+	header, rest []byte
+	quads        []Quad
+	extents      []uint8
+	next, x, x1  int
 }
 
 func (r *recording) batchesWide() int { return ceilDiv(r.layout.MCUsWide, batchMCUs) }
