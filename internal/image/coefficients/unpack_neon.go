@@ -70,7 +70,7 @@ func expandNEON(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dc
 		out := unsafe.Pointer(q)
 		first := LoadLane(unsafe.Pointer(&firsts[firstValues*i]))
 		row0, row1 := TakeLane(first, LoadLane(unsafe.Pointer(&firstRows[0]))), TakeLane(first, LoadLane(unsafe.Pointer(&firstRows[1])))
-		for pair, m := range masks[i] {
+		for pair, m := range &masks[i] {
 			if m == 0 && pair > 0 {
 				continue
 			}
