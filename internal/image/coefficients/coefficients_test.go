@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -139,6 +140,36 @@ func TestLargeCoefficients(t *testing.T) {
 			}
 			if !bytes.Equal(decode(t, d.Decode, r), want) {
 				t.Errorf("%v differs with kernels %v", r, level)
+			}
+		}
+	}
+}
+
+// TestListKernels compares what all kernels make of quads, sparse and full, with values around the ends of eight bits and beyond.
+func TestListKernels(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	reference := NewEncoder(kernel.Generic)
+	for range 200 {
+		q := new(jpeg.Quad)
+		for range random.IntN(400) {
+			v := random.IntN(7) - 3
+			switch random.IntN(40) {
+			case 0:
+				v = random.IntN(2001) - 1000
+			case 1:
+				v = (random.IntN(3)-1)*128 + v
+			case 2:
+				v *= 256
+			}
+			q[random.IntN(len(q))] = int16(v)
+		}
+		reference.tile = tileParts{}
+		reference.addQuad(q, jpeg.ExtentFull)
+		for _, level := range kernel.Available() {
+			e := NewEncoder(level)
+			e.addQuad(q, jpeg.ExtentFull)
+			if !reflect.DeepEqual(e.tile, reference.tile) {
+				t.Fatalf("%v differs: %+v instead of %+v of %v", level, e.tile, reference.tile, q)
 			}
 		}
 	}

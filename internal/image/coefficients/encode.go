@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -15,6 +14,7 @@ import (
 
 // An Encoder makes records of files. It keeps its buffers. It must not be used by two goroutines at a time.
 type Encoder struct {
+	kernels  kernels
 	jpeg     *jpeg.Decoder
 	check    *Decoder
 	presence presenceFinder
@@ -41,7 +41,7 @@ type tileParts struct {
 
 // NewEncoder returns an Encoder with the kernels of a level.
 func NewEncoder(level kernel.Level) *Encoder {
-	return &Encoder{jpeg: jpeg.New(level), check: NewDecoder(level), presence: make(presenceFinder)}
+	return &Encoder{kernels: kernelsFor(level), jpeg: jpeg.New(level), check: NewDecoder(level), presence: make(presenceFinder)}
 }
 
 // ErrNotSame is the error of a file that the record would not give back byte for byte: it is coded otherwise than encoders do.
@@ -110,27 +110,21 @@ func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
 		first[i] = byte(v)
 	}
 	t.firsts = append(t.firsts, first[:]...)
-	var cells uint16
+	pairs := [...]int{0, 2, 4, 4}[extent&3]
 	var masks pairMasks
-	for pair := range [...]int{0, 2, 4, 4}[extent&3] {
-		rows := (*[64]int16)(q[64*pair:])
-		m := pairMask(rows)
-		if pair == 0 {
-			m &^= 0xffff
-		}
-		masks[pair] = m
+	t.values = slices.Grow(t.values, 256+listSlack)
+	n := len(t.values)
+	count, large := e.kernels.list(t.values[n:n+256], q, pairs, &masks)
+	t.values = t.values[:n+count]
+	if large {
+		e.patchValues(t.values[n:], q, &masks)
+	}
+	var cells uint16
+	for pair, m := range masks {
 		for x := range 4 {
 			if m>>(16*x)&0xffff != 0 {
 				cells |= 1 << (4*pair + x)
 			}
-		}
-		n := len(t.values)
-		t.values = slices.Grow(t.values, 64)
-		list := (*[64]byte)(t.values[n : n+64])
-		count, all := listValues(list, rows, m)
-		t.values = t.values[:n+count]
-		if all > 127 {
-			e.patchValues(list, rows, m, byte(64*pair))
 		}
 	}
 	code := e.presence.find(cells)
@@ -141,29 +135,16 @@ func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
 	}
 }
 
-// listValues writes to list the coefficients that have bits in a pair's mask, those from one on less one. all has the bits of all, negative ones
-// turned. It is alone so that everything it uses stays in registers.
-//
-//go:noinline
-func listValues(list *[64]byte, rows *[64]int16, m uint64) (n int, all int16) {
-	for ; m != 0; m &= m - 1 {
-		v := rows[pairPlace[bits.TrailingZeros64(m)&63]&63]
-		sign := v >> 15
-		list[n&63] = byte(v - 1 - sign)
-		all |= v ^ sign
-		n++
-	}
-	return n, all
-}
-
-// patchValues makes patches for those of a list that take more than eight bits.
-func (e *Encoder) patchValues(list *[64]byte, rows *[64]int16, m uint64, place byte) {
-	for n := 0; m != 0; m &= m - 1 {
-		at := pairPlace[bits.TrailingZeros64(m)]
-		if v := rows[at]; v != int16(int8(v)) {
-			list[n] = byte(e.patch(place+at, v-1))
+// patchValues makes patches for those of a quad's list that take more than eight bits.
+func (e *Encoder) patchValues(list []byte, q *jpeg.Quad, masks *pairMasks) {
+	for pair, m := range masks {
+		for ; m != 0; m &= m - 1 {
+			at := uint8(64*pair) + pairPlace[bits.TrailingZeros64(m)]
+			if v := q[at]; v != int16(int8(v)) {
+				list[0] = byte(e.patch(at, v-1))
+			}
+			list = list[1:]
 		}
-		n++
 	}
 }
 
@@ -177,24 +158,6 @@ func (e *Encoder) patch(place byte, v int16) int16 {
 	t := &e.tile
 	t.patches = append(t.patches, byte(len(t.dcs)-1), place, byte(times))
 	return rest
-}
-
-// pairMask returns the bits of the coefficients that are not zero, of a pair of rows.
-func pairMask(rows *[64]int16) (m uint64) {
-	words := (*[16]uint64)(unsafe.Pointer(rows)) // of four coefficients, half a row of a block
-	for half := range 2 {
-		var two uint64 // cells: bits 0 to 15, and 32 to 47
-		for y := range 2 {
-			for b := range 4 {
-				const low = 0x7fff7fff7fff7fff
-				x := words[8*y+2*b+half]
-				x = (x&low + low | x) &^ low >> 15
-				two |= (x | x>>12) & (1 | 1<<4 | 1<<32 | 1<<36) << (8*y + b)
-			}
-		}
-		m |= (two&0xffff | two>>16&0xffff0000) << (32 * half)
-	}
-	return m
 }
 
 // endTile writes the tile.

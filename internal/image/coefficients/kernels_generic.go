@@ -3,6 +3,7 @@ package coefficients
 import (
 	"encoding/binary"
 	"math/bits"
+	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 )
@@ -73,4 +74,52 @@ func expandGeneric(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte,
 		}
 	}
 	return n
+}
+
+func listGeneric(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
+	for pair := range pairs {
+		rows := (*[64]int16)(q[64*pair:])
+		m := pairMask(rows)
+		if pair == 0 {
+			m &^= 0xffff
+		}
+		masks[pair] = m
+		count, all := listValues((*[64]byte)(values[n:n+64]), rows, m)
+		n += count
+		large = large || all > 127
+	}
+	return n, large
+}
+
+// listValues writes to list the coefficients that have bits in a pair's mask, those from one on less one. all has the bits of all, negative ones
+// turned. It is alone so that everything it uses stays in registers.
+//
+//go:noinline
+func listValues(list *[64]byte, rows *[64]int16, m uint64) (n int, all int16) {
+	for ; m != 0; m &= m - 1 {
+		v := rows[pairPlace[bits.TrailingZeros64(m)&63]&63]
+		sign := v >> 15
+		list[n&63] = byte(v - 1 - sign)
+		all |= v ^ sign
+		n++
+	}
+	return n, all
+}
+
+// pairMask returns the bits of the coefficients that are not zero, of a pair of rows.
+func pairMask(rows *[64]int16) (m uint64) {
+	words := (*[16]uint64)(unsafe.Pointer(rows)) // of four coefficients, half a row of a block
+	for half := range 2 {
+		var two uint64 // cells: bits 0 to 15, and 32 to 47
+		for y := range 2 {
+			for b := range 4 {
+				const low = 0x7fff7fff7fff7fff
+				x := words[8*y+2*b+half]
+				x = (x&low + low | x) &^ low >> 15
+				two |= (x | x>>12) & (1 | 1<<4 | 1<<32 | 1<<36) << (8*y + b)
+			}
+		}
+		m |= (two&0xffff | two>>16&0xffff0000) << (32 * half)
+	}
+	return m
 }

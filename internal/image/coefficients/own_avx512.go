@@ -12,8 +12,8 @@ import (
 
 // The kernels of both levels of x86-64. AVX-512 has instructions that spread bytes or words by a mask, and that multiply matrices of bits.
 func init() {
-	byLevel[kernel.AVX2] = &kernels{spread: spreadAVX2, unpack: unpackAVX2, expand: expandAVX2}
-	byLevel[kernel.AVX512] = &kernels{spread: spreadAVX512, unpack: unpackAVX512, expand: expandAVX512}
+	byLevel[kernel.AVX2] = &kernels{spread: spreadAVX2, unpack: unpackAVX2, expand: expandAVX2, list: listAVX2}
+	byLevel[kernel.AVX512] = &kernels{spread: spreadAVX512, unpack: unpackAVX512, expand: expandAVX512, list: listAVX512}
 }
 
 // constants512 are constants of the kernels here.
@@ -116,4 +116,27 @@ func expandAVX512(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, 
 	}
 	ClearAVXUpperBits()
 	return n
+}
+
+// listAVX512 brings a pair's coefficients, as bytes, in the order of the mask's bits, and compresses them by it.
+func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
+	places := LoadUint8x64Array(&pairPlace)
+	var zero Int8x64
+	var most Uint8x64
+	keep := ^uint64(0xffff)
+	for pair := range pairs {
+		p := unsafe.Add(unsafe.Pointer(q), 128*pair)
+		lo := LoadInt16x32Array((*[32]int16)(p)).SaturateToInt8()
+		hi := LoadInt16x32Array((*[32]int16)(unsafe.Add(p, 64))).SaturateToInt8()
+		v := zero.SetLo(lo).SetHi(hi).Permute(places)
+		m := v.NotEqual(zero).ToBits() & keep
+		keep, masks[pair] = ^uint64(0), m
+		v = v.Add(v.Greater(zero).ToInt8x64()).Compress(Mask8x64FromBits(m))
+		most = most.Max(v.Abs().ToBits())
+		v.ToBits().StoreArray((*[64]uint8)(unsafe.Add(start(values), n)))
+		n += countOnes(m)
+	}
+	large = most.Greater(BroadcastUint8x64(125)).ToBits() != 0
+	ClearAVXUpperBits()
+	return n, large
 }

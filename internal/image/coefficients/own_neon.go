@@ -5,5 +5,5 @@ package coefficients
 import "github.com/imgfeed/imgfeed/internal/kernel"
 
 func init() {
-	byLevel[kernel.NEON] = &kernels{spread: spreadNEON, unpack: unpackNEON, expand: expandNEON}
+	byLevel[kernel.NEON] = &kernels{spread: spreadNEON, unpack: unpackNEON, expand: expandNEON, list: listNEON}
 }

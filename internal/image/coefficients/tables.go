@@ -60,6 +60,23 @@ var spreadBytes = func() (t [256][8]uint8) {
 	return t
 }()
 
+// gatherBytes gathers those of the first eight bytes, and of the eight after them, whose bits are set.
+var gatherBytes = func() (t [2][256][8]uint8) {
+	for mask := range 256 {
+		n := 0
+		for bit := range uint8(8) {
+			if mask>>bit&1 != 0 {
+				t[0][mask][n], t[1][mask][n] = bit, bit+8
+				n++
+			}
+		}
+	}
+	return t
+}()
+
+// smallBytes are how far from zero listed bytes may be that surely were not saturated.
+var smallBytes = [16]uint8{125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125}
+
 // firstRows makes the rows of a first cell of its twelve values, in the order of spreadBytes.
 var firstRows = func() (t [2][16]uint8) {
 	for i := range 32 {

@@ -104,3 +104,39 @@ func bytesOfOnes(x uint64) uint64 {
 	x = x&0x3333333333333333 + x>>2&0x3333333333333333
 	return (x + x>>4) & 0x0f0f0f0f0f0f0f0f * 0x0101010101010101
 }
+
+// listAVX2 brings a pair's coefficients, as bytes, in the order of the mask's bits, and gathers those of eight bits at a time.
+func listAVX2(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
+	most := LoadLane(unsafe.Pointer(&smallBytes))
+	for pair := range pairs {
+		p := unsafe.Add(unsafe.Pointer(q), 128*pair)
+		left0, right0 := LoadRow(p)
+		left1, right1 := LoadRow(unsafe.Add(p, 64))
+		a, b := JoinLanes(left0, left1)
+		c, d := JoinLanes(right0, right1)
+		if pair == 0 {
+			a = ZeroLane()
+		}
+		m := OnesOfLane(a) | OnesOfLane(b)<<16 | OnesOfLane(c)<<32 | OnesOfLane(d)<<48
+		masks[pair] = m
+		out := unsafe.Add(start(values), n)
+		ends := bytesOfOnes(m)
+		n += int(ends >> 56)
+		most = most.Max(gatherCellAVX2(a, m, out, unsafe.Add(out, ends&255)))
+		most = most.Max(gatherCellAVX2(b, m>>16, unsafe.Add(out, ends>>8&255), unsafe.Add(out, ends>>16&255)))
+		most = most.Max(gatherCellAVX2(c, m>>32, unsafe.Add(out, ends>>24&255), unsafe.Add(out, ends>>32&255)))
+		most = most.Max(gatherCellAVX2(d, m>>48, unsafe.Add(out, ends>>40&255), unsafe.Add(out, ends>>48&255)))
+	}
+	large = OnesOfLane(most.Xor(LoadLane(unsafe.Pointer(&smallBytes)))) != 0
+	Leave()
+	return n, large
+}
+
+// gatherCellAVX2 stores those bytes of a cell that a mask has, of each of its rows at a place, and returns how far each is from zero.
+func gatherCellAVX2(cell Lane, m uint64, row0, row1 unsafe.Pointer) Lane {
+	v := cell.BitsToInt8()
+	v = v.Add(v.Greater(ZeroLane().BitsToInt8()).ToInt8x16())
+	StoreLane(TakeLane(v.ToBits(), LoadHalfLane(unsafe.Pointer(&gatherBytes[0][m&255]))), row0)
+	StoreLane(TakeLane(v.ToBits(), LoadHalfLane(unsafe.Pointer(&gatherBytes[1][m>>8&255]))), row1)
+	return v.Abs().ToBits()
+}

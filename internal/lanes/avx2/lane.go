@@ -36,3 +36,25 @@ func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
 	left.InterleaveLo(right).ReshapeToUint8s().BitsToInt8().ExtendToInt16().StoreArray((*[16]int16)(p))
 	left.InterleaveHi(right).ReshapeToUint8s().BitsToInt8().ExtendToInt16().StoreArray((*[16]int16)(unsafe.Add(p, 32)))
 }
+
+// LoadRow loads eight words of each of four blocks, saturated, as bytes: two of each block in each half of left and right.
+func LoadRow(p unsafe.Pointer) (left, right Lane) {
+	least, most := BroadcastWords(-128), BroadcastWords(127)
+	a, b := ToWords(loadLanes(p, unsafe.Add(p, 32))), ToWords(loadLanes(unsafe.Add(p, 16), unsafe.Add(p, 48)))
+	v := PairBytes(a.Max(least).Min(most).And(BroadcastWords(255)), b.Max(least).Min(most)).ToBits()
+	return v.GetLo().InterleaveLo(v.GetHi()).ReshapeToUint8s(), v.GetLo().InterleaveHi(v.GetHi()).ReshapeToUint8s()
+}
+
+// JoinLanes returns the lower halves of two lanes, and the upper ones.
+func JoinLanes(a, b Lane) (lo, hi Lane) {
+	x, y := a.ReshapeToUint64s(), b.ReshapeToUint64s()
+	return x.InterleaveLo(y).ReshapeToUint8s(), x.InterleaveHi(y).ReshapeToUint8s()
+}
+
+var zeros [16]uint8
+
+// ZeroLane returns a lane of zeros. It loads them: Lane{} may become a copy by an instruction of SSE.
+func ZeroLane() Lane { return LoadLane(unsafe.Pointer(&zeros)) }
+
+// OnesOfLane has a bit for each byte that is not zero.
+func OnesOfLane(v Lane) uint64 { return uint64(^v.Equal(ZeroLane()).ToBits()) }

@@ -37,3 +37,28 @@ func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
 	hi.ExtendLo8ToInt16().StoreArray((*[8]int16)(unsafe.Add(p, 32)))
 	hi.HiToLo().ExtendLo8ToInt16().StoreArray((*[8]int16)(unsafe.Add(p, 48)))
 }
+
+// LoadRow loads eight words of each of four blocks, saturated, as bytes: two of each block in each half of left and right.
+func LoadRow(p unsafe.Pointer) (left, right Lane) {
+	even := loadByte(p).InterleaveLo(loadByte(unsafe.Add(p, 32)))
+	odd := loadByte(unsafe.Add(p, 16)).InterleaveLo(loadByte(unsafe.Add(p, 48)))
+	return even.InterleaveLo(odd), even.InterleaveHi(odd)
+}
+
+func loadByte(p unsafe.Pointer) Lane { return LoadWords(p).SaturateToInt8().ToBits() }
+
+// JoinLanes returns the lower halves of two lanes, and the upper ones.
+func JoinLanes(a, b Lane) (lo, hi Lane) {
+	x, y := a.ReshapeToUint64s(), b.ReshapeToUint64s()
+	return x.InterleaveLo(y).ReshapeToUint8s(), x.InterleaveHi(y).ReshapeToUint8s()
+}
+
+// ZeroLane returns a lane of zeros.
+func ZeroLane() Lane { return Lane{} }
+
+// OnesOfLane has a bit for each byte that is not zero.
+func OnesOfLane(v Lane) uint64 {
+	const bit, all = 0x8040201008040201, 0x0101010101010101 // bit i of byte i, and their sum in the top byte
+	x := v.NotEqual(ZeroLane()).ToInt8x16().ToBits().ReshapeToUint64s()
+	return x.GetElem(0)&bit*all>>56 | x.GetElem(1)&bit*all>>56<<8
+}
