@@ -7,7 +7,7 @@ IMAGES is a folder of JPEG files, in class folders or not. They are packed with 
 after round:
 
   imgfeed        `imgfeed bench --threads 1` at each level of kernels: read from the shard set, check the checksum,
-                 decode, resize, write the batch
+                 decode, resize, write the batch; from a set of the files, and from one of the encoding coefficients
   libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here): the system's
                  release, and each of --turbojpeg
   Python's       what training programs use today, out of memory into a batch (loaders.py): torchvision on Pillow and on
@@ -134,6 +134,8 @@ def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
         shutil.copyfile(path, copies[-1])
     data = work / "set"
     subprocess.run([str(imgshard), "build", str(work / "images"), "-o", str(data), "--force-classes"], stdout=sys.stderr, check=True)
+    repack = [str(imgshard), "repack", str(data), "-o", str(work / "coefficients"), "--encoding", "coefficients"]
+    subprocess.run(repack, stdout=sys.stderr, check=True)
     rejects = data / "rejects.jsonl"
     if rejects.exists():
         rejected = rejects.read_text()
@@ -167,14 +169,16 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
             measured = TRANSFORMS if folder is None else ("full",)
             rows.append(Contender(name, {t: [str(turbo), str(listing), seconds] for t in measured}, env, one))
 
-    def bench(threads: int) -> dict[str, list[str]]:
-        base = [str(args.imgfeed), "bench", str(data), "--threads", str(threads), "--seconds", seconds, "--json"]
+    def bench(threads: int, stored: Path = data) -> dict[str, list[str]]:
+        base = [str(args.imgfeed), "bench", str(stored), "--threads", str(threads), "--seconds", seconds, "--json"]
         base += ["--resampler", resampler(args.python[0])]
         return {t: [*base, "--transform", t] for t in TRANSFORMS}
 
     highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
     for level in LEVELS[LEVELS.index(highest) :]:
         rows.append(Contender(f"imgfeed, {level}", bench(1), {"IMGFEED_KERNELS": level}, one))
+    for level in LEVELS[LEVELS.index(highest) : -1]:
+        rows.append(Contender(f"imgfeed, `coefficients`, {level}", bench(1, work / "coefficients"), {"IMGFEED_KERNELS": level}, one))
     if len(args.cores) > 1:
         two = tuple(args.cores[:2])
         rows.append(Contender(f"imgfeed, {highest}, two threads on two cores", bench(2), {"IMGFEED_KERNELS": highest}, two))
