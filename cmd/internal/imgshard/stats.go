@@ -130,10 +130,12 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 		Rarest: []classCount{}, Commonest: []classCount{},
 	}
 	perClass := make([]int, len(m.Classes))
+	stored, err := registry.Open(m.Encoding)
+	keepsFiles := err == nil && stored.HoldsOriginals() // those it has encoded are JPEGs
 	formats := map[shard.Format]*formatCount{}
 	sizes, bytes := map[[2]int32]int{}, tally{}
 	var jpegs []uint32
-	err := eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+	err = eachEntry(ctx, set, func(i int, e *shard.Entry) error {
 		st.Here++
 		if e.Label >= 0 && int(e.Label) < len(perClass) {
 			perClass[e.Label]++
@@ -151,7 +153,7 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 		st.ExtraBytes += int64(e.AuxLength) + int64(e.FieldsLength)
 		sizes[[2]int32{e.Width, e.Height}]++
 		bytes[float64(e.ImageLength)]++
-		if e.Format == imagefile.JPEG {
+		if e.Format == imagefile.JPEG || e.Format == imagefile.Encoded && keepsFiles {
 			jpegs = append(jpegs, uint32(i))
 		}
 		return nil
@@ -225,7 +227,11 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []u
 			return err
 		}
 		buf = grown
-		config, err := jpeg.DecodeConfig(record.Image)
+		file, err := storedFile(set, i, &record)
+		if err != nil {
+			return err
+		}
+		config, err := jpeg.DecodeConfig(file)
 		if err != nil {
 			j.Unreadable++
 			continue
@@ -237,7 +243,7 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []u
 		if config.Components == 4 {
 			j.FourColours++
 		}
-		if _, rows, err = decoder.Check(rows[:0], record.Image); err == nil && decoder.Repaired() != nil {
+		if _, rows, err = decoder.Check(rows[:0], file); err == nil && decoder.Repaired() != nil {
 			key, err := set.Key(i)
 			if err != nil {
 				return err

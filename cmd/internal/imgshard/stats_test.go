@@ -120,14 +120,14 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, encoding := range []string{"original", "pixels"} {
+	for _, encoding := range []string{"original", "coefficients", "pixels"} {
 		out, diag, status := imgshard(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
 		for _, want := range []string{"repaired  images that are damaged", "2: jpeg: invalid format at byte 1539: no EOI marker after the scan; the first is cat/", "dog/2.jpg: not an image (it begins 74 68 69 73"} {
 			if status != 0 || !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s%s", encoding, want, out, diag)
 			}
 		}
-		if encoding != "original" {
+		if encoding == "pixels" {
 			continue
 		}
 		page := filepath.Join(t.TempDir(), "page.html")
@@ -136,7 +136,7 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 		}
 		out, diag, status = imgshard(t, "stats", set)
 		for _, text := range []string{out, string(mustRead(t, page))} {
-			for _, want := range []string{"2 damaged and repaired as libjpeg does", "jpeg: invalid format at byte 1539: no EOI marker after the scan"} {
+			for _, want := range []string{"of 3 JPEGs", "2 damaged and repaired as libjpeg does", "jpeg: invalid format at byte 1539: no EOI marker after the scan"} {
 				if status != 0 || !strings.Contains(text, want) {
 					t.Errorf("no %q in\n%s%s", want, text, diag)
 				}
