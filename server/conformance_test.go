@@ -66,6 +66,7 @@ func TestDocumentExamples(t *testing.T) {
 		t.Run(fmt.Sprintf("line_%d", b.line), func(t *testing.T) {
 			r := replay{client: ts.dial(), kinds: replayed}
 			r.client.t = t
+			defer ts.checkIdle() // or the next example may still see this one's session
 			defer r.client.close()
 			for i, line := range b.lines {
 				r.step(fmt.Sprintf("%s:%d", wireDocument, b.line+i), line)
