@@ -111,6 +111,26 @@ func noise(t testing.TB) []byte {
 	return data
 }
 
+// TestAfterDamage checks that a file that ends within a tile leaves nothing for the next one.
+func TestAfterDamage(t *testing.T) {
+	whole := noise(t)
+	want, _, err := NewEncoder(kernel.Active()).Encode(nil, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEncoder(kernel.Active())
+	damaged := bytes.Clone(whole)
+	for i := len(damaged) / 2; i < len(damaged)-2; i++ { // bits that are no code
+		damaged[i] = 0xfe
+	}
+	if _, _, err := e.Encode(nil, damaged); err == nil {
+		t.Fatal("a damaged file is taken")
+	}
+	if got, _, err := e.Encode(nil, whole); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("after a damaged file the record is another: %v", err)
+	}
+}
+
 // TestLargeCoefficients takes a file with patches, high bytes of DC differences, and rows of two tiles.
 func TestLargeCoefficients(t *testing.T) {
 	e := NewEncoder(kernel.Active())

@@ -48,7 +48,7 @@ func NewEncoder(level kernel.Level) *Encoder {
 var ErrNotSame = errors.New("coefficients: the file made again is another")
 
 // Encode appends the record of a file to dst, with [SlackBytes] of capacity behind it. It takes files that [jpeg.Decoder.ReadCoefficients] takes, and
-// makes sure that the very file can be had back. An error means that the file should be stored as it is.
+// checks that the record gives the very file back. An error means that the file should be stored as it is.
 func (e *Encoder) Encode(dst, file []byte) ([]byte, jpeg.Config, error) {
 	e.entries, e.body, e.err = e.entries[:0], e.body[:0], nil
 	config, err := e.jpeg.ReadCoefficients(file, e.begin, e.addBatch)
@@ -83,7 +83,10 @@ func (e *Encoder) Encode(dst, file []byte) ([]byte, jpeg.Config, error) {
 
 var errTooLarge = errors.New("coefficients: a part is larger than a record has room for")
 
-func (e *Encoder) begin(l jpeg.Layout) { e.geometry.set(l) }
+func (e *Encoder) begin(l jpeg.Layout) {
+	e.geometry.set(l)
+	e.tile.clear() // the file before may have ended within one
+}
 
 // addBatch adds a batch to the tile at hand, and ends that if it is whole.
 func (e *Encoder) addBatch(_, x int, quads []*jpeg.Quad, extents []uint8) {
@@ -201,5 +204,10 @@ func (e *Encoder) endTile() {
 	for _, part := range [][]byte{t.codes, t.widths, t.cells, t.patches, t.planes} {
 		e.body = append(e.body, part...)
 	}
+	t.clear()
+}
+
+// clear empties the parts that quads are added to.
+func (t *tileParts) clear() {
 	t.codes, t.cells, t.patches, t.dcs, t.firsts, t.values = t.codes[:0], t.cells[:0], t.patches[:0], t.dcs[:0], t.firsts[:0], t.values[:0]
 }

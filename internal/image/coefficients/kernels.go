@@ -3,7 +3,6 @@ package coefficients
 //go:generate go run ../../lanes/generate -neon unpack_avx2.go
 
 import (
-	"math/bits"
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
@@ -44,6 +43,3 @@ func kernelsFor(level kernel.Level) kernels {
 }
 
 func start(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
-
-// countOnes is [bits.OnesCount64] without the look at what the processor has, which costs a loop of vectors its registers.
-func countOnes(x uint64) int { return bits.OnesCount64(x) }

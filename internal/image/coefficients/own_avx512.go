@@ -3,6 +3,7 @@
 package coefficients
 
 import (
+	"math/bits"
 	. "simd/archsimd"
 	"unsafe"
 
@@ -103,7 +104,7 @@ func expandAVX512(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, 
 		d := LoadInt16x32Array((*[32]int16)(unsafe.Add(dc, 8*i))).Expand(Mask16x32FromBits(0x01010101))
 		v.GetLo().BitsToInt8().ExtendToInt16().Or(d).StoreArray((*[32]int16)(out))
 		v.GetHi().BitsToInt8().ExtendToInt16().StoreArray((*[32]int16)(unsafe.Add(out, 64)))
-		n += countOnes(m[0])
+		n += bits.OnesCount64(m[0])
 		for pair := 1; pair < 4; pair++ {
 			if m[pair] == 0 {
 				continue
@@ -111,7 +112,7 @@ func expandAVX512(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, 
 			v := LoadUint8x64Array((*[64]uint8)(unsafe.Add(in, n))).Expand(Mask8x64FromBits(m[pair])).Permute(rows)
 			v.GetLo().BitsToInt8().ExtendToInt16().StoreArray((*[32]int16)(unsafe.Add(out, 128*pair)))
 			v.GetHi().BitsToInt8().ExtendToInt16().StoreArray((*[32]int16)(unsafe.Add(out, 128*pair+64)))
-			n += countOnes(m[pair])
+			n += bits.OnesCount64(m[pair])
 		}
 	}
 	ClearAVXUpperBits()
@@ -134,7 +135,7 @@ func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int
 		v = v.Add(v.Greater(zero).ToInt8x64()).Compress(Mask8x64FromBits(m))
 		most = most.Max(v.Abs().ToBits())
 		v.ToBits().StoreArray((*[64]uint8)(unsafe.Add(start(values), n)))
-		n += countOnes(m)
+		n += bits.OnesCount64(m)
 	}
 	large = most.Greater(BroadcastUint8x64(125)).ToBits() != 0
 	ClearAVXUpperBits()
