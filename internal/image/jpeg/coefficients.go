@@ -7,8 +7,7 @@ package jpeg
 // A Layout says how the blocks of an image lie in its batches.
 type Layout struct {
 	MCUsWide, MCUsHigh int
-	PerMCU             int                     // blocks
-	Quads              int                     // in a batch: PerMCU
+	Quads              int                     // in a batch, as many as an MCU has blocks
 	Places             [mcuBlocksMax]QuadPlace // of each of Quads
 }
 
@@ -30,9 +29,8 @@ func (d *Decoder) Layout() Layout {
 	h := &d.scanHeader
 	l := Layout{MCUsWide: d.mcusWide, MCUsHigh: d.mcusHigh}
 	for _, c := range h.components {
-		l.PerMCU += d.components[c].h * d.components[c].v
+		l.Quads += d.components[c].h * d.components[c].v
 	}
-	l.Quads = l.PerMCU
 	copy(l.Places[:l.Quads], d.quads[:])
 	return l
 }
