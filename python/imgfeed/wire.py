@@ -131,6 +131,8 @@ class Connection:
                 self._out.appendleft(data)
                 return
             except OSError as e:
+                if e.errno is None:  # of a signal's handler
+                    raise
                 self.closed, self._why = True, _lost(e)  # whoever uses it next learns why
                 return
             finally:

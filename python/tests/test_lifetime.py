@@ -159,13 +159,16 @@ class Watchdog(TimeoutError):
 @pytest.mark.parametrize("transport", ["shm", "socket"])
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, Watchdog])
 @pytest.mark.usefixtures("deaf")
-def test_an_iterator_goes_on_after_an_interrupt(load: Load, raised: type[BaseException], transport: str) -> None:
-    """What a signal's handler raises in next() comes out of it, and the same batch comes next."""
+def test_an_iterator_goes_on_after_an_interrupt(
+    load: Load, raised: type[BaseException], transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a signal's handler raises in next() comes out of it, and the same batch comes next. It is no loss of the server."""
     goes_on_after_interrupts(load(16, slots=3, transport=transport, **OPTIONS), raised)
+    assert not caplog.records
 
 
 @pytest.mark.usefixtures("deaf")
-def test_an_iterator_goes_on_after_signals(load: Load) -> None:
+def test_an_iterator_goes_on_after_signals(load: Load, caplog: pytest.LogCaptureFixture) -> None:
     loader = load(4, slots=3, timeout=5, **OPTIONS)
     want = [copied(b) for _ in range(2) for b in loader]
     moments, inside, signals, got = random.Random(1), False, 0, []
@@ -202,7 +205,9 @@ def test_an_iterator_goes_on_after_signals(load: Load) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     del batch
+    assert len(indices(loader)) == SAMPLES  # a slot whose finalizer was ended by a signal comes back as an epoch begins
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
+    assert not caplog.records
 
 
 def test_a_slot_whose_finalizer_was_ended_comes_back(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -392,20 +392,21 @@ def test_stop_names_its_epoch() -> None:
         session.stop(session.start(0, 0))
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError])  # the other one is an OSError, without a number
 @pytest.mark.parametrize("what", ["sock", "send_lock"])
-def test_an_interrupted_release_ends_the_connection(what: str) -> None:
+def test_an_interrupted_release_ends_the_connection(what: str, raised: type[BaseException]) -> None:
     """Were it sent twice, the slot would be another batch's by then; were it not sent, the slot would never go back."""
     ours, theirs = sockets.socketpair()
     connection = wire.Connection(ours)
 
     class Interrupted:
         def send(self, data: bytes, flags: int) -> int:
-            raise KeyboardInterrupt
+            raise raised
 
         def acquire(self, *, blocking: bool) -> bool:
-            raise KeyboardInterrupt  # it was taken, and nobody will give it back
+            raise raised  # it was taken, and nobody will give it back
 
-    with ours, theirs, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with ours, theirs, pytest.MonkeyPatch.context() as patch, pytest.raises(raised):
         patch.setattr(connection, f"_{what}", Interrupted())
         connection.send_later(b"release")
     with pytest.raises(imgfeed.ServerError, match="interrupt"):
