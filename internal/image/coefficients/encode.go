@@ -32,6 +32,7 @@ type Encoder struct {
 // tileParts are the parts of the tile at hand.
 type tileParts struct {
 	dcs            [][4]int16
+	masks          pairMasks // of the quad at hand
 	codes          []byte
 	cells, patches []byte
 	firsts, values []byte // as the lists have them
@@ -41,7 +42,7 @@ type tileParts struct {
 
 // NewEncoder returns an Encoder with the kernels of a level.
 func NewEncoder(level kernel.Level) *Encoder {
-	return &Encoder{kernels: kernelsFor(level), jpeg: jpeg.New(level), check: NewDecoder(level), presence: make(presenceFinder)}
+	return &Encoder{kernels: kernelsFor(level), jpeg: jpeg.New(level), check: NewDecoder(level)}
 }
 
 // ErrNotSame is the error of a file that the record would not give back byte for byte: it is coded otherwise than encoders do.
@@ -114,28 +115,33 @@ func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
 	}
 	t.firsts = append(t.firsts, first[:]...)
 	pairs := [...]int{0, 2, 4, 4}[extent&3]
-	var masks pairMasks
+	masks := &t.masks
+	*masks = pairMasks{}
 	t.values = slices.Grow(t.values, 256+listSlack)
 	n := len(t.values)
-	count, large := e.kernels.list(t.values[n:n+256], q, pairs, &masks)
+	count, large := e.kernels.list(t.values[n:n+256], q, pairs, masks)
 	t.values = t.values[:n+count]
 	if large {
-		e.patchValues(t.values[n:], q, &masks)
+		e.patchValues(t.values[n:], q, masks)
 	}
 	var cells uint16
 	for pair, m := range masks {
-		for x := range 4 {
-			if m>>(16*x)&0xffff != 0 {
-				cells |= 1 << (4*pair + x)
-			}
-		}
+		cells |= wordsSet(m) << (4 * pair)
 	}
 	code := e.presence.find(cells)
 	t.codes = append(t.codes, code)
 	for stored := presences[code]; stored != 0; stored &= stored - 1 {
 		cell := bits.TrailingZeros16(stored)
-		t.cells = binary.LittleEndian.AppendUint16(t.cells, uint16(masks[cell>>2]>>(16*(cell&3))))
+		t.cells = binary.LittleEndian.AppendUint16(t.cells, uint16(masks[cell>>2&3]>>(16*(cell&3))))
 	}
+}
+
+// wordsSet has a bit for each of four words that is not zero: first one bit in each, then those together by a multiplication, the terms
+// of which do not meet.
+func wordsSet(m uint64) uint16 {
+	const low = 0x7fff7fff7fff7fff
+	m = (m&low + low | m) &^ low >> 15
+	return uint16(m * (1<<48 | 1<<33 | 1<<18 | 1<<3) >> 48 & 15)
 }
 
 // patchValues makes patches for those of a quad's list that take more than eight bits.

@@ -32,13 +32,13 @@ var cellsOf = func() (t [256]uint8) {
 	return t
 }()
 
-// A presenceFinder finds codes, and remembers them.
-type presenceFinder map[uint16]uint8
+// A presenceFinder finds codes, and remembers them: for each set of cells the code and one, or 0 while it is not known.
+type presenceFinder [1 << 16]uint16
 
 // find returns the code that stores the fewest cells with those among them.
-func (f presenceFinder) find(cells uint16) uint8 {
-	if code, ok := f[cells]; ok {
-		return code
+func (f *presenceFinder) find(cells uint16) uint8 {
+	if known := f[cells]; known > 0 {
+		return uint8(known - 1)
 	}
 	best := len(presences) - 1
 	for code, stored := range presences {
@@ -46,6 +46,6 @@ func (f presenceFinder) find(cells uint16) uint8 {
 			best = code
 		}
 	}
-	f[cells] = uint8(best)
+	f[cells] = uint16(best + 1)
 	return uint8(best)
 }

@@ -46,9 +46,13 @@ func appendList(widths, planes, list []byte) (newWidths, newPlanes []byte) {
 		var all uint32
 		planes = slices.Grow(planes, bundleValues+8)
 		for i := 0; i < bundleChunks && len(list) > 0; i++ {
-			var chunk [chunkValues]byte
-			list = list[copy(chunk[:], list):]
-			x := binary.LittleEndian.Uint64(chunk[:])
+			var last [chunkValues]byte
+			chunk := list
+			if len(list) < chunkValues {
+				chunk = last[:copy(last[:], list)]
+			}
+			list = list[min(len(list), chunkValues):]
+			x := binary.LittleEndian.Uint64(chunk[:chunkValues])
 			negative := x & signBits
 			x ^= negative - negative>>7
 			used := x &^ signBits

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/klauspost/compress/flate"
 
@@ -294,6 +295,29 @@ func TestSplitPhotographs(t *testing.T) {
 }
 
 // TestRestDictionary pins the dictionary, which is part of the format.
+// TestListSymbols compares the kernels with the generic one.
+func TestListSymbols(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var q Quad
+	for n := range 10_000 {
+		clear(q[:])
+		for range random.IntN(1 + n%2000) { // up to nearly all of them
+			q[random.IntN(len(q))] = int16(random.Uint32()) >> random.IntN(16)
+		}
+		block := (*quadBlock)(unsafe.Pointer(&q[8*(n%4)]))
+		var want symbolList
+		count := listSymbolsGeneric(block, &want)
+		for _, level := range kernel.Available() {
+			var got symbolList
+			k := kernelsFor(level)
+			if c := k.listSymbols(block, &got); c != count || !slices.Equal(got.indices[:count], want.indices[:count]) ||
+				!slices.Equal(got.places[:1+count], want.places[:1+count]) {
+				t.Fatalf("%v: %d symbols %v at %v, want %d %v at %v", level, c, got.indices, got.places, count, want.indices, want.places)
+			}
+		}
+	}
+}
+
 func TestRestDictionary(t *testing.T) {
 	if sum := fmt.Sprintf("%x", sha256.Sum256(restDictionary)); sum != "6fd648fdce01f749553dce2c2e6c10ef1285ecb05d59be1306889ef4b5a5e15a" {
 		t.Errorf("restDictionary has the hash %s: rests that were written before cannot be read", sum)

@@ -25,6 +25,9 @@ type kernels struct {
 
 	ycbcrToRGB func(dst, y, cb, cr []byte)
 	grayToRGB  func(dst, y []byte)
+
+	// listSymbols lists a block's AC coefficients, and returns how many there are.
+	listSymbols func(q *quadBlock, l *symbolList) int
 }
 
 var (
@@ -32,7 +35,7 @@ var (
 	generic = kernels{
 		idct: idctGeneric, idctLow: idctGeneric, idctDC: idctDCGeneric,
 		upsampleH2V1: upsampleH2V1Generic, upsampleH1V2: upsampleH1V2Generic, upsampleH2V2: upsampleH2V2Generic,
-		ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric,
+		ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric, listSymbols: listSymbolsGeneric,
 	}
 )
 

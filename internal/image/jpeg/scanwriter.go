@@ -17,11 +17,21 @@ const noCode = 1 << 31
 // stand at RRRR<<5 | SSSS, since a hostile coefficient may have a size of 16; so do DC symbols, which are sizes up to 17.
 type codeTable [16 << 5]uint32
 
-// A valueTable has code and value together for AC coefficients from -32 to 31 after up to 15 zeros: at run<<6 | value&63 stands
-// length<<valueBits | bits, and EOB at 0.
-type valueTable [16 << 6]uint32
+// A valueTable has code and value together for AC coefficients from -64 to 63 after up to 15 zeros, at run<<7 + value + 64. Two entries have
+// no value: those of EOB and of no symbol at all.
+type valueTable [16 << 7]valueEntry
 
-const valueBits = 16 + 6
+// A valueEntry is length<<valueBits | bits, or noCode.
+type valueEntry uint32
+
+const (
+	valueBits = 16 + 7
+	valueEOB  = 0<<7 + 64
+	valueNone = 1<<7 + 64
+)
+
+func (e valueEntry) code() uint64   { return uint64(e & (1<<valueBits - 1)) }
+func (e valueEntry) length() uint64 { return uint64(e >> valueBits & 31) }
 
 // build assigns the codes, by annex C.2. That of a symbol that comes twice is the first.
 func (t *codeTable) build(spec *huffmanSpec) {
@@ -45,9 +55,10 @@ func (t *codeTable) build(spec *huffmanSpec) {
 // build makes the entries of codes.
 func (t *valueTable) build(codes *codeTable) {
 	for i := range t {
-		value, length := codes.symbol(i>>6, int64(i)<<58>>58)
-		t[i] = uint32(length&31)<<valueBits | uint32(length&noCode|value)
+		value, length := codes.symbol(i>>7, int64(i&127)-64)
+		t[i] = valueEntry(length&31<<valueBits | length&noCode | value)
 	}
+	t[valueNone] = 0
 }
 
 // symbol returns the bits of a value that is not zero after run zeros, or of a DC difference if run is 0, and how many they are.
@@ -67,12 +78,19 @@ type blockTables struct {
 	values valueTable
 }
 
+// A symbolList has the AC coefficients of a block that are not zero, in the order of the scan, and one more.
+type symbolList struct {
+	indices [64]uint16    // in a valueTable, or beyond its end where that has no entry
+	places  [1 + 64]uint8 // in the scan, after that of the DC coefficient, 0
+}
+
 // A scanWriter writes the entropy-coded data of one scan. Each symbol stores eight bytes and moves on by the whole ones, without a
 // branch; the zeros after each ff come in when a batch is copied to dst.
 type scanWriter struct {
 	tables    [4]blockTables // each component's
 	predictor [4]int32
-	used      uint64 // union of all entries used, which shows noCode
+	used      valueEntry // union of all entries used, which shows noCode
+	list      symbolList
 	bits      bitBuffer
 	size      int // bytes in raw
 	raw       [batchBlocksMax*blockBytesWritten + 16]byte
@@ -108,48 +126,58 @@ func (w *scanWriter) reset(p *parser, dst []byte) error {
 }
 
 // write appends the blocks of a batch or of a part of it.
-func (w *scanWriter) write(blocks []plannedBlock, extents []uint8) {
+func (w *scanWriter) write(k *kernels, blocks []plannedBlock, extents []uint8) {
 	for i := range blocks {
 		b := &blocks[i]
-		q, c := (*[quadBlockSpan]int16)(b.out), b.component&3
+		q, c := (*quadBlock)(b.out), b.component&3
 		diff := int32(q[0]) - w.predictor[c]
 		w.predictor[c] = int32(q[0])
-		mask := uint64(0)
+		count := 0
 		if extents[b.quad] != 0 {
-			mask = zigzagMask(q) &^ 1
+			count = k.listSymbols(q, &w.list)
 		}
-		w.writeBlock(&w.tables[c], q, diff, mask)
+		w.writeBlock(&w.tables[c], q, diff, count)
 	}
 	w.flush()
 }
 
-// quadBlockSpan is how many coefficients of a quad lie from a block's first to its last.
-const quadBlockSpan = 7*32 + 8
+// A quadBlock is what lies in a quad from a block's first coefficient to its last.
+type quadBlock [7*32 + 8]int16
 
-// writeBlock writes a DC difference (F.1.2.1) and the AC coefficients, of which mask has those that are not zero (F.1.2.2).
-func (w *scanWriter) writeBlock(t *blockTables, q *[quadBlockSpan]int16, diff int32, mask uint64) {
-	b, next := w.writeSymbol(w.bits, unsafe.Pointer(&w.raw[w.size]), &t.dc, 0, int64(diff))
-	used, before := uint32(0), 0
-	for ; mask != 0; mask &= mask - 1 {
-		k := bits.TrailingZeros64(mask)
-		run := k - before - 1
-		before = k
-		value := int64(q[quadIndex[k&63]])
-		if run > 15 || uint64(value+32) > 63 {
-			b, next = w.writeSymbol(b, next, &t.ac, run, value)
+// writeBlock writes a DC difference (F.1.2.1) and count AC coefficients, which the list has (F.1.2.2).
+func (w *scanWriter) writeBlock(t *blockTables, q *quadBlock, diff int32, count int) {
+	code, length := t.dc.symbol(0, int64(diff))
+	b, next := w.bits.put(unsafe.Pointer(&w.raw[w.size]), code, length&63)
+	used, l := valueEntry(length), &w.list
+	if l.places[count&63] < 63 {
+		l.indices[count&63] = valueEOB
+		count++
+	}
+	l.indices[count&63] = valueNone
+	for i := 0; i < count; i += 2 {
+		i1, i2 := l.indices[i&63], l.indices[(i+1)&63]
+		if i1|i2 >= uint16(len(t.values)) {
+			b, next = w.writeListed(b, next, t, q, i)
+			b, next = w.writeListed(b, next, t, q, i+1)
 			continue
 		}
-		e := t.values[uint64(run)<<6&(15<<6)|uint64(value)&63]
-		used |= e
-		b, next = b.put(next, uint64(e&(1<<valueBits-1)), uint64(e>>valueBits&31))
-	}
-	if before < 63 {
-		e := t.values[0] // EOB
-		used |= e
-		b, next = b.put(next, uint64(e&(1<<valueBits-1)), uint64(e>>valueBits&31))
+		e1, e2 := t.values[int(i1)&(len(t.values)-1)], t.values[int(i2)&(len(t.values)-1)]
+		used |= e1 | e2
+		b, next = b.put(next, e1.code()<<e2.length()|e2.code(), e1.length()+e2.length())
 	}
 	w.bits, w.size = b, int(uintptr(next)-uintptr(unsafe.Pointer(&w.raw)))
-	w.used |= uint64(used)
+	w.used |= used
+}
+
+// writeListed writes coefficient i of the list, any one.
+func (w *scanWriter) writeListed(b bitBuffer, next unsafe.Pointer, t *blockTables, q *quadBlock, i int) (bitBuffer, unsafe.Pointer) {
+	if at := int(w.list.indices[i&63]); at < len(t.values) {
+		e := t.values[at]
+		w.used |= e
+		return b.put(next, e.code(), e.length())
+	}
+	before, place := w.list.places[i&63], w.list.places[(i+1)&63]
+	return w.writeSymbol(b, next, &t.ac, int(place-before)-1, int64(q[quadIndex[place&63]]))
 }
 
 // writeSymbol writes a value after run zeros, any of both.
@@ -158,11 +186,11 @@ func (w *scanWriter) writeBlock(t *blockTables, q *[quadBlockSpan]int16, diff in
 func (w *scanWriter) writeSymbol(b bitBuffer, next unsafe.Pointer, t *codeTable, run int, value int64) (bitBuffer, unsafe.Pointer) {
 	for ; run > 15; run -= 16 {
 		code, length := t.symbol(15, 0) // ZRL
-		w.used |= length
+		w.used |= valueEntry(length)
 		b, next = b.put(next, code, length&63)
 	}
 	code, length := t.symbol(run, value)
-	w.used |= length
+	w.used |= valueEntry(length)
 	return b.put(next, code, length&63)
 }
 
@@ -190,8 +218,21 @@ func (w *scanWriter) finish(pad uint64) {
 	w.predictor = [4]int32{}
 }
 
+func listSymbolsGeneric(q *quadBlock, l *symbolList) int {
+	n, before := 0, 0
+	for mask := zigzagMask(q) &^ 1; mask != 0; mask &= mask - 1 {
+		place := bits.TrailingZeros64(mask)
+		value := uint16(max(-128, min(q[quadIndex[place&63]], 127)) + 64)
+		l.indices[n&63] = (uint16(place-before-1)|value&128)<<7 | value&127
+		n++
+		l.places[n&63] = uint8(place)
+		before = place
+	}
+	return n
+}
+
 // zigzagMask returns the set of a block's coefficients that are not zero, in the order of the scan.
-func zigzagMask(q *[quadBlockSpan]int16) (mask uint64) {
+func zigzagMask(q *quadBlock) (mask uint64) {
 	for row := range 8 {
 		p := unsafe.Pointer(&q[row*32])
 		mask |= rowMasks[row][rowBits(*(*uint64)(p), *(*uint64)(unsafe.Add(p, 8)))]

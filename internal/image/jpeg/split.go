@@ -253,7 +253,7 @@ func (d *Decoder) writeScan(w *scanWriter, pad uint64) error {
 					}
 					count = min(count, r-mcu%r)
 				}
-				w.write(d.blocks[i*l.Quads:(i+count)*l.Quads], d.extents[:l.Quads])
+				w.write(&d.kernels, d.blocks[i*l.Quads:(i+count)*l.Quads], d.extents[:l.Quads])
 				mcu += count
 				i += count
 			}
