@@ -87,6 +87,17 @@ def test_a_run_begins_with_the_best_of_another(train: Train) -> None:
     train("second", "--epochs", "1", "--weights", str(best))
 
 
+@pytest.mark.parametrize("arch", ["resnet18", "timm/resnet18"])
+def test_weights_of_a_model_with_blurs(tmp_path: Path, arch: str) -> None:
+    theirs = build(3, "--arch", arch, "--blurpool").state_dict()
+    assert any(name.endswith(".blur") for name in theirs)
+    path = str(tmp_path / "w.pt")
+    torch.save(theirs, path)
+    assert not equal(build(3, "--arch", arch, "--blurpool", "--weights", path), theirs)
+    with pytest.raises(TrainError, match=r"w\.pt is of a model with blurs .*: add --blurpool"):
+        build(3, "--arch", arch, "--weights", path)
+
+
 def test_weights_that_do_not_fit(tmp_path: Path) -> None:
     torch.save(torchvision.models.resnet18().state_dict(), tmp_path / "18.pt")
     torch.save([1, 2], tmp_path / "list.pt")

@@ -89,7 +89,7 @@ def _torchvision(torchvision: Any, name: str, s: Settings, classes: int, place: 
     if not s.pretrained and not s.weights:
         return model
     with weights.first_of_node(place):
-        state, path = (weights.read(s.weights), s.weights) if s.weights else weights.published(name)
+        state, path = (weights.read(s.weights, s.blurpool), s.weights) if s.weights else weights.published(name)
     if plain:
         model.transform_input = True  # type: ignore[assignment,unused-ignore] # the published weights want it
     anew = weights.put(model, state, path, classes)
@@ -99,7 +99,9 @@ def _torchvision(torchvision: Any, name: str, s: Settings, classes: int, place: 
 
 
 def _timm(timm: Any, name: str, s: Settings, classes: int, place: Place) -> nn.Module:
-    options = weights.timm_options(name, s.weights) if s.weights else {"pretrained": s.pretrained, "num_classes": classes}
+    options = (
+        weights.timm_options(name, s.weights, s.blurpool) if s.weights else {"pretrained": s.pretrained, "num_classes": classes}
+    )
     options |= {"drop_path_rate": s.drop_path} if s.drop_path else {}
     with weights.first_of_node(place) if s.pretrained or s.weights else contextlib.nullcontext():
         try:

@@ -29,11 +29,12 @@ def first_of_node(place: Place) -> Iterator[None]:
         dist.barrier()
 
 
-def read(path: str) -> State:
+def read(path: str, blurpool: bool = True) -> State:
     """Return the tensors of a file by name: safetensors, or torch's, bare or under ``state_dict`` or ``model``.
 
-    A checkpoint of this trainer is such a file; of its model and its moving average it gives the one that scored better. No
-    pickled code is run. Raises TrainError with what is wrong.
+    A checkpoint of this trainer is such a file; of its model and its moving average it gives the one that scored better, and
+    convolutions behind a blur (parts.blur) have the names that they had before. blurpool says whether the model is to have
+    blurs: weights that learned with them need it. No pickled code is run. Raises TrainError with what is wrong.
     """
     if not Path(path).is_file():
         raise TrainError(f"--weights {path}: there is no such file")
@@ -60,7 +61,12 @@ def read(path: str) -> State:
         or not all(isinstance(name, str) and torch.is_tensor(value) for name, value in content.items())
     ):
         raise TrainError(f"--weights {path} holds no tensors by name")
-    return {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    state = {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    blurs = [name for name in state if name.endswith(".blur")]
+    if blurs and not blurpool:
+        raise TrainError(f"--weights {path} is of a model with blurs before its convolutions: add --blurpool")
+    bare = {f"{name[:-4]}conv.{kind}": f"{name[:-4]}{kind}" for name in blurs for kind in ("weight", "bias")}
+    return {bare.get(name, name): tensor for name, tensor in state.items() if name not in blurs}
 
 
 def of_checkpoint(state: Mapping[str, Any]) -> State:
@@ -137,11 +143,11 @@ def _misfit(path: str, why: str) -> TrainError:
     return TrainError(f"{path} holds the weights of another model: {why[:300]}")
 
 
-def timm_options(name: str, path: str) -> dict[str, Any]:
+def timm_options(name: str, path: str, blurpool: bool) -> dict[str, Any]:
     """Return what makes timm.create_model take a file's weights, all of them: with the file's number of classes."""
     import timm  # noqa: PLC0415 - optional
 
-    state = read(path)
+    state = read(path, blurpool)
     head = getattr(timm.get_pretrained_cfg(name), "classifier", None)
     heads = [head] if isinstance(head, str) else list(head or ())
     classes = next((len(state[f"{h}.weight"]) for h in heads if f"{h}.weight" in state), 0)
