@@ -25,8 +25,8 @@ PAGES = {
     "contributing.md": "CONTRIBUTING.md",
 }
 PYTHON = (sys.executable, "-m")
-#: The trainer's commands; bench needs torch for its help.
-TRAIN = ("", "compare", "report", "prepare")
+#: The trainer's commands.
+TRAIN = ("", "compare", "report", "prepare", "bench")
 #: Modules of the Python package whose functions are not in the package itself, and those that are programs.
 MODULES = ("batch", "callbacks", "ray")
 CHECKS = ("check", "gpu_check", "demo")

@@ -10,7 +10,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import flags, settings
+from .bench_settings import BenchSettings
 from .data.loaders import Stats
 from .data.sets import choose
 from .data.transforms import operations
-from .flags import COUNT, COUNT_OR_0, Range, option
 from .launch.agree import most, settle
 from .launch.notes import Notes
 from .launch.place import Place
@@ -36,20 +35,6 @@ AIM_CEILING, AIM_WAIT = 0.98, 0.01
 ROUNDS_MIN, STEPS_MIN = 3, 20  # fewer measure nothing that holds
 
 
-@dataclass(kw_only=True)
-class BenchSettings(Settings):
-    """A training's settings, and how to measure."""
-
-    images: str | None = option(
-        None, "the training images as a folder of class folders, for torchvision's DataLoader", group="measuring"
-    )
-    torch_workers: int = option(0, "its worker processes a rank; 0: as --workers, or the CPUs", within=Range(0, 4096))
-    rounds: int = option(5, "how often each source has its turn", within=COUNT)
-    steps: int = option(50, "timed steps of each source in a round", within=COUNT)
-    warmup: int = option(20, "steps before them", within=COUNT_OR_0)
-    json: str | None = option(None, "file for the readings of all rounds")
-
-
 @dataclass(frozen=True)
 class Reading:
     """One source's turn in one round: images/s of all ranks, the largest part of its time that a rank waited, and the
@@ -59,22 +44,6 @@ class Reading:
     images_per_second: float
     wait: float
     limit: str = ""
-
-
-def parse(arguments: Sequence[str]) -> BenchSettings:
-    """Return the settings: bench's own, and any of a training."""
-    p = flags.Parser(
-        prog="imgfeed-train bench",
-        usage="imgfeed-train bench --data DATA [--images FOLDER] [--recipe NAME] [FLAG ...]",
-        description="Images/s of a model with this feed, with batches that are there already, and with torchvision's loader.",
-    )
-    flags.add(p, BenchSettings)
-    s = settings.gather(p, BenchSettings, vars(p.parse_args(arguments)))
-    if s.images and not Path(s.images).is_dir():
-        p.error(f"--images {s.images}: there is no such folder")
-    s.val_split = "none"
-    s.size_start = 0  # all sources have images of --size
-    return s
 
 
 def run(s: BenchSettings, place: Place, device: torch.device, notes: Notes) -> int:

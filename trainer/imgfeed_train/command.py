@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import settings
+from . import bench_settings, settings
 from .errors import TrainError
 from .launch import notes as noted
 from .launch import place as places
@@ -53,9 +53,9 @@ def run(argv: Sequence[str]) -> int:
         prepare.main(argv[1:])
         return 0
     if argv[:1] == ["bench"]:
+        measured = bench_settings.parse(argv[1:])
         from . import bench  # noqa: PLC0415 - needs torch
 
-        measured = bench.parse(argv[1:])
         with held_feed(measured.data):
             return start(measured, argv, bench.run)
     s = settings.parse(argv)

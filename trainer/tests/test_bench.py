@@ -11,7 +11,7 @@ import torch
 from conftest import TINY
 from timm.data import create_transform
 
-from imgfeed_train import bench
+from imgfeed_train import bench, bench_settings
 from imgfeed_train.bench import Reading
 from imgfeed_train.command import main
 from imgfeed_train.data.transforms import operations
@@ -46,7 +46,7 @@ def test_torchvision_does_what_the_run_would(sets: Path, augment: str, interpola
     """Its loader has the policy, the filter and the repeats that the feed has; the policy is the object that timm makes."""
     images = ["--images", str(sets.parent / "raw/train"), "--torch-workers", "1", "--size", "32"]
     choices = ["--augment", augment, "--interpolation", interpolation, "--repeats", "3"]
-    s = bench.parse(["--data", str(sets), *images, *choices])
+    s = bench_settings.parse(["--data", str(sets), *images, *choices])
     loader = bench._torchvision(s, Place(), torch.device("cpu"), 4, ((0.5,) * 3, (0.5,) * 3))
     steps = loader.dataset.transform.transforms
     feed = [op["op"] for op in operations(s, 32)]
@@ -73,7 +73,7 @@ def test_sources_take_turns() -> None:
     [(985.0, 0.005, "reached"), (970.0, 0.005, "not reached; the feed waited for CPU"), (990.0, 0.02, "not reached")],
 )
 def test_the_verdict(rate: float, wait: float, said: str) -> None:
-    s = bench.parse(["--data", "d", "--rounds", "3", "--arch", "resnet50", "--amp", "fp16"])
+    s = bench_settings.parse(["--data", "d", "--rounds", "3", "--arch", "resnet50", "--amp", "fp16"])
     readings = {"synthetic": [Reading(r, 0.0) for r in (999.0, 1000.0, 1001.0)], "imgfeed": [Reading(rate, wait, "cpu")] * 3}
     lines = bench.table(s, "batch 256 x 2", readings, {"cpu": "c", "gpu": "g", "torch": "2.8"})
     assert f"| imgfeed | {rate:,.0f} | {rate:,.0f} to {rate:,.0f} | {rate / 1000:.3f} | {wait:.1%} |" in lines
@@ -96,7 +96,7 @@ def test_the_verdict(rate: float, wait: float, said: str) -> None:
     ],
 )
 def test_what_is_uncertain_is_said(arguments: list[str], ceilings: list[float], said: str) -> None:
-    s = bench.parse(["--data", "d", *arguments])
+    s = bench_settings.parse(["--data", "d", *arguments])
     readings = {
         "synthetic": [Reading(r, 0.0) for r in ceilings],
         "imgfeed": [Reading(990.0, 0.005, "cpu") for _ in ceilings],
@@ -112,5 +112,5 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--rounds", "0"], "want from 1 to 2147483647"),
     ):
         with pytest.raises(SystemExit):
-            bench.parse(["--data", "d", *arguments])
+            bench_settings.parse(["--data", "d", *arguments])
         assert said in capsys.readouterr().err
