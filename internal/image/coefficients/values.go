@@ -40,26 +40,24 @@ func listPlanes(widths []byte, values int) (n int) {
 	return n
 }
 
-// appendList adds a list to widths and planes.
+// appendList adds a list to widths and planes. It may write zeros after the list.
 func appendList(widths, planes, list []byte) (newWidths, newPlanes []byte) {
+	list = append(list, make([]byte, -len(list)&(chunkValues-1))...)
 	for len(list) > 0 {
 		var all uint32
+		bundle := list[:min(len(list), bundleValues)]
+		list = list[len(bundle):]
 		planes = slices.Grow(planes, bundleValues+8)
-		for i := 0; i < bundleChunks && len(list) > 0; i++ {
-			var last [chunkValues]byte
-			chunk := list
-			if len(list) < chunkValues {
-				chunk = last[:copy(last[:], list)]
-			}
-			list = list[min(len(list), chunkValues):]
-			x := binary.LittleEndian.Uint64(chunk[:chunkValues])
+		for shift := 0; len(bundle) >= chunkValues; shift += 3 {
+			x := binary.LittleEndian.Uint64(bundle)
+			bundle = bundle[chunkValues:]
 			negative := x & signBits
 			x ^= negative - negative>>7
 			used := x &^ signBits
 			used |= used >> 32
 			used |= used >> 16
 			below := bits.Len8(uint8(used | used>>8)) // planes below the sign
-			all |= uint32(below) << (3 * i)
+			all |= uint32(below) << shift
 			x = transpose8(x)
 			n := len(planes)
 			planes = planes[:n+9]
