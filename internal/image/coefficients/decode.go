@@ -186,7 +186,7 @@ func (d *Decoder) openTile() error {
 	if entry.high {
 		t.firsts = t.firsts[4*quads:]
 	} else {
-		high = nil
+		high = noHigh[:4*quads]
 	}
 	d.addDifferences(carries, d.fixed[:4*quads], high, used)
 	return d.unpackList(widths, planes[size:], used)
@@ -195,18 +195,18 @@ func (d *Decoder) openTile() error {
 // withSlack returns a part of the record with what may be read behind it: of a last bundle that is not whole, more planes than there are.
 func withSlack(part []byte) []byte { return part[: len(part)+SlackBytes : len(part)+SlackBytes] }
 
+// noHigh are the high bytes of differences that have none.
+var noHigh [4 * quadsMax]byte
+
 // addDifferences makes the DC coefficients of a tile's first quads, as many as are used.
 func (d *Decoder) addDifferences(carries, low, high []byte, used int) {
 	for i, c := range d.chains {
 		carry := int16(binary.LittleEndian.Uint16(carries[2*i:]))
 		for q := c.quad; q < used; q += d.layout.Quads {
 			for x := q; x < q+c.wide; x++ {
-				l := binary.LittleEndian.Uint32(low[4*x:])
-				d0, d1, d2, d3 := int16(int8(l)), int16(int8(l>>8)), int16(int8(l>>16)), int16(int8(l>>24))
-				if high != nil {
-					h := high[4*x:][:4]
-					d0, d1, d2, d3 = d0+int16(h[0])<<8, d1+int16(h[1])<<8, d2+int16(h[2])<<8, d3+int16(h[3])<<8
-				}
+				l, h := binary.LittleEndian.Uint32(low[4*x:]), binary.LittleEndian.Uint32(high[4*x:])
+				d0, d1 := int16(int8(l))+int16(h<<8), int16(int8(l>>8))+int16(h&0xff00)
+				d2, d3 := int16(int8(l>>16))+int16(h>>8&0xff00), int16(int8(l>>24))+int16(h>>16&0xff00)
 				d0 += carry
 				d1 += d0
 				d2 += d1
