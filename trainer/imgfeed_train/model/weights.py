@@ -32,8 +32,8 @@ def first_of_node(place: Place) -> Iterator[None]:
 def read(path: str, blurpool: bool = True) -> State:
     """Return the tensors of a file by name: safetensors, or torch's, bare or under ``state_dict`` or ``model``.
 
-    A checkpoint of this trainer is such a file; of its model and its moving average it gives the one that scored better, and
-    convolutions behind a blur (parts.blur) have the names that they had before. blurpool says whether the model is to have
+    A checkpoint of this trainer is such a file: of its model and its moving average it gives the one that scored better.
+    Convolutions behind a blur (parts.blur) have the names that they had before. blurpool says whether the model is to have
     blurs: weights that learned with them need it. No pickled code is run. Raises TrainError with what is wrong.
     """
     if not Path(path).is_file():
