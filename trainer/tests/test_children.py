@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -87,12 +88,23 @@ def test_stopped_ranks_are_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert children.spawn(Place(world=2, local_world=2, port=0, spawn=2), [], None) == 0
 
 
-def test_notes_and_errors_reach_the_parent(tmp_path: Path) -> None:
+def test_notes_and_errors_reach_the_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "note")
     assert read_note(path) == Note()
+    text = Notes._text
+
+    def late(notes: Notes) -> str:
+        said = text(notes)
+        time.sleep(0.1 * (threading.current_thread().name == "notes"))  # the main thread goes on meanwhile
+        return said
+
+    monkeypatch.setattr(Notes, "_text", late)
     notes = Notes(Place(notes=path))
     notes.doing("writes a checkpoint", 2, 5)
     notes.close()
+    for thread in threading.enumerate():
+        if thread.name == "notes":
+            thread.join()
     assert str(read_note(path)) == "writes a checkpoint in epoch 2, batch 5"
     file = tmp_path / "error.json"
     assert leave_error(LostRankError("gone"), {HOW: "", "TORCHELASTIC_ERROR_FILE": str(file)})

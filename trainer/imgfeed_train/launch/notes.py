@@ -56,6 +56,7 @@ class Notes:
         self._now: tuple[str, int, int, float] = ("starts", -1, 0, time.monotonic())
         self._beat = 0
         self._stop = threading.Event()
+        self._leaving = threading.Lock()
         if store is not None or place.notes:
             threading.Thread(target=self._run, name="notes", daemon=True).start()
 
@@ -63,7 +64,7 @@ class Notes:
         """Note what this rank does from now on; without a place, at the one before."""
         _, e, b, _ = self._now
         self._now = (what, e if epoch is None else epoch, b if batch is None else batch, time.monotonic())
-        self._leave(self._text())  # at once, as the process may be killed before the next beat
+        self._leave()  # at once, as the process may be killed before the next beat
 
     def together(self, epoch: int, batch: int, seconds: float) -> bool:
         """Say that this rank can't go on from a place; return whether all ranks say the same of it within so many seconds."""
@@ -93,8 +94,7 @@ class Notes:
 
     def _tell(self) -> None:
         self._beat += 1
-        text = self._text()
-        self._leave(text)
+        text = self._leave()
         if self.store is not None:
             self.store.set(f"note/{self.place.rank}", text)
 
@@ -102,11 +102,14 @@ class Notes:
         what, epoch, batch, since = self._now
         return json.dumps(asdict(Note(what, epoch, batch, time.monotonic() - since, self._beat)))
 
-    def _leave(self, text: str) -> None:
-        """Leave the parent a note, if there is one."""
-        if self._file >= 0:
-            with contextlib.suppress(OSError):  # no room: the note is older than it might be
-                os.pwrite(self._file, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
+    def _leave(self) -> str:
+        """Leave the parent a note, if there is one; return it."""
+        with self._leaving:  # of two threads' notes the later one stays
+            text = self._text()
+            if self._file >= 0:
+                with contextlib.suppress(OSError):  # no room: the note is older than it might be
+                    os.pwrite(self._file, text.encode()[:NOTE_BYTES].ljust(NOTE_BYTES), 0)
+            return text
 
     def late(self) -> str:
         """Return which rank the others wait for, as far as the notes tell; it takes some seconds. Empty for one rank."""
