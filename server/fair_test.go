@@ -2,7 +2,10 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,13 +20,21 @@ func TestSessionsShareByTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of all processors")
 	}
-	ts := startServer(t, oneSet(t, 1<<10, 1), func(c *Config) { c.Threads = 1 })
+	const samples = 1 << 10
+	ts := startServer(t, oneSet(t, samples, 1), func(c *Config) { c.Threads = 1 })
 	counts := make([]atomic.Int64, 64)
 	sizes := []int{1, 2, 4, 8}
+	list := make([]int64, 1<<14)
+	for i := range list {
+		list[i] = int64(i % samples)
+	}
 	hostile(ts)
 	for i := range counts {
-		c := ts.dial().hello().open(openRequest{BatchSize: sizes[i%len(sizes)], Transform: costly, Slots: 16 / sizes[i%len(sizes)]})
+		c := ts.dial().hello().open(openRequest{BatchSize: sizes[i%len(sizes)], Transform: costly, Slots: 16 / sizes[i%len(sizes)], Selects: true})
 		c.conn.SetDeadline(time.Time{})
+		// An epoch that does not end before the test: the first sessions have the server for themselves for a while.
+		c.choose(selectRequest{}, list, nil)
+		expect[selectedReply](c)
 		c.send(startRequest{})
 		expect[startedReply](c)
 		go c.consume(&counts[i])
@@ -35,19 +46,28 @@ func TestSessionsShareByTime(t *testing.T) {
 		}
 		return n, mean
 	}
-	for _, mean := taken(); mean < 30; _, mean = taken() { // until all run
+	for n, _ := taken(); slices.Min(n) < 30; n, _ = taken() { // until all run
 		time.Sleep(10 * time.Millisecond)
 	}
-	before, begun := taken()
-	now, mean := taken()
-	for ; mean < begun+150; now, mean = taken() {
-		time.Sleep(10 * time.Millisecond)
-	}
-	for i := range now {
-		if got := now[i] - before[i]; math.Abs(got-(mean-begun)) > 0.35*(mean-begun) {
-			t.Errorf("session %d, batches of %d: %.0f images, the mean is %.0f", i, sizes[i%len(sizes)], got, mean-begun)
+	// A worker that the system interrupts is charged for it, so on a busy machine a while may be uneven: not every one of many.
+	var uneven []string
+	for range 20 {
+		before, begun := taken()
+		now, mean := taken()
+		for ; mean < begun+150; now, mean = taken() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		uneven = nil
+		for i := range now {
+			if got := now[i] - before[i]; math.Abs(got-(mean-begun)) > 0.35*(mean-begun) {
+				uneven = append(uneven, fmt.Sprintf("session %d, batches of %d: %.0f images, the mean is %.0f", i, sizes[i%len(sizes)], got, mean-begun))
+			}
+		}
+		if uneven == nil {
+			return
 		}
 	}
+	t.Error(strings.Join(uneven, "\n"))
 }
 
 // consume gives every batch back at once, and counts images, until the connection ends.
