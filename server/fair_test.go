@@ -49,7 +49,7 @@ func TestSessionsShareByTime(t *testing.T) {
 	for n, _ := taken(); slices.Min(n) < 30; n, _ = taken() { // until all run
 		time.Sleep(10 * time.Millisecond)
 	}
-	// A worker that the system interrupts is charged for it, so on a busy machine a while may be uneven: not every one of many.
+	// A stream is charged for the time in which the system interrupts its worker. So a busy machine makes a while uneven, and another one is tried.
 	var uneven []string
 	for range 20 {
 		before, begun := taken()

@@ -78,13 +78,13 @@ type blockTables struct {
 	values valueTable
 }
 
-// A symbolList has the AC coefficients of a block that are not zero, in the order of the scan, and one more.
+// A symbolList has a block's AC coefficients that are not zero, in the order of the scan. EOB may follow, and an entry of no symbol.
 type symbolList struct {
 	indices [64]uint16    // in a valueTable, or beyond its end where that has no entry
 	places  [1 + 64]uint8 // in the scan, after that of the DC coefficient, 0
 }
 
-// A scanWriter writes the entropy-coded data of one scan. Each symbol stores eight bytes and moves on by the whole ones, without a
+// A scanWriter writes the entropy-coded data of one scan. Each two symbols store eight bytes and move on by the whole ones, without a
 // branch; the zeros after each ff come in when a batch is copied to dst.
 type scanWriter struct {
 	tables    [4]blockTables // each component's
@@ -169,7 +169,7 @@ func (w *scanWriter) writeBlock(t *blockTables, q *quadBlock, diff int32, count 
 	w.used |= used
 }
 
-// writeListed writes coefficient i of the list, any one.
+// writeListed writes entry i of the list, also one that the table of values does not have.
 func (w *scanWriter) writeListed(b bitBuffer, next unsafe.Pointer, t *blockTables, q *quadBlock, i int) (bitBuffer, unsafe.Pointer) {
 	if at := int(w.list.indices[i&63]); at < len(t.values) {
 		e := t.values[at]
