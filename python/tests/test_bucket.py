@@ -158,7 +158,7 @@ def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
     listed = tmp_path / "list.csv"
     s3.put_object(Bucket="sets", Key="raw/a.jpg", Body=files[0].read_bytes())
     s3.put_object(Bucket="sets", Key="raw/b.jpg", Body=files[1].read_bytes())
-    listed.write_text("s3://sets/raw/a.jpg,0\ns3://sets/raw/b.jpg,1\n")
+    listed.write_text("path,label\ns3://sets/raw/a.jpg,0\ns3://sets/raw/b.jpg,1\n")
     imgshard("index", listed, "--images", "s3://sets/raw", "-o", tmp_path / "listed")
     assert "every checksum is right" in imgshard("verify", tmp_path / "listed")
     s3.put_object(Bucket="sets", Key="wds/train-1.tar", Body=buffer.getvalue() + bytes(512))

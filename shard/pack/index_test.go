@@ -56,7 +56,7 @@ func TestIndexIsThePackedSet(t *testing.T) {
 	for class, data := range sourcetest.ClassTars(t, tree, 5) {
 		sourcetest.Write(t, filepath.Join(dir, "tars", class+".tar"), data)
 	}
-	list := ""
+	list := "path,label\n"
 	for name := range synthetic(t, 2, 4) {
 		list += name + "," + name[:9] + "\n"
 	}

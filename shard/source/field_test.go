@@ -315,7 +315,7 @@ func TestSidecarsInFolders(t *testing.T) {
 func TestFieldsOfLists(t *testing.T) {
 	for name, tc := range map[string]struct{ file, text, flag, want string }{
 		"no such column": {"x.csv", "path,label\na.jpg,1\n", "x=color", `no column "color" among the 2 (path, label)`},
-		"by number":      {"x.csv", "a.jpg,1,7\n", "x=4", `no column "4"`},
+		"by number":      {"x.csv", "path,label,x\na.jpg,1,7\n", "x=4", `no column "4"`},
 		"no value":       {"x.csv", "path,label,age\na.jpg,1,3\nsub/b.jpg,1,\n", "x=age:int64", `line 3: field "x": has no value`},
 		"no number":      {"x.csv", "path,label,age\na.jpg,1,old\n", "x=age:int64", `line 2: field "x": "old" is no number`},
 		"no key":         {"x.jsonl", `{"path": "a.jpg", "label": 1}`, "x=age", `line 1: field "x": the JSON has no key age`},
@@ -330,7 +330,7 @@ func TestFieldsOfLists(t *testing.T) {
 		}
 	}
 	// A column that is a field is not taken for the labels.
-	s := open(t, listOf(t, "x.csv", "path,age,label2\na.jpg,30,1\nc.jpg,40,0\n"), Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
+	s := open(t, listOf(t, "x.csv", "path,age,label\na.jpg,30,1\nc.jpg,40,0\n"), Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
 	got, err := fieldsOf(s)
 	if want := map[string]any{"age": 40.0, "ages": []any{40.0}}; err != nil || !reflect.DeepEqual(got["c.jpg"], want) {
 		t.Errorf("%v, %v", got, err)

@@ -15,16 +15,16 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or words:
+// lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or MXNet's im2rec:
 //
-//	path,label                   train/a.jpg	3     {"file_name": "a.jpg", "label": "cat"}     train/a.jpg 3
-//	"train/a, b.jpg",tabby cat   train/b.jpg	0     {"file_name": "b.jpg", "label": "dog"}     train/b.jpg 0
+//	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
+//	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
 //
 // Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
 // are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
 var lists = Kind{
 	Name: "list of images",
-	Forms: []string{"a CSV or TSV file with a path and a label in each line, with a header or without", "JSON lines", "a text file of lines as train/a.jpg 3",
+	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
 	open:         openList,
@@ -107,10 +107,8 @@ func (c *candidate) readList(file, root string) ([]*Split, error) {
 // openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
 // imagefolder.
 func openListInFolder(c *candidate) ([]*Split, error) {
-	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) && c.opts.Label == "" {
-		tiny := *c
-		tiny.opts.Label = "2"
-		return tiny.readList(filepath.Join(c.path, tinyAnnotations), filepath.Join(c.path, "images"))
+	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
+		return c.readList(filepath.Join(c.path, tinyAnnotations), filepath.Join(c.path, "images"))
 	}
 	if len(c.folders) == 0 && c.tree == fileTree(fileSystem{}) && slices.ContainsFunc(c.files, namedImage) {
 		for _, name := range imagefolderLists {
@@ -121,9 +119,6 @@ func openListInFolder(c *candidate) ([]*Split, error) {
 	}
 	return nil, nil
 }
-
-// tinyAnnotations is the list beside the folder of Tiny ImageNet's validation images: a name, a wnid and a box in each line.
-const tinyAnnotations = "val_annotations.txt"
 
 // imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
 var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}

@@ -2,27 +2,19 @@ package source
 
 import (
 	"encoding/binary"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// findFieldColumns finds the columns of the fields that are asked for, by name or by number.
-func (l *list) findFieldColumns(first []string, header bool, fields []Field) error {
+// findFieldColumns finds the columns of the fields that are asked for.
+func (l *list) findFieldColumns(names []string, fields []Field) error {
 	for i := range fields {
 		f := &fields[i]
-		column := -1
-		if header {
-			column = slices.IndexFunc(first, func(name string) bool { return strings.TrimSpace(name) == f.Source })
-		}
-		if n, err := strconv.Atoi(f.Source); column < 0 && err == nil && n >= 1 && n <= len(first) {
-			column = n - 1
-		}
+		column := findColumn(names, f.Source)
 		if column < 0 {
 			return &FormatError{Path: l.path, Msg: f.errorf("there is no column %q among the %d (%s), which can be named by number too, from 1 on",
-				f.Source, len(first), someNames(first)).Error()}
+				f.Source, len(names), someNames(names)).Error()}
 		}
 		l.fieldColumns = append(l.fieldColumns, column)
 	}

@@ -3,20 +3,20 @@ package source
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -24,29 +24,28 @@ const (
 	// listLineBytesMax bounds what is read of a list before a line of it ends.
 	listLineBytesMax = 1 << 20
 	// listHeadBytes is how much of a file tells whether it is a list.
-	listHeadBytes = 64 << 10
-	// listSplitColumn is what a column is called that says the split of each image.
-	listSplitColumn = "split"
+	listHeadBytes   = 64 << 10
+	listPathColumn  = "path"
+	hubPathColumn   = "file_name" // as Hugging Face's imagefolder calls it
+	listLabelColumn = "label"
+	listSplitColumn = "split" // train, val or test
 	byteOrderMark   = "\ufeff"
 )
 
-// listExtensions are what lists are called; other files are lists if their lines look like it.
-var listExtensions = []string{".csv", ".tsv", ".jsonl", ".ndjson"}
+// listExtensions are what lists are called. The last is MXNet's: im2rec writes a number, a label and a path between tabs, without a header.
+var listExtensions = []string{".csv", ".tsv", ".jsonl", ".ndjson", mxnetExtension}
 
-// listPathColumns and listLabelColumns are what the columns are called, the likeliest first.
-var (
-	listPathColumns = []string{"path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "image_file", "img", "img_path",
-		"image_name", "img_name", "relpath", "fname", "name"}
-	listLabelColumns = append(slices.Clone(labelColumns), "class_name", "label_name", "category", "class_id", "label_id", "wnid", "synset")
+const (
+	mxnetExtension = ".lst"
+	// tinyAnnotations is the list beside the folder of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
+	tinyAnnotations = "val_annotations.txt"
 )
-
-// listSyntax is how the lines of a list are read: next returns the fields of the next line that is not empty, and its number.
-type listSyntax interface {
-	next() (fields []string, line int, err error)
-}
 
 // readList reads a list; nil: the file is none.
 func readList(file, root string, opts Options) (*list, error) {
+	if !namedList(file) && filepath.Base(file) != tinyAnnotations {
+		return nil, nil
+	}
 	f, err := fileSystem{}.open(file)
 	if err != nil {
 		return nil, err
@@ -58,10 +57,6 @@ func readList(file, root string, opts Options) (*list, error) {
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	called := slices.Contains(listExtensions, strings.ToLower(filepath.Ext(file)))
-	if !called && !l.looksLikeList(head, opts.Test || opts.NoLabels) {
-		return nil, nil
-	}
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
 		return nil, &FormatError{Path: file, Msg: "is text in UTF-16: save it as UTF-8"}
 	}
@@ -69,11 +64,12 @@ func readList(file, root string, opts Options) (*list, error) {
 		buf.Discard(len(byteOrderMark))
 		head = head[len(byteOrderMark):]
 	}
-	if text := bytes.TrimSpace(head); len(text) > 0 && text[0] == '{' {
+	switch text := bytes.TrimSpace(head); {
+	case bytes.HasPrefix(text, []byte("{")):
 		err = l.readJSON(buf, opts)
-	} else if len(text) > 0 && text[0] == '[' {
-		return nil, &FormatError{Path: file, Msg: "holds one JSON array: write an object in each line, as jq -c '.[]' does"}
-	} else {
+	case bytes.HasPrefix(text, []byte("[")):
+		err = &FormatError{Path: file, Msg: "holds one JSON array: write an object in each line, as jq -c '.[]' does"}
+	default:
 		err = l.readTable(newTable(buf, head), opts)
 	}
 	if err == nil && len(l.rows) == 0 {
@@ -82,161 +78,94 @@ func readList(file, root string, opts Options) (*list, error) {
 	return l, err
 }
 
-// looksLikeList says of a file that is not called a list that its first line has the path of an image, and a label unless there are none.
-func (l *list) looksLikeList(head []byte, unlabelled bool) bool {
-	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte(byteOrderMark)), []byte("\n"))
-	if !utf8.Valid(line) || bytes.ContainsRune(line, 0) {
-		return false
-	}
-	fields, _, err := newTable(bytes.NewReader(line), line).next()
-	return err == nil && (len(fields) > 1 || unlabelled) && slices.ContainsFunc(fields, l.isImage)
-}
-
-// isImage says that a field is the path of an image, by its extension.
-func (l *list) isImage(field string) bool {
-	extension := path.Ext(field)
-	return extension != "" && imagefile.HasExtension(strings.ToLower(extension[1:]))
-}
-
-// isFile says that a field is the path of a file that is there.
-func (l *list) isFile(field string) bool {
-	key, err := l.key(field)
-	if err != nil {
-		return false
-	}
-	info, err := (fileSystem{}).stat(filepath.Join(l.root, filepath.FromSlash(key)))
-	return err == nil && !info.IsDir()
+// namedList says that a file is called as lists are.
+func namedList(file string) bool {
+	return slices.Contains(listExtensions, strings.ToLower(filepath.Ext(file)))
 }
 
 // listColumns is where the fields of a row stand; -1: nowhere.
 type listColumns struct{ path, label, split int }
 
-// readTable reads a list of rows of fields. The first two tell whether the first names the columns.
-func (l *list) readTable(t listSyntax, opts Options) error {
-	first, line, err := t.next()
-	if err == io.EOF {
-		return nil
-	}
-	if err != nil {
-		return l.wrap(line, err)
-	}
-	first = slices.Clone(first)
-	second, line2, err := t.next()
-	if err != nil && err != io.EOF {
-		return l.wrap(line2, err)
-	}
-	c, header, err := l.findColumns(first, second, line, opts)
-	if err != nil {
-		return err
-	}
-	if !header {
-		if err := l.addFields(first, c, line, opts); err != nil {
-			return err
+// columnNames are those in the first row, or those of a format without a header.
+func (l *list) columnNames(first []string) (names []string, header bool) {
+	names = make([]string, len(first))
+	mxnet := strings.EqualFold(filepath.Ext(l.path), mxnetExtension)
+	switch {
+	case mxnet:
+		names[len(names)-1] = listPathColumn
+		if len(names) == 3 { // else --label says which of several
+			names[1] = listLabelColumn
 		}
+		return names, false
+	case filepath.Base(l.path) == tinyAnnotations && len(first) > 1:
+		names[0], names[1] = listPathColumn, listLabelColumn
+		return names, false
 	}
-	for second != nil {
-		if err := l.addFields(second, c, line2, opts); err != nil {
-			return err
-		}
-		if second, line2, err = t.next(); err == io.EOF {
+	for i, name := range first {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names, true
+}
+
+// readTable reads a list of rows of fields.
+func (l *list) readTable(t *csvTable, opts Options) error {
+	var c listColumns
+	for rows := 0; ; rows++ {
+		fields, line, err := t.next()
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return l.wrap(line2, err)
+			return l.wrap(line, err)
+		}
+		if rows == 0 {
+			names, header := l.columnNames(fields)
+			if c, err = l.findColumns(names, opts); err != nil {
+				return err
+			}
+			if err := l.findFieldColumns(names, opts.Fields); err != nil {
+				return err
+			}
+			if header {
+				continue
+			}
+		}
+		if err := l.addFields(fields, c, line, opts); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
-// findColumns finds out what the fields are, and whether the first row is a header.
-func (l *list) findColumns(first, second []string, line int, opts Options) (c listColumns, header bool, err error) {
-	lower := make([]string, len(first))
-	for i, name := range first {
-		lower[i] = strings.ToLower(strings.TrimSpace(name))
-	}
-	c = listColumns{path: slices.IndexFunc(first, l.isImage), split: -1}
+// findColumns finds the columns of a table, or the keys of JSON, by their names.
+func (l *list) findColumns(names []string, opts Options) (c listColumns, err error) {
+	c = listColumns{path: slices.Index(names, listPathColumn), label: -1, split: slices.Index(names, listSplitColumn)}
 	if c.path < 0 {
-		c.path = slices.IndexFunc(first, l.isFile)
-	}
-	if header = c.path < 0; header {
-		if c.path = indexOfAny(lower, listPathColumns); c.path < 0 || len(second) > 0 && !l.isImage(second[c.path]) && slices.ContainsFunc(second, l.isImage) {
-			c.path = slices.IndexFunc(second, l.isImage)
-		}
-		if c.path < 0 {
-			c.path = slices.IndexFunc(second, l.isFile)
-		}
-		c.split = slices.Index(lower, listSplitColumn)
+		c.path = slices.Index(names, hubPathColumn)
 	}
 	if c.path < 0 {
-		return c, header, l.errorf(line, "no column has the paths of images: call it path in a header (%s)", someNames(first))
+		return c, &FormatError{Path: l.path, Msg: fmt.Sprintf("has no column %q (%s): the first line names the columns, as path,label", listPathColumn, someNames(names))}
 	}
-	if err := l.findFieldColumns(first, header, opts.Fields); err != nil {
-		return c, header, err
-	}
-	if c.label, err = l.labelColumn(first, lower, c, header, opts); err != nil {
-		return c, header, err
-	}
-	name := func(i int) string {
-		if header {
-			return fmt.Sprintf("column %q", strings.TrimSpace(first[i]))
+	l.columns = fmt.Sprintf("paths are %q", names[c.path])
+	if label := cmp.Or(strings.TrimPrefix(opts.Label, jsonLabelPrefix), listLabelColumn); !opts.NoLabels {
+		c.label = findColumn(names, label)
+		if c.label < 0 && (opts.Label != "" || !opts.Test) {
+			return c, &FormatError{Path: l.path, Msg: fmt.Sprintf("has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; --no-labels takes the images without",
+				label, someNames(names))}
 		}
-		return fmt.Sprintf("column %d", i+1)
 	}
-	l.columns = "paths are " + name(c.path)
 	if c.label >= 0 {
-		l.columns += ", labels " + name(c.label)
+		l.columns += fmt.Sprintf(", labels %q", names[c.label])
 	}
-	return c, header, nil
+	return c, nil
 }
 
-// labelColumn is the column of labels: the one that was asked for, the likeliest by name, or the only one that is left; -1: there is none.
-func (l *list) labelColumn(first, lower []string, c listColumns, header bool, opts Options) (int, error) {
-	if opts.NoLabels {
-		return -1, nil
+// findColumn is the place of a column that was asked for by its name, or by its number from 1 on; -1: there is none.
+func findColumn(names []string, asked string) int {
+	i := slices.Index(names, asked)
+	if n, err := strconv.Atoi(asked); i < 0 && err == nil && n >= 1 && n <= len(names) {
+		return n - 1
 	}
-	if opts.Label != "" {
-		i := slices.Index(first, opts.Label)
-		if n, err := strconv.Atoi(opts.Label); i < 0 && err == nil && n >= 1 && n <= len(first) {
-			i = n - 1
-		} else if !header {
-			i = -1
-		}
-		if i < 0 {
-			return -1, &FormatError{Path: l.path, Msg: fmt.Sprintf("--label %s: there is no such column among the %d (%s), which can be named by number too, from 1 on",
-				opts.Label, len(first), someNames(first))}
-		}
-		return i, nil
-	}
-	if header {
-		if i := indexOfAny(lower, listLabelColumns); i >= 0 && i != c.path {
-			return i, nil
-		}
-	}
-	var others []int
-	for i := range first {
-		if i != c.path && i != c.split && !slices.Contains(l.fieldColumns, i) {
-			others = append(others, i)
-		}
-	}
-	switch {
-	case len(others) == 1:
-		return others[0], nil
-	case len(others) == 0 && opts.Test:
-		return -1, nil
-	case len(others) == 0:
-		return -1, &FormatError{Path: l.path, Msg: "has no column of labels: add one, or take the images without labels by --no-labels"}
-	}
-	return -1, &FormatError{Path: l.path, Msg: fmt.Sprintf("has %d columns that may be the labels (%s): say which by --label, with its name or its number from 1 on", len(others), someNames(first))}
-}
-
-// indexOfAny is the place of the first of the names.
-func indexOfAny(in, names []string) int {
-	for _, name := range names {
-		if i := slices.Index(in, name); i >= 0 {
-			return i
-		}
-	}
-	return -1
+	return i
 }
 
 // addFields takes a row of a table.
@@ -361,18 +290,19 @@ type csvTable struct {
 	last  int // the line of the last row
 }
 
-// newTable tells by the first line what stands between fields: tabs, commas, semicolons or else spaces.
-func newTable(r io.Reader, head []byte) listSyntax {
+// newTable tells by the first line what stands between fields: tabs, semicolons or else commas.
+func newTable(r io.Reader, head []byte) *csvTable {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+	t := &csvTable{limit: &lineLimit{r, listLineBytesMax}}
+	t.csv = csv.NewReader(t.limit)
+	t.csv.ReuseRecord = true
 	for _, delimiter := range "\t,;" {
 		if bytes.ContainsRune(line, delimiter) {
-			limit := &lineLimit{r, listLineBytesMax}
-			c := csv.NewReader(limit)
-			c.Comma, c.ReuseRecord = delimiter, true
-			return &csvTable{limit: limit, csv: c}
+			t.csv.Comma = delimiter
+			break
 		}
 	}
-	return newWordTable(r)
+	return t
 }
 
 func (t *csvTable) next() ([]string, int, error) {
@@ -385,54 +315,14 @@ func (t *csvTable) next() ([]string, int, error) {
 	return fields, t.last, nil
 }
 
-// wordTable reads lines of a path, which may have spaces, and a label, which has none.
-type wordTable struct {
-	lines *bufio.Scanner
-	line  int
-	words int // in each line
-}
-
-func newWordTable(r io.Reader) *wordTable {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, listLineBytesMax)
-	return &wordTable{lines: lines}
-}
-
-func (t *wordTable) next() ([]string, int, error) {
-	for t.lines.Scan() {
-		t.line++
-		text := strings.TrimSpace(t.lines.Text())
-		if text == "" {
-			continue
-		}
-		fields := []string{text}
-		if i := strings.LastIndexByte(text, ' '); i >= 0 {
-			fields = []string{text[:i], text[i+1:]}
-		}
-		if t.words == 0 {
-			t.words = len(fields)
-		} else if t.words != len(fields) {
-			return nil, t.line, errFields
-		}
-		return fields, t.line, nil
-	}
-	err := t.lines.Err()
-	if errors.Is(err, bufio.ErrTooLong) {
-		err = errLongLine
-	}
-	if err == nil {
-		err = io.EOF
-	}
-	return nil, t.line + 1, err
-}
-
 // readJSON reads a list with an object in each line.
 func (l *list) readJSON(r io.Reader, opts Options) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, listLineBytesMax)
 	line := 0
 	l.cellType = shard.JSON
-	var pathKey, labelKey string
+	var names []string // of the keys of the first object
+	var c listColumns
 	for lines.Scan() {
 		line++
 		text := bytes.TrimSpace(lines.Bytes())
@@ -443,21 +333,24 @@ func (l *list) readJSON(r io.Reader, opts Options) error {
 		if err := json.Unmarshal(text, &object); err != nil {
 			return l.errorf(line, "no JSON object: %v", err)
 		}
-		if pathKey == "" {
+		if names == nil {
+			names = slices.Sorted(maps.Keys(object))
 			var err error
-			if pathKey, labelKey, err = l.jsonKeys(object, line, opts); err != nil {
+			if c, err = l.findColumns(names, opts); err != nil {
 				return err
 			}
 		}
-		var fields [3]string
-		for i, key := range []string{pathKey, labelKey, listSplitColumn} {
-			value, err := jsonScalar(object[key])
-			if err != nil {
-				return l.errorf(line, "%q: %v", key, err)
+		fields := make([]string, len(names))
+		for _, i := range []int{c.path, c.label, c.split} {
+			if i < 0 {
+				continue
 			}
-			fields[i] = value
+			var err error
+			if fields[i], err = jsonScalar(object[names[i]]); err != nil {
+				return l.errorf(line, "%q: %v", names[i], err)
+			}
 		}
-		if err := l.add(fields[0], fields[1], fields[2], line, opts); err != nil {
+		if err := l.addFields(fields, c, line, opts); err != nil {
 			return err
 		}
 		if err := l.addJSONCells(text, line, opts.Fields); err != nil {
@@ -483,33 +376,4 @@ func jsonScalar(raw json.RawMessage) (string, error) {
 		return string(raw), nil
 	}
 	return "", fmt.Errorf("is %.40s, no string or number", raw)
-}
-
-// jsonKeys finds the keys of the path and of the label in the first object.
-func (l *list) jsonKeys(object map[string]json.RawMessage, line int, opts Options) (pathKey, labelKey string, err error) {
-	var keys []string
-	for key := range object {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	i := indexOfAny(keys, listPathColumns)
-	if i < 0 {
-		return "", "", l.errorf(line, "no key is called as a path is (%s): call it path (%s)", someNames(listPathColumns), someNames(keys))
-	}
-	pathKey = keys[i]
-	labelKey = strings.TrimPrefix(opts.Label, jsonLabelPrefix)
-	if opts.NoLabels {
-		labelKey = ""
-	} else if labelKey == "" {
-		if i = indexOfAny(keys, listLabelColumns); i >= 0 {
-			labelKey = keys[i]
-		} else if !opts.Test {
-			return "", "", l.errorf(line, "no key is called as a label is (%s): say which by --label, or take the images without labels by --no-labels", someNames(keys))
-		}
-	}
-	l.columns = fmt.Sprintf("paths are key %q", pathKey)
-	if labelKey != "" {
-		l.columns += fmt.Sprintf(", labels key %q", labelKey)
-	}
-	return pathKey, labelKey, nil
 }

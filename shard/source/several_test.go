@@ -71,8 +71,8 @@ func TestSeveralFiles(t *testing.T) {
 }
 
 func TestSeveralLists(t *testing.T) {
-	file := listOf(t, "train.csv", "a.jpg,dog\nsub/b.jpg,cat\n")
-	val := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "val.csv"), []byte("c.jpg,dog\n"))
+	file := listOf(t, "train.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\n")
+	val := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "val.csv"), []byte("path,label\nc.jpg,dog\n"))
 	splits, err := OpenAll([]string{val, file}, Options{})
 	if err != nil || len(splits) != 2 || splits[0].Name != "train" {
 		t.Fatal(splits, err)
@@ -84,7 +84,7 @@ func TestSeveralLists(t *testing.T) {
 	if got := shown(t, splits[1]); got != "c.jpg=1" || splits[1].Output != strings.TrimSuffix(val, ".csv")+"-shards" {
 		t.Error(got)
 	}
-	again := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "train2.csv"), []byte("c.jpg,dog\n"))
+	again := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "train2.csv"), []byte("path,label\nc.jpg,dog\n"))
 	if _, err := OpenAll([]string{again, file}, Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
 		t.Error(err)
 	}
@@ -182,7 +182,7 @@ func TestChosenOfSeveral(t *testing.T) {
 	for _, split := range []string{"train", "val"} {
 		image := sourcetest.File{Name: "n01440764/" + split + ".JPEG", Data: []byte(jpegStart)}
 		sourcetest.Write(t, filepath.Join(dir, "tars", split+"_images_0.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, sourcetest.File{Name: split + "_1_n01440764.JPEG", Data: image.Data})))
-		sourcetest.Write(t, filepath.Join(dir, "lists", split+".csv"), []byte(split+".jpg,cat\n"))
+		sourcetest.Write(t, filepath.Join(dir, "lists", split+".csv"), []byte("path,label\n"+split+".jpg,cat\n"))
 		sourcetest.Write(t, filepath.Join(dir, "lists", split+".jpg"), []byte(jpegStart))
 	}
 	lists := []string{filepath.Join(dir, "lists", "train.csv"), filepath.Join(dir, "lists", "val.csv")}

@@ -39,8 +39,8 @@ type Options struct {
 	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
 	// Of class folders and tars it selects those that are named, in this order.
 	Classes string
-	// Label is the column of a parquet file or a list with the labels, empty takes the likeliest; or, as "json.label", a key in the JSON of
-	// WebDataset's samples.
+	// Label is the column of a parquet file or a list with the labels, where empty takes the likeliest or "label"; or, as "json.label", a key in the
+	// JSON of WebDataset's samples.
 	Label string
 	// Images is the folder where the paths of a list begin; empty is the list's own.
 	Images string

@@ -125,7 +125,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                          " takes one of paths alone",
+		file:                          " makes of lines such as a.jpg 3",
 		empty:                         ", class folders",
 		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
 	} {

@@ -19,8 +19,8 @@ func TestNoLabels(t *testing.T) {
 	hub := map[string][]byte{"00000.tar": pairs, "00000.parquet": []byte("PAR1"), "00000_stats.json": []byte("{}")}
 	written := map[string][]byte{"00000/000.jpg": []byte(jpegStart), "00000/000.txt": []byte("one"), "00001/001.jpg": []byte(jpegStart), "00000_stats.json": []byte("{}"), "00000.parquet": []byte("PAR1")}
 	splits := paths("train/1.jpg", "train/2.jpg", "val/3.jpg")
-	list := paths("names.txt", "i/a.jpg", "i/b.jpg")
-	list["names.txt"] = []byte("i/a.jpg\ni/b.jpg\n")
+	list := paths("names.csv", "i/a.jpg", "i/b.jpg")
+	list["names.csv"] = []byte("path\ni/a.jpg\ni/b.jpg\n")
 	for _, tc := range []struct {
 		path  string
 		keys  string
@@ -36,7 +36,7 @@ func TestNoLabels(t *testing.T) {
 		{writeTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "--no-labels packs their images"},
 		{writeTree(t, filepath.Join(dir, "classes"), paths("cat/1.jpg", "dog/2.jpg")), "cat/1.jpg dog/2.jpg", ""},
 		{writeTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
-		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.txt"), "i/a.jpg i/b.jpg", ""},
+		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
 	} {
 		of, err := Open(tc.path, Options{NoLabels: true})
 		if err != nil {

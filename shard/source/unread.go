@@ -79,8 +79,8 @@ func unreadFile(path string) error {
 	case imagefile.Sniff(head) != imagefile.Unknown:
 		return &FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: errNotTar}
 	case utf8.Valid(line) && !bytes.ContainsRune(text, 0):
-		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file whose first line (%.60q) has no path of an image, with its extension, and a label: a list of images has them, "+
-			"and --no-labels takes one of paths alone", line), Err: errNotTar}
+		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label, "+
+			"as (echo path,label; tr ' ' , < val.txt) > val.csv makes of lines such as a.jpg 3", line), Err: errNotTar}
 	}
 	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
 }
@@ -115,7 +115,7 @@ func (c *candidate) unread() error {
 		return boxes("laid out as COCO", name)
 	}
 	readable := func(name string) bool {
-		return namedImage(name) && filepath.Ext(name) != "" || fileKind(name) != "" || slices.Contains(listExtensions, strings.ToLower(filepath.Ext(name)))
+		return namedImage(name) && filepath.Ext(name) != "" || fileKind(name) != "" || namedList(name)
 	}
 	if len(c.folders) > 0 || slices.ContainsFunc(c.files, readable) {
 		return nil

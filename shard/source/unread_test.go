@@ -44,7 +44,7 @@ func TestUnreadFormats(t *testing.T) {
 		"COCO's JSON":   {coco, "annotations/instances_train2017.json", []string{"JSON, of which lists have an object in each line"}},
 		"YOLO":          {yolo, "", []string{"YOLO", "/images --no-labels packs the images"}},
 		"a single file": {paths("x.jpg"), "x.jpg", []string{"a single image"}},
-		"no list":       {map[string][]byte{"train.txt": []byte("apple_pie/0\napple_pie/1\n")}, "train.txt", []string{`first line ("apple_pie/0") has no path of an image`}},
+		"no list":       {map[string][]byte{"train.txt": []byte("apple_pie/0\napple_pie/1\n")}, "train.txt", []string{`a text file that begins with "apple_pie/0"`}},
 		"nothing":       {map[string][]byte{"x": nil}, "x", []string{"the file is empty"}},
 	} {
 		path := filepath.Join(writeTree(t, t.TempDir(), tc.files), tc.path)
@@ -97,7 +97,7 @@ func TestImagefolder(t *testing.T) {
 		t.Errorf("%v at %s", got, s.Output)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "train/metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
-	if _, err := Open(filepath.Join(dir, "train"), Options{}); err == nil || !strings.Contains(err.Error(), "say which by --label") {
+	if _, err := Open(filepath.Join(dir, "train"), Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more): --label COLUMN`) {
 		t.Error(err)
 	}
 	if got := mustItems(t, open(t, filepath.Join(dir, "train"), Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {

@@ -13,21 +13,20 @@ for row in ROWS:
     file = folder / row[0]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"\xff\xd8\xff\xe0" + row[0].encode())
-for name, header, options, encoding in [
-    ("excel.csv", True, {"dialect": "excel"}, "utf-8"),
-    ("bom.csv", True, {"dialect": "excel"}, "utf-8-sig"),
-    ("all.csv", False, {"quoting": csv.QUOTE_ALL}, "utf-8"),
-    ("unix.csv", False, {"dialect": "unix"}, "utf-8-sig"),
-    ("tab.tsv", True, {"dialect": "excel-tab"}, "utf-8"),
-    ("semicolon.csv", True, {"delimiter": ";"}, "utf-8"),
+for name, options, encoding in [
+    ("excel.csv", {"dialect": "excel"}, "utf-8"),
+    ("bom.csv", {"dialect": "excel"}, "utf-8-sig"),
+    ("all.csv", {"quoting": csv.QUOTE_ALL}, "utf-8"),
+    ("unix.csv", {"dialect": "unix"}, "utf-8-sig"),
+    ("tab.tsv", {"dialect": "excel-tab"}, "utf-8"),
+    ("semicolon.csv", {"delimiter": ";"}, "utf-8"),
 ]:
     with open(folder / name, "w", newline="", encoding=encoding) as f:
         writer = csv.writer(f, **options)
-        if header:
-            writer.writerow(["id", "File_Name", "class_name"])
-        writer.writerows([(str(i), *row) if header else row for i, row in enumerate(ROWS)])
+        writer.writerow(["id", "path", "label"])
+        writer.writerows((str(i), *row) for i, row in enumerate(ROWS))
     with open(folder / name, newline="", encoding=encoding) as f:
-        said[name] = [row[-2:] for row in csv.reader(f, **options)][header:]
+        said[name] = [row[-2:] for row in csv.reader(f, **options)][1:]
 with open(folder / "lines.jsonl", "w") as f:
     for path, label in ROWS:
         f.write(json.dumps({"file_name": path, "size": {"width": 1}, "label": label}) + "\n")
