@@ -48,7 +48,6 @@ var listSplits = []string{"", "train", "val", "test"}
 type list struct {
 	path, root string // root is where the paths begin
 	rows       []listRow
-	columns    string // which columns were taken, in words
 	values     labelValues
 	// numbered says that the values are labels, which names name. Else they are the names, and classes their order.
 	numbered bool
@@ -233,7 +232,7 @@ func (l *list) errorf(line int, format string, args ...any) error {
 	return &FormatError{Path: l.path, Msg: fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)}
 }
 
-func (l *listSplit) describe() string { return fmt.Sprintf("a list of images (%s)", l.columns) }
+func (l *listSplit) describe() string { return "a list of images" }
 
 func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	if err := l.checkNames(s); err != nil {

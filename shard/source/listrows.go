@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -136,7 +135,7 @@ func (l *list) readTable(t *csvTable, opts Options) error {
 	}
 }
 
-// findColumns finds the columns of a table, or the keys of JSON, by their names.
+// findColumns finds the columns of a table by their names.
 func (l *list) findColumns(names []string, opts Options) (c listColumns, err error) {
 	c = listColumns{path: slices.Index(names, listPathColumn), label: -1, split: slices.Index(names, listSplitColumn)}
 	if c.path < 0 {
@@ -145,16 +144,12 @@ func (l *list) findColumns(names []string, opts Options) (c listColumns, err err
 	if c.path < 0 {
 		return c, &FormatError{Path: l.path, Msg: fmt.Sprintf("has no column %q (%s): the first line names the columns, as path,label", listPathColumn, someNames(names))}
 	}
-	l.columns = fmt.Sprintf("paths are %q", names[c.path])
-	if label := cmp.Or(strings.TrimPrefix(opts.Label, jsonLabelPrefix), listLabelColumn); !opts.NoLabels {
+	if label := cmp.Or(opts.Label, listLabelColumn); !opts.NoLabels {
 		c.label = findColumn(names, label)
 		if c.label < 0 && (opts.Label != "" || !opts.Test) {
 			return c, &FormatError{Path: l.path, Msg: fmt.Sprintf("has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; --no-labels takes the images without",
 				label, someNames(names))}
 		}
-	}
-	if c.label >= 0 {
-		l.columns += fmt.Sprintf(", labels %q", names[c.label])
 	}
 	return c, nil
 }
@@ -215,7 +210,7 @@ func (l *list) key(file string) (string, error) {
 	file = strings.TrimSpace(file)
 	switch {
 	case file == "":
-		return "", errors.New("no path")
+		return "", fmt.Errorf("no %s: each line names an image", listPathColumn)
 	case strings.Contains(file, "://"):
 		below, is := strings.CutPrefix(file, ShownPath(l.root)+"/")
 		if !is {
@@ -321,8 +316,11 @@ func (l *list) readJSON(r io.Reader, opts Options) error {
 	lines.Buffer(nil, listLineBytesMax)
 	line := 0
 	l.cellType = shard.JSON
-	var names []string // of the keys of the first object
-	var c listColumns
+	c := listColumns{path: 0, label: 1, split: 2}
+	keys := []string{listPathColumn, cmp.Or(strings.TrimPrefix(opts.Label, jsonLabelPrefix), listLabelColumn), listSplitColumn}
+	if opts.NoLabels {
+		keys[c.label] = ""
+	}
 	for lines.Scan() {
 		line++
 		text := bytes.TrimSpace(lines.Bytes())
@@ -333,21 +331,14 @@ func (l *list) readJSON(r io.Reader, opts Options) error {
 		if err := json.Unmarshal(text, &object); err != nil {
 			return l.errorf(line, "no JSON object: %v", err)
 		}
-		if names == nil {
-			names = slices.Sorted(maps.Keys(object))
-			var err error
-			if c, err = l.findColumns(names, opts); err != nil {
-				return err
-			}
+		if object[listPathColumn] == nil {
+			object[listPathColumn] = object[hubPathColumn]
 		}
-		fields := make([]string, len(names))
-		for _, i := range []int{c.path, c.label, c.split} {
-			if i < 0 {
-				continue
-			}
+		fields := make([]string, len(keys))
+		for i, key := range keys {
 			var err error
-			if fields[i], err = jsonScalar(object[names[i]]); err != nil {
-				return l.errorf(line, "%q: %v", names[i], err)
+			if fields[i], err = jsonScalar(object[key]); err != nil {
+				return l.errorf(line, "%q: %v", key, err)
 			}
 		}
 		if err := l.addFields(fields, c, line, opts); err != nil {
