@@ -210,6 +210,7 @@ func TestValLabelsOfAFile(t *testing.T) {
 	}{
 		"wnids":       {inOrder, known, v.classes, "agrees with ILSVRC2012"},
 		"Caffe":       {caffe, known, v.classes, "agrees"},
+		"MXNet":       {strings.ReplaceAll(caffe, "\n", ".000000\n"), known, v.classes, "agrees"},
 		"valprep.sh":  {script, known, v.classes, "agrees"},
 		"one differs": {changed, of(66), v.classes, "1 differ from"},
 		"own classes": {other, of(0, 1, 0, 1, 0), []string{"class0", "class1"}, "5 differ from"},

@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,15 @@ const (
 	// leftOutLabel is that of a sample whose class is not among those of --classes.
 	leftOutLabel = -2
 )
+
+// wholeNumber reads a label that is a number: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
+func wholeNumber(text string) (n int32, whole, number bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || x != math.Trunc(x) {
+		return 0, false, err == nil
+	}
+	return int32(min(max(x, noLabel-1), numberedClassesMax)), true, true // beyond both, any label is refused
+}
 
 // labelValues are the labels of a column. If all are whole numbers they are the labels, else they are the names of classes.
 type labelValues struct {
@@ -56,15 +66,14 @@ func (v *labelValues) resolve(path string, names classNames, opts Options) (r re
 	r.labels = make([]int32, len(v.values))
 	firstNumber, firstFraction, firstName := -1, -1, -1
 	for i, value := range v.values {
-		n, err := strconv.ParseInt(value, 10, 64)
-		_, fraction := strconv.ParseFloat(value, 64)
+		n, whole, number := wholeNumber(value)
 		first := &firstName
 		switch {
-		case err == nil && (n < noLabel || n >= numberedClassesMax):
-			return r, v.places[i]("the label %d is not from 0 to %d", n, numberedClassesMax-1)
-		case err == nil:
-			r.labels[i], first = int32(n), &firstNumber
-		case fraction == nil:
+		case whole && (n < noLabel || n >= numberedClassesMax):
+			return r, v.places[i]("the label %.40s is not from 0 to %d", value, numberedClassesMax-1)
+		case whole:
+			r.labels[i], first = n, &firstNumber
+		case number:
 			first = &firstFraction
 		}
 		if *first < 0 {

@@ -177,8 +177,8 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 				return err
 			}
 			l.labels[stem] = append(l.labels[stem], label)
-			_, number := strconv.Atoi(r.text)
-			if _, ok := wanted[r.text]; r.text != "" && len(wanted) > 0 && !ok && number != nil {
+			_, _, number := wholeNumber(r.text)
+			if _, ok := wanted[r.text]; r.text != "" && len(wanted) > 0 && !ok && !number {
 				leftOut++
 				return nil
 			}

@@ -199,7 +199,7 @@ func parseValLine(fields []string, inOrder int) (number int, class string, err e
 		if number > valImages {
 			return 0, "", fmt.Errorf("there are only %d validation images", valImages)
 		}
-		if _, err := strconv.Atoi(class); err == nil {
+		if _, whole, _ := wholeNumber(class); whole {
 			return 0, "", fmt.Errorf("%.40q is a number alone, as in the development kit's ground truth, whose IDs are no labels: "+
 				"leave --val-labels away, or give wnids", class)
 		}
@@ -225,7 +225,7 @@ func (v *valLabels) resolve(classOf []string) error {
 	var given []string
 	numbers := 0
 	for _, class := range classOf {
-		if _, err := strconv.Atoi(class); err == nil {
+		if _, whole, _ := wholeNumber(class); whole {
 			numbers++
 		}
 		if class != "" && !slices.Contains(given[max(0, len(given)-1):], class) {
@@ -244,13 +244,13 @@ func (v *valLabels) resolve(classOf []string) error {
 	}
 	for i, class := range classOf {
 		label, ok := known[class]
-		switch n, err := strconv.Atoi(class); {
+		switch n, whole, _ := wholeNumber(class); {
 		case class == "":
 			label = -1
-		case numbers > 0 && (err != nil || n < 0 || n >= len(v.classes)):
+		case numbers > 0 && (!whole || n < 0 || int(n) >= len(v.classes)):
 			return &FormatError{Path: v.from, Msg: fmt.Sprintf("image %d: %.40q is no label from 0 to %d, as other lines have", i+1, class, len(v.classes)-1)}
 		case !ok:
-			label = int32(n)
+			label = n
 		}
 		v.labels[i] = label
 	}
