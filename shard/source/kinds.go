@@ -63,6 +63,7 @@ type option struct {
 var (
 	optionClasses   = &option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) bool { return o.Classes != "" }}
 	optionLabel     = &option{"--label", "for sources with several labels, in columns or under keys", func(o Options) bool { return o.Label != "" }}
+	optionImageKey  = &option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions", func(o Options) bool { return o.ImageKey != "" }}
 	optionImages    = &option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
 	optionValLabels = &option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) bool { return o.ValLabels != "" }}
 	optionNoLabels  = &option{"--no-labels", "for images in folders, tars, parquet files and lists", func(o Options) bool { return o.NoLabels }}
@@ -90,7 +91,7 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 		}
 		s.Path = ShownPath(s.Path)
 	}
-	for _, o := range []*option{optionClasses, optionLabel, optionImages, optionValLabels, optionNoLabels} {
+	for _, o := range []*option{optionClasses, optionLabel, optionImageKey, optionImages, optionValLabels, optionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })
 		if o.given(opts) && !taken {
 			return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}

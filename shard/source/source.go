@@ -42,6 +42,8 @@ type Options struct {
 	// Label is the column of a parquet file or a list with the labels, where empty takes the likeliest or "label"; or, as "json.label", a key in the
 	// JSON of WebDataset's samples.
 	Label string
+	// ImageKey is the extension of the image of WebDataset's samples, from the first dot on; empty is that of any image.
+	ImageKey string
 	// Images is the folder where the paths of a list begin; empty is the list's own.
 	Images string
 	// Stdin is what the path StandardInput is read from.

@@ -12,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -28,13 +27,14 @@ import (
 //	                            n01440764_10027.cls   …
 //
 // The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
-// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split.
+// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
+// img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
 var webDatasets = Kind{
 	Name:         "WebDataset",
 	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
 	open:         openWebDatasets,
-	takes:        []*option{optionClasses, optionLabel, optionNoLabels},
+	takes:        []*option{optionClasses, optionLabel, optionNoLabels, optionImageKey},
 	testLabelled: true,
 }
 
@@ -49,6 +49,7 @@ const (
 	numberedClassesMax = 1 << 20
 	// sniffedMembersMax is in how many files of a tar, from its front, a sample must begin for the tar to be WebDataset's.
 	sniffedMembersMax = 8
+	imageKeyHint      = "; if this is no image of a sample's, --image-key says the extension of those that are"
 	// extensionsShownMax is how many kinds of members that are left out are told apart.
 	extensionsShownMax = 8
 )
@@ -90,11 +91,34 @@ func splitMember(name string) (key, extension string) {
 	return folder + base, strings.ToLower(extension)
 }
 
+// memberNames tells the members of a sample by their names.
+type memberNames struct {
+	imageKey string // the extension of the image; "": of any format that is read
+	fields   []Field
+}
+
+// split returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
+func (n memberNames) split(name string) (key, extension string, whole bool) {
+	key, extension = splitMember(name)
+	last := strings.LastIndexByte(extension, '.')
+	if last < 0 || n.imageKey != "" || (&fieldMembers{fields: n.fields}).wants(extension) {
+		return key, extension, true
+	}
+	return name[:strings.LastIndexByte(name, '.')], extension[last+1:], false
+}
+
+func (n memberNames) isImage(extension string) bool {
+	if n.imageKey != "" {
+		return extension == n.imageKey
+	}
+	return imagefile.HasExtension(extension)
+}
+
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
 // written may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
-	last, image, label, beside, n := "", false, false, "", 0
-	member, unlabelled := labelMember(c.opts.Label), ""
+	names, member, n := memberNames{strings.ToLower(c.opts.ImageKey), c.opts.Fields}, labelMember(c.opts.Label), 0
+	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // by key
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := c.member(i)
 		if err == io.EOF && n > 0 {
@@ -113,29 +137,30 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 			return false, false, nil
 		}
 		n++
-		key, extension := splitMember(m.name)
-		if key != last {
-			last, image, label, beside = key, false, false, ""
-		}
+		key, extension, _ := names.split(m.name)
 		switch {
 		case key == "":
-		case imagefile.HasExtension(extension):
-			image = true
+		case names.isImage(extension):
+			images[key] = m.name
 		case extension == member:
-			label = true
+			labels[key] = true
 		case extension == "json" || extension == "txt":
-			beside = extension
+			beside[key] = true
 		}
-		if image && (label || c.opts.NoLabels && beside != "") {
+		if images[key] != "" && (labels[key] || c.opts.NoLabels && beside[key]) {
 			return true, false, nil
 		}
-		if image && beside != "" && !strings.Contains(key, "/") {
-			unlabelled = m.name
-		}
 	}
-	if unlabelled != "" {
-		return false, false, c.tar.errorf(unlabelled, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
-			"--label json.KEY says which key of the JSON is the label, --no-labels takes the images without", labelExtension)
+	for _, key := range slices.Sorted(maps.Keys(images)) {
+		name := images[key]
+		switch group, extension := splitMember(name); {
+		case labels[group]:
+			return false, false, c.tar.errorf(name, "an image beside the label %s.%s under another name: --image-key %s takes the images with this extension",
+				path.Base(group), member, extension)
+		case beside[key] && !strings.Contains(key, "/"):
+			return false, false, c.tar.errorf(name, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
+				"--label json.KEY says which key of the JSON is the label, --no-labels takes the images without", labelExtension)
+		}
 	}
 	return false, false, nil
 }
@@ -228,7 +253,7 @@ func newWebDataset(c *candidate, dir string, tars, others, nameFolders []string,
 	return s, err
 }
 
-// sample is what has been read of the sample that stands at the place that is being read.
+// sample is what has been read of a sample.
 type sample struct {
 	key    string
 	image  string // the member's name; "": none yet
@@ -238,6 +263,8 @@ type sample struct {
 	none   bool   // its JSON says that it has none, by a negative number
 	// unlabelled says that its label is missing, and that this is no fault.
 	unlabelled bool
+	content    *bytes.Buffer // of the image, which may stand before its label
+	fields     *fieldMembers
 }
 
 // webDatasetWalker is the state of one walk.
@@ -245,24 +272,28 @@ type webDatasetWalker struct {
 	fn          func(Item) error
 	labelMember string // the extension of what holds the label
 	labelKey    string // the key in it, if it is JSON
-	sample      sample
-	content     bytes.Buffer // of the image, which may stand before its label
+	names       memberNames
+	group       string // the members' names up to the first dot
+	whole       sample // whose key is that
+	dotted      sample // the last one of those whose keys go on behind that dot
 	byKey       map[string]int32
 	incomplete  map[string]struct{} // keys of samples that lack image or label
 	counts      []int               // samples of each label
 	leftOut     map[string]int      // members that are neither image nor label, by extension
-	fields      fieldMembers
-	negative    int  // samples whose JSON says that they have no label
-	complete    int  // samples of this tar
-	unlabelled  bool // no labels are wanted
-	test        bool // labels may be missing
+	negative    int                 // samples whose JSON says that they have no label
+	complete    int                 // samples of this tar
+	unlabelled  bool                // no labels are wanted
+	test        bool                // labels may be missing
 	selected    func(key string) bool
 	members     int // of this tar
 }
 
 func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), fn: fn, sample: sample{label: -1}, byKey: make(map[string]int32),
-		incomplete: make(map[string]struct{}), leftOut: make(map[string]int), fields: fieldMembers{fields: d.fields}}
+	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), fn: fn, byKey: make(map[string]int32),
+		names: memberNames{strings.ToLower(s.opts.ImageKey), d.fields}, incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
+	for _, sm := range []*sample{&w.whole, &w.dotted} {
+		*sm = sample{label: -1, content: new(bytes.Buffer), fields: &fieldMembers{fields: d.fields}}
+	}
 	w.test, w.selected = s.opts.Test, s.opts.Select.Takes
 	if w.unlabelled = s.opts.NoLabels; w.unlabelled {
 		w.labelMember = ""
@@ -308,7 +339,7 @@ func (w *webDatasetWalker) tar(walk *walk, t *tarReader) error {
 		return w.member(f)
 	})
 	if err == nil {
-		err = w.flush(t)
+		err = w.flushGroup(t, "")
 	}
 	if err == nil && w.members == 0 {
 		walk.split.note("%s has no files", t.path)
@@ -321,26 +352,23 @@ func (w *webDatasetWalker) tar(walk *walk, t *tarReader) error {
 // member takes one file of a tar.
 func (w *webDatasetWalker) member(f *file) error {
 	w.members++
-	key, extension := splitMember(f.name)
-	if key != "" && key != w.sample.key {
-		if err := w.flush(f.tar); err != nil {
-			return err
-		}
-		w.sample.key = key
+	sm, extension, err := w.sampleOf(f)
+	if err != nil {
+		return err
 	}
-	wanted := key != "" && w.fields.wants(extension)
+	wanted := sm != nil && sm.fields.wants(extension)
 	if wanted {
-		if err := w.fields.read(f, extension); err != nil {
+		if err := sm.fields.read(f, extension); err != nil {
 			return err
 		}
 	}
 	switch {
-	case key != "" && extension == w.labelMember && !w.unlabelled:
-		return w.readLabel(f)
+	case sm != nil && extension == w.labelMember && !w.unlabelled:
+		return w.readLabel(sm, f)
 	case wanted:
 		return nil
-	case key != "" && imagefile.HasExtension(extension):
-		return w.readImage(f)
+	case sm != nil && w.names.isImage(extension):
+		return sm.readImage(f)
 	}
 	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
 		extension = ""
@@ -349,88 +377,122 @@ func (w *webDatasetWalker) member(f *file) error {
 	return nil
 }
 
+// sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
+func (w *webDatasetWalker) sampleOf(f *file) (*sample, string, error) {
+	key, extension, whole := w.names.split(f.name)
+	group, _ := splitMember(f.name)
+	switch {
+	case key == "":
+		return nil, extension, nil
+	case group != w.group:
+		if err := w.flushGroup(f.tar, group); err != nil {
+			return nil, "", err
+		}
+	case !whole && key != w.dotted.key:
+		if err := w.flush(f.tar, &w.dotted); err != nil {
+			return nil, "", err
+		}
+	}
+	sm := &w.whole
+	if !whole {
+		sm = &w.dotted
+	}
+	sm.key = key
+	return sm, extension, nil
+}
+
+// flushGroup hands on the samples of the group that ends where another begins.
+func (w *webDatasetWalker) flushGroup(t *tarReader, next string) error {
+	w.group = next
+	if err := w.flush(t, &w.whole); err != nil {
+		return err
+	}
+	return w.flush(t, &w.dotted)
+}
+
 // readLabel reads the number in the member of a label.
-func (w *webDatasetWalker) readLabel(f *file) error {
-	if w.sample.label >= 0 {
-		return f.errorf("a second label for %q", w.sample.key)
+func (w *webDatasetWalker) readLabel(sm *sample, f *file) error {
+	if sm.label >= 0 {
+		return f.errorf("a second label for %q", sm.key)
 	}
 	if w.labelKey != "" {
-		return w.readJSONLabel(f)
+		return w.readJSONLabel(sm, f)
 	}
 	if f.kind != tar.TypeReg || f.size > labelBytesMax {
 		return f.errorf("a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
 	}
-	text, err := w.fields.text(f)
+	text, err := sm.fields.text(f)
 	if err != nil {
 		return err
 	}
-	return w.setLabel(f, string(text))
+	return w.setLabel(sm, f, string(text))
 }
 
 // readJSONLabel reads the number that a key has in the member of a sample's JSON.
-func (w *webDatasetWalker) readJSONLabel(f *file) error {
+func (w *webDatasetWalker) readJSONLabel(sm *sample, f *file) error {
 	if f.kind != tar.TypeReg || f.size > jsonBytesMax {
 		return f.errorf("the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
 	}
-	text, err := w.fields.text(f)
+	text, err := sm.fields.text(f)
 	if err != nil {
 		return err
 	}
 	value, err := jsonAt(text, w.labelKey)
 	switch {
 	case err == nil && string(value) == "null":
-		w.sample.none = true
+		sm.none = true
 		return nil
 	case err == nil:
-	case w.test || !w.selected(w.sample.key):
-		w.sample.unlabelled = true
+	case w.test || !w.selected(sm.key):
+		sm.unlabelled = true
 		return nil
+	case sm == &w.dotted:
+		return nil // as x.meta.json beside x.json: of a sample without an image, or a reject
 	default:
 		return f.errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
-			w.sample.key, err, jsonLabelPrefix, w.labelKey)
+			sm.key, err, jsonLabelPrefix, w.labelKey)
 	}
-	return w.setLabel(f, string(value))
+	return w.setLabel(sm, f, string(value))
 }
 
 // setLabel takes the text of a label.
-func (w *webDatasetWalker) setLabel(f *file, text string) error {
-	label, err := strconv.Atoi(strings.TrimSpace(text))
+func (w *webDatasetWalker) setLabel(sm *sample, f *file, text string) error {
+	label, whole, _ := wholeNumber(strings.TrimSpace(text))
 	switch {
-	case errors.Is(err, strconv.ErrRange) || err == nil && label >= numberedClassesMax:
+	case label >= numberedClassesMax:
 		return f.errorf("the label %.40q is more than %d, the largest that is read", text, numberedClassesMax-1)
-	case err != nil:
+	case !whole:
 		return f.errorf("the label %.40q is no whole number", text)
 	case label < 0 && w.labelKey != "":
-		w.sample.none = true
+		sm.none = true
 		return nil
 	case label < 0:
-		return f.errorf("the label %d is negative: leave out images without a class", label)
+		return f.errorf("the label %.40s is negative: leave out images without a class", text)
 	}
-	w.sample.label = int32(label)
+	sm.label = label
 	return nil
 }
 
 // readImage keeps the image until its sample ends.
-func (w *webDatasetWalker) readImage(f *file) error {
-	sm := &w.sample
+func (sm *sample) readImage(f *file) error {
 	if sm.image != "" {
-		return f.errorf("a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image))
+		return f.errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key, path.Base(sm.image))
 	}
 	sm.image, sm.reason, sm.file = f.name, f.reason, f
 	if sm.reason != "" {
 		return nil
 	}
-	w.content.Reset()
-	_, err := w.content.ReadFrom(f.data)
+	sm.content.Reset()
+	_, err := sm.content.ReadFrom(f.data)
 	return err
 }
 
-// flush hands on the sample that has ended. One with neither image nor label is none, but some file like a README.
-func (w *webDatasetWalker) flush(t *tarReader) error {
-	sm := w.sample
-	w.sample = sample{label: -1}
-	defer w.fields.reset()
-	if sm.image == "" && sm.label < 0 {
+// flush hands on a sample that has ended. One with neither image nor label is none, but some file like a README.
+func (w *webDatasetWalker) flush(t *tarReader, ended *sample) error {
+	sm := *ended
+	*ended = sample{label: -1, content: sm.content, fields: sm.fields}
+	defer sm.fields.reset()
+	if sm.image == "" && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
 		return nil
 	}
 	if err := w.checkKey(t, sm); err != nil {
@@ -449,6 +511,9 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.path))
 	case sm.label < 0 && !unlabelled:
 		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.path))
+		if ended == &w.dotted {
+			it.Reason += imageKeyHint
+		}
 	default:
 		w.complete++
 	}
@@ -464,11 +529,11 @@ func (w *webDatasetWalker) flush(t *tarReader) error {
 	}
 	if it.Reason == "" {
 		it.Label, it.Labelled = sm.label, true
-		it.Size, it.Data = int64(w.content.Len()), bytes.NewReader(w.content.Bytes())
+		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
 		it.lies(sm.file)
 		var err error
-		if it.Fields, err = w.fields.values(); err != nil {
-			return t.errorf(sm.image, "%v", err)
+		if it.Fields, err = sm.fields.values(); err != nil {
+			return t.errorf(sm.image, "%v%s", err, map[bool]string{true: imageKeyHint}[ended == &w.dotted])
 		}
 	}
 	return w.fn(it)

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,9 @@ func TestWebDatasetSamples(t *testing.T) {
 		t.Errorf("%q, split %q, output %s", s.Layout(), s.Name, s.Output)
 	}
 	want := map[string]item{"n01/a": {label: 3, data: "A"}, "b.v1/b": {label: 0, data: "B"}, "c": {label: 12, data: "C"}, "f": {label: 3, data: "F"},
-		"d": {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
-		"e": {reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
+		"c.seg": {reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + imageKeyHint},
+		"d":     {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
+		"e":     {reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}
@@ -50,10 +52,65 @@ func TestWebDatasetSamples(t *testing.T) {
 	}
 	notes := strings.Join(s.Notes(), "\n")
 	for _, want := range []string{"_info.json", "000002.tar has no files", "called by their numbers, 00 to 12", "9 of the labels from 0 to 12 have no samples (2, 4",
-		"5 files in the tars are neither image nor label, and left out (1 .json, 1 .md, 1 .seg.png, 1 .txt, 1 other)"} {
+		"4 files in the tars are neither image nor label, and left out (1 .json, 1 .md, 1 .txt, 1 other)"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in the notes:\n%s", want, notes)
 		}
+	}
+}
+
+// TestWebDatasetDots reads keys and extensions with dots in them, from files and from standard input.
+func TestWebDatasetDots(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts    Options
+		members []string
+		want    string // the images by their keys, and keys of rejects
+	}{
+		"some":            {Options{}, []string{"g0.jpg", "0", "g0.cls", "0", "img_12.5.jpg", "1", "img_12.5.cls", "1", "img_13.5.jpg", "2", "img_13.5.cls", "1"}, "g0=0 img_12.5=1 img_13.5=1"},
+		"all":             {Options{}, []string{"a.5.jpg", "0", "a.5.cls", "1.0"}, "a.5=1"},
+		"folders":         {Options{}, []string{"some/path/22.0/1.1.cls", "1", "some/path/22.0/1.1.jpg", "3"}, "some/path/22.0/1.1=1"},
+		"one stem":        {Options{}, []string{"v.1.jpg", "0", "v.1.cls", "0", "v.2.jpg", "0", "v.2.cls", "3", "v.jpg", "0", "v.cls", "2"}, "v.1=0 v.2=3 v=2"},
+		"JSON":            {Options{Label: "json.id"}, []string{"v.1.jpg", "0", "v.1.json", `{"id": 2.0}`, "w.jpg", "0", "w.json", `{"id": 1}`, "w.meta.json", "{}"}, "v.1=2 w=1"},
+		"between":         {Options{}, []string{"x.cls", "1", "x.depth.png", "0", "x.jpg", "0"}, "x.depth:no label x=1"},
+		"a lost label":    {Options{}, []string{"x.jpg", "0", "x.cls", "1", "y.5.jpg", "0"}, "x=1 y.5:no label"},
+		"a lost image":    {Options{}, []string{"x.jpg", "0", "x.cls", "1", "y.5.cls", "0"}, "x=1 y.5:no image"},
+		"--image-key":     {Options{ImageKey: "jpg"}, []string{"x.depth.png", "0", "x.cls", "1", "x.jpg", "0"}, "x=1"},
+		"--image-key a.b": {Options{ImageKey: "Image.JPG"}, []string{"0.cls", "1", "0.image.jpg", "0", "0.mask.jpg", "0"}, "0=1"},
+		"--field":         {Options{Fields: asked(t, "mask=mask.png:bytes")}, []string{"x.cls", "1", "x.jpg", "0", "x.mask.png", "0"}, "x=1"},
+		"--no-labels":     {Options{NoLabels: true}, []string{"a.5.jpg", "0", "a.5.txt", "one", "b.jpg", "0"}, "a.5=-1 b=-1"},
+		"jfif":            {Options{}, []string{"x.jfif", "0", "x.cls", "1"}, "x=1"},
+	} {
+		data := webDatasetTar(t, tc.members...)
+		opts := tc.opts
+		opts.Stdin = bytes.NewReader(data)
+		for path, opts := range map[string]Options{sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data): tc.opts, StandardInput: opts} {
+			splits, err := Open(path, opts)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			var got []string
+			for key, it := range mustItems(t, splits[0]) {
+				if it.reason != "" {
+					key += ":" + it.reason[:min(8, len(it.reason))]
+				} else {
+					key += fmt.Sprintf("=%d", it.label)
+				}
+				got = append(got, key)
+			}
+			slices.Sort(got)
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("%s: %s, want %s", name, got, tc.want)
+			}
+		}
+	}
+	tar := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, "0.image.jpg", "0", "0.cls", "0"))
+	if _, err := Open(tar, Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "--image-key image.jpg takes") {
+		t.Error(err)
+	}
+	folder := writeTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))
+	if _, err := Open(folder, Options{ImageKey: "jpg"}); err == nil || !strings.Contains(err.Error(), "--image-key is for WebDataset's tars") {
+		t.Error(err)
 	}
 }
 

@@ -251,6 +251,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
 	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, a shard SET whose classes are taken, or ilsvrc2012 for its wnids: names numbers, as WebDataset's (default classes.txt beside the tars), and selects and orders class folders and tars")
 	fl.StringVar(&o.Label, "label", "", "column with the labels of a parquet file (default the likeliest) or of a list (default label), json.KEY for a key in the JSON of WebDataset's samples, or coarse for CIFAR-100")
+	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image among the files of each WebDataset sample, as jpg or image.jpg (default that of any image)")
 	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")

@@ -154,7 +154,7 @@ const JPEG Format = 1
 var jpegFormat = format{
 	name:       "jpeg",
 	magic:      []string{"\xff\xd8\xff"},
-	extensions: []string{"jpg", "jpeg"},
+	extensions: []string{"jpg", "jpeg", "jpe", "jfif"},
 	unsupported: func(err error) bool {
 		return is[*jpeg.UnsupportedError](err) || is[*jpeg.LimitError](err)
 	},
