@@ -52,12 +52,12 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 		}
 		return []*Split{s}, err
 	}
-	if c.tree != fileTree(fileSystem{}) {
-		return nil, nil
-	}
 	names := c.parquets()
-	if slices.ContainsFunc(names, c.besideImages) {
+	switch zipped := c.tree != fileTree(fileSystem{}); {
+	case slices.ContainsFunc(names, c.besideImages), zipped && len(names) == 0:
 		return nil, nil
+	case zipped:
+		return nil, &FormatError{Path: c.path, Entry: names[0], Msg: "parquet in a zip is not read: unpack the zip"}
 	}
 	if len(names) == 0 && slices.Contains(c.folders, "data") {
 		q, err := c.in("data", "")
@@ -101,20 +101,21 @@ func newParquet(c *candidate, paths []string) (*Split, error) {
 		return nil, err
 	}
 	l := &parquetSplit{paths: paths, names: names, opts: c.opts}
+	var first *parquetFile
 	for _, file := range paths {
-		info, err := fileSystem{}.stat(file)
+		f, err := openParquet(file, l.opts)
 		if err != nil {
 			return nil, err
 		}
-		l.size += info.Size()
+		f.Close() // its schema stays in memory
+		first = cmp.Or(first, f)
+		if err := f.checkLabels(file, first, paths[0]); err != nil {
+			return nil, err
+		}
+		l.size += f.Size()
 	}
-	f, err := openParquet(paths[0], l.opts)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if len(l.names.names) == 0 && len(f.classes) > 0 {
-		l.names = classNames{names: f.classes, from: "the schema of " + paths[0]}
+	if len(l.names.names) == 0 && len(first.classes) > 0 {
+		l.names = classNames{names: first.classes, from: "the schema of " + paths[0]}
 	}
 	s := c.newSplit(l)
 	return s, l.checkCount(s)
@@ -373,7 +374,7 @@ func readParquetRow(image, paths, label *parquetCursor) (*parquetRow, error) {
 	case err != nil:
 		return nil, err
 	case v.IsNull():
-		r.reason = "the row has no bytes of an image"
+		r.reason = "the row has no bytes of an image (a path is not followed)"
 	case len(v.ByteArray()) > ImageBytesMax:
 		r.reason = reasonTooLarge(int64(len(v.ByteArray())))
 	default:

@@ -59,7 +59,7 @@ func TestParquetOfPyarrow(t *testing.T) {
 					it.label = *row.Label
 				}
 				if row.Data == nil {
-					it.reason = "the row has no bytes of an image"
+					it.reason = "the row has no bytes of an image (a path is not followed)"
 				}
 				m[key] = it
 			}
@@ -146,6 +146,74 @@ func TestParquetLabels(t *testing.T) {
 	}
 }
 
+// TestParquetFilesThatDiffer has files of one split that call their labels by other names, or that have other labels.
+func TestParquetFilesThatDiffer(t *testing.T) {
+	features := func(names string) string {
+		return `{"info": {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": [` + names + `]}}}}`
+	}
+	first, second, none := goParquet(t, features(`"cat", "dog"`)), goParquet(t, features(`"dog", "cat"`)), goParquet(t, "{}")
+	names := sourcetest.Write(t, filepath.Join(t.TempDir(), "names"), []byte("x\ny\n"))
+	text := parquetSort(t, func(int) goTextRow { return goTextRow{[]byte(jpegStart), "cat"} })
+	for _, tc := range []struct {
+		files [2][]byte
+		opts  Options
+		want  string // "": no error
+	}{
+		{[2][]byte{first, first}, Options{}, ""},
+		{[2][]byte{first, second}, Options{}, "train-00001-of-00002.parquet: from label 0 on its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet names cat, dog"},
+		{[2][]byte{first, second}, Options{Classes: names}, "from label 0 on its schema names the classes dog, cat"},
+		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, Options{}, "from label 2 on its schema names the classes owl, and that of DIR/train-00000-of-00002.parquet names (none)"},
+		{[2][]byte{first, none}, Options{}, "from label 0 on its schema names the classes (none)"},
+		{[2][]byte{first, text}, Options{}, "are not both names or both numbers"},
+		{[2][]byte{first, second}, Options{NoLabels: true}, ""},
+	} {
+		dir := t.TempDir()
+		for i, data := range tc.files {
+			sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("train-%05d-of-00002.parquet", i)), data)
+		}
+		if err := refusal(dir, tc.opts); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), strings.ReplaceAll(tc.want, "DIR", dir)) {
+			t.Errorf("%+v: %v, want %q", tc.opts, err, tc.want)
+		}
+	}
+	dir := t.TempDir() // of two splits, the names tell what the labels mean
+	sourcetest.Write(t, filepath.Join(dir, "train-00000-of-00001.parquet"), first)
+	sourcetest.Write(t, filepath.Join(dir, "validation-00000-of-00001.parquet"), second)
+	splits, err := Open(dir, Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(splits, err)
+	}
+	splits[1].ExpectClasses([]string{"cat", "dog"})
+	if got := mustItems(t, splits[1]); got["validation-00000-of-00001/00000-0.jpg"].label != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// goTextRow is a row with a label in text.
+type goTextRow struct {
+	Image []byte `parquet:"image"`
+	Label string `parquet:"label"`
+}
+
+// TestParquetColumnsThatAreNone has paths in place of images, and decimals for labels.
+func TestParquetColumnsThatAreNone(t *testing.T) {
+	type listed struct {
+		Image string `parquet:"image"`
+		Label int64  `parquet:"label"`
+	}
+	type priced struct {
+		Image []byte `parquet:"image"`
+		Label int64  `parquet:"label,decimal(2:10)"`
+	}
+	for want, data := range map[string][]byte{
+		`the column "image" holds text and no image files: write it as a CSV with the columns path,label`: parquetSort(t, func(int) listed { return listed{"a.jpg", 1} }),
+		`the column "label" of the labels has decimals: write it as int64`:                                parquetSort(t, func(int) priced { return priced{[]byte(jpegStart), 100} }),
+	} {
+		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 type goImage struct {
 	Bytes []byte `parquet:"bytes"`
 	Path  string `parquet:"path"`
@@ -160,7 +228,9 @@ type goRow struct {
 
 // TestParquetLabelsInText reads whole numbers that are written as fractions, in a column of text.
 func TestParquetLabelsInText(t *testing.T) {
-	data := parquetSort(t, func(i int) goRow { return goRow{Image: goImage{Bytes: []byte(jpegStart)}, Text: fmt.Sprintf("%d.0", i%3)} })
+	data := parquetSort(t, func(i int) goRow {
+		return goRow{Image: goImage{Bytes: []byte(jpegStart)}, Text: fmt.Sprintf("%d.0", i%3)}
+	})
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{Label: "text"})
 	if got := mustItems(t, s); got["x/00005"].label != 2 || !slices.Equal(s.Classes(), []string{"0", "1", "2"}) {
 		t.Errorf("%v of the classes %q", got, s.Classes())

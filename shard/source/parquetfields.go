@@ -49,10 +49,8 @@ func (f *parquetFile) bindFields(name string, fields []Field) error {
 		if c.list = found.MaxRepetitionLevel > 0; found.MaxRepetitionLevel > 1 {
 			return &FormatError{Path: name, Msg: c.errorf("the column %q has lists of lists", c.Source).Error()}
 		}
-		if logical := found.Node.Type().LogicalType(); logical != nil {
-			if _, decimal := logical.Value.(*format.DecimalType); decimal {
-				return &FormatError{Path: name, Msg: c.errorf("the column %q has decimals: write them as doubles", c.Source).Error()}
-			}
+		if logical[*format.DecimalType](found) {
+			return &FormatError{Path: name, Msg: c.errorf("the column %q has decimals: write them as doubles", c.Source).Error()}
 		}
 		if c.Type != "" {
 			continue

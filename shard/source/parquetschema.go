@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // hubFeature is what the schema's metadata say of a column: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
@@ -62,6 +64,8 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 		}
 	} else if leaf, ok = f.leaf(image); !ok || f.kind(leaf) != parquet.ByteArray {
 		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)}
+	} else if found, _ := f.Schema().Lookup(image); logical[*format.StringType](found) {
+		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds text and no image files: write it as a CSV with the columns path,label if these are paths", image)}
 	}
 	f.image, f.label = leaf, -1
 	if opts.NoLabels {
@@ -70,6 +74,9 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 	label, err := pickColumn(columns, labelColumns, features, "ClassLabel", opts.Label)
 	if err != nil {
 		return &FormatError{Path: name, Msg: err.Error() + ": name that of the labels by --label, or take the images without labels by --no-labels"}
+	}
+	if found, _ := f.Schema().Lookup(label); logical[*format.DecimalType](found) {
+		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q of the labels has decimals: write it as int64", label)}
 	}
 	if f.label, ok = f.leaf(label); !ok || label == image {
 		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q has no label in each row: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))}
@@ -84,6 +91,33 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 		}
 	}
 	return nil
+}
+
+// checkLabels refuses a file whose labels mean something else than those of the first.
+func (f *parquetFile) checkLabels(name string, first *parquetFile, firstName string) error {
+	at := 0
+	for at < min(len(f.classes), len(first.classes)) && f.classes[at] == first.classes[at] {
+		at++
+	}
+	switch {
+	case max(len(f.classes), len(first.classes)) > at:
+		return &FormatError{Path: name, Msg: fmt.Sprintf("from label %d on its schema names the classes %s, and that of %s names %s: "+
+			"write the files again with one list of names", at, cmp.Or(someNames(f.classes[at:]), "(none)"), firstName, cmp.Or(someNames(first.classes[at:]), "(none)"))}
+	case f.textLabels() != first.textLabels():
+		return &FormatError{Path: name, Msg: fmt.Sprintf("its labels and those of %s are not both names or both numbers: write the files again with one type", firstName)}
+	}
+	return nil
+}
+
+func (f *parquetFile) textLabels() bool { return f.label >= 0 && f.kind(f.label) == parquet.ByteArray }
+
+// logical says that a column is one of values of the type.
+func logical[T any](column parquet.LeafColumn) bool {
+	if column.Node == nil || !column.Node.Leaf() || column.Node.Type().LogicalType() == nil {
+		return false
+	}
+	_, is := column.Node.Type().LogicalType().Value.(T)
+	return is
 }
 
 // kind is the type of a column.
