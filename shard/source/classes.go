@@ -30,6 +30,7 @@ const (
 // classCount is what a walk met of one class.
 type classCount struct {
 	files   int
+	parquet int      // files of this name
 	direct  int      // images in the class's own folder, by their names
 	folders []string // the first few folders in it that hold images, by their paths in it
 }
@@ -42,6 +43,8 @@ type classRule struct {
 	index                map[string]int32
 	leftOut              map[string]bool // classes that are not wanted
 	beside               []string        // files that lie above all classes
+	links                []string        // of a tar or zip, there too
+	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
 	valImages, valDiffer int             // images that are named as ILSVRC2012's for validation, and those of them in another class's folder
 }
 
@@ -52,7 +55,7 @@ func byFolder(s *Split) (labelRule, error) { return newClassRule(s.opts, max(1, 
 func byTar(s *Split) (labelRule, error) { return newClassRule(s.opts, 1) }
 
 func newClassRule(o Options, level int) (*classRule, error) {
-	c := &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool)}
+	c := &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool), parents: make(map[string]bool)}
 	if o.Classes == "" {
 		return c, nil
 	}
@@ -76,6 +79,9 @@ func (c *classRule) take(f *file) (bool, error) {
 		}
 	}
 	switch {
+	case !below && f.reason == reasonLink:
+		c.links = append(c.links, f.key)
+		return false, nil
 	case !below:
 		c.beside = append(c.beside, f.key)
 		return false, nil
@@ -83,6 +89,10 @@ func (c *classRule) take(f *file) (bool, error) {
 		return false, nil
 	case nameReason(class) != "":
 		return false, f.errorf("a class folder cannot be used because %s: rename it", nameReason(class))
+	}
+	if c.level > 1 {
+		parent, _, _ := keyClass(f.key, c.level-1)
+		c.parents[parent] = true
 	}
 	c.add(class, rest)
 	return true, nil
@@ -144,6 +154,9 @@ func (c *classRule) class(name string) *classCount {
 func (c *classRule) add(class, rest string) {
 	n := c.class(class)
 	n.files++
+	if path.Ext(rest) == parquetExtension {
+		n.parquet++
+	}
 	if !namedImage(rest) {
 		return
 	}
@@ -183,6 +196,9 @@ func keyClass(key string, level int) (class, rest string, ok bool) {
 func (c *classRule) labels(s *Split) (labels, error) {
 	if len(c.beside) > 0 {
 		s.note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), someNames(c.beside))
+	}
+	if len(c.links) > 0 {
+		s.note("%s left out (%s): %s", bytesize.Counted(len(c.links), "link beside the classes is", "links beside the classes are"), someNames(c.links), reasonLink)
 	}
 	switch {
 	case mostDiffer(c.valDiffer, c.valImages) && !s.opts.ForceClasses:
@@ -275,23 +291,47 @@ func refuseClasses(s *Split, entry, msg string, classes []string) error {
 
 // checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
 func (c *classRule) checkDepth(s *Split, classes []string) error {
+	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
+		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("the folders above the classes look like splits (%s), of which this would make one: build each by itself, "+
+			"or --force-classes does so", someNames(parents))}
+	}
 	for _, name := range classes {
 		n := c.counts[name]
-		if n.direct > 0 || len(n.folders) == 0 {
+		above, folders := "", []string(nil)
+		if len(n.folders) > 0 {
+			above, folders = fork(n.folders)
+		}
+		build := "build " + filepath.Join(s.Path, name, filepath.FromSlash(above))
+		if c.level > 1 || !s.inFolders() {
+			build = "unpack it"
+		}
+		deeper := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(above, "/"))
+		how := "probably are the classes: " + deeper
+		switch {
+		case n.parquet > 0 && n.parquet == n.files:
+			return refuseClasses(s, "", fmt.Sprintf("%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name, build), classes)
+		case n.direct > 0, len(folders) == 0, len(folders) == 1 && !namedNoClass(name):
 			continue
+		case looksLikeSplits(folders):
+			how = "look like splits: " + build
+		case looksLikeSplits(classes):
+			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test", someNames(classes))
+		case c.level == 1 && s.inFolders():
+			how = "probably are the classes: " + build + ", or " + deeper
 		}
-		above, folders := fork(n.folders)
-		if len(folders) == 1 && !namedNoClass(name) {
-			continue
-		}
-		how := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(above, "/"))
-		if c.level == 1 && !s.Streamed() {
-			how = fmt.Sprintf("build %s, or %s", filepath.Join(s.Path, name, filepath.FromSlash(above)), how)
-		}
-		return refuseClasses(s, "", fmt.Sprintf("%s holds no image itself, but folders that do (%s), which probably are the classes: %s",
-			name, someNames(folders), how), classes)
+		return refuseClasses(s, "", fmt.Sprintf("%s holds no image itself, but folders that do (%s), which %s", name, someNames(folders), how), classes)
 	}
 	return nil
+}
+
+// looksLikeSplits says that folders are called as two splits are, such as training_set and test_set.
+func looksLikeSplits(folders []string) bool {
+	splits := make(map[string]bool)
+	for _, name := range folders {
+		splits[namedSplit(name)] = true
+	}
+	delete(splits, "")
+	return len(splits) > 1
 }
 
 // fork returns the path, "" or "a/b/", down to which the paths of folders are the same, and the folders there that tell them apart. Where nothing does,
@@ -331,7 +371,7 @@ func checkClassNames(s *Split, classes []string) error {
 		return nil
 	}
 	what := "build " + filepath.Join(s.Path, bad[0])
-	if s.Streamed() {
+	if !s.inFolders() {
 		what = "unpack it and build the folder that holds the classes"
 	}
 	return refuseClasses(s, "", fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", someNames(bad), what), classes)

@@ -38,14 +38,16 @@ func TestMistakenClasses(t *testing.T) {
 		files map[string][]byte
 		want  []string
 	}{
-		"a folder between":      {paths("data/cat/1.jpg", "data/cat/2.jpg", "data/dog/3.jpg"), []string{"data holds no image itself", "(cat, dog)", "--classes-from 2", "--force-classes"}},
-		"splits between":        {paths("images/train/cat/1.jpg", "images/val/cat/2.jpg"), []string{"(train, val)", "images"}},
+		"a folder between": {paths("data/cat/1.jpg", "data/cat/2.jpg", "data/dog/3.jpg"), []string{"data holds no image itself", "(cat, dog)", "--classes-from 2", "--force-classes"}},
+		"splits between":   {paths("images/train/cat/1.jpg", "images/val/cat/2.jpg"), []string{"images holds no image itself", "(train, val), which look like splits: "}},
+		"sets as splits":   {paths("training_set/cat/1.jpg", "test_set/cat/2.jpg", "test_set/dog/2.jpg"), []string{"test_set, training_set look like splits, so build each by itself"}},
+
 		"one class":             {paths("cat/1.jpg", "cat/2.jpg"), []string{"one class only, cat"}},
 		"a split of another":    {paths("cat/1.jpg", "dog/2.jpg", "test/3.jpg"), []string{"not called as classes are (test)"}},
 		"two names of no class": {paths("cat/1.jpg", "train/2.jpg", "data/3.jpg"), []string{"(data, train)"}},
 		"groups among classes":  {paths("cat/1.jpg", "birds/owl/2.jpg", "birds/tit/3.jpg"), []string{"birds holds no image itself", "(owl, tit)"}},
 		"Kaggle's Intel": {paths("seg_train/seg_train/forest/1.jpg", "seg_train/seg_train/sea/2.jpg", "seg_test/seg_test/forest/3.jpg", "seg_test/seg_test/sea/3.jpg",
-			"seg_pred/seg_pred/4.jpg"), []string{"seg_t", "(forest, sea)", "--classes-from 3"}},
+			"seg_pred/seg_pred/4.jpg"), []string{"seg_t", "(forest, sea)", "look like splits, so build each by itself"}},
 		"two archives":    {paths("a1/images/cat/1.jpg", "a1/images/dog/2.jpg", "a2/images/cat/3.jpg", "a2/images/dog/4.jpg"), []string{"a1 holds no image itself", "(cat, dog)", "--classes-from 3"}},
 		"wnids missing":   {paths(most...), []string{"950 of ILSVRC2012's 1,000 classes", "complete the copy"}},
 		"another folder":  {paths(extra...), []string{"1000 wnids and beside them ILSVRC2012_img_val"}},
@@ -54,10 +56,19 @@ func TestMistakenClasses(t *testing.T) {
 		dir := t.TempDir()
 		roots := []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "./", 7))}
 		if len(tc.files) < 100 { // to make many folders takes time
-			roots = append(roots, writeTree(t, filepath.Join(dir, "G"), tc.files))
+			roots = append(roots, writeTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, tc.files)))
 		}
 		for _, root := range roots {
+			if name == "a folder between" && filepath.Ext(root) == ".zip" {
+				continue // which is read as its only folder
+			}
 			_, err := items(open(t, root, Options{}))
+			if err != nil && strings.Contains(err.Error(), "look like splits") && strings.Contains(err.Error(), "--classes-from") {
+				t.Errorf("%s, %s: splits would become one set: %v", name, filepath.Base(root), err)
+			}
+			if err != nil && filepath.Ext(root) != "" && strings.Contains(err.Error(), "build "+root) {
+				t.Errorf("%s, %s: there is no such folder: %v", name, filepath.Base(root), err)
+			}
 			for _, want := range tc.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s, %s: error %v, want %q", name, filepath.Base(root), err, want)
@@ -66,6 +77,40 @@ func TestMistakenClasses(t *testing.T) {
 			if _, err := items(open(t, root, Options{ForceClasses: true})); err != nil {
 				t.Errorf("%s, %s: insisted on: %v", name, filepath.Base(root), err)
 			}
+		}
+	}
+}
+
+// TestConfigurations lays out parquet files as Hugging Face does, in a folder for each configuration.
+func TestConfigurations(t *testing.T) {
+	for want, files := range map[string]map[string][]byte{
+		"default holds parquet files and no images": paths("default/train/0000.parquet", "default/validation/0000.parquet"),
+		"de holds parquet files and no images":      paths("en/0000.parquet", "de/0000.parquet", "README.md"),
+	} {
+		dir := writeTree(t, t.TempDir(), files)
+		if err, build := refusal(dir, Options{}), "build "+filepath.Join(dir, want[:strings.Index(want, " ")]); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), build) {
+			t.Errorf("%v, want %s: %s", err, want, build)
+		}
+		if err := refusal(sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)), Options{}); err == nil || !strings.Contains(err.Error(), want+", as a configuration at Hugging Face does: unpack it") {
+			t.Errorf("a tar: %v, want %s", err, want)
+		}
+	}
+	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "parquet in a zip is not read: unpack the zip") {
+		t.Errorf("a zip: %v", err)
+	}
+}
+
+// TestSplitsAboveClasses takes deeper folders for classes: training and test images do not become one set.
+func TestSplitsAboveClasses(t *testing.T) {
+	files := paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")
+	dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
+	for _, path := range []string{dir, sourcetest.Write(t, dir+".tar", sourcetest.TarOfTree(t, files, "", 3)), sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
+		if err := refusal(path, Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if got := mustItems(t, open(t, path, Options{ClassesFrom: 2, ForceClasses: true})); len(got) != 4 {
+			t.Errorf("%s, insisted on: %v", path, got)
 		}
 	}
 }

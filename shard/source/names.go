@@ -37,7 +37,10 @@ func junkPath(p string) bool {
 // entryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out with ".."
 // are refused: no honest dataset has them, and taking them as something else would give two files one key.
 func entryPath(name string) (string, error) {
-	if strings.HasPrefix(name, "/") {
+	switch {
+	case strings.Trim(name, "/") == "": // as Python's tarfile writes the folder that it adds as "/"
+		return "", nil
+	case strings.HasPrefix(name, "/"):
 		return "", fmt.Errorf("absolute name")
 	}
 	for part := range strings.SplitSeq(name, "/") {

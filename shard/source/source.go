@@ -20,7 +20,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -314,6 +316,9 @@ func (s *Split) Place(key string) string {
 	return ""
 }
 
+// inFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
+func (s *Split) inFolders() bool { return !s.Streamed() && s.Place("") != "" }
+
 // placed is a layout whose items are files of this machine or behind a network.
 type placed interface {
 	// place returns the path of an item's file, and for "" the folder that all lie in.
@@ -352,5 +357,10 @@ type RejectError struct{ Reason string }
 
 func (e *RejectError) Error() string { return e.Reason }
 
-// someNames lists the first few names for a message.
-func someNames(names []string) string { return bytesize.Listed(names, 5) }
+// combining are the marks, and the parts of Korean letters, that the decomposed form of Unicode (NFD) has in place of letters (NFC).
+var combining = regexp.MustCompile(`[\x{300}-\x{36f}\x{1100}-\x{11ff}\x{3099}\x{309a}]`)
+
+// someNames lists the first few names for a message. A decomposed letter shows as e\u0301, to be told from the same letter in another name.
+func someNames(names []string) string {
+	return combining.ReplaceAllStringFunc(bytesize.Listed(names, 5), func(mark string) string { return strings.Trim(strconv.QuoteToASCII(mark), `"`) })
+}

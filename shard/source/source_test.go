@@ -381,7 +381,7 @@ func TestEntriesOfTarsThatAreNoFiles(t *testing.T) {
 		sourcetest.File{Name: "n01/dev.JPEG", Type: '3'}, sourcetest.File{Name: "n01/._a.JPEG", Data: []byte("junk")}, sourcetest.File{Name: "README", Data: []byte("x")})
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{ForceClasses: true})
 	want := map[string]item{"n01/a.JPEG": {data: "A"}}
-	for name, reason := range map[string]string{"link": reasonTarLink, "hard": reasonTarLink, "dev": reasonNotRegular} {
+	for name, reason := range map[string]string{"link": reasonLink, "hard": reasonLink, "dev": reasonNotRegular} {
 		want["n01/"+name+".JPEG"] = item{reason: reason}
 	}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {

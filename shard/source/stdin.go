@@ -74,5 +74,10 @@ func (s *standardInput) noTar(err error) error {
 	case bytes.HasPrefix(head, []byte("PAR1")):
 		what = "a parquet file, whose columns are found from its end"
 	}
+	for i := range unreadFormats {
+		if u := &unreadFormats[i]; u.has(StandardInput, s.head.Bytes()) {
+			return u.errorOf(standardInputName, "")
+		}
+	}
 	return &FormatError{Path: standardInputName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
 }

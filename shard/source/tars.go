@@ -168,7 +168,7 @@ func (w *walk) next(r *tarReader, strip string) (*tar.Header, error) {
 func memberReason(h *tar.Header) string {
 	switch {
 	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
-		return reasonTarLink
+		return reasonLink
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
 		return reasonNotRegular
 	case h.Size > ImageBytesMax:

@@ -104,7 +104,11 @@ func (t *treeFiles) read(key string, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return readSized(file, path, info.Size(), buf)
+	data, err := readSized(file, path, info.Size(), buf)
+	if _, zipped := t.fs.(*zipTree); zipped && err != nil {
+		err = fmt.Errorf("%w: the zip is damaged there: get it again, or leave out by --exclude the images that unzip -t names", err)
+	}
+	return data, err
 }
 
 // readSized reads exactly size bytes, and refuses a file that has more.
@@ -125,7 +129,7 @@ func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error)
 
 const (
 	reasonNotRegular = "not a regular file"
-	reasonTarLink    = "a link in a tar, which is not followed: unpack the tar, or make it with --hard-dereference --dereference"
+	reasonLink       = "a link in a tar or zip, which is not followed: unpack it, or pack what the link points to (tar --dereference --hard-dereference, zip without -y)"
 	reasonDangling   = "a link to a file that is not there"
 )
 
@@ -139,6 +143,7 @@ type folderEntry struct {
 	dir      bool
 	regular  bool
 	dangling bool
+	link     bool        // in a zip
 	info     fs.FileInfo // of folders only
 }
 
@@ -146,6 +151,8 @@ func (e folderEntry) rejectReason() string {
 	switch {
 	case e.dangling:
 		return reasonDangling
+	case e.link:
+		return reasonLink
 	case !e.regular:
 		return reasonNotRegular
 	}
@@ -183,7 +190,7 @@ func readFolder(t fileTree, path, key string, skipped skippedFolders) ([]folderE
 			case err != nil:
 				return nil, err
 			default:
-				e.dir, e.regular, e.info = info.IsDir(), info.Mode().IsRegular(), info
+				e.dir, e.regular, e.link, e.info = info.IsDir(), info.Mode().IsRegular(), info.Mode()&fs.ModeSymlink != 0, info
 			}
 		}
 		entries = append(entries, e)

@@ -24,7 +24,7 @@ var unlabelledImages = Kind{
 
 func openUnlabelled(c *candidate) ([]*Split, error) {
 	switch {
-	case !c.opts.NoLabels:
+	case !c.opts.NoLabels && !c.unlabelledTest():
 		return nil, nil
 	case c.front != nil:
 		t, err := c.inTars()
@@ -45,6 +45,13 @@ func openUnlabelled(c *candidate) ([]*Split, error) {
 		}
 		t, err := c.inTars(files...)
 		return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, withoutLabels)[0], err
+	})
+}
+
+// unlabelledTest says that a folder holds test images in no class folders, and that they are wanted. ILSVRC2012's have classes.
+func (c *candidate) unlabelledTest() bool {
+	return c.opts.Test && c.split == "test" && c.folder != nil && len(c.folders) <= 1 && !slices.ContainsFunc(c.files, func(name string) bool {
+		return strings.HasPrefix(name, testNamePrefix) || fileKind(name) != ""
 	})
 }
 
@@ -80,5 +87,5 @@ func (r *unlabelledRule) labels(s *Split) (labels, error) {
 
 // noLabels are the labels of a split without any.
 func noLabels() labels {
-	return labels{of: func(string) (int32, bool) { return noLabel, true }}
+	return labels{numbered: true, of: func(string) (int32, bool) { return noLabel, true }}
 }

@@ -34,6 +34,7 @@ var unreadFormats = []unreadFormat{
 	{"HDF5", []string{".h5", ".hdf5"}, "\x89HDF\r\n\x1a\n", "write its images into class folders, WebDataset's tars or parquet"},
 	{"MXNet's RecordIO", []string{".rec"}, "\x0a\x23\xd7\xce", "unpack it by mxnet's im2rec or recordio, and build the list of images (.lst)"},
 	{"a 7z archive", []string{".7z"}, "7z\xbc\xaf\x27\x1c", "unpack it and build its folder"},
+	{"a part of a split zip", []string{".z01"}, "PK\x07\x08", "zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
 	{"a RAR archive", []string{".rar"}, "Rar!", "unpack it and build its folder"},
 	{"compressed by Zstandard", []string{".zst"}, "\x28\xb5\x2f\xfd", fmt.Sprintf(unpackTo, "zstd -dc")},
 	{"compressed by bzip2", []string{".bz2", ".tbz2"}, "BZh", fmt.Sprintf(unpackTo, "bzip2 -dc")},
@@ -74,6 +75,9 @@ func unreadFile(path string) error {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	switch {
 	case namedTar(path):
+	case strings.EqualFold(filepath.Ext(path), ".zip"):
+		return &FormatError{Path: path, Err: errNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
+			"(zip -s 0 FILE.zip --out WHOLE.zip joins them), or damaged"}
 	case len(text) == 0:
 		return &FormatError{Path: path, Msg: "the file is empty", Err: errNotTar}
 	case imagefile.Sniff(head) != imagefile.Unknown:

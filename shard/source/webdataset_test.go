@@ -286,7 +286,7 @@ func TestWebDatasetOddMembers(t *testing.T) {
 		sourcetest.File{Name: "d\xff.cls", Data: []byte("1")}, sourcetest.File{Name: "d\xff.jpg", Data: []byte("D")})
 	data = data[:len(data)-2*tarBlockBytes]
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{AllowTruncated: true})
-	want := map[string]item{"a": {data: "A"}, "b": {label: 1, reason: reasonTarLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}}
+	want := map[string]item{"a": {data: "A"}, "b": {label: 1, reason: reasonLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}

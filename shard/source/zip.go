@@ -78,13 +78,12 @@ func openZip(name string) (t *zipTree, err error) {
 
 // checkZipMember says why a member cannot be taken, or what its cleaned name is; "" is the name of the zip's own folder.
 func checkZipMember(f *zip.File, size uint64) (name string, err error) {
+	f.Name = strings.ReplaceAll(f.Name, "\\", "/") // of Windows
 	name, err = entryPath(f.Name)
 	packed, unpacked := f.CompressedSize64, f.UncompressedSize64
 	switch {
 	case err != nil:
 		return "", err
-	case strings.Contains(f.Name, "\\"):
-		return "", errors.New("name with a backslash")
 	case strings.Count(name, "/") > folderDepthMax:
 		return "", fmt.Errorf("more than %d folders deep", folderDepthMax)
 	case name == "" || f.Mode().IsDir():

@@ -1,0 +1,117 @@
+package source
+
+import (
+	"bytes"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// TestRootOfATar reads the entry that Python's tarfile writes for the folder itself where it is added as "/".
+func TestRootOfATar(t *testing.T) {
+	data := sourcetest.Tar(t, sourcetest.File{Name: "/"}, sourcetest.File{Name: "./"}, sourcetest.File{Name: "a/"}, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")},
+		sourcetest.File{Name: "b/2.jpg", Data: []byte("B")})
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), Options{}))
+	if want := map[string]item{"a/1.jpg": {data: "A"}, "b/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestLinksBesideClasses names links in a tar and in a zip that may be class folders.
+func TestLinksBesideClasses(t *testing.T) {
+	dir := t.TempDir()
+	tar := sourcetest.Tar(t, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")}, sourcetest.File{Name: "b/2.jpg", Data: []byte("B")}, sourcetest.File{Name: "c", Type: '2', Link: "a"})
+	zip := zipOf(t, paths("a/1.jpg", "b/2.jpg", "c"))
+	const unixLink = "\x00\x00\xff\xa1"
+	at := bytes.Index(zip, []byte("PK\x01\x02")) // of each member in the list: who made it at 5, and its mode at 38
+	for range 2 {
+		at += 4 + bytes.Index(zip[at+4:], []byte("PK\x01\x02"))
+	}
+	zip[at+5] = 3
+	copy(zip[at+38:], unixLink)
+	for _, path := range []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), tar), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zip)} {
+		s := open(t, path, Options{})
+		if got := mustItems(t, s); len(got) != 2 || !strings.Contains(strings.Join(s.Notes(), "\n"), "1 link beside the classes is left out (c): a link in a tar or zip, which is not followed") {
+			t.Errorf("%s: %v, notes %q", path, got, s.Notes())
+		}
+	}
+}
+
+// TestBackslashes reads a zip with the names that .NET wrote on Windows.
+func TestBackslashes(t *testing.T) {
+	data := zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte("A"), `G\dog\2.jpg`: []byte("B"), `G\dog\`: nil})
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), Options{}))
+	if want := map[string]item{"cat/1.jpg": {data: "A"}, "dog/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestDamagedArchives says what a file is that cannot be read, and what to do.
+func TestDamagedArchives(t *testing.T) {
+	dir := t.TempDir()
+	whole := zipOf(t, map[string][]byte{"a/1.jpg": bytes.Repeat([]byte("A"), 99), "b/2.jpg": []byte("B")})
+	at := bytes.Index(whole, []byte("PK\x01\x02"))
+	damaged := bytes.Clone(whole)
+	damaged[at+16] ^= 1 // a checksum
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"damaged.zip": {damaged, "damaged.zip/a/1.jpg: zip: checksum error: the zip is damaged there: get it again, or leave out by --exclude the images that unzip -t names"},
+		"x.z01":       {append([]byte("PK\x07\x08"), whole...), "x.z01: a part of a split zip, which is not read: zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
+		"x.zip":       {whole[40:], "x.zip: does not begin as a zip does: the last part of a split zip (zip -s 0 FILE.zip --out WHOLE.zip joins them), or damaged"},
+	} {
+		if err := refusal(sourcetest.Write(t, filepath.Join(dir, name), tc.data), Options{}); err == nil || !strings.HasSuffix(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want the end %q", name, err, tc.want)
+		}
+	}
+	err := refusal(StandardInput, Options{Stdin: strings.NewReader("\x28\xb5\x2f\xfd and more")})
+	if err == nil || !strings.Contains(err.Error(), "standard input: compressed by Zstandard, which is not read: unpack it, or pipe the tar in it: zstd -dc FILE |") {
+		t.Error(err)
+	}
+}
+
+// TestUnlabelledTestFolder takes test images that lie in no class folders, as --test says.
+func TestUnlabelledTestFolder(t *testing.T) {
+	for name, files := range map[string]map[string][]byte{
+		"flat":   paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/5.jpg", "test/6.jpg"),
+		"nested": paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/images/5.jpg", "test/images/6.jpg"),
+	} {
+		dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
+		for _, path := range []string{dir, sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
+			splits, err := Open(path, Options{Test: true})
+			if err != nil || len(splits) != 3 {
+				t.Fatalf("%s: %v, %v", path, splits, err)
+			}
+			splits[2].ExpectClasses([]string{"a", "b"})
+			got := mustItems(t, splits[2])
+			for key, it := range got {
+				if it.label != noLabel || it.reason != "" {
+					t.Errorf("%s: %s is %v", path, key, it)
+				}
+			}
+			if len(got) != 2 || splits[2].Name != "test" || len(splits[2].Classes()) != 2 || len(splits[2].Notes()) != 0 {
+				t.Errorf("%s: %s: %v of %q, notes %q", name, splits[2].Name, got, splits[2].Classes(), splits[2].Notes())
+			}
+			if splits, err = Open(path, Options{}); err != nil || len(splits) != 2 {
+				t.Errorf("%s without --test: %v, %v", path, splits, err)
+			}
+		}
+	}
+}
+
+// TestNamesThatLookAlike has a class in both forms of Unicode.
+func TestNamesThatLookAlike(t *testing.T) {
+	composed, decomposed := "caf\u00e9", "cafe\u0301"
+	s := open(t, writeTree(t, t.TempDir(), paths(decomposed+"/1.jpg", "tea/2.jpg")), Options{})
+	s.ExpectClasses([]string{composed, "tea"})
+	if _, err := items(s); err == nil || !strings.Contains(err.Error(), `(cafe\u0301)`) {
+		t.Error(err)
+	}
+	if got := someNames([]string{composed, "\u1112\u1161", "\u304b\u3099", "ก\u0e31"}); got != "café, \\u1112\\u1161, か\\u3099, กั" {
+		t.Error(got)
+	}
+}
