@@ -49,6 +49,7 @@ type builder struct {
 	sums     packedSums                   // of the packed images
 	summary  Summary
 	packed   int
+	labelled []bool // which classes have a packed sample
 	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
 	duplicates int
 }
@@ -95,7 +96,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		return sum, err
 	}
 	sum = b.summary
-	sum.Notes, sum.sums = b.narrow.notes(), b.sums
+	sum.Notes, sum.sums = append(b.narrow.notes(), b.emptyClasses(m.Classes)...), b.sums
 	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
 	for _, s := range m.Shards {
 		if s.Index != nil {
@@ -124,10 +125,25 @@ func (b *builder) gather(ctx context.Context) (err error) {
 		b.built[builtListing] = fmt.Sprintf("%d keys, %016x", b.keys, b.keysSum) // the writer encodes the map in Commit
 	}
 	classes := b.input.classes()
+	b.labelled = make([]bool, len(classes))
 	if err := b.writer.SetClasses(classes); err != nil || b.listed == nil {
 		return err
 	}
 	return b.listed(classes)
+}
+
+// emptyClasses names the classes that no packed sample has.
+func (b *builder) emptyClasses(classes []string) []string {
+	var empty []string
+	for label, labelled := range b.labelled {
+		if !labelled {
+			empty = append(empty, classes[label])
+		}
+	}
+	if len(empty) == 0 || b.options.Part.Of > 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s no sample (%s)", bytesize.Counted(len(empty), "class has", "classes have"), bytesize.Listed(empty, 5))}
 }
 
 // closeLists ends the lists of what was left out, and those of a part.
@@ -342,6 +358,9 @@ func (b *builder) write(im *inFlight) error {
 		sum.AuxBytes += int64(len(im.sample.Aux))
 		if b.compare {
 			b.sums = append(b.sums, packedSum{im.sum, uint32(b.packed)})
+		}
+		if label := int(sample.Label); label >= 0 && label < len(b.labelled) {
+			b.labelled[label] = true
 		}
 		b.packed++
 		b.narrow.add(&im.sample)

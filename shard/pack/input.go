@@ -136,8 +136,9 @@ func (f *folderInput) values(im *inFlight) (err error) {
 // setInput is the samples of a set, in another order or for another encoding.
 type setInput struct {
 	itemList
-	set    *shard.Set
-	stored encoding.Encoding
+	set     *shard.Set
+	stored  encoding.Encoding
+	rejects []Reject // of the set: the items behind its samples
 	// asStored says that records are taken as they are, of a set that stores images in the same way.
 	asStored bool
 }
@@ -165,7 +166,25 @@ func (s *setInput) gather(ctx context.Context, b *builder) error {
 		s.items = append(s.items, newItem(b.options.Seed, key, i))
 		b.report(StageList, i+1, 0, 0)
 	}
+	err := ReadLeftOut(s.set.Dir(), shard.RejectsName, func(r Reject) {
+		if b.wants(r.Key) && b.options.Select.Takes(r.Key) {
+			s.items = append(s.items, newItem(b.options.Seed, r.Key, s.set.Len()+len(s.rejects)))
+			s.rejects = append(s.rejects, r)
+		}
+	})
+	if err != nil {
+		return err
+	}
 	return sortItems(s.path(), s.items)
+}
+
+func (s *setInput) next(im *inFlight) error {
+	err := s.itemList.next(im)
+	if err == nil && im.index >= s.set.Len() {
+		r := s.rejects[im.index-s.set.Len()]
+		im.reason, im.bytes = r.Reason, r.Bytes
+	}
+	return err
 }
 
 func (s *setInput) load(im *inFlight) error {

@@ -62,7 +62,7 @@ const leftOutLineBytesMax = 16 << 20
 
 // ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [shard.RejectsName] or [shard.DuplicatesName], dir the
 // set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
-func ReadLeftOut(dir, name string, fn func(key, reason string)) error {
+func ReadLeftOut(dir, name string, fn func(Reject)) error {
 	r, err := openList(dir, name)
 	if err != nil {
 		return err
@@ -86,14 +86,14 @@ func openList(dir, name string) (io.ReadCloser, error) {
 	return storage.NewReader(f), nil
 }
 
-func readLeftOut(r io.Reader, path string, fn func(key, reason string)) error {
+func readLeftOut(r io.Reader, path string, fn func(Reject)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, leftOutLineBytesMax)
 	n := 1
 	for ; lines.Scan(); n++ {
 		var line struct {
-			Key    *string `json:"key"`
-			Reason string  `json:"reason"`
+			Key *string `json:"key"`
+			Reject
 		}
 		err := json.Unmarshal(lines.Bytes(), &line)
 		if err == nil && line.Key == nil {
@@ -102,7 +102,8 @@ func readLeftOut(r io.Reader, path string, fn func(key, reason string)) error {
 		if err != nil {
 			return fmt.Errorf("%s: line %d is none of a list of what a build left out: %w: copy the file again from where the set is whole", path, n, err)
 		}
-		fn(*line.Key, line.Reason)
+		line.Reject.Key = *line.Key
+		fn(line.Reject)
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):

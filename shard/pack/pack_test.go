@@ -175,6 +175,7 @@ func TestRejects(t *testing.T) {
 		"n90000000/cut.JPEG":   {good[:len(good)*2/3], "jpeg"},
 		"n90000000/head.JPEG":  {good[:3], "jpeg"},
 		"n90000001/cut.PNG":    {png[:len(png)-30], "png: invalid format: not enough pixel data"},
+		"n90000002/only.JPEG":  {nil, "the file is empty"},
 		"n90000001/x.tiff":     {[]byte("II*\x00rest"), "images of the format tiff are not read"},
 	}
 	for key, b := range bad {
@@ -186,6 +187,9 @@ func TestRejects(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := mustBuild(t, src, filepath.Join(dir, "out"), Options{})
+	if notes := strings.Join(sum.Notes, "\n"); !strings.Contains(notes, "1 class has no sample (n90000002)") {
+		t.Errorf("a class of rejects alone is not named: %s", notes)
+	}
 	if sum.Rejected != len(bad)+1 || sum.Manifest.Samples != 8 || len(sum.Rejects) != sum.Rejected {
 		t.Errorf("%d rejected, %d samples", sum.Rejected, sum.Manifest.Samples)
 	}
@@ -316,6 +320,16 @@ func TestPlacesThatAreTaken(t *testing.T) {
 	if _, err := build(src, filepath.Join(src, "shards"), Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
 		t.Errorf("an output in the source: %v", err)
 	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(src, link); err != nil {
+		t.Fatal(err)
+	}
+	for source, out := range map[string]string{src: filepath.Join(link, "deep", "shards"), link: filepath.Join(src, "shards")} {
+		if _, err := build(source, out, Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
+			t.Errorf("an output in the source by a link, %s: %v", out, err)
+		}
+	}
+	os.Remove(link)
 	other := writeTree(t, filepath.Join(dir, "other"), map[string][]byte{"thesis.txt": []byte("precious")})
 	if _, err := build(src, other, Options{Replace: true}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a folder of other files: %v", err)

@@ -198,7 +198,7 @@ func (r *repair) order(ctx context.Context, from Originals) ([]item, error) {
 func (r *repair) leftOut() (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, name := range []string{shard.RejectsName, shard.DuplicatesName} {
-		if err := ReadLeftOut(r.dir, name, func(key, _ string) { out[key] = true }); err != nil {
+		if err := ReadLeftOut(r.dir, name, func(r Reject) { out[r.Key] = true }); err != nil {
 			return nil, err
 		}
 	}

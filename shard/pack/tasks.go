@@ -127,13 +127,15 @@ func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, clas
 
 // checkPlace refuses an output that lies in its own source, and returns the manifest of a set that is there and not to be replaced.
 func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
-	out, err := t.Output, error(nil)
-	if !storage.IsRemote(out) {
-		if out, err = filepath.Abs(out); err != nil {
-			return nil, err
-		}
+	out, err := realPath(t.Output)
+	if err != nil {
+		return nil, err
 	}
-	if rel, err := filepath.Rel(t.Split.Path, out); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+	path, err := realPath(t.Split.Path)
+	if err != nil {
+		return nil, err
+	}
+	if rel, err := filepath.Rel(path, out); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 		return nil, fmt.Errorf("the output %s lies in the source %s: give another place with -o", t.Output, t.Split.Path)
 	}
 	if o.Replace {
@@ -147,6 +149,24 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// realPath is the path of a file or folder, which need not be there, without links.
+func realPath(path string) (string, error) {
+	if storage.IsRemote(path) {
+		return path, nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
+			return filepath.Join(real, rest), nil
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
 }
 
 // What a manifest has in Built that Merge has to know.

@@ -216,11 +216,6 @@ func (c *classRule) labels(s *Split) (labels, error) {
 			return labels{}, err
 		}
 	}
-	for _, name := range classes {
-		if c.counts[name].files == 0 {
-			s.note("class %s has no files", name)
-		}
-	}
 	if of, index := evaluationLabels(s, classes); index != nil {
 		return c.labelsOf(of, index), nil
 	}

@@ -12,12 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-const (
-	// linesBytesMax bounds a file of class names or labels.
-	linesBytesMax = 64 << 20
-	// emptyClassesShownMax is how many classes without samples are named.
-	emptyClassesShownMax = 5
-)
+// linesBytesMax bounds a file of class names or labels.
+const linesBytesMax = 64 << 20
 
 // classNamesFiles are what a file with a class name in each line is called, beside data whose labels are numbers.
 var classNamesFiles = []string{"classes.txt", "classnames.txt"}
@@ -109,37 +105,24 @@ func readLines(t fileTree, p, what string) (string, error) {
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
-// labels are the classes of a split of which counts says how many samples each label has.
-func (c classNames) labels(s *Split, counts []int) (labels, error) {
+// labels are the classes of a split with the labels 0 to n-1.
+func (c classNames) labels(s *Split, n int) (labels, error) {
 	names, numbered := c.names, false
 	switch {
 	case len(names) == 0:
-		names, numbered = numberNames(len(counts)), true
-		if len(counts) > 0 {
+		names, numbered = numberNames(n), true
+		if n > 0 {
 			s.note("the classes are called by their numbers, %s to %s: %s beside the tars, or --classes FILE, would name them, one a line",
 				names[0], names[len(names)-1], classNamesFiles[0])
 		}
-		if len(counts) == len(ilsvrcVal().classes) {
+		if n == len(ilsvrcVal().classes) {
 			s.note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
 		}
-	case len(names) < len(counts):
+	case len(names) < n:
 		return labels{}, &FormatError{Path: c.from, Msg: fmt.Sprintf("names %d classes, but %s has the label %d: it must have a line for each label from 0 on",
-			len(names), s.Path, len(counts)-1)}
+			len(names), s.Path, n-1)}
 	default:
 		s.note("the classes are named by %s", c.from)
-	}
-	var empty []string
-	for i, n := range counts {
-		if n == 0 {
-			empty = append(empty, fmt.Sprint(i))
-		}
-	}
-	if len(empty) > 0 {
-		shown := strings.Join(empty[:min(len(empty), emptyClassesShownMax)], ", ")
-		if len(empty) > emptyClassesShownMax {
-			shown += ", …"
-		}
-		s.note("%d of the labels from 0 to %d have no samples (%s)", len(empty), len(counts)-1, shown)
 	}
 	return labels{classes: names, numbered: numbered}, nil
 }

@@ -238,15 +238,14 @@ func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 	if err := l.checkNames(s); err != nil {
 		return labels{}, err
 	}
-	var counts []int
+	n := 0
 	unlabelled := 0
 	for _, r := range l.rows {
 		if r.label < 0 {
 			unlabelled++
 			continue
 		}
-		counts = append(counts, make([]int, max(0, int(r.label)+1-len(counts)))...)
-		counts[r.label]++
+		n = max(n, int(r.label)+1)
 	}
 	if err := l.walkFiles(ctx, fn); err != nil {
 		return labels{}, err
@@ -257,7 +256,7 @@ func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 	var out labels
 	if l.numbered {
 		var err error
-		if out, err = l.names.labels(s, counts); err != nil {
+		if out, err = l.names.labels(s, n); err != nil {
 			return labels{}, err
 		}
 	} else {

@@ -166,8 +166,7 @@ func (l *parquetSplit) unlabelled() bool {
 
 func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
 	l.labels, l.texts = make(map[string][]int32), labelValues{}
-	var counts []int
-	unlabelled, leftOut, wanted := 0, 0, classIndex(l.names.names)
+	n, unlabelled, leftOut, wanted := 0, 0, 0, classIndex(l.names.names)
 	for _, file := range l.paths {
 		stem := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		err := l.file(ctx, file, func(row int, r *parquetRow) error {
@@ -183,11 +182,8 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 				leftOut++
 				return nil
 			}
-			if label < 0 {
+			if n = max(n, int(label)+1); label < 0 {
 				unlabelled++
-			} else {
-				counts = append(counts, make([]int, max(0, int(label)+1-len(counts)))...)
-				counts[label]++
 			}
 			key := fmt.Sprintf("%s/%05d", stem, row)
 			if r.path != "" {
@@ -209,7 +205,7 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 	if leftOut > 0 {
 		s.note("%s left out, of other classes than those of %s", bytesize.Counted(leftOut, "row is", "rows are"), l.names.from)
 	}
-	return l.resolve(s, counts)
+	return l.resolve(s, n)
 }
 
 // rowLabel is the label that a row has, or the place of its text among the texts.
@@ -226,9 +222,9 @@ func (l *parquetSplit) rowLabel(r *parquetRow, at place) (int32, error) {
 }
 
 // resolve turns what the rows say into labels, once all are read.
-func (l *parquetSplit) resolve(s *Split, counts []int) (labels, error) {
+func (l *parquetSplit) resolve(s *Split, n int) (labels, error) {
 	if l.texts.values == nil {
-		out, err := l.names.labels(s, counts)
+		out, err := l.names.labels(s, n)
 		out.of = l.label
 		return out, err
 	}
@@ -245,13 +241,7 @@ func (l *parquetSplit) resolve(s *Split, counts []int) (labels, error) {
 	}
 	out := labels{classes: r.classes}
 	if r.numbered {
-		of := make([]int, 1+slices.Max(r.labels))
-		for i, label := range r.labels {
-			if label >= 0 {
-				of[label] += counts[i]
-			}
-		}
-		if out, err = l.names.labels(s, of); err != nil {
+		if out, err = l.names.labels(s, 1+int(slices.Max(r.labels))); err != nil {
 			return labels{}, err
 		}
 	} else if err := checkWnids(s, r.classes); l.names.names == nil && !l.opts.ForceClasses && err != nil {

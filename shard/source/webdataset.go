@@ -308,7 +308,7 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 		w.noteLeftOut(s)
 		return noLabels(), nil
 	}
-	l, err := d.names.labels(s, w.counts)
+	l, err := d.names.labels(s, len(w.counts))
 	if err != nil {
 		return labels{}, err
 	}

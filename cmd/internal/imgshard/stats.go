@@ -260,9 +260,9 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []u
 func readRejects(dir string) (rejectStats, error) {
 	var st rejectStats
 	var reasons pack.Reasons
-	err := pack.ReadLeftOut(dir, shard.RejectsName, func(key, reason string) {
+	err := pack.ReadLeftOut(dir, shard.RejectsName, func(r pack.Reject) {
 		st.Samples++
-		reasons.Add(key, reason)
+		reasons.Add(r.Key, r.Reason)
 	})
 	st.Reasons = reasons.List()
 	return st, err
