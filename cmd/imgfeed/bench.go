@@ -69,9 +69,6 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 }
 
 func (f *benchFlags) run(cmd *cobra.Command, path string) error {
-	if err := kernel.CheckEnv(); err != nil {
-		return err
-	}
 	closeStore, err := f.store.open(cmd.Context())
 	if err != nil {
 		return err

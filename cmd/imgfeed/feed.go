@@ -46,9 +46,6 @@ func newFeedCommand() *cobra.Command {
 			if err := checkDataEnv(len(args)); err != nil {
 				return cliutil.Usage(err)
 			}
-			if err := kernel.CheckEnv(); err != nil {
-				return err
-			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
 	}

@@ -140,7 +140,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	if given("threads") && f.config.Threads == 0 && len(f.config.Feeders) > 0 {
 		f.config.Threads = -1
 	}
-	return kernel.CheckEnv()
+	return nil
 }
 
 // checkDataEnv refuses an address in the variable that names the data if no argument does.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/suggest"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/version"
@@ -67,8 +68,8 @@ var Completions = map[string][]string{
 	"layout": {"NHWC", "NCHW"}, "log-level": {"debug", "info", "warn", "error"}, "resampler": {resample.Pillow13.String(), resample.Pillow12.String()},
 }
 
-// Root completes a program's root command. It adds the version, the subcommands, the hidden one that writes the manual, and checks of arguments and
-// flags with our errors. Without a subcommand the program prints the help.
+// Root completes a program's root command. It adds the version, the subcommands, the hidden one that writes the manual, and checks of arguments,
+// flags and the environment with our errors. Without a subcommand the program prints the help.
 func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra.Command {
 	root.Version = version.Get().String()
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -87,6 +88,7 @@ func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra
 			names = append(names, cmd.Name())
 		}
 	}
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return kernel.CheckEnv() }
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
