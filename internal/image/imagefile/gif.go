@@ -2,10 +2,13 @@ package imagefile
 
 import (
 	"bytes"
+	"compress/lzw"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"image"
 	"image/gif"
+	"io"
 )
 
 // GIF is CompuServe's format, of which the first frame is read.
@@ -20,62 +23,99 @@ var gifFormat = format{
 	decode:     decodeGIF,
 }
 
-var errNoPalette = errors.New("the first frame has no palette")
+// gifFrame is the first frame of a file (GIF89a, sections 18 to 23).
+type gifFrame struct {
+	box        image.Rectangle // on the logical screen
+	palette    []byte          // its own or the global one, three bytes an entry
+	fill       int             // the transparent entry, 0 without one
+	interlaced bool
+	data       []byte // the width of a code, then the sub-blocks of the codes
+}
+
+var errNoGIFFrame = errors.New("gif: the file ends before its first image, or in what precedes it")
 
 // decodeGIF decodes the first frame onto the logical screen, as Pillow does. What the frame leaves free is palette entry
-// 0, or the frame's transparent entry if it has one. Entries keep their colour though they are transparent, which
-// image/gif forgets; so the palette is read here.
+// 0, or the frame's transparent entry if it has one. Entries keep their colour though they are transparent, and what
+// follows the last pixel is not read: image/gif does otherwise.
 func decodeGIF(dst *RGB, config image.Config, data []byte) error {
-	img, err := gif.Decode(bytes.NewReader(data))
-	if err != nil {
-		return err
-	}
-	frame, ok := img.(*image.Paletted)
-	palette, fill, _ := gifFirst(data)
-	if !ok || len(palette) == 0 {
-		return errNoPalette
-	}
-	color := func(index int) (r, g, b byte) {
-		if 3*index+2 >= len(palette) {
-			return 0, 0, 0
-		}
-		return palette[3*index], palette[3*index+1], palette[3*index+2]
-	}
+	frame, err := gifFirst(data)
 	w, h := config.Width, config.Height
+	switch {
+	case err != nil:
+		return err
+	case len(frame.palette) == 0:
+		return errors.New("gif: the first frame has no palette")
+	case frame.box.Max.X > w, frame.box.Max.Y > h:
+		return errors.New("gif: the first frame reaches over the screen")
+	case len(frame.data) == 0 || frame.data[0] < 2 || frame.data[0] > 8:
+		return errors.New("gif: the codes have a width that no GIF has")
+	}
+	var codes []byte
+	for rest := frame.data[1:]; len(rest) > 0 && rest[0] != 0; {
+		n := min(1+int(rest[0]), len(rest))
+		codes, rest = append(codes, rest[1:n]...), rest[n:]
+	}
+	indices := make([]byte, frame.box.Dx()*frame.box.Dy())
+	if _, err := io.ReadFull(lzw.NewReader(bytes.NewReader(codes), lzw.LSB, int(frame.data[0])), indices); err != nil {
+		return fmt.Errorf("gif: reading the pixels: %w", err)
+	}
+	var colors [256][3]byte
+	for i := range len(frame.palette) / 3 {
+		copy(colors[i][:], frame.palette[3*i:])
+	}
 	dst.Resize(w, h)
 	for i := 0; i < w*h*3; i += 3 {
-		dst.Pix[i], dst.Pix[i+1], dst.Pix[i+2] = color(fill)
+		copy(dst.Pix[i:], colors[frame.fill][:])
 	}
-	box := frame.Bounds().Intersect(image.Rect(0, 0, w, h))
-	for y := box.Min.Y; y < box.Max.Y; y++ {
-		for x := box.Min.X; x < box.Max.X; x++ {
-			i := (y*w + x) * 3
-			dst.Pix[i], dst.Pix[i+1], dst.Pix[i+2] = color(int(frame.ColorIndexAt(x, y)))
+	known := max(len(frame.palette)/3, frame.fill+1)
+	for row := range frame.box.Dy() {
+		y := frame.row(row)
+		at := (y*w + frame.box.Min.X) * 3
+		for _, index := range indices[row*frame.box.Dx():][:frame.box.Dx()] {
+			if int(index) >= known {
+				return errors.New("gif: a pixel has a colour that is not in the palette")
+			}
+			copy(dst.Pix[at:], colors[index][:])
+			at += 3
 		}
 	}
 	return nil
 }
 
+// row is where on the screen the frame's i-th row stands.
+func (f *gifFrame) row(i int) int {
+	if !f.interlaced {
+		return f.box.Min.Y + i
+	}
+	for _, pass := range [...]struct{ first, step int }{{0, 8}, {4, 8}, {2, 4}, {1, 2}} {
+		rows := (f.box.Dy() - pass.first + pass.step - 1) / pass.step
+		if i < rows {
+			return f.box.Min.Y + pass.first + i*pass.step
+		}
+		i -= max(rows, 0)
+	}
+	return f.box.Min.Y
+}
+
 // gifBytesMin is of the first frame: no code of twelve bits stands for more than 4,096 pixels. The screen around it has none.
 func gifBytesMin(_ image.Config, data []byte) int {
 	const codesMax, codeBits = 4096, 12
-	_, _, frame := gifFirst(data)
-	return frame.X * frame.Y / codesMax * codeBits / 8
+	frame, _ := gifFirst(data)
+	return frame.box.Dx() * frame.box.Dy() / codesMax * codeBits / 8
 }
 
-// gifFirst returns the colour table of the first frame, its own or the global one, three bytes an entry, the frame's
-// transparent entry, 0 without one, and its size (GIF89a, sections 18 to 23).
-func gifFirst(data []byte) (palette []byte, transparent int, frame image.Point) {
+// gifFirst finds the first frame.
+func gifFirst(data []byte) (frame gifFrame, err error) {
 	const headerBytes, descriptorBytes = 13, 10
 	if len(data) < headerBytes {
-		return nil, 0, frame
+		return frame, errNoGIFFrame
 	}
 	global, rest := gifTable(data[10], data[headerBytes:])
 	for len(rest) > 1 {
 		switch rest[0] {
 		case 0x21: // extension: label, then sub-blocks
 			if rest[1] == 0xF9 && len(rest) > 6 && rest[3]&1 != 0 {
-				transparent = int(rest[6])
+				frame.fill = int(rest[6])
 			}
 			for rest = rest[2:]; len(rest) > 0 && rest[0] != 0; {
 				rest = rest[min(1+int(rest[0]), len(rest)):]
@@ -83,18 +123,20 @@ func gifFirst(data []byte) (palette []byte, transparent int, frame image.Point) 
 			rest = rest[min(1, len(rest)):]
 		case 0x2C: // image descriptor
 			if len(rest) < descriptorBytes {
-				return global, transparent, frame
+				return frame, errNoGIFFrame
 			}
-			frame.X, frame.Y = int(binary.LittleEndian.Uint16(rest[5:])), int(binary.LittleEndian.Uint16(rest[7:]))
-			if local, _ := gifTable(rest[9], rest[descriptorBytes:]); len(local) > 0 {
-				return local, transparent, frame
+			word := func(at int) int { return int(binary.LittleEndian.Uint16(rest[at:])) }
+			frame.box = image.Rect(word(1), word(3), word(1)+word(5), word(3)+word(7))
+			frame.interlaced = rest[9]&0x40 != 0
+			if frame.palette, frame.data = gifTable(rest[9], rest[descriptorBytes:]); len(frame.palette) == 0 {
+				frame.palette = global
 			}
-			return global, transparent, frame
+			return frame, nil
 		default:
-			return global, transparent, frame
+			return frame, errNoGIFFrame
 		}
 	}
-	return global, transparent, frame
+	return frame, errNoGIFFrame
 }
 
 // gifTable splits a colour table of 2 << (flags & 7) entries off, if the flags say that there is one.

@@ -80,6 +80,13 @@ def files() -> dict[str, bytes]:
         small = bytearray(out[name + ".gif"])
         small[6:12] = struct.pack("<HHBB", W + 5, H + 3, small[10], 2)
         out[name + "-small-frame.gif"] = bytes(small)
+    out["interlaced.gif"] = saved(rgb.quantize(32).resize((W + 2, H + 8)), "GIF")
+    for name, height in (("palette", H), ("interlaced", H + 8)):  # data after the image: rows of pixels, bytes after the last code
+        whole = bytearray(out[name + ".gif"])
+        out[name + "-surplus.gif"] = bytes(whole[:-2] + b"\3abc" + whole[-2:])
+        at = whole.index(struct.pack("<BHH", 0x2C, 0, 0)) + 7
+        whole[at : at + 2] = struct.pack("<H", height - 3)
+        out[name + "-surplus-small-frame.gif"] = bytes(whole)
     out["lossless.webp"] = saved(rgb, "WEBP", lossless=True)
     alpha = rgb.copy()
     alpha.putalpha(Image.fromarray(rng.integers(0, 256, (H, W), dtype=np.uint8)))
