@@ -92,7 +92,8 @@ func (e *ReadError) Error() string {
 	if errors.Is(e.Err, storage.ErrReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
 		remedy = "the set was replaced or removed since it was opened: have the server look again (imgfeed reload)"
 	}
-	if _, remote := errors.AsType[*storage.RemoteError](e.Err); remote {
+	_, remote := errors.AsType[*storage.RemoteError](e.Err)
+	if object, ok := errors.AsType[*objectError](e.Err); remote || ok && object.advised {
 		return "shard: " + e.Finding() // which says what to do
 	}
 	return fmt.Sprintf("shard: %s: %s", e.Finding(), remedy)

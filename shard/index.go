@@ -272,6 +272,7 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // the path is told anyway
 	}
+	advised := true
 	switch {
 	case n == len(buf):
 		return nil
@@ -281,17 +282,20 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 		err = fmt.Errorf("%w: the images of this index are looked for where they were indexed: put them back, or index them where they are", err)
 	case err == nil || err == io.EOF:
 		err = fmt.Errorf("it ends before byte %d, where an image lies: index it again", p.offset+int64(p.length))
+	default:
+		advised = false
 	}
 	if _, named := errors.AsType[*storage.RemoteError](err); named {
 		return err
 	}
-	return &objectError{path, err}
+	return &objectError{path, err, advised}
 }
 
 // An objectError names the object that could not be read.
 type objectError struct {
-	path string
-	err  error
+	path    string
+	err     error
+	advised bool // err says what to do
 }
 
 func (e *objectError) Error() string { return e.path + ": " + e.err.Error() }

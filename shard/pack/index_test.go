@@ -241,6 +241,36 @@ func TestIndexRefuses(t *testing.T) {
 	}
 }
 
+// TestIndexOfChangedFiles changes what an index points to: a server that looks again would not help.
+func TestIndexOfChangedFiles(t *testing.T) {
+	tree := synthetic(t, 2, 1)
+	for want, change := range map[string]func(path string) error{
+		"it has changed since it was indexed: index it again": func(path string) error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) },
+		"put them back, or index them where they are":         os.Remove,
+	} {
+		dir := t.TempDir()
+		folder := writeTree(t, filepath.Join(dir, "folder"), tree)
+		for source, file := range map[string]string{
+			folder: filepath.Join(folder, "n90000000/n90000000_0.JPEG"),
+			sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTree(t, tree, "", 1)): filepath.Join(dir, "train.tar"),
+		} {
+			index := filepath.Join(dir, "index-of-"+filepath.Base(source))
+			mustBuild(t, source, index, Options{Index: true})
+			if err := change(file); err != nil {
+				t.Fatal(err)
+			}
+			set, err := openSet(t, index), error(nil)
+			for i := range set.Len() {
+				_, _, failed := set.Read(i, nil)
+				err = errors.Join(err, failed)
+			}
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "reload") {
+				t.Errorf("%s: %v, want %q", file, err, want)
+			}
+		}
+	}
+}
+
 // TestDamagedIndex flips each byte of the files of an index: it gives the same samples, or an error.
 func TestDamagedIndex(t *testing.T) {
 	dir := t.TempDir()
