@@ -89,7 +89,7 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 		if err := s.bind(); err != nil {
 			return nil, err
 		}
-		s.Path = ShownPath(s.Path)
+		s.Path, s.first = ShownPath(s.Path), splits[0]
 	}
 	for _, o := range []*option{optionClasses, optionLabel, optionImageKey, optionImages, optionValLabels, optionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })

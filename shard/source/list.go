@@ -260,7 +260,7 @@ func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 			return labels{}, err
 		}
 	} else {
-		out = labels{classes: l.classes}
+		out = labels{classes: l.classes, texts: l.names.names == nil}
 	}
 	out.of = l.label
 	return out, nil

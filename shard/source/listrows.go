@@ -69,7 +69,7 @@ func readList(file, root string, opts Options) (*list, error) {
 	case bytes.HasPrefix(text, []byte("[")):
 		err = &FormatError{Path: file, Msg: "holds one JSON array: write an object in each line, as jq -c '.[]' does"}
 	default:
-		err = l.readTable(newTable(buf, head), opts)
+		err = l.readTable(buf, head, opts)
 	}
 	if err == nil && len(l.rows) == 0 {
 		err = &FormatError{Path: file, Msg: "names no images"}
@@ -106,17 +106,30 @@ func (l *list) columnNames(first []string) (names []string, header bool) {
 	return names, true
 }
 
-// readTable reads a list of rows of fields.
-func (l *list) readTable(t *csvTable, opts Options) error {
+// readTable reads a list of rows of fields. head is how it begins: its first line tells whether tabs, commas or semicolons stand between fields.
+func (l *list) readTable(r io.Reader, head []byte, opts Options) error {
+	limit := &lineLimit{r, listLineBytesMax}
+	table := csv.NewReader(limit)
+	table.ReuseRecord = true
+	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+	for _, delimiter := range "\t,;" {
+		if bytes.ContainsRune(line, delimiter) {
+			table.Comma = delimiter
+			break
+		}
+	}
 	var c listColumns
+	last := 0 // line
 	for rows := 0; ; rows++ {
-		fields, line, err := t.next()
+		limit.left = listLineBytesMax
+		fields, err := table.Read()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return l.wrap(line, err)
+			return l.wrap(last+1, err)
 		}
+		last, _ = table.FieldPos(0)
 		if rows == 0 {
 			names, header := l.columnNames(fields)
 			if c, err = l.findColumns(names, opts); err != nil {
@@ -129,7 +142,7 @@ func (l *list) readTable(t *csvTable, opts Options) error {
 				continue
 			}
 		}
-		if err := l.addFields(fields, c, line, opts); err != nil {
+		if err := l.add(fields, c, last, opts); err != nil {
 			return err
 		}
 	}
@@ -163,25 +176,15 @@ func findColumn(names []string, asked string) int {
 	return i
 }
 
-// addFields takes a row of a table.
-func (l *list) addFields(fields []string, c listColumns, line int, opts Options) error {
-	label, split := "", ""
-	if c.label >= 0 {
-		label = fields[c.label]
-	}
-	if c.split >= 0 {
-		split = fields[c.split]
-	}
-	if err := l.add(fields[c.path], label, split, line, opts); err != nil {
-		return err
-	}
-	l.addCells(fields)
-	return nil
-}
-
 // add takes a row.
-func (l *list) add(file, label, split string, line int, opts Options) error {
-	key, err := l.key(file)
+func (l *list) add(fields []string, c listColumns, line int, opts Options) error {
+	cell := func(column int) string {
+		if column < 0 {
+			return ""
+		}
+		return strings.TrimSpace(fields[column])
+	}
+	key, err := l.key(cell(c.path))
 	if err != nil {
 		return l.errorf(line, "%v", err)
 	}
@@ -189,12 +192,12 @@ func (l *list) add(file, label, split string, line int, opts Options) error {
 		return l.errorf(line, "more lines than can be numbered: make several lists of it")
 	}
 	r := listRow{key: key, line: int32(line), label: noLabel, cells: int64(len(l.cells))}
-	if split = strings.ToLower(strings.TrimSpace(split)); split != "" {
+	if split := strings.ToLower(cell(c.split)); split != "" {
 		if r.split = int8(slices.Index(listSplits, namedSplit(split))); r.split == 0 {
 			return l.errorf(line, "the split %.40q is none of train, val and test", split)
 		}
 	}
-	if label = strings.TrimSpace(label); label != "" {
+	if label := cell(c.label); label != "" {
 		if r.label, err = l.values.add(label, func(format string, args ...any) error { return l.errorf(line, format, args...) }); err != nil {
 			return err
 		}
@@ -202,12 +205,12 @@ func (l *list) add(file, label, split string, line int, opts Options) error {
 		return l.errorf(line, "no label: add one, remove the line, or take images without labels by --test")
 	}
 	l.rows = append(l.rows, r)
+	l.addCells(fields)
 	return nil
 }
 
 // key is the path of an image below the list's root.
 func (l *list) key(file string) (string, error) {
-	file = strings.TrimSpace(file)
 	switch {
 	case file == "":
 		return "", fmt.Errorf("no %s: each line names an image", listPathColumn)
@@ -239,29 +242,17 @@ func (l *list) key(file string) (string, error) {
 
 // wrap says what is wrong with the form of a line.
 func (l *list) wrap(line int, err error) error {
-	var bad *csv.ParseError
-	if errors.As(err, &bad) {
-		line, err = bad.Line, bad.Err
-		switch {
-		case errors.Is(err, csv.ErrFieldCount):
-			err = errFields
-		case errors.Is(err, csv.ErrBareQuote):
-			err = errors.New(`a quotation mark in a field without quotes: put the field in quotes, and two marks for the one in it`)
-		case errors.Is(err, csv.ErrQuote):
-			err = errors.New(`text after the quotation mark that closes a field, or none that closes it: put two marks for one in a field`)
-		}
+	if bad, ok := errors.AsType[*csv.ParseError](err); ok {
+		return l.errorf(bad.Line, "%v: put a field with the delimiter or a quotation mark in quotes, with two marks for each in it", bad.Err)
 	}
-	if errors.Is(err, errLongLine) || errors.Is(err, errFields) || bad != nil {
+	if errors.Is(err, errLongLine) {
 		return l.errorf(line, "%v", err)
 	}
 	return fmt.Errorf("%s: %w", l.path, err)
 }
 
-var (
-	// errLongLine ends the reading of a hostile list.
-	errLongLine = fmt.Errorf("a line of more than %d bytes, or a quote that is not closed", listLineBytesMax)
-	errFields   = errors.New("another number of fields than the lines before: put what has the delimiter in it in quotes")
-)
+// errLongLine ends the reading of a hostile list.
+var errLongLine = fmt.Errorf("a line of more than %d bytes, or a quote that is not closed", listLineBytesMax)
 
 // lineLimit bounds what is read for a line.
 type lineLimit struct {
@@ -276,38 +267,6 @@ func (l *lineLimit) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	l.left -= n
 	return n, err
-}
-
-// csvTable reads CSV and TSV.
-type csvTable struct {
-	limit *lineLimit
-	csv   *csv.Reader
-	last  int // the line of the last row
-}
-
-// newTable tells by the first line what stands between fields: tabs, semicolons or else commas.
-func newTable(r io.Reader, head []byte) *csvTable {
-	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
-	t := &csvTable{limit: &lineLimit{r, listLineBytesMax}}
-	t.csv = csv.NewReader(t.limit)
-	t.csv.ReuseRecord = true
-	for _, delimiter := range "\t,;" {
-		if bytes.ContainsRune(line, delimiter) {
-			t.csv.Comma = delimiter
-			break
-		}
-	}
-	return t
-}
-
-func (t *csvTable) next() ([]string, int, error) {
-	t.limit.left = listLineBytesMax
-	fields, err := t.csv.Read()
-	if err != nil {
-		return nil, t.last + 1, err
-	}
-	t.last, _ = t.csv.FieldPos(0)
-	return fields, t.last, nil
 }
 
 // readJSON reads a list with an object in each line.
@@ -341,7 +300,7 @@ func (l *list) readJSON(r io.Reader, opts Options) error {
 				return l.errorf(line, "%q: %v", key, err)
 			}
 		}
-		if err := l.addFields(fields, c, line, opts); err != nil {
+		if err := l.add(fields, c, line, opts); err != nil {
 			return err
 		}
 		if err := l.addJSONCells(text, line, opts.Fields); err != nil {

@@ -239,7 +239,7 @@ func (l *parquetSplit) resolve(s *Split, n int) (labels, error) {
 			}
 		}
 	}
-	out := labels{classes: r.classes}
+	out := labels{classes: r.classes, texts: l.names.names == nil}
 	if r.numbered {
 		if out, err = l.names.labels(s, 1+int(slices.Max(r.labels))); err != nil {
 			return labels{}, err

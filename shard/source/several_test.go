@@ -84,6 +84,15 @@ func TestSeveralLists(t *testing.T) {
 	if got := shown(t, splits[1]); got != "c.jpg=1" || splits[1].Output != strings.TrimSuffix(val, ".csv")+"-shards" {
 		t.Error(got)
 	}
+	numbers := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "test.csv"), []byte("path,label\nc.jpg,0\n"))
+	if splits, err = OpenAll([]string{numbers, file}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	mustItems(t, splits[0])
+	splits[1].ExpectClasses(splits[0].Classes())
+	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "test.csv: its labels are numbers, and those of "+file+" are names") {
+		t.Error(err)
+	}
 	again := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "train2.csv"), []byte("path,label\nc.jpg,dog\n"))
 	if _, err := OpenAll([]string{again, file}, Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
 		t.Error(err)

@@ -119,6 +119,7 @@ type labels struct {
 	folders bool
 	// numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
 	numbered bool
+	texts    bool // the classes are the labels' own texts, in sorted order: no number means one
 }
 
 // classIndex maps classes to their labels.
@@ -154,6 +155,7 @@ type Split struct {
 	layout   layout
 	fields   []Field // that are asked for, with their types
 	labels   labels
+	first    *Split // of the splits of one source
 	expected []string
 	notes    []string
 	cut      []string // tars that were cut off
@@ -247,6 +249,9 @@ func (s *Split) Again() *Split {
 func (s *Split) relabel(own labels) (labels, error) {
 	l := labels{classes: s.expected, of: own.of}
 	if own.numbered {
+		if s.first.labels.texts && len(own.classes) > 0 {
+			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("its labels are numbers, and those of %s are names: write both alike, or name the numbers by --classes FILE", s.first.Path)}
+		}
 		if len(own.classes) > len(s.expected) {
 			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has the label %d, and the other split has only %d classes: "+
 				"name them all by --classes FILE, or build the splits one at a time", len(own.classes)-1, len(s.expected))}
