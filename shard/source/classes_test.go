@@ -85,7 +85,7 @@ func TestMistakenClasses(t *testing.T) {
 func TestConfigurations(t *testing.T) {
 	for want, files := range map[string]map[string][]byte{
 		"default holds parquet files and no images": paths("default/train/0000.parquet", "default/validation/0000.parquet"),
-		"de holds parquet files and no images":      paths("en/0000.parquet", "de/0000.parquet", "README.md"),
+		"de holds parquet files and no images":      paths("en/0000.parquet", "de/0000.parquet"),
 	} {
 		dir := writeTree(t, t.TempDir(), files)
 		if err, build := refusal(dir, Options{}), "build "+filepath.Join(dir, want[:strings.Index(want, " ")]); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), build) {

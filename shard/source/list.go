@@ -127,27 +127,13 @@ func openLists(c *candidate) ([]*Split, error) {
 	if fileKind(c.files[0]) != "" {
 		return nil, nil
 	}
-	if c.opts.Split != "" {
-		for _, file := range c.files {
-			if namedSplit(filepath.Base(file)) != c.opts.Split {
-				continue
-			}
-			q, err := c.in(file, "")
-			if err != nil {
-				return nil, err
-			}
-			defer q.close()
-			return openList(q)
-		}
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("%d files cannot all be the split %q: build them one at a time", len(c.files), c.opts.Split)}
-	}
 	var splits []*Split
 	for _, file := range c.files {
 		q, err := c.in(file, "")
 		if err != nil {
 			return nil, err
 		}
-		q.output = ""
+		q.output, q.opts.Split = "", ""
 		of, err := openList(q)
 		q.close()
 		if err != nil || of == nil {
@@ -155,7 +141,8 @@ func openLists(c *candidate) ([]*Split, error) {
 		}
 		for _, s := range of {
 			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits", len(c.files), s.Name, filepath.Base(splits[at].Path))}
+				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
+					len(c.files), s.Name, filepath.Base(splits[at].Path))}
 			}
 		}
 		splits = append(splits, of...)
@@ -164,7 +151,7 @@ func openLists(c *candidate) ([]*Split, error) {
 	slices.SortStableFunc(splits, func(a, b *Split) int {
 		return cmp.Compare(slices.Index(listSplits, a.Name), slices.Index(listSplits, b.Name))
 	})
-	return splits, nil
+	return c.chosen(splits)
 }
 
 // splits makes a split of the rows, or of those with each value of the column "split".
@@ -235,17 +222,16 @@ func (l *list) errorf(line int, format string, args ...any) error {
 func (l *listSplit) describe() string { return "a list of images" }
 
 func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	if err := l.checkNames(s); err != nil {
-		return labels{}, err
-	}
-	n := 0
-	unlabelled := 0
-	for _, r := range l.rows {
-		if r.label < 0 {
-			unlabelled++
-			continue
+	if !l.numbered && l.names.names == nil && !s.opts.ForceClasses {
+		if err := checkWnids(s, l.classes); err != nil {
+			return labels{}, err
 		}
-		n = max(n, int(r.label)+1)
+	}
+	n, unlabelled := 0, 0
+	for _, r := range l.rows {
+		if n = max(n, int(r.label)+1); r.label < 0 {
+			unlabelled++
+		}
 	}
 	if err := l.walkFiles(ctx, fn); err != nil {
 		return labels{}, err
@@ -253,25 +239,12 @@ func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (la
 	if unlabelled > 0 {
 		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
 	}
-	var out labels
+	out, err := labels{classes: l.classes, texts: l.names.names == nil}, error(nil)
 	if l.numbered {
-		var err error
-		if out, err = l.names.labels(s, n); err != nil {
-			return labels{}, err
-		}
-	} else {
-		out = labels{classes: l.classes, texts: l.names.names == nil}
+		out, err = l.names.labels(s, n)
 	}
 	out.of = l.label
-	return out, nil
-}
-
-// checkNames refuses class names that are nearly certainly not all, or not of the same kind.
-func (l *listSplit) checkNames(s *Split) error {
-	if l.numbered || l.names.names != nil || s.opts.ForceClasses {
-		return nil
-	}
-	return checkWnids(s, l.classes)
+	return out, err
 }
 
 // label finds the label of a key.

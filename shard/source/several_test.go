@@ -97,7 +97,7 @@ func TestSeveralLists(t *testing.T) {
 	if _, err := OpenAll([]string{again, file}, Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
 		t.Error(err)
 	}
-	if _, err := OpenAll([]string{val, file}, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), `cannot all be the split "x"`) {
+	if _, err := OpenAll([]string{val, file}, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), `has no split "x" among its 2, which are called as train`) {
 		t.Error(err)
 	}
 }
