@@ -132,8 +132,10 @@ func gifFirst(data []byte) (frame gifFrame, err error) {
 				frame.palette = global
 			}
 			return frame, nil
-		default:
+		case 0x3B: // trailer
 			return frame, errNoGIFFrame
+		default: // none that is known, which Pillow passes over byte by byte
+			rest = rest[1:]
 		}
 	}
 	return frame, errNoGIFFrame

@@ -85,6 +85,7 @@ def files() -> dict[str, bytes]:
         whole = bytearray(out[name + ".gif"])
         out[name + "-surplus.gif"] = bytes(whole[:-2] + b"\3abc" + whole[-2:])
         at = whole.index(struct.pack("<BHH", 0x2C, 0, 0)) + 7
+        out[name + "-surplus-before.gif"] = bytes(whole[: at - 7] + b"\0\0" + whole[at - 7 :])
         whole[at : at + 2] = struct.pack("<H", height - 3)
         out[name + "-surplus-small-frame.gif"] = bytes(whole)
     out["lossless.webp"] = saved(rgb, "WEBP", lossless=True)
