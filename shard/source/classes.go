@@ -287,8 +287,8 @@ func refuseClasses(s *Split, entry, msg string, classes []string) error {
 // checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
 func (c *classRule) checkDepth(s *Split, classes []string) error {
 	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
-		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("the folders above the classes look like splits (%s), of which this would make one: build each by itself, "+
-			"or --force-classes does so", someNames(parents))}
+		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
+			"or join them by --force-classes", someNames(parents))}
 	}
 	for _, name := range classes {
 		n := c.counts[name]

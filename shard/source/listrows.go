@@ -243,7 +243,7 @@ func (l *list) key(file string) (string, error) {
 // wrap says what is wrong with the form of a line.
 func (l *list) wrap(line int, err error) error {
 	if bad, ok := errors.AsType[*csv.ParseError](err); ok {
-		return l.errorf(bad.Line, "%v: put a field with the delimiter or a quotation mark in quotes, with two marks for each in it", bad.Err)
+		return l.errorf(bad.Line, "%v: put a field with the delimiter or a quotation mark in quotes, and double each mark in it", bad.Err)
 	}
 	if errors.Is(err, errLongLine) {
 		return l.errorf(line, "%v", err)

@@ -362,7 +362,7 @@ type RejectError struct{ Reason string }
 
 func (e *RejectError) Error() string { return e.Reason }
 
-// combining are the marks, and the parts of Korean letters, that the decomposed form of Unicode (NFD) has in place of letters (NFC).
+// combining matches the marks and the parts of Korean letters that decomposed Unicode (NFD) writes instead of one letter (NFC).
 var combining = regexp.MustCompile(`[\x{300}-\x{36f}\x{1100}-\x{11ff}\x{3099}\x{309a}]`)
 
 // someNames lists the first few names for a message. A decomposed letter shows as e\u0301, to be told from the same letter in another name.

@@ -136,7 +136,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                          " makes of lines such as a.jpg 3",
+		file:                          " > val.csv makes one",
 		empty:                         ", class folders",
 		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
 	} {

@@ -83,8 +83,8 @@ func unreadFile(path string) error {
 	case imagefile.Sniff(head) != imagefile.Unknown:
 		return &FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: errNotTar}
 	case utf8.Valid(line) && !bytes.ContainsRune(text, 0):
-		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label, "+
-			"as (echo path,label; tr ' ' , < val.txt) > val.csv makes of lines such as a.jpg 3", line), Err: errNotTar}
+		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label. "+
+			"Of lines such as a.jpg 3 in val.txt, (echo path,label; tr ' ' , < val.txt) > val.csv makes one", line), Err: errNotTar}
 	}
 	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
 }

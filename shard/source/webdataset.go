@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
@@ -49,7 +46,7 @@ const (
 	numberedClassesMax = 1 << 20
 	// sniffedMembersMax is in how many files of a tar, from its front, a sample must begin for the tar to be WebDataset's.
 	sniffedMembersMax = 8
-	imageKeyHint      = "; if this is no image of a sample's, --image-key says the extension of those that are"
+	imageKeyHint      = "; if this is a mask or the like, name the images' extension by --image-key"
 	// extensionsShownMax is how many kinds of members that are left out are told apart.
 	extensionsShownMax = 8
 )
@@ -69,188 +66,6 @@ func (d *webDataset) describe() string {
 		return "a tar of WebDataset"
 	}
 	return fmt.Sprintf("%d tars of WebDataset", len(d.paths))
-}
-
-// labelMember is the extension of the member that holds a sample's label, by --label.
-func labelMember(label string) string {
-	if strings.HasPrefix(label, jsonLabelPrefix) {
-		return "json"
-	}
-	return labelExtension
-}
-
-// splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
-func splitMember(name string) (key, extension string) {
-	folder, file := path.Split(name)
-	base, extension, ok := strings.Cut(file, ".")
-	first, _, _ := strings.Cut(name, "/")
-	meta := len(first) > 3 && strings.HasPrefix(first, "__") && strings.HasSuffix(first, "__") // __meta__, of the tar and not of a sample
-	if !ok || base == "" || meta {
-		return "", ""
-	}
-	return folder + base, strings.ToLower(extension)
-}
-
-// memberNames tells the members of a sample by their names.
-type memberNames struct {
-	imageKey string // the extension of the image; "": of any format that is read
-	fields   []Field
-}
-
-// split returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
-func (n memberNames) split(name string) (key, extension string, whole bool) {
-	key, extension = splitMember(name)
-	last := strings.LastIndexByte(extension, '.')
-	if last < 0 || n.imageKey != "" || (&fieldMembers{fields: n.fields}).wants(extension) {
-		return key, extension, true
-	}
-	return name[:strings.LastIndexByte(name, '.')], extension[last+1:], false
-}
-
-func (n memberNames) isImage(extension string) bool {
-	if n.imageKey != "" {
-		return extension == n.imageKey
-	}
-	return imagefile.HasExtension(extension)
-}
-
-// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
-// written may.
-func sniffWebDataset(c *candidate) (is, empty bool, err error) {
-	names, member, n := memberNames{strings.ToLower(c.opts.ImageKey), c.opts.Fields}, labelMember(c.opts.Label), 0
-	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // by key
-	for i := 0; n < sniffedMembersMax; i++ {
-		m, err := c.member(i)
-		if err == io.EOF && n > 0 {
-			break
-		}
-		if err == io.EOF {
-			return false, true, nil
-		}
-		if err != nil {
-			return false, false, err
-		}
-		if m.kind == tar.TypeDir {
-			continue
-		}
-		if namedTar(m.name) { // of a class, and to skip it takes reading it
-			return false, false, nil
-		}
-		n++
-		key, extension, _ := names.split(m.name)
-		switch {
-		case key == "":
-		case names.isImage(extension):
-			images[key] = m.name
-		case extension == member:
-			labels[key] = true
-		case extension == "json" || extension == "txt":
-			beside[key] = true
-		}
-		if images[key] != "" && (labels[key] || c.opts.NoLabels && beside[key]) {
-			return true, false, nil
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(images)) {
-		name := images[key]
-		switch group, extension := splitMember(name); {
-		case labels[group]:
-			return false, false, c.tar.errorf(name, "an image beside the label %s.%s under another name: --image-key %s takes the images with this extension",
-				path.Base(group), member, extension)
-		case beside[key] && !strings.Contains(key, "/"):
-			return false, false, c.tar.errorf(name, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
-				"--label json.KEY says which key of the JSON is the label, --no-labels takes the images without", labelExtension)
-		}
-	}
-	return false, false, nil
-}
-
-func openWebDatasets(c *candidate) ([]*Split, error) {
-	if c.folder == nil {
-		return openWebDatasetTar(c)
-	}
-	tars, others := c.tars()
-	if is, err := holdsWebDataset(c, tars); !is || err != nil {
-		return nil, err
-	}
-	nameFolders := []string{c.path}
-	if c.part {
-		nameFolders = append(nameFolders, filepath.Dir(c.path))
-	}
-	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
-		return newWebDataset(c, c.path, files, others, nameFolders, cmp.Or(split, c.split))
-	})
-}
-
-// holdsWebDataset says that a folder holds nothing but WebDataset's tars. The first tar with a file in it says so for all.
-func holdsWebDataset(c *candidate, tars []string) (bool, error) {
-	if len(c.folders) > 0 {
-		return false, nil
-	}
-	for _, name := range tars {
-		q, err := c.in(name, "")
-		if errors.Is(err, errNotTar) {
-			return false, nil // classTars says so
-		}
-		if err != nil {
-			return false, err
-		}
-		is, empty, err := sniffWebDataset(q)
-		q.close()
-		if is || err != nil || !empty {
-			return is, err
-		}
-	}
-	return false, nil
-}
-
-// openWebDatasetTar opens one tar.
-func openWebDatasetTar(c *candidate) ([]*Split, error) {
-	if is, _, err := sniffWebDataset(c); !is || err != nil {
-		return nil, err
-	}
-	dir, file := filepath.Split(c.path)
-	nameFolders := []string{filepath.Clean(dir)}
-	if c.stdin != nil {
-		nameFolders = nil
-	}
-	s, err := newWebDataset(c, dir, []string{file}, nil, nameFolders, c.split)
-	return []*Split{s}, err
-}
-
-// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a
-// split has, are looked for in nameFolders.
-func newWebDataset(c *candidate, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
-	if c.opts.Label != "" && labelMember(c.opts.Label) == labelExtension {
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)}
-	}
-	names, err := findClassNames(nameFolders, c.opts)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, t := range tars {
-		paths = append(paths, filepath.Join(dir, t))
-	}
-	in, err := c.inTars(paths...)
-	if err != nil {
-		return nil, err
-	}
-	d := &webDataset{tarFiles: *in, names: names, label: c.opts.Label}
-	s := c.newSplit(d)
-	if d.info, err = findInfo(nameFolders, split); err != nil {
-		return nil, err
-	}
-	if d.info != nil {
-		d.label = cmp.Or(d.label, d.info.label())
-		d.samples, err = d.info.check(tars, c.folder != nil && !c.given && !c.opts.AllowTruncated)
-		others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return slices.Contains(infoNames, f) })
-	}
-	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
-	if len(others) > 0 {
-		s.note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), someNames(others))
-	}
-	return s, err
 }
 
 // sample is what has been read of a sample.
@@ -274,8 +89,8 @@ type webDatasetWalker struct {
 	labelKey    string // the key in it, if it is JSON
 	names       memberNames
 	group       string // the members' names up to the first dot
-	whole       sample // whose key is that
-	dotted      sample // the last one of those whose keys go on behind that dot
+	whole       sample // of that key
+	dotted      sample // the last one with a key that goes on behind that dot
 	byKey       map[string]int32
 	incomplete  map[string]struct{} // keys of samples that lack image or label
 	counts      []int               // samples of each label

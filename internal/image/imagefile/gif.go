@@ -134,7 +134,7 @@ func gifFirst(data []byte) (frame gifFrame, err error) {
 			return frame, nil
 		case 0x3B: // trailer
 			return frame, errNoGIFFrame
-		default: // none that is known, which Pillow passes over byte by byte
+		default: // unknown, which Pillow skips too
 			rest = rest[1:]
 		}
 	}
