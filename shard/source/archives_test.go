@@ -10,6 +10,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
+// refusal is the error of opening a source and walking over its splits.
+func refusal(path string, opts Options) error {
+	splits, err := Open(path, opts)
+	for _, s := range splits {
+		if err == nil {
+			_, err = items(s)
+		}
+	}
+	return err
+}
+
 // TestRootOfATar reads the entry that Python's tarfile writes for the folder itself where it is added as "/".
 func TestRootOfATar(t *testing.T) {
 	data := sourcetest.Tar(t, sourcetest.File{Name: "/"}, sourcetest.File{Name: "./"}, sourcetest.File{Name: "a/"}, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")},

@@ -86,17 +86,6 @@ func mustItems(t *testing.T, s *Split) map[string]item {
 	return got
 }
 
-// refusal is the error of opening a source and walking over its splits.
-func refusal(path string, opts Options) error {
-	splits, err := Open(path, opts)
-	for _, s := range splits {
-		if err == nil {
-			_, err = items(s)
-		}
-	}
-	return err
-}
-
 const jpegStart = "\xff\xd8\xff\xe0"
 
 // tree is a dataset of class folders.
