@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -59,8 +58,7 @@ func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
 func (j *job) release()              {}
 func (j *job) queueOf() *streamQueue { return j.queue }
 
-func (j *job) work(w *worker, most int) (left int, took time.Duration) {
-	started := time.Now()
+func (j *job) work(w *worker, most int) (left int) {
 	for ; most > 0; most-- {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.n {
@@ -68,7 +66,7 @@ func (j *job) work(w *worker, most int) (left int, took time.Duration) {
 		}
 		j.end(j.call(w, i))
 	}
-	return most, time.Since(started)
+	return most
 }
 
 // call does one, whose panic is its error: a mapped file may be cut short.

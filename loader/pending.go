@@ -63,10 +63,9 @@ func (b *pendingBatch) exhausted() bool {
 func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
 // work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
-// it has not taken of those that it might have, and the time that it took.
-func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) {
+// it has not taken of those that it might have.
+func (b *pendingBatch) work(w *worker, most int) (left int) {
 	for most > 0 && b.stream.ctx.Err() == nil {
-		started := time.Now()
 		first, end := b.take(min(b.chunk, most), false)
 		if first == end {
 			break
@@ -76,10 +75,9 @@ func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) 
 			b.make(w, i, min(i+1, end-1), nil)
 		}
 		b.timing.add(w.publish())
-		took += time.Since(started)
 		b.finish(end - first)
 	}
-	return most, took
+	return most
 }
 
 // take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that the prefetcher knows

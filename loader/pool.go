@@ -126,7 +126,24 @@ func (p *Pool) run(w *worker) {
 		if t = p.scheduler.next(t, &w.counters.wait); t.work == nil {
 			return
 		}
-		t.samples, t.took = t.work.work(w, t.samples)
+		w.turn(&t)
+	}
+}
+
+// turn takes and finishes the samples of a turn, and notes how long they occupied the worker.
+func (w *worker) turn(t *turn) {
+	thread, busy, timed := threadTime()
+	started, read := time.Now(), w.reading
+	t.samples = t.work.work(w, t.samples)
+	t.took = time.Since(started)
+	if !timed {
+		return
+	}
+	switch now, end, _ := threadTime(); {
+	case now == thread:
+		t.took = min(t.took, end-busy+w.reading-read)
+	default: // the turn ended on another thread
+		t.interrupted = true
 	}
 }
 
@@ -136,6 +153,7 @@ type worker struct {
 	pending  Counters        // not yet published
 	counted  transform.Times // of the engine, in pending or published
 	counters counters
+	reading  time.Duration // spent in reads since the worker began
 }
 
 func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
@@ -173,6 +191,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int, record []by
 	source, err := w.load(cfg.Dataset, index, from)
 	took := time.Since(started)
 	w.pending.Read += took
+	w.reading += took
 	w.pending.Images++
 	if took > longRead {
 		b.timing.add(w.publish())

@@ -157,7 +157,7 @@ func (p *Pool) runReserve() {
 			return
 		}
 		s := <-p.spares
-		t.samples, t.took = t.work.work(s.worker, t.samples)
+		s.turn(&t)
 		p.spares <- s
 	}
 }

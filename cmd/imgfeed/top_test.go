@@ -108,7 +108,7 @@ func TestTopMistakes(t *testing.T) {
 
 // TestTopInTerminal looks at a real terminal of 80 × 24, while the server runs and once it has gone.
 func TestTopInTerminal(t *testing.T) {
-	tmux := testenv.Tmux.Path(t)
+	tmux := testenv.Command("tmux").Path(t)
 	socket, _, serve := servedSession(t)
 	name := fmt.Sprintf("imgfeed-test-%d", serve.Process.Pid)
 	run := func(args ...string) string {

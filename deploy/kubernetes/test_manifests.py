@@ -21,6 +21,7 @@ from typing import Any
 
 import jsonschema
 import kubernetes_validate
+import needs
 import pytest
 import yaml
 
@@ -71,9 +72,7 @@ def pod_of(runtime: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def kubeflow() -> Path:
     """The folder of Kubeflow Trainer's Go module, as the module proxy has it."""
-    if not shutil.which("go"):
-        pytest.skip("needs the go command: put it on PATH")
-    command = ["go", "mod", "download", "-json", KUBEFLOW]
+    command = [needs.program("go"), "mod", "download", "-json", KUBEFLOW]
     with tempfile.TemporaryDirectory() as empty:  # outside of this project's own module
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=empty)
     module = json.loads(done.stdout or "{}")
@@ -260,7 +259,7 @@ def answer(url: str) -> int:
             time.sleep(0.1)
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl: from kubernetes.io")
+@pytest.mark.skipif(bool(missing := needs.reason("kubectl")), reason=missing)
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_kustomization_names_the_images(tmp_path: Path, overlay: str) -> None:
     shutil.copytree(HERE, tmp_path / "kubernetes")

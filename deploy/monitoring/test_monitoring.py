@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import socket
 import subprocess
 import threading
@@ -16,14 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("prometheus") and shutil.which("promtool")), reason="needs Prometheus: apt install prometheus"
-)
+pytestmark = pytest.mark.skipif(bool(missing := needs.reason("prometheus", "promtool")), reason=missing)
 
 
 def promtool(*args: str) -> None:

@@ -3,12 +3,14 @@
 package testenv
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,24 +18,41 @@ import (
 	"time"
 )
 
-// A Program is one that tests run.
+// A Program is one that tests run. Its command is known by its exit status and by its answer, as other programs bear the same names.
 type Program struct {
-	name    string
-	names   []string // of the command, the first that is the true one serves
-	version string   // the option that makes it say what it is
-	sign    string   // what stands in what it then says: other programs bear the same names
-	install string
+	Name     string   // for people
+	Install  string   // how to get it
+	Commands []string // the first of these that is the program is used
+	Version  []string // arguments that make it print its version
+	Says     string   // regular expression that a line of the answer matches
+	Status   []int    // exit statuses of the answer beside 0
 }
 
-// The programs of libjpeg-turbo (other jpegtrans and cjpegs lack options) and ImageMagick, whose convert is magick since version 7.
-// Windows' and other tools named convert are not ImageMagick's.
+//go:embed programs.json
+var programsJSON []byte
+
+// programs is the table of all programs, which scripts/needs.py reads too.
+var programs = sync.OnceValue(func() (table map[string]*Program) {
+	if err := json.Unmarshal(programsJSON, &table); err != nil {
+		panic(err)
+	}
+	return table
+})
+
+// Command returns the program that the table lists under a name.
+func Command(name string) *Program {
+	p := programs()[name]
+	if p == nil {
+		panic("testenv: programs.json has no " + name)
+	}
+	return p
+}
+
+// Programs that several tests run.
 var (
-	Cjpeg       = &Program{"cjpeg of libjpeg-turbo", []string{"cjpeg"}, "-version", "libjpeg-turbo", "apt install libjpeg-turbo-progs"}
-	Jpegtran    = &Program{"jpegtran of libjpeg-turbo", []string{"jpegtran"}, "-version", "libjpeg-turbo", "apt install libjpeg-turbo-progs"}
-	ImageMagick = &Program{"ImageMagick", []string{"magick", "convert"}, "-version", "ImageMagick", "apt install imagemagick"}
-	Tmux        = &Program{"tmux", []string{"tmux"}, "-V", "tmux", "apt install tmux"}
-	Make        = &Program{"GNU make", []string{"make"}, "--version", "GNU Make", "apt install make"}
-	Go          = &Program{"the go command", []string{"go"}, "version", "go version", "put it on PATH"}
+	Cjpeg       = Command("cjpeg")
+	Jpegtran    = Command("jpegtran")
+	ImageMagick = Command("imagemagick")
 )
 
 // versionLimit is how long a program may take to say what it is. Strangers of the same name may wait for input, of which there is none.
@@ -42,7 +61,7 @@ const versionLimit = 20 * time.Second
 // Python returns, for String, a Python that has packages: what finds one is pillowtest.
 func Python(packages ...string) *Program {
 	list := strings.Join(packages, " ")
-	return &Program{name: "Python with " + list, install: "pip install " + list + ", for the Python that PYTHON or IMGFEED_TEST_PYTHON names"}
+	return &Program{Name: "Python with " + list, Install: "pip install " + list + ", for the Python that PYTHON or IMGFEED_TEST_PYTHON names"}
 }
 
 // PythonWith returns the Python that IMGFEED_TEST_PYTHON names, or else python3, if it can import modules, and skips the test if it can't: for what is
@@ -65,24 +84,26 @@ func (p *Program) Find() string {
 }
 
 func (p *Program) look() string {
-	for _, name := range p.names {
+	says := regexp.MustCompile("(?m)" + p.Says)
+	for _, name := range p.Commands {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), versionLimit)
-		said, _ := exec.CommandContext(ctx, path, p.version).CombinedOutput() // jpegtran -version ends with status 1
+		cmd := exec.CommandContext(ctx, path, p.Version...)
+		answer, _ := cmd.CombinedOutput()
 		cancel()
-		if bytes.Contains(said, []byte(p.sign)) {
+		if cmd.ProcessState != nil && slices.Contains(append([]int{0}, p.Status...), cmd.ProcessState.ExitCode()) && says.Match(answer) {
 			return path
 		}
 	}
 	return ""
 }
 
-// String says what is needed, and how to get it: "needs ImageMagick: apt install imagemagick".
+// String names the program and how to get it: "needs ImageMagick: apt install imagemagick".
 func (p *Program) String() string {
-	return fmt.Sprintf("needs %s: %s", p.name, p.install)
+	return fmt.Sprintf("needs %s: %s", p.Name, p.Install)
 }
 
 // Path returns the path of a program, and skips the test where there is none.

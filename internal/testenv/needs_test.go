@@ -28,7 +28,8 @@ func TestStranger(t *testing.T) {
 		}
 	}
 	program := func() *Program {
-		return &Program{"ImageMagick", []string{"magick", "convert"}, "-version", "ImageMagick", "apt install imagemagick"}
+		p := *ImageMagick // a copy is looked for anew
+		return &p
 	}
 	if got := program().Find(); got != "" {
 		t.Errorf("found %s where there is nothing", got)
@@ -37,11 +38,19 @@ func TestStranger(t *testing.T) {
 	if got := program().Find(); got != "" {
 		t.Errorf("%s is not ImageMagick", got)
 	}
+	write("convert", "ImageMagick is not installed here", "1")
+	if got := program().Find(); got != "" {
+		t.Errorf("%s is taken for ImageMagick, which it names in its error", got)
+	}
+	write("convert", "Version: ImageMagick 6.9", "1")
+	if got := program().Find(); got != "" {
+		t.Errorf("%s failed, and is taken for ImageMagick", got)
+	}
 	r := &recorder{TB: t}
 	if program().Path(r); fmt.Sprint(r.skipped...) != "needs ImageMagick: apt install imagemagick" {
 		t.Errorf("a test without its program was skipped with %v", r.skipped)
 	}
-	write("convert", "Version: ImageMagick 6.9", "1")
+	write("convert", "Version: ImageMagick 6.9", "0")
 	if got := program().Find(); got != filepath.Join(dir, "convert") {
 		t.Errorf("found %q", got)
 	}
@@ -59,7 +68,7 @@ func TestMissing(t *testing.T) {
 	if missing.Skip(r); r.skipped != nil {
 		t.Errorf("skipped with %v, with nothing missing", r.skipped)
 	}
-	a, b := &Program{name: "a", install: "get a"}, &Program{name: "b", install: "get b"}
+	a, b := &Program{Name: "a", Install: "get a"}, &Program{Name: "b", Install: "get b"}
 	for _, p := range []*Program{a, b, a} {
 		missing.Add(p)
 	}

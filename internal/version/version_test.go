@@ -37,8 +37,8 @@ func TestFrom(t *testing.T) {
 
 // TestMakefileStamps builds a program as make does, and checks that its version is the Python package's.
 func TestMakefileStamps(t *testing.T) {
-	gnuMake := testenv.Make.Path(t)
-	testenv.Go.Path(t)
+	gnuMake := testenv.Command("make").Path(t)
+	testenv.Command("go").Path(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

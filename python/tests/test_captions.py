@@ -6,13 +6,13 @@ import functools
 import http.server
 import io
 import json
-import shutil
 import subprocess
 import tarfile
 import threading
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 from conftest import SMALL, imgshard
@@ -107,7 +107,6 @@ def test_fields_beside_it_and_draws_of_repeats(packed: Path) -> None:
     assert varied > 0.5 * len(loader)
 
 
-@pytest.mark.skipif(shutil.which("img2dataset") is None, reason="needs img2dataset on PATH: pipx install img2dataset")
 @pytest.mark.parametrize("form", ["webdataset", "files"])
 @pytest.mark.parametrize("command", ["build", "index"])
 def test_what_img2dataset_writes(images: Path, tmp_path: Path, form: str, command: str) -> None:
@@ -121,7 +120,11 @@ def test_what_img2dataset_writes(images: Path, tmp_path: Path, form: str, comman
         (tmp_path / "list.json").write_text(json.dumps(rows))
         flags = f"--input_format=json --url_col=url --caption_col=caption --output_format={form} --resize_mode=no"
         places = [f"--url_list={tmp_path / 'list.json'}", f"--output_folder={tmp_path / 'out'}", "--processes_count=1"]
-        subprocess.run(["img2dataset", *flags.split(), *places, "--number_sample_per_shard=5"], check=True, capture_output=True)
+        subprocess.run(
+            [needs.program("img2dataset"), *flags.split(), *places, "--number_sample_per_shard=5"],
+            check=True,
+            capture_output=True,
+        )
         server.shutdown()
     imgshard(command, tmp_path / "out", "-o", tmp_path / "set", "--no-labels", "--field=caption=txt")
     with DataLoader(tmp_path / "set", 5, transform=SMALL, framework="numpy", num_workers=1, fields=["caption"]) as loader:

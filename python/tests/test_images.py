@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 
 import imgfeed
@@ -25,9 +26,7 @@ def build_stage(name: str) -> list[str]:
 
 def folders() -> set[str]:
     """Return the folders of the repository that hold packages of the program."""
-    if not shutil.which("go"):
-        pytest.skip("needs the go command: put it on PATH")
-    ask = ["go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/imgfeed"]
+    ask = [needs.program("go"), "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/imgfeed"]
     listed = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return {Path(line).relative_to(ROOT).parts[0] for line in listed if Path(line).is_relative_to(ROOT)}
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 from chromium import PICTURES, PICTURES_DATA, SIZES, Feed, Page, fed
@@ -178,9 +179,7 @@ def screen_html(screen: str) -> str:
 
 
 def test_picture_of_top(browser: Any, busy: Feed, tmp_path: Path) -> None:
-    tmux = shutil.which("tmux")
-    if tmux is None:
-        pytest.skip("needs tmux: apt install tmux")
+    tmux = needs.program("tmux")
 
     def run(*args: str) -> str:
         command = [tmux, "-S", str(tmp_path / "tmux"), "-f", "/dev/null", *args]

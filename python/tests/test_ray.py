@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import subprocess
 import time
@@ -38,6 +39,13 @@ def cluster() -> Iterator[Any]:
 def contents(folder: Path) -> dict[str, str]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def commands() -> Iterator[str]:
+    """Yield the command lines of all processes, with a zero byte behind each argument."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield path.read_text(errors="replace")
 
 
 @pytest.mark.usefixtures("cluster")
@@ -84,6 +92,6 @@ def test_actors_feed(shards: Path) -> None:
         assert again[0] != first[0] and again[1] == first[1], "Ray has started it again"
         assert all(same(a, b) for a, b in zip(epochs(feeders=again), want, strict=True))
     deadline = time.monotonic() + 20
-    while subprocess.run(["pgrep", "-f", f"imgfeed feed {shards}"], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+    while any(f"feed\0{shards}\0" in command for command in commands()):
         assert time.monotonic() < deadline, "feeders end with their actors"
         time.sleep(0.2)

@@ -18,6 +18,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from conftest import copied, imgshard, same, wait_for
 
@@ -105,7 +106,9 @@ def test_https(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     certificate = tmp_path / "certificate.pem"
     options = ["-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2", "-nodes"]
     files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", *options, *files], check=True, capture_output=True)
+    subprocess.run(
+        [needs.program("openssl"), "req", "-x509", "-newkey", "rsa:2048", *options, *files], check=True, capture_output=True
+    )
     certificate.write_bytes((tmp_path / "key.pem").read_bytes() + (tmp_path / "cert.pem").read_bytes())
     store = Store(shards.parent, certificate=certificate)
     with pytest.raises(ServerError, match="certificate"):
@@ -226,9 +229,7 @@ def test_what_is_not_there(store: Store) -> None:
 
 def test_a_bucket(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Versity's gateway is a real server of S3."""
-    gateway = shutil.which("versitygw")
-    if gateway is None:
-        pytest.skip("needs versitygw: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+    gateway = needs.program("versitygw")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]

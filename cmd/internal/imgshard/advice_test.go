@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestAdvisedCommands runs the commands that messages about unread files advise, where their tools are installed.
@@ -26,9 +28,7 @@ func TestAdvisedCommands(t *testing.T) {
 		{"jq", `printf '[{"path": "n01440764/%s", "label": "a"}]' $(ls n01440764 | head -n 1)`, "list.json", "imgshard build list.jsonl -o OUT"},
 	} {
 		t.Run(tc.tool, func(t *testing.T) {
-			if _, err := exec.LookPath(tc.tool); err != nil {
-				t.Skip(err)
-			}
+			testenv.Command(tc.tool).Path(t)
 			dir := t.TempDir()
 			sh := func(dir, command string) {
 				t.Helper()

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // An outcome is what this package and Pillow make of one file.
@@ -162,9 +164,9 @@ func smallFiles(t testing.TB, py *pillow) (files [][]byte) {
 			}
 		}
 	}
-	cjpeg, err := exec.LookPath("cjpeg")
-	if err != nil {
-		t.Log("files with restarts are few: needs cjpeg: apt install libjpeg-turbo-progs")
+	cjpeg := testenv.Cjpeg.Find()
+	if cjpeg == "" {
+		t.Logf("files with restarts are few: %s", testenv.Cjpeg)
 		return files
 	}
 	for i, options := range []string{"-restart 1", "-restart 2B", "-restart 1B -optimize", "-sample 1x2", "-sample 4x1", "-sample 2x1,1x2,1x1", "-sample 2x2,2x1,1x2",

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from conftest import SAMPLES
 
@@ -41,7 +42,7 @@ def patched(program: str, patch: str, tmp_path: Path) -> str:
         pytest.skip(f"needs {program}: make published")
     folder = tmp_path / "program"
     shutil.copytree(source.parent, folder, ignore=lambda _, names: [n for n in names if not n.endswith(".py")])
-    subprocess.run(["git", "apply", str(ROOT / "examples" / patch)], cwd=folder, check=True)
+    subprocess.run([needs.program("git"), "apply", str(ROOT / "examples" / patch)], cwd=folder, check=True)
     return str(folder / source.name)
 
 

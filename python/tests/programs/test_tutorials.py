@@ -6,12 +6,12 @@ import json
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import needs
 import pytest
 from conftest import imgshard
 
@@ -57,7 +57,6 @@ def run(folder: Path, *args: str) -> list[tuple[str, str, str]]:
     return re.findall(r"epoch (\d+): loss (\S+), \d+ of (\d+) right", printed)
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch: apt install patch")
 def test_replace_your_dataloader(tmp_path: Path) -> None:
     imgshard("synth", tmp_path / "data", "--classes", "4", "--train", "12", "--val", "5", "--size", "100")
     (script,), (loaders, resuming) = blocks("replace.md", "python"), blocks("replace.md", "diff")
@@ -65,7 +64,7 @@ def test_replace_your_dataloader(tmp_path: Path) -> None:
     before = run(tmp_path, "data")
     shell("".join(blocks("replace.md", "sh")), tmp_path)
     for diff in (loaders, resuming):
-        subprocess.run(["patch", "--fuzz=0", "train.py"], input=diff, text=True, check=True, cwd=tmp_path)
+        subprocess.run([needs.program("patch"), "--fuzz=0", "train.py"], input=diff, text=True, check=True, cwd=tmp_path)
     after = run(tmp_path, "data")
     for printed in (before, after):
         assert [(epoch, seen) for epoch, _, seen in printed] == [("0", "20"), ("1", "20")]
@@ -109,7 +108,6 @@ def test_from_kaggles_zip(tmp_path: Path) -> None:
     assert math.isclose(float(again), best, abs_tol=1e-3)
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch: apt install patch")
 @pytest.mark.long
 def test_self_supervised_views(tmp_path: Path) -> None:
     imgshard("synth", tmp_path / "photos", "--classes", "4", "--train", "8", "--val", "0", "--size", "100")
@@ -120,7 +118,8 @@ def test_self_supervised_views(tmp_path: Path) -> None:
     for change in ("", views):
         (tmp_path / "pretrain.py").write_text(script)
         if change:
-            subprocess.run(["patch", "--fuzz=0", "pretrain.py"], input=change, text=True, check=True, cwd=tmp_path)
+            patch = [needs.program("patch"), "--fuzz=0", "pretrain.py"]
+            subprocess.run(patch, input=change, text=True, check=True, cwd=tmp_path)
         changed = (tmp_path / "pretrain.py").read_text()
         changed = changed.replace("(data, 256, ", "(data, 16, size=32, ").replace("sys.argv[1], 100", "sys.argv[1], 4")
         (tmp_path / "pretrain.py").write_text(changed)

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package loader
+
+import "time"
+
+// threadTime is for Linux alone.
+func threadTime() (thread int, busy time.Duration, ok bool) { return 0, 0, false }
