@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/server/internal/ring"
-	"github.com/imgfeed/imgfeed/transform"
 )
 
 const (
@@ -103,16 +101,6 @@ func autoSlots(slotBytes, memory int64, rings int) int {
 		size = min(size, memory/int64(rings))
 	}
 	return int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
-}
-
-// RingSize says what ring a session of such batches gets of a server that deals memory bytes to this many sessions: its slots, and the bytes of one.
-func RingSize(views transform.Views, batchSize int, memory int64, sessions int) (slots int, slotBytes int64, err error) {
-	c := openConfig{views: views, listed: len(views) > 1}
-	layout, err := ring.NewLayout(batchSize, c.arrays()...)
-	if err != nil {
-		return 0, 0, err
-	}
-	return autoSlots(layout.Size, memory, sessions), layout.Size, nil
 }
 
 // reserve takes n bytes for something else than a ring.

@@ -29,6 +29,7 @@ type benchFlags struct {
 	transform string
 	split     string
 	json      bool
+	gpuRate   float64
 	resampler resample.Algorithm
 }
 
@@ -65,6 +66,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform that gives other bits from the stored images than from the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	f.store.register(flags)
+	flags.Float64Var(&f.gpuRate, "gpu-rate", 0, "images a second that one GPU takes, from your training's log: say how many GPUs this feeds")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
 
@@ -78,6 +80,9 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	}
 	defer closeStore()
 	c := f.config
+	if cmd.Flags().Changed("gpu-rate") && !(f.gpuRate > 0) {
+		return cliutil.Usagef("--gpu-rate %v: want a number above 0", f.gpuRate)
+	}
 
 	if f.transform != "full" {
 		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
@@ -105,6 +110,9 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	printBench(cmd.OutOrStdout(), dir, &result)
 	if notice := kernel.Notice(); notice != "" {
 		fmt.Fprintln(cmd.OutOrStdout(), notice)
+	}
+	if f.gpuRate > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "feeds %.1f GPUs that take %v images/s each\n", result.ImagesPerSecond/f.gpuRate, f.gpuRate)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func newRootCommand() *cobra.Command {
 			"OTEL_EXPORTER_OTLP_ENDPOINT: --traces. AWS_*, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_*, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to web servers.",
 		Files: "$XDG_RUNTIME_DIR/imgfeed.sock, else /tmp/imgfeed-UID/imgfeed.sock: the socket. The folder of that name with .d behind it: sockets by which imgfeed top and status find " +
 			"all servers of a user.",
-	}, newServeCommand(), newFeedCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newPlanCommand(), newCacheCommand(), newVersionCommand())
+	}, newServeCommand(), newFeedCommand(), newStatusCommand(), newTopCommand(), newReloadCommand(), newBenchCommand(), newCacheCommand(), newVersionCommand())
 }
 
 // A versionInfo holds the output of imgfeed version.
