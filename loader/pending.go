@@ -29,8 +29,6 @@ type pendingBatch struct {
 	failure atomic.Pointer[failure]
 	done    chan struct{} // holds one token once all samples are finished
 
-	timing *timing // nil unless the batch is timed
-
 	badMu sync.Mutex
 	bads  []BadSample // so far, but for the failure
 
@@ -75,7 +73,7 @@ func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) 
 		for i := first; i < end; i++ {
 			b.make(w, i, min(i+1, end-1), nil)
 		}
-		b.timing.add(w.publish())
+		w.publish()
 		took += time.Since(started)
 		b.finish(end - first)
 	}
@@ -103,9 +101,6 @@ func (b *pendingBatch) take(most int, remote bool) (first, end int) {
 		if !b.taken.CompareAndSwap(taken, uint64(remotes)<<32|uint64(workers)) {
 			continue
 		}
-		if taken == 0 {
-			b.timing.begun()
-		}
 		switch {
 		case workers+remotes == n:
 			b.stream.prefetcher.exhausted(b, workers)
@@ -128,7 +123,6 @@ func (b *pendingBatch) finish(samples int) {
 	if b.left.Add(-int64(samples)) > 0 {
 		return
 	}
-	b.timing.finished()
 	if _, remotes := split(b.taken.Load()); remotes > 0 {
 		b.stream.prefetcher.sweep(b)
 	}

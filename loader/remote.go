@@ -131,7 +131,7 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	}
 	s := <-r.pool.spares
 	defer func() {
-		b.timing.add(s.publish())
+		s.publish()
 		s.records.close()
 		r.pool.spares <- s
 	}()

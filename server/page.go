@@ -29,9 +29,6 @@ var page embed.FS
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)
-	if s.sender != nil {
-		registry.MustRegister(spanCounters(s.sender)...)
-	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -26,7 +25,6 @@ type session struct {
 
 	tally  tally // since it was opened
 	totals *splitTally
-	traces traces.Slots
 
 	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
 	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
@@ -69,9 +67,6 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 		return nil, err
 	}
 	sess.lay(cfg.layout)
-	if s.tracer != nil {
-		sess.traces = make(traces.Slots, n)
-	}
 	c.session.Store(sess)
 	return sess, nil
 }
@@ -79,9 +74,6 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 // close ends the running epoch and frees the ring.
 func (s *session) close() {
 	s.stopEpoch()
-	for slot := range s.traces {
-		s.traces.End(slot, false)
-	}
 	s.slots.close()
 	selected := s.selectionBytes
 	s.dropSelection()

@@ -485,7 +485,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", ""}, 2, "SET is empty, as an unset variable is"},
 		{[]string{"serve", "ftp://bucket/x"}, 2, "SET ftp://: an unknown kind of place"},
 		{[]string{"serve", data, "--socket", ""}, 2, "--socket is empty, as an unset variable is"},
-		{[]string{"serve", data, "--traces", "x"}, 2, "want a collector's address, as http://localhost:4318"},
 		{[]string{"reload", "--socket", "/" + strings.Repeat("x", 107)}, 1, "socket path of 108 bytes, the system's limit is 107"},
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
