@@ -141,7 +141,7 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 	if set.Store() == "" {
 		store = nil
 	}
-	st.Judge(s.server.pool.Threads(), &set.described, store, feeders)
+	st.Judge(s.server.pool.Threads(), &status.Set{ServedSet: set.described, Path: set.Dir()}, store, feeders)
 	return st
 }
 

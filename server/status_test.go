@@ -100,7 +100,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
-	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, 2 threads") {
+	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, process ") {
 		t.Errorf("to curl: %s", w.Body)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -139,15 +140,17 @@ func chooseSet(path, split string) (string, error) {
 	return found.Sets[split], err
 }
 
+func grouped(n float64) string { return bytesize.Grouped(int(math.Round(n))) }
+
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, bytesize.Counted(r.Threads, "thread", "threads"), r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
 	}
-	fmt.Fprintf(w, "images per second   %s\n", rate(r.ImagesPerSecond))
+	fmt.Fprintf(w, "images per second   %s\n", grouped(r.ImagesPerSecond))
 	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n", bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
-	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, rate(r.ImagesPerCPU))
+	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, grouped(r.ImagesPerCPU))
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {
 		name    string

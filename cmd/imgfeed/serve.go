@@ -202,7 +202,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	}
 	listeners := []*server.Listener{listener}
 	if found, err := server.ListenFound(); err != nil {
-		log.Info("imgfeed top and status find this server by its socket only", "err", err)
+		log.Info("imgfeed status finds this server by its socket only", "err", err)
 	} else {
 		listeners = append(listeners, found)
 	}
@@ -225,7 +225,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
 	for _, set := range st.Sets {
-		printSet(out, set.ServedSet, "; "+set.Path)
+		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
 	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, st.Sets[0].Split)

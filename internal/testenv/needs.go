@@ -31,7 +31,6 @@ var (
 	Cjpeg       = &Program{"cjpeg of libjpeg-turbo", []string{"cjpeg"}, "-version", "libjpeg-turbo", "apt install libjpeg-turbo-progs"}
 	Jpegtran    = &Program{"jpegtran of libjpeg-turbo", []string{"jpegtran"}, "-version", "libjpeg-turbo", "apt install libjpeg-turbo-progs"}
 	ImageMagick = &Program{"ImageMagick", []string{"magick", "convert"}, "-version", "ImageMagick", "apt install imagemagick"}
-	Tmux        = &Program{"tmux", []string{"tmux"}, "-V", "tmux", "apt install tmux"}
 	Make        = &Program{"GNU make", []string{"make"}, "--version", "GNU Make", "apt install make"}
 	Go          = &Program{"the go command", []string{"go"}, "version", "go version", "put it on PATH"}
 )

@@ -146,7 +146,7 @@ function newSession(number) {
   parts.progress.append(parts.bar);
   parts.rate.classList.add("number");
   parts.left.classList.add("number");
-  parts.advice = element("p");
+  parts.advice = element("p", { class: "advice" });
   parts.details = element("dl", { class: "tiles" });
   parts.transform = element("code");
   parts.batch = element("div");

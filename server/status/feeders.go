@@ -107,8 +107,8 @@ func (fs *Feeders) ofOne(n int) string {
 	return bytesize.Grouped(int(fs.SamplesPerSecond/float64(n) + 0.5))
 }
 
-// Lines describe the feeders for a terminal.
-func (fs *Feeders) Lines() []string {
+// lines describe the feeders for a terminal.
+func (fs *Feeders) lines() []string {
 	lines := []string{fmt.Sprintf("feeders: %d of %d connected, %s", fs.connected(), len(fs.Each), fs.line())}
 	for _, f := range fs.Each {
 		line := fmt.Sprintf("  %s: %s", f.Address, f.line())
