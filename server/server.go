@@ -97,7 +97,6 @@ type Server struct {
 	bad     badSamples
 	feeders *feederList
 	feeding feeding
-	sharing *sharing
 	gallery gallery
 
 	lastID   atomic.Uint64
@@ -137,7 +136,6 @@ func New(cfg Config) (*Server, error) {
 	if s.feeders, err = newFeederList(s); err != nil {
 		return nil, err
 	}
-	s.sharing = newSharing(cfg.MemoryBytes / 4)
 	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
 	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
 	c := openCatalog(cfg.Found, s.log)

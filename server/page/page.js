@@ -303,9 +303,8 @@ function showStore(store) {
 function showFeeders(feeders) {
   $("feeders-section").hidden = !feeders;
   if (!feeders) return;
-  const compressed = (f) => (f.bytes < f.array_bytes ? `, compressed to ${percent(f.bytes, f.array_bytes)}` : "");
   const row = (name, state, f) =>
-    [name, state, rate(f.samples_per_second), percent(f.share, 1), `${bytes(f.bytes_per_second)}/s${compressed(f)}`, count(f.late), count(f.again)];
+    [name, state, rate(f.samples_per_second), percent(f.share, 1), `${bytes(f.bytes_per_second)}/s`, count(f.late), count(f.again)];
   const state = (f) => (f.connections ? "connected" : `not connected${f.trouble && `: ${f.trouble}`}`);
   const connected = feeders.each.filter((f) => f.connections).length;
   rows($("feeders"), [...feeders.each.map((f) => row(f.address, state(f), f)), row("all", `${connected} of ${feeders.each.length} connected`, feeders)]);
