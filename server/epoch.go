@@ -43,7 +43,6 @@ type batchMessage struct {
 	// Bad are the samples that could not be served, by place.
 	Bad   []badPlace `json:"bad,omitempty"`
 	Shape []int      `json:"shape,omitempty"` // of one image, in a session with buckets; the images of all have the room of the largest
-	Slots int        `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
 }
 
 // A badPlace is a place in a batch whose sample could not be served.
@@ -236,9 +235,6 @@ func (e *epoch) push(ctx context.Context) (err error) {
 			return err
 		}
 		took := time.Since(started)
-		if e.session.shared {
-			e.session.holdBack(ctx)
-		}
 		if err := e.sendBatch(b, took); err != nil {
 			return err
 		}
@@ -252,9 +248,6 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPlaces(b)}
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
-	}
-	if fewer := s.shrunk.Swap(0); fewer > 0 {
-		m.Slots = int(fewer)
 	}
 	counts := countsOf(b, size)
 	s.count(delivery{Counts: counts}) // before the client can know of it and ask

@@ -87,7 +87,7 @@ func (c *client) digest(epoch int64, each func(batch int)) [32]byte {
 				h.Write(part)
 			}
 			slot := *m.Slot
-			m.Slot, m.Generation, m.Slots = nil, 0, 0
+			m.Slot, m.Generation = nil, 0
 			json.NewEncoder(h).Encode(m)
 			c.send(releaseRequest{Slot: slot})
 			if each != nil {

@@ -67,7 +67,7 @@ type Config struct {
 	// PrefetchBytes is the part of MemoryBytes into which records are read before they are due; 0 means a sixteenth, and no more than 256 MiB.
 	PrefetchBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
-	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
+	// nobody knows: each takes as much as is useful, and no more than half of the rest.
 	Sessions int
 	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	BitExact bool
@@ -86,8 +86,6 @@ type Server struct {
 	pool   *loader.Pool
 	memory budget
 	totals *totals
-
-	arriving atomic.Int64 // sessions that have the memory for a ring, and not yet the ring
 
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
@@ -137,7 +135,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
-	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
+	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
 	c := openCatalog(cfg.Found, s.log)
 	if err := s.checkServed(c); err != nil {
 		c.close()

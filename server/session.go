@@ -61,8 +61,6 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	if err != nil {
 		return nil, err
 	}
-	s.arriving.Add(1)
-	defer s.arriving.Add(-1)
 	if sess.slots, err = newSlots(n, cfg.layout.Size, cfg.shared, &s.memory, c.log, s.started); err != nil {
 		return nil, err
 	}
@@ -131,7 +129,7 @@ func (s *session) opened() openedReply {
 		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions(),
 	}
 	if s.shared {
-		o.RingBytes = int64(s.ring.Slots()) * s.slotBytes // of the file: slots may have been given up already
+		o.RingBytes = s.ring.Size()
 	}
 	return o
 }

@@ -123,7 +123,7 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
 		Transform: json.RawMessage(transform), Transport: s.transport(), WaitingFor: loader.Idle,
 		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
-		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
 	switch made := s.made.Load(); { // the stream of an epoch that is made is about to be forgotten
 	case made != nil && st.SlotsLent > 0:

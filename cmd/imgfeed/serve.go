@@ -91,7 +91,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. host:7400,host:7400: they make samples when the threads do not keep up; --threads 0 leaves all to them")
 	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
-	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "divide --memory among this many sessions, e.g. one for each rank (default $LOCAL_WORLD_SIZE; else each takes up to half of the rest, and gives some up for later ones)")
+	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "divide --memory among this many sessions, e.g. one for each rank (default $LOCAL_WORLD_SIZE; else each takes up to half of the rest)")
 	f.metricsFlags.register(flags)
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
 	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")

@@ -478,8 +478,6 @@ class Session:
     def _batch(self, message: wire.Message, raw: Array | None) -> Batch:
         assert self._shape is not None
         count = message["count"]
-        if "slots" in message:  # some went to another session
-            self._held_max = message["slots"] - _spare(message["slots"])
         image = tuple(message["shape"]) if "shape" in message else None
         if self._ring is None:
             assert raw is not None
