@@ -152,5 +152,5 @@ func askError(socket string, err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
 		return fmt.Errorf("the server on %s: %w", socket, err)
 	}
-	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
+	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and `imgfeed status` without --socket lists yours", socket, err)
 }

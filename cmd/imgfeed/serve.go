@@ -53,7 +53,7 @@ Damaged and incomplete partitions are named in the log, and in the errors of cli
 is served.
 
 SIGHUP, or imgfeed reload, makes it read its data again. Repaired data is served from a session's next epoch on; other data is
-refused. If the socket is deleted, the server makes it again within two seconds, but not with --owner.
+refused.
 
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
@@ -212,9 +212,6 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	f.printServing(out, srv.Status(math.MaxFloat64), at, listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
-	}
-	if f.owner == 0 { // an owner may take the socket away as soon as it has connected
-		go listener.Keep(ctx, log)
 	}
 	err = srv.Serve(ctx, listeners...)
 	log.Info("stopped", "because", context.Cause(ctx))
