@@ -1,13 +1,17 @@
 package server
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 func TestAutomaticSlots(t *testing.T) {
@@ -191,4 +195,39 @@ func TestSixtyFourSessions(t *testing.T) {
 		c.close()
 	}
 	ts.checkIdle()
+}
+
+// TestLimitsOfHello asks for one more than each limit that hello names.
+func TestLimitsOfHello(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	c := ts.dial()
+	c.send(helloRequest{Version: wire.Version})
+	limits := expect[helloReply](c).Limits
+	c.open(openRequest{BatchSize: 2})
+	over := func(name string) int { return limits[name] + 1 }
+	requests := map[string]any{
+		"batch_size": openRequest{Transform: onePixel, BatchSize: over("batch_size")},
+		"world":      openRequest{Transform: onePixel, BatchSize: 1, Rank: of(0), World: of(over("world"))},
+		"slots":      openRequest{Transform: onePixel, BatchSize: 1, Slots: over("slots")},
+		"size":       openRequest{Transform: onePixel, BatchSize: 1, Size: over("size")},
+		"repeats":    selectRequest{Repeats: over("repeats")},
+		"positions":  selectRequest{Positions: int64(over("positions"))},
+	}
+	for name, request := range requests {
+		on := c
+		if _, opens := request.(openRequest); opens {
+			on = ts.dial().hello()
+		}
+		on.send(request)
+		if e := expect[errorMessage](on); e.ErrKind != kindBadRequest || !strings.Contains(e.Message, strconv.Itoa(limits[name])) {
+			t.Errorf("%s: %+v, want an error that names %d", name, e, limits[name])
+		}
+	}
+	c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(over("request_bytes"))))
+	if e := expect[errorMessage](c); !e.Fatal || !strings.Contains(e.Message, strconv.Itoa(limits["request_bytes"])) {
+		t.Errorf("request_bytes: %+v", e)
+	}
+	if len(requests)+1 != len(limits) {
+		t.Errorf("not all are tested of %v", limits)
+	}
 }

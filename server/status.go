@@ -150,8 +150,9 @@ type statsRequest struct{}
 
 // statsReply answers [statsRequest]. Times are in seconds, counts since the session was opened.
 type statsReply struct {
-	WaitingFor loader.WaitingFor `json:"waiting_for"` // disk, store, cpu, client or idle
+	WaitingFor loader.WaitingFor `json:"waiting_for"` // one of [status.Waits]
 	Verdict    string            `json:"verdict"`     // the same as a sentence
+	Advice     string            `json:"advice"`      // what to do about it, "" if nothing
 	status.Counts
 	Seconds   map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
 	SlotsFree int                `json:"slots_free"`
@@ -163,7 +164,7 @@ type statsReply struct {
 func (s *session) stats(statsRequest) error {
 	st, pool := s.status(s.server.store(), s.server.feeders.status()), s.server.pool.Counters()
 	return s.connection.send(statsReply{
-		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Counts: st.Counts,
+		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Advice: st.Advice, Counts: st.Counts,
 		Seconds: map[string]float64{
 			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
 			"slot_wait": st.SlotWait, "write": st.Write,

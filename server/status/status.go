@@ -226,8 +226,8 @@ func (s *Set) repack(encoding, flags string) string {
 	return fmt.Sprintf("\n%simgshard repack %s -o %s --encoding %s%s", commandIndent, termsafe.Shell(s.Path), termsafe.Shell(out), encoding, flags)
 }
 
-// limits are what sessions wait for, the most urgent first.
-var limits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.Client, loader.Idle}
+// Waits are the words for what a session waits for, the most urgent first.
+var Waits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.Client, loader.Idle}
 
 // Judge says in Verdict and Advice what the most urgent of the sessions says.
 func (st *Status) Judge() {
@@ -235,10 +235,10 @@ func (st *Status) Judge() {
 	if st.Feeding != nil {
 		st.Feeding.judge(st)
 	}
-	worst := len(limits)
+	worst := len(Waits)
 	for i := range st.Sessions {
 		s := &st.Sessions[i]
-		if at := slices.Index(limits, s.WaitingFor); at < worst {
+		if at := slices.Index(Waits, s.WaitingFor); at < worst {
 			worst, st.Verdict, st.Advice = at, s.Verdict, s.Advice
 			if len(st.Sessions) > 1 && s.WaitingFor != loader.Client && s.WaitingFor != loader.Idle {
 				st.Verdict = fmt.Sprintf("%s, rank %d: %s", s.Split, s.Rank, s.Verdict)
