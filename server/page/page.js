@@ -202,9 +202,9 @@ function sampleFigure(s) {
   for (const f of s.fields || []) caption.append(element("div", {}, `${f.name}: `, element("code", { text: f.value })));
   if (s.bad) {
     const what = s.bad.blank ? "Zeros were sent for this sample" : `This one was sent in the place of sample ${s.bad.index} (${s.bad.key})`;
-    caption.append(element("div", { class: "bad", text: `${what}: ${s.bad.error}` }));
+    caption.append(element("div", { class: "warn", text: `${what}: ${s.bad.error}` }));
   }
-  if (s.error) caption.append(element("div", { class: "bad", text: s.error }));
+  if (s.error) caption.append(element("div", { class: "warn", text: s.error }));
   return element("figure", { class: s.views.length > 1 ? "sample many" : "sample" }, pictures, caption);
 }
 
